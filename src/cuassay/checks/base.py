@@ -1,0 +1,149 @@
+"""What a check is: it proposes scenarios and judges what they returned.
+
+A check never reaches into the worker. `propose` yields scenarios (data), `judge` looks at one
+run of one scenario and says what is wrong. Both see the trial through the narrow `Trial`
+protocol. Since `judge` needs nothing but the scenario and its run, every finding replays from
+a file, and the reference is run through the same scenario as its own control.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.problem import Problem, Scalar
+from cuassay.model.scenario import Scenario
+from cuassay.model.trace import ResultItem, ScenarioResult, StepDone
+from cuassay.model.verdict import Profile
+
+if TYPE_CHECKING:
+    import torch
+
+    from cuassay.oracle.compare import Comparison
+    from cuassay.oracle.trust import Truth
+
+
+class Run(Protocol):
+    """One execution of a scenario: the worker's records and the bytes behind them."""
+
+    @property
+    def result(self) -> ScenarioResult:
+        """Records of the steps, how the process ended, and what it printed."""
+
+    def tensor(self, item: ResultItem) -> torch.Tensor:
+        """Return the bytes of `item` as a tensor of its dtype and shape, on the judge's device.
+
+        Floating tensors may hold anything, NaN included. KeyError where no bytes were sent.
+        """
+
+
+class Trial(Protocol):
+    """What a check may ask of the judge."""
+
+    @property
+    def problem(self) -> Problem:
+        """The operator."""
+
+    @property
+    def profile(self) -> Profile:
+        """How much to try."""
+
+    @property
+    def device(self) -> str:
+        """cpu or cuda."""
+
+    @property
+    def deterministic_reference(self) -> bool:
+        """Whether the reference gave the same bits twice on the same inputs."""
+
+    def seed(self, *path: object) -> int:
+        """Return a secret seed derived from the trial's root seed and a path of names."""
+
+    def cases(self, purpose: str) -> tuple[Case, ...]:
+        """Return the planned cases for a purpose: numeric, shapes, small, benchmark, growth."""
+
+    def inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
+        """Return fresh inputs of a case, in the order of the problem's inputs."""
+
+    def truth(self, case: Case) -> Truth:
+        """Return truth and achievable error of a case (cached). Raises CannotJudgeError."""
+
+    def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
+        """Compare what a call on `case` returned with truth, one Comparison per output.
+
+        Items of the wrong count, shape or dtype give failed comparisons whose `mismatch`
+        says so.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The documentation of a check, parsed from its docstring's fixed headings."""
+
+    code: str
+    title: str
+    sections: tuple[tuple[str, str], ...]
+
+
+class Check:
+    """One failure class. Subclasses set the class variables and the two methods."""
+
+    code: ClassVar[str]
+    title: ClassVar[str]
+    classes: ClassVar[tuple[str, ...]]
+    group: ClassVar[str] = "numeric"  # host | numeric | shapes | memory: process grouping
+    finding_class: ClassVar[FindingClass] = FindingClass.WRONG
+    severity: ClassVar[Severity] = Severity.CRITICAL
+    judges_failures: ClassVar[bool] = False  # True: `judge` sees raised and dead runs itself
+
+    def skip(self, trial: Trial) -> str:
+        """Return why this check cannot run on this problem, or an empty string."""
+        return ""
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield the scenarios to run, cheapest and most telling first."""
+        raise NotImplementedError  # abstract
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Return what is wrong with one finished run; crashes are judged elsewhere."""
+        raise NotImplementedError  # abstract
+
+    def finding(
+        self,
+        message: str,
+        *,
+        scenario: Scenario,
+        measured: float | None = None,
+        allowed: float | None = None,
+        statistic: str = "",
+        where: Where | None = None,
+        **extra: object,
+    ) -> Finding:
+        """Return a finding that carries this check's code, classes and severity."""
+        fields: dict[str, object] = {
+            "code": self.code,
+            "title": self.title,
+            "classes": self.classes,
+            "finding_class": self.finding_class,
+            "severity": self.severity,
+            "seed": scenario.cases[0].seed if scenario.cases else None,
+        }
+        return Finding(
+            message=message,
+            scenario=scenario,
+            measured=measured,
+            allowed=allowed,
+            statistic=statistic,
+            where=where or Where(),
+            **(fields | extra),  # type: ignore[arg-type]
+        )
+
+
+def done(run: Run, index: int) -> StepDone | None:
+    """Return the record of step `index` if it ended normally."""
+    records = run.result.records
+    record = records[index] if index < len(records) else None
+    return record if isinstance(record, StepDone) else None

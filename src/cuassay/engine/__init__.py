@@ -1,0 +1,1 @@
+"""Starts judges and turns what they say into events. Never imports torch."""

@@ -1,0 +1,95 @@
+"""Every exception that cuassay raises on purpose.
+
+CuassayError
+├── UsageError            the user's call or files are off: exit code 2, one message, no traceback
+│   ├── ProblemError      a problem's definition cannot be read or contradicts itself
+│   ├── CandidateError    a candidate's files or entry point cannot be found or contradict themselves
+│   └── UnknownNameError  a name is not in a closed list; carries the legal list and a suggestion
+├── CannotJudgeError      the trial cannot be carried out: exit code 3
+│   ├── ReferenceError_   the problem's own reference or generator fails
+│   ├── LiftError         an operation of the reference cannot be lifted; names the op and the line
+│   └── MissingToolError  a compiler, device or package that this step needs is not there
+└── BuildError            the candidate's own source does not build or import: finding BUILD001
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CuassayError(Exception):
+    """Base of every exception that cuassay raises on purpose."""
+
+
+class UsageError(CuassayError):
+    """The user's call or files are off: exit code 2, one message, no traceback."""
+
+
+class ProblemError(UsageError):
+    """A problem's definition cannot be read or contradicts itself."""
+
+
+class CandidateError(UsageError):
+    """A candidate's files or entry point cannot be found or contradict themselves."""
+
+
+class UnknownNameError(UsageError):
+    """A name is not in a closed list; the message carries the list and a suggestion."""
+
+    def __init__(self, kind: str, name: str, legal: Iterable[str], hint: str = "") -> None:
+        self.kind, self.name, self.legal = kind, name, tuple(legal)
+        super().__init__(_unknown(kind, name, self.legal) + (f" {hint}" if hint else ""))
+
+
+class CannotJudgeError(CuassayError):
+    """The trial cannot be carried out: exit code 3."""
+
+
+class ReferenceError_(CannotJudgeError):
+    """The problem's own reference or input generator fails."""
+
+
+class LiftError(CannotJudgeError):
+    """An operation of the reference cannot be lifted to another precision.
+
+    `op` is the operation as torch names it, `where` is `file:line` inside the reference.
+    """
+
+    def __init__(self, op: str, where: str, why: str) -> None:
+        self.op, self.where, self.why = op, where, why
+        super().__init__(f"{op} at {where} cannot be lifted: {why}")
+
+
+class MissingToolError(CannotJudgeError):
+    """A compiler, device or package that this step needs is not there."""
+
+
+class BuildError(CuassayError):
+    """The candidate's own source does not build or import.
+
+    `log` is the compiler's or interpreter's message: untrusted text.
+    """
+
+    def __init__(self, what: str, log: str = "") -> None:
+        self.what, self.log = what, log
+        super().__init__(what)
+
+
+def suggestion(name: str, legal: Iterable[str]) -> str:
+    """Return `did you mean 'x'?` for the nearest legal name, or an empty string."""
+    close = difflib.get_close_matches(name, list(legal), n=1, cutoff=0.6)
+    return f"did you mean '{close[0]}'?" if close else ""
+
+
+def _unknown(kind: str, name: str, legal: tuple[str, ...]) -> str:
+    hint = suggestion(name, legal)
+    listed = ", ".join(legal) if legal else "none"
+    return f"unknown {kind} '{name}'" + (f": {hint}" if hint else "") + f" (known: {listed})"
+
+
+def missing_extra(package: str, extra: str) -> MissingToolError:
+    """Return the error for an optional package that is absent, with its exact install line."""
+    return MissingToolError(
+        f"{package} is not installed; install it with: pip install 'cuassay[{extra}]'"
+    )

@@ -1,0 +1,50 @@
+"""Files that users already have, read as problems and candidates.
+
+A reader never runs a candidate's code. Loading imports neither torch nor pydantic until a
+file needs it.
+"""
+
+from __future__ import annotations
+
+from cuassay.model.candidate import Candidate
+from cuassay.model.problem import Problem
+
+__all__ = ["load_candidate", "load_candidates", "load_problem"]
+
+
+def load_problem(where: str, *, lenient: bool = False, notes: list[str] | None = None) -> Problem:
+    """Return the problem that `where` names.
+
+    `where` is a SOL-ExecBench folder or definition file, a native .py file (optionally
+    `file.py:function`), `module:function`, or a catalogue name. With `lenient`, unknown keys
+    and the like are ignored; what was ignored or assumed is appended to `notes`.
+    Raises ProblemError, UnknownNameError, or ReferenceError_ where a native file's code raises.
+    """
+    from cuassay.formats import problems
+
+    return problems.load(where, lenient=lenient, notes=[] if notes is None else notes)
+
+
+def load_candidate(
+    path: str, problem: Problem, *, lenient: bool = False, notes: list[str] | None = None
+) -> Candidate:
+    """Return the candidate in `path`, read as text and checked against `problem`.
+
+    `path` is a .py or .cu file (optionally `file::function`), a solution.json, or a folder
+    with solution.json, kernel.py or kernel.cu. Raises CandidateError.
+    """
+    from cuassay.formats import candidates
+
+    return candidates.load(path, problem, lenient=lenient, notes=[] if notes is None else notes)
+
+
+def load_candidates(
+    path: str, problem: Problem, *, lenient: bool = False, notes: list[str] | None = None
+) -> tuple[Candidate, ...]:
+    """Return every candidate in `path`: one, or all of a folder of solutions, sorted by name.
+
+    Raises CandidateError where there is none, or where one of them cannot be read.
+    """
+    from cuassay.formats import candidates
+
+    return candidates.load_all(path, problem, lenient=lenient, notes=[] if notes is None else notes)

@@ -1,0 +1,259 @@
+"""From a path to candidates. Their code is read as text: nothing here imports or runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from cuassay.errors import CandidateError, UnknownNameError
+from cuassay.formats import cuda_text
+from cuassay.formats.entry import ENTRY, find_entry
+from cuassay.formats.textfile import read_text
+from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
+from cuassay.model.problem import Problem
+
+_SHIPPED = (".py", *cuda_text.CUDA_SUFFIXES, *cuda_text.HEADER_SUFFIXES)
+_NOT_A_SOLUTION = ("definition.json", "config.json", "package.json")
+_FILE_LIMIT = 500
+_FORMS = (
+    "Give a .py file, a .cu file, a solution.json, or a folder with solution.json, kernel.py or "
+    "kernel.cu."
+)
+
+
+def load(path: str, problem: Problem, *, lenient: bool, notes: list[str]) -> Candidate:
+    """Return the candidate in `path`, optionally `FILE::FUNCTION`. Raises CandidateError."""
+    place, separator, function = path.partition("::")
+    where = Path(place).expanduser()
+    named = function if separator else None
+    if named is not None and not named.isidentifier():
+        raise CandidateError(f"'{path}': '{named}' is no function name; expected FILE::FUNCTION")
+    if _is_dir(where):
+        entry = _inside(where)
+        if entry is None:
+            raise CandidateError(f"{where} holds no candidate ({_listing(where)}). {_FORMS}")
+        return _from_file(entry, problem, named, whole_folder=True, lenient=lenient, notes=notes)
+    return _from_file(where, problem, named, whole_folder=False, lenient=lenient, notes=notes)
+
+
+def load_all(
+    path: str, problem: Problem, *, lenient: bool, notes: list[str]
+) -> tuple[Candidate, ...]:
+    """Return every candidate in `path`: one, or those of a folder of solutions, by name.
+
+    Raises CandidateError where there is none, or where one cannot be read.
+    """
+    folder = Path(path.partition("::")[0]).expanduser()
+    if not _is_dir(folder) or _inside(folder) is not None:
+        return (load(path, problem, lenient=lenient, notes=notes),)
+    found = tuple(
+        load(str(entry), problem, lenient=lenient, notes=notes) for entry in _solutions(folder)
+    )
+    if not found:
+        raise CandidateError(f"{folder} holds no candidate ({_listing(folder)}). {_FORMS}")
+    return found
+
+
+def _is_dir(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+def _inside(folder: Path) -> Path | None:
+    """Return the file that makes `folder` one candidate, None where it is something else."""
+    for name in ("solution.json", "kernel.py", "kernel.cu"):
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def _solutions(folder: Path) -> Iterator[Path]:
+    """Yield the candidates of a folder: files, sub-folders, and those of `candidates/`."""
+    is_problem = (folder / "definition.json").is_file()
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith((".", "_")):
+            continue
+        if entry.is_dir():
+            if _inside(entry) is not None:
+                yield entry
+            elif entry.name in ("candidates", "solutions"):
+                yield from _solutions(entry)
+        elif _is_candidate_file(entry, is_problem):
+            yield entry
+
+
+def _is_candidate_file(entry: Path, in_problem: bool) -> bool:
+    if entry.suffix == ".json":
+        return entry.name not in _NOT_A_SOLUTION and not entry.name.endswith(".launch.json")
+    if in_problem and entry.name in ("reference.py", "problem.py"):
+        return False
+    return entry.suffix in (".py", ".cu")
+
+
+def _listing(folder: Path) -> str:
+    names = sorted(entry.name for entry in folder.iterdir())
+    return f"it holds: {', '.join(names[:8]) or 'nothing'}{', ...' if len(names) > 8 else ''}"
+
+
+def _from_file(
+    file: Path,
+    problem: Problem,
+    function: str | None,
+    *,
+    whole_folder: bool,
+    lenient: bool,
+    notes: list[str],
+) -> Candidate:
+    if file.suffix == ".json":
+        if function is not None:
+            raise CandidateError(
+                f"{file} names its own entry in spec.entry_point; drop '::{function}'"
+            )
+        from cuassay.formats import solution  # pydantic is slow to import
+
+        return solution.load(file, problem, lenient=lenient, notes=notes)
+    if file.suffix not in (".py", *cuda_text.CUDA_SUFFIXES):
+        what = "does not exist" if not file.exists() else "is no candidate"
+        raise CandidateError(f"{file} {what}. {_FORMS}")
+    text = read_text(file, CandidateError)
+    if not text.strip():
+        raise CandidateError(f"{file} is empty, expected the kernel's source; write it there")
+    if file.suffix == ".py":
+        return _python(file, text, problem, function, whole_folder=whole_folder)
+    return _cuda(
+        file, text, problem, function, whole_folder=whole_folder, lenient=lenient, notes=notes
+    )
+
+
+def _python(
+    file: Path, text: str, problem: Problem, function: str | None, *, whole_folder: bool
+) -> Candidate:
+    name, convention = find_entry(text, function, problem, where=str(file))
+    return Candidate(
+        name=_name(file, whole_folder),
+        sources=_shipped(file, text, whole_folder=whole_folder),
+        entry_file=file.name,
+        entry_function=name,
+        language=Language.PYTHON,
+        convention=convention,
+        origin=file.absolute(),
+    )
+
+
+def _name(file: Path, whole_folder: bool) -> str:
+    return file.absolute().parent.name if whole_folder else file.stem
+
+
+def _shipped(file: Path, text: str, *, whole_folder: bool) -> tuple[SourceFile, ...]:
+    """Return the entry file first, then the folder's other sources where it is the candidate.
+
+    A problem's reference is never shipped: a candidate could import it.
+    """
+    sources = [SourceFile(path=file.name, text=text)]
+    if not whole_folder:
+        return tuple(sources)
+    folder = file.parent
+    is_problem = (folder / "definition.json").is_file()
+    for entry in sorted(folder.rglob("*")):
+        relative = entry.relative_to(folder)
+        hidden = any(part.startswith((".", "__pycache__")) for part in relative.parts)
+        secret = is_problem and relative.parts[0] in ("reference.py", "candidates", "solutions")
+        if hidden or secret or entry == file or entry.suffix not in _SHIPPED or not entry.is_file():
+            continue
+        sources.append(SourceFile(path=relative.as_posix(), text=read_text(entry, CandidateError)))
+        if len(sources) > _FILE_LIMIT:
+            raise CandidateError(
+                f"{folder} holds more than {_FILE_LIMIT} source files, expected one candidate's; "
+                "move the kernel into a folder of its own, or give the file itself"
+            )
+    return tuple(sources)
+
+
+def _cuda(
+    file: Path,
+    text: str,
+    problem: Problem,
+    function: str | None,
+    *,
+    whole_folder: bool,
+    lenient: bool,
+    notes: list[str],
+) -> Candidate:
+    sources = _shipped(file, text, whole_folder=whole_folder)
+    if any(cuda_text.is_extension(source.text) for source in sources):
+        return _extension(file, sources, problem, function, whole_folder=whole_folder)
+    from cuassay.formats import launches  # pydantic is slow to import
+
+    declared = launches.read_declaration(file, text, problem, lenient=lenient, notes=notes)
+    if declared is None:
+        raise CandidateError(
+            f"{file} has neither a PYBIND11_MODULE nor a declared launch (its kernels: "
+            f"{', '.join(cuda_text.kernels(text)) or 'none'}); add a binding, or declare the "
+            f"launch in {file.stem}.launch.toml or in a comment such as:\n{launches.EXAMPLE}"
+        )
+    if not cuda_text.has_c_linkage(text):
+        raise CandidateError(
+            f'{file} declares launches but no kernel is extern "C"; write '
+            f'extern "C" __global__ void {declared.launches[0].kernel}(...) so that its name stays'
+        )
+    return Candidate(
+        name=_name(file, whole_folder),
+        sources=sources,
+        entry_file=file.name,
+        entry_function=function or declared.launches[0].kernel,
+        language=Language.CUDA_KERNEL,
+        flags=declared.flags,
+        launches=declared.launches,
+        scratch=declared.scratch,
+        zero_outputs=declared.zero_outputs,
+        origin=file.absolute(),
+    )
+
+
+def _extension(
+    file: Path,
+    sources: tuple[SourceFile, ...],
+    problem: Problem,
+    function: str | None,
+    *,
+    whole_folder: bool,
+) -> Candidate:
+    names = [name for source in sources for name in cuda_text.exported(source.text)]
+    entry = function or _exported_entry(names, problem)
+    if entry is None or (names and entry not in names):
+        raise CandidateError(
+            f"{file}: {UnknownNameError('exported function', entry or ENTRY, names)}; "
+            f'export the entry with m.def("{ENTRY}", ...) or name it as {file.name}::FUNCTION'
+        )
+    return Candidate(
+        name=_name(file, whole_folder),
+        sources=sources,
+        entry_file=file.name,
+        entry_function=entry,
+        language=Language.CUDA_EXTENSION,
+        convention=_extension_convention(sources, entry, problem),
+        origin=file.absolute(),
+    )
+
+
+def _exported_entry(names: list[str], problem: Problem) -> str | None:
+    for name in (ENTRY, problem.name):
+        if name in names:
+            return name
+    return names[0] if len(names) == 1 else None
+
+
+def _extension_convention(
+    sources: tuple[SourceFile, ...], entry: str, problem: Problem
+) -> Convention:
+    """Return DESTINATION where the C++ function ends with the outputs or has room for them."""
+    for source in sources:
+        names = cuda_text.parameter_names(source.text, entry)
+        if names is None:
+            continue
+        outputs = tuple(spec.name for spec in problem.outputs)
+        if names[-len(outputs) :] == outputs or len(names) == len(problem.inputs) + len(outputs):
+            return Convention.DESTINATION
+    return Convention.RETURNS

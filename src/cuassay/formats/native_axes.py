@@ -1,0 +1,191 @@
+"""Axes and workloads of a native problem, checked against its specs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from cuassay.errors import ProblemError, UnknownNameError
+from cuassay.model.axes import resolve, shape_of
+from cuassay.model.domain import Domain, Index, Offsets
+from cuassay.model.problem import (
+    Axis,
+    ConstAxis,
+    CustomSource,
+    ExprAxis,
+    InputSource,
+    InputSpec,
+    RandomSource,
+    Scalar,
+    ScalarSource,
+    ScalarSpec,
+    TensorSpec,
+    Tolerance,
+    VarAxis,
+    Workload,
+)
+
+AxisForm: TypeAlias = int | str | tuple[int, int] | tuple[int, int, int]
+_FORMS = '4096, (1, 65536), (64, 8192, 64) or "2 * hidden"'
+
+
+def read_axes(
+    forms: Mapping[str, AxisForm],
+    inputs: Sequence[InputSpec],
+    outputs: Sequence[TensorSpec],
+    *,
+    where: str,
+) -> tuple[Axis, ...]:
+    """Return the axes and check that shapes and domains use no other. Raises ProblemError."""
+    axes = tuple(
+        _axis(name, form, where=f"{where}: axes['{name}']") for name, form in forms.items()
+    )
+    names = {axis.name for axis in axes}
+    for axis in axes:
+        if isinstance(axis, ExprAxis):
+            _check_names(axis.expression, names, where=f"{where}: axes['{axis.name}']")
+    for spec in (*inputs, *outputs):
+        if spec.name in names:
+            raise ProblemError(f"{where}: '{spec.name}' names an axis and a tensor; rename one")
+        for dimension in spec.shape if isinstance(spec, TensorSpec) else ():
+            _check_names(dimension, names, where=f"{where}: the shape of '{spec.name}'")
+        for expression in _domain_axes(spec.domain):
+            _check_names(expression, names, where=f"{where}: the domain of '{spec.name}'")
+    return axes
+
+
+def _axis(name: str, form: AxisForm, *, where: str) -> Axis:
+    if not name.isidentifier():
+        raise ProblemError(f"{where}: an axis name must be a Python identifier; rename it")
+    match form:
+        case str():
+            return ExprAxis(name=name, expression=form)
+        case bool():
+            pass
+        case int(value) if value >= 1:
+            return ConstAxis(name=name, value=value)
+        case int(minimum), int(maximum):
+            return _var(name, minimum, maximum, multiple_of=1, where=where)
+        case int(minimum), int(maximum), int(multiple_of):
+            return _var(name, minimum, maximum, multiple_of=multiple_of, where=where)
+    raise ProblemError(f"{where} is {form!r}, expected a form such as {_FORMS}")
+
+
+def _var(name: str, minimum: int, maximum: int, *, multiple_of: int, where: str) -> VarAxis:
+    if minimum < 0 or multiple_of < 1 or maximum // multiple_of * multiple_of < max(minimum, 1):
+        raise ProblemError(
+            f"{where}: no size lies in [{minimum}, {maximum}] and is a multiple of {multiple_of}; "
+            "expected 0 <= minimum <= maximum with at least one size of 1 or more between"
+        )
+    return VarAxis(
+        name=name, minimum=minimum, maximum=maximum, multiple_of=multiple_of, declared=True
+    )
+
+
+def _check_names(expression: str, names: set[str], *, where: str) -> None:
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+    except (SyntaxError, ValueError):
+        raise ProblemError(
+            f"{where}: '{expression}' is no axis, size or expression of axes "
+            f"(known axes: {', '.join(sorted(names)) or 'none'})"
+        ) from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id not in names:
+            raise ProblemError(f"{where}: {UnknownNameError('axis', node.id, sorted(names))}")
+
+
+def _domain_axes(domain: Domain) -> Iterator[str]:
+    if isinstance(domain, Index | Offsets):
+        yield domain.axis
+
+
+def read_workloads(
+    given: Sequence[Mapping[str, Scalar]],
+    axes: tuple[Axis, ...],
+    inputs: Sequence[InputSpec],
+    *,
+    outputs: Sequence[TensorSpec],
+    tolerance: Tolerance | None,
+    custom: bool,
+    where: str,
+) -> tuple[Workload, ...]:
+    """Return the workloads; each binds every var axis and may give scalars. Raises ProblemError."""
+    if not given:
+        raise ProblemError(
+            f'{where}: workloads is empty; give at least one, such as [{{"rows": 128}}]'
+        )
+    return tuple(
+        Workload(
+            uuid=f"w{number}",
+            axes=_bind(item, axes, inputs, outputs=outputs, where=f"{where}: workloads[{number}]"),
+            sources={spec.name: _source(spec, item, custom=custom) for spec in inputs},
+            tolerance=tolerance or Tolerance(),
+        )
+        for number, item in enumerate(given)
+    )
+
+
+def _bind(
+    item: Mapping[str, Scalar],
+    axes: tuple[Axis, ...],
+    inputs: Sequence[InputSpec],
+    *,
+    outputs: Sequence[TensorSpec],
+    where: str,
+) -> dict[str, int]:
+    legal = [axis.name for axis in axes if not isinstance(axis, ExprAxis)]
+    scalars = [spec.name for spec in inputs if isinstance(spec, ScalarSpec)]
+    bound: dict[str, int] = {}
+    for name, value in item.items():
+        if name in scalars:
+            continue
+        if name not in legal:
+            raise ProblemError(f"{where}: {UnknownNameError('axis', name, [*legal, *scalars])}")
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ProblemError(f"{where}['{name}'] is {value!r}, expected an integer size")
+        bound[name] = value
+    for axis in axes:
+        if isinstance(axis, VarAxis):
+            _check_size(axis, bound, where=where)
+    try:
+        sizes = resolve(axes, bound)
+        for spec in (*inputs, *outputs):
+            if isinstance(spec, TensorSpec):
+                _check_shape(spec, sizes, where=where)
+    except ProblemError as failure:
+        text = str(failure)
+        raise ProblemError(text if text.startswith(where) else f"{where}: {text}") from None
+    return bound
+
+
+def _check_size(axis: VarAxis, bound: Mapping[str, int], *, where: str) -> None:
+    if axis.name not in bound:
+        raise ProblemError(f"{where} gives axis '{axis.name}' no size; add '{axis.name}': SIZE")
+    size = bound[axis.name]
+    fits = axis.minimum <= size <= (axis.maximum or size) and size % axis.multiple_of == 0
+    if not fits or size < 1:
+        step = f" and a multiple of {axis.multiple_of}" if axis.multiple_of > 1 else ""
+        raise ProblemError(
+            f"{where}['{axis.name}'] is {size}, expected a size in "
+            f"[{max(axis.minimum, 1)}, {axis.maximum}]{step}; change the workload or the axis"
+        )
+
+
+def _check_shape(spec: TensorSpec, sizes: Mapping[str, int], *, where: str) -> None:
+    shape = shape_of(spec.shape, sizes)
+    if any(size < 1 for size in shape):
+        raise ProblemError(
+            f"{where} gives '{spec.name}' the shape {list(shape)}, expected sizes of 1 or more"
+        )
+
+
+def _source(spec: InputSpec, item: Mapping[str, Scalar], *, custom: bool) -> InputSource:
+    if spec.name in item:
+        return ScalarSource(value=item[spec.name])
+    if custom:
+        return CustomSource()
+    if isinstance(spec, ScalarSpec) and spec.default is not None:
+        return ScalarSource(value=spec.default)
+    return RandomSource()

@@ -1,0 +1,141 @@
+"""What stands inside `Annotated[...]` in a native problem: tensors and scalars as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cuassay.errors import ProblemError, UnknownNameError
+from cuassay.model.domain import Choice, Domain, IntegerRange, Mask, Real
+from cuassay.model.dtype import DType
+from cuassay.model.problem import Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorAnnotation:
+    """A tensor of `dtype` whose dimensions are axis names, sizes or expressions of axes."""
+
+    dtype: DType
+    shape: tuple[str, ...]
+    name: str | None
+    domain: Domain
+    declared: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarAnnotation:
+    """A Python scalar that the kernel takes as `dtype`."""
+
+    dtype: DType
+    domain: Domain
+    declared: bool
+    default: Scalar | None
+
+
+def dtype_named(name: str | DType) -> DType:
+    """Return the dtype called `name`. Raises UnknownNameError with the legal list."""
+    try:
+        return DType(str(name).removeprefix("torch."))
+    except ValueError:
+        raise UnknownNameError("dtype", str(name), [dtype.value for dtype in DType]) from None
+
+
+def tensor(
+    dtype: str | DType, *shape: str | int, name: str | None = None, domain: Domain | None = None
+) -> TensorAnnotation:
+    """Describe a tensor: `tensor("bfloat16", "rows", "hidden")`; no dimension is a 0-d tensor.
+
+    `name` names an output, `domain` says which values are legal (default: any real number, or
+    any mask for bool). Raises ProblemError for a size below 1, UnknownNameError for the dtype.
+    """
+    for dimension in shape:
+        if isinstance(dimension, bool) or not isinstance(dimension, str | int):
+            raise ProblemError(
+                f"tensor(...): dimension {dimension!r} is a {type(dimension).__name__}, "
+                'expected an axis name such as "rows" or a size such as 128'
+            )
+        if isinstance(dimension, int) and dimension < 1:
+            raise ProblemError(f"tensor(...): dimension {dimension} is below 1; give a real size")
+    kind = dtype_named(dtype)
+    default: Domain = Mask() if kind is DType.BOOL else Real()
+    return TensorAnnotation(
+        dtype=kind,
+        shape=tuple(str(dimension) for dimension in shape),
+        name=name,
+        domain=default if domain is None else domain,
+        declared=domain is not None,
+    )
+
+
+def scalar(
+    dtype: str | DType,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    choices: Sequence[Scalar] | None = None,
+    default: Scalar | None = None,
+) -> ScalarAnnotation:
+    """Describe a Python scalar: its legal range (both ends included) or its legal values.
+
+    Raises ProblemError where the bounds contradict each other or the default, and for an
+    integer without bounds or choices.
+    """
+    kind = dtype_named(dtype)
+    _check_bounds(low, high, choices)
+    domain = _scalar_domain(kind, low, high, choices=choices)
+    if default is not None and not _within(default, domain):
+        raise ProblemError(
+            f"scalar(...): default {default!r} lies outside {_words(domain)}; correct one of them"
+        )
+    declared = choices is not None or low is not None or high is not None
+    return ScalarAnnotation(dtype=kind, domain=domain, declared=declared, default=default)
+
+
+def _check_bounds(low: float | None, high: float | None, choices: Sequence[Scalar] | None) -> None:
+    if choices is not None and (low is not None or high is not None):
+        raise ProblemError("scalar(...): give either choices or low and high, not both")
+    if choices is not None and not choices:
+        raise ProblemError("scalar(...): choices is empty; list at least one legal value")
+    for bound in (low, high):
+        if bound is not None and math.isnan(bound):
+            raise ProblemError("scalar(...): a bound is NaN; give a number, or leave it out")
+    if low is not None and high is not None and low > high:
+        raise ProblemError(f"scalar(...): low {low} is above high {high}; swap them")
+
+
+def _scalar_domain(
+    kind: DType, low: float | None, high: float | None, *, choices: Sequence[Scalar] | None
+) -> Domain:
+    if choices is not None:
+        return Choice(values=tuple(choices))
+    if kind is DType.BOOL:
+        return Choice(values=(False, True))
+    if kind.is_floating:
+        return Real(low=low, high=high)
+    if low is None or high is None or not (float(low).is_integer() and float(high).is_integer()):
+        raise ProblemError(
+            f"scalar('{kind}'): bounds are low={low}, high={high}, expected two integers or "
+            "choices=[...]: an integer argument has no natural range"
+        )
+    return IntegerRange(low=int(low), high=int(high))
+
+
+def _within(value: Scalar, domain: Domain) -> bool:
+    match domain:
+        case Choice(values=values):
+            return value in values
+        case Real(low=low, high=high):
+            return (low is None or value >= low) and (high is None or value <= high)
+        case IntegerRange(low=first, high=last):
+            return first <= value <= last
+    return True
+
+
+def _words(domain: Domain) -> str:
+    match domain:
+        case Choice(values=values):
+            return f"the choices {', '.join(repr(value) for value in values)}"
+        case Real(low=low, high=high) | IntegerRange(low=low, high=high):
+            return f"[{'-inf' if low is None else low}, {'inf' if high is None else high}]"
+    return "its domain"

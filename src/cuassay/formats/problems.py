@@ -1,0 +1,159 @@
+"""From what a user names to a Problem: a folder, a file, a module's function, a catalogue name."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol, cast
+
+from cuassay.errors import CuassayError, ProblemError, UnknownNameError
+from cuassay.formats import native, signature
+from cuassay.formats.modules import describe, import_file
+from cuassay.formats.textfile import read_text
+from cuassay.model.digest import problem_digest
+from cuassay.model.problem import Problem
+
+_HINT = (
+    "Give a folder with definition.json and workload.jsonl, a definition file, a .py file with "
+    "an @problem function (file.py:function), module:function, or a catalogue name."
+)
+_NATIVE_FILES = ("problem.py",)
+
+
+def load(where: str, *, lenient: bool, notes: list[str]) -> Problem:
+    """Return the problem that `where` names. Raises ProblemError or UnknownNameError."""
+    if not where.strip():
+        raise ProblemError(f"the problem's name is empty. {_HINT}")
+    path = Path(where).expanduser()
+    if _exists(path):
+        return _from_path(path, None, lenient=lenient, notes=notes)
+    place, separator, function = where.rpartition(":")
+    if separator and place.endswith(".py"):
+        return _from_path(Path(place).expanduser(), function, lenient=lenient, notes=notes)
+    if separator and re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", place):
+        return _from_module(place, function)
+    if "/" in where or path.suffix in (".py", ".json", ".jsonl"):
+        raise ProblemError(f"{where} does not exist: expected a problem's file or folder. {_HINT}")
+    return _from_catalogue(where)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _from_path(path: Path, function: str | None, *, lenient: bool, notes: list[str]) -> Problem:
+    if path.is_dir():
+        path = _inside(path)
+    if path.suffix == ".py":
+        return _from_python(path, function)
+    if path.suffix == ".jsonl":
+        beside = path.parent / "definition.json"
+        if not beside.is_file():
+            raise ProblemError(
+                f"{path} holds workloads only, and there is no definition.json beside it; "
+                "give the definition file or its folder"
+            )
+        path = beside
+    if path.suffix != ".json":
+        raise ProblemError(f"{path} is no problem: expected a .json or .py file. {_HINT}")
+    from cuassay.formats import sol  # pydantic is slow to import
+
+    made = sol.load(path, lenient=lenient, notes=notes)
+    return replace(made, digest=problem_digest(made))
+
+
+def _inside(folder: Path) -> Path:
+    """Return the file that defines the problem of a folder. Raises ProblemError."""
+    for name in ("definition.json", *_NATIVE_FILES):
+        if (folder / name).exists():
+            return folder / name
+    held = sorted(entry.name for entry in folder.iterdir())
+    listed = ", ".join(held[:8]) + (", ..." if len(held) > 8 else "")
+    raise ProblemError(
+        f"{folder} has no definition.json and no problem.py (it holds: {listed or 'nothing'}). "
+        f"{_HINT}"
+    )
+
+
+def _from_python(path: Path, function: str | None) -> Problem:
+    source = read_text(path, ProblemError)
+    try:
+        tree = signature.parse(source, str(path))
+    except SyntaxError as failure:
+        raise ProblemError(
+            f"{path}: line {failure.lineno}: not valid Python: {failure.msg}; correct it"
+        ) from None
+    module = import_file(path)
+    if function is not None and function not in vars(module):
+        raise UnknownNameError("function", function, _public(module), f"in {path}")
+    made = {
+        name: problem
+        for name in signature.functions(tree)
+        if (problem := native.problem_of(vars(module).get(name))) is not None
+    }
+    if function is not None:
+        return _carried(vars(module)[function], function, str(path))
+    if not made:
+        raise ProblemError(
+            f"{path} has no @problem function (its functions: "
+            f"{', '.join(signature.functions(tree)) or 'none'}); decorate the reference with "
+            "@cuassay.formats.native.problem(axes=..., workloads=...)"
+        )
+    if len(made) > 1:
+        raise UnknownNameError(
+            "problem", "", made, f"in {path}: it defines several; name one as {path.name}:FUNCTION"
+        )
+    return next(iter(made.values()))
+
+
+def _public(module: object) -> list[str]:
+    return [name for name, value in vars(module).items() if native.problem_of(value) is not None]
+
+
+def _carried(function: object, name: str, place: str) -> Problem:
+    found = native.problem_of(function)
+    if found is None:
+        raise ProblemError(
+            f"'{name}' in {place} is not decorated with @problem, expected a native problem; "
+            "decorate it with @cuassay.formats.native.problem(axes=..., workloads=...)"
+        )
+    return found
+
+
+def _from_module(dotted: str, function: str) -> Problem:
+    try:
+        module = importlib.import_module(dotted)
+    except CuassayError:
+        raise
+    except ModuleNotFoundError as failure:
+        raise ProblemError(
+            f"module '{dotted}' cannot be imported: {failure}; "
+            "check its name, or give the file instead (file.py:function)"
+        ) from None
+    except (Exception, SystemExit) as failure:
+        text = describe(failure, Path(getattr(failure, "filename", None) or dotted))
+        raise ProblemError(
+            f"module '{dotted}' cannot be imported: {text}; correct it, then try again"
+        ) from failure
+    if function not in vars(module):
+        raise UnknownNameError("function", function, _public(module), f"in module {dotted}")
+    return _carried(vars(module)[function], function, f"module {dotted}")
+
+
+class _Registry(Protocol):
+    def names(self) -> tuple[str, ...]: ...
+
+    def get(self, name: str, /) -> Problem: ...
+
+
+def _from_catalogue(name: str) -> Problem:
+    registry = cast(_Registry, importlib.import_module("cuassay.catalog.registry"))
+    known = registry.names()
+    if name not in known:
+        raise UnknownNameError("problem", name, known, _HINT)
+    return registry.get(name)

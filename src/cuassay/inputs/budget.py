@@ -1,0 +1,118 @@
+"""How much one plan may cost: cases a purpose, elements a case, by profile and device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuassay.model.verdict import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Numbers of cases, and the most elements of inputs and outputs that one case may have.
+
+    `hot_length` is the wished length of the hot axis and `growth_lengths` the lengths that a
+    growth test tries: both end at the axis's maximum.
+    """
+
+    numeric_cases: int
+    numeric_workloads: int
+    numeric_elements: int
+    hot_cases: int
+    hot_length: int
+    hot_elements: int
+    growth_lengths: tuple[int, ...]
+    growth_fills: int
+    shape_cases: int
+    shape_elements: int
+    benchmark_cases: int
+
+
+# On a CPU Triton's interpreter takes some 5 ms a program, so lengths stay in the thousands.
+_CPU = {
+    Profile.QUICK: Budget(
+        numeric_cases=4,
+        numeric_workloads=2,
+        numeric_elements=2**18,
+        hot_cases=3,
+        hot_length=1024,
+        hot_elements=2**18,
+        growth_lengths=(128, 512, 2048),
+        growth_fills=1,
+        shape_cases=6,
+        shape_elements=2**16,
+        benchmark_cases=1,
+    ),
+    Profile.STANDARD: Budget(
+        numeric_cases=12,
+        numeric_workloads=3,
+        numeric_elements=2**19,
+        hot_cases=6,
+        hot_length=2048,
+        hot_elements=2**19,
+        growth_lengths=(128, 512, 1024, 4096),
+        growth_fills=2,
+        shape_cases=16,
+        shape_elements=2**16,
+        benchmark_cases=2,
+    ),
+    Profile.DEEP: Budget(
+        numeric_cases=40,
+        numeric_workloads=4,
+        numeric_elements=2**20,
+        hot_cases=16,
+        hot_length=4096,
+        hot_elements=2**20,
+        growth_lengths=(128, 512, 1024, 4096, 8192),
+        growth_fills=2,
+        shape_cases=60,
+        shape_elements=2**17,
+        benchmark_cases=4,
+    ),
+}
+_CUDA = {
+    Profile.QUICK: Budget(
+        numeric_cases=4,
+        numeric_workloads=2,
+        numeric_elements=2**29,
+        hot_cases=3,
+        hot_length=32768,
+        hot_elements=2**25,
+        growth_lengths=(1024, 8192, 65536),
+        growth_fills=1,
+        shape_cases=6,
+        shape_elements=2**22,
+        benchmark_cases=1,
+    ),
+    Profile.STANDARD: Budget(
+        numeric_cases=12,
+        numeric_workloads=3,
+        numeric_elements=2**29,
+        hot_cases=6,
+        hot_length=65536,
+        hot_elements=2**26,
+        growth_lengths=(512, 4096, 32768, 131072),
+        growth_fills=2,
+        shape_cases=16,
+        shape_elements=2**24,
+        benchmark_cases=3,
+    ),
+    Profile.DEEP: Budget(
+        numeric_cases=40,
+        numeric_workloads=8,
+        numeric_elements=2**30,
+        hot_cases=16,
+        hot_length=131072,
+        hot_elements=2**27,
+        growth_lengths=(512, 4096, 32768, 131072, 524288),
+        growth_fills=2,
+        shape_cases=60,
+        shape_elements=2**24,
+        benchmark_cases=16,
+    ),
+}
+
+
+def budget_for(profile: Profile, *, device: str) -> Budget:
+    """Return the budget of a profile on `cpu` or any `cuda` device."""
+    return (_CUDA if device.startswith("cuda") else _CPU)[profile]

@@ -1,0 +1,192 @@
+"""Regimes of indices, offsets, masks and plain integers. All return int64 or bool."""
+
+from __future__ import annotations
+
+import torch
+
+from cuassay.errors import ProblemError
+from cuassay.inputs.request import FillFunction, Request
+from cuassay.model.domain import Index, Mask
+
+
+def uniform(request: Request) -> torch.Tensor:
+    """Every index equally likely."""
+    return request.integers(max(request.limit, 1))
+
+
+def zipf(request: Request) -> torch.Tensor:
+    """The k-th most frequent index has probability ~ k**-`exponent` (1.0), as words do.
+
+    Which index is the most frequent is itself random.
+    """
+    limit = max(request.limit, 1)
+    ranks = torch.arange(1, limit + 1, device=request.device, dtype=torch.float64)
+    cumulative = ranks.pow(-request.number("exponent", 1.0)).cumsum(0)
+    drawn = request.uniform().to(torch.float64).mul_(cumulative[-1])
+    rank = torch.searchsorted(cumulative, drawn, right=True).clamp_(max=limit - 1)
+    return request.permutation(limit)[rank]
+
+
+def single_hot(request: Request) -> torch.Tensor:
+    """Every index the same: `row`, or a random one."""
+    row = int(request.number("row", -1.0))
+    if row >= 0:
+        return torch.full(request.shape, min(row, max(request.limit - 1, 0)), device=request.device)
+    return (
+        request.integers(max(request.limit, 1), (1,)).repeat(request.count).reshape(request.shape)
+    )
+
+
+def two_hot(request: Request) -> torch.Tensor:
+    """Two random indices share all hits about evenly."""
+    rows = request.permutation(max(request.limit, 1))[:2]
+    return rows[request.integers(len(rows))]
+
+
+def arange(request: Request) -> torch.Tensor:
+    """0, 1, 2, ... wrapped at the axis: all distinct where they fit."""
+    counted = torch.arange(request.count, device=request.device)
+    return (counted % max(request.limit, 1)).reshape(request.shape)
+
+
+def distinct(request: Request) -> torch.Tensor:
+    """Random order, each index used about equally often; all distinct where they fit."""
+    limit = max(request.limit, 1)
+    shuffled = request.permutation(max(request.count, limit))[: request.count]
+    return (shuffled % limit).reshape(request.shape)
+
+
+def sorted_indices(request: Request) -> torch.Tensor:
+    """Uniform indices sorted along the last axis."""
+    drawn = uniform(request)
+    return drawn.sort(dim=-1).values if request.shape else drawn
+
+
+def sentinel(request: Request) -> torch.Tensor:
+    """Uniform indices, a `share` (0.25) of them replaced by the domain's sentinel values.
+
+    At least one stays an index, since a mean over no element is undefined. Without
+    sentinels in the domain it is `uniform`.
+    """
+    drawn = uniform(request)
+    domain = request.spec.domain
+    marks = domain.sentinels if isinstance(domain, Index) else ()
+    if not marks or not request.count:
+        return drawn
+    replaced = request.uniform() < request.number("share", 0.25)
+    replaced.view(-1)[request.integers(request.count, (1,))] = False
+    values = torch.tensor(marks, device=request.device)[request.integers(len(marks))]
+    return torch.where(replaced, values, drawn)
+
+
+def explicit(request: Request) -> torch.Tensor:
+    """The numbers of parameter `values`, row-major, repeated to the tensor's size."""
+    values = torch.tensor([int(v) for v in request.values()], device=request.device)
+    repeats = -(-request.count // len(values)) if request.count else 0
+    return values.repeat(repeats)[: request.count].reshape(request.shape)
+
+
+def unique(kind: str, request: Request) -> torch.Tensor:
+    """Distinct indices whatever the regime: a permutation, sorted or counted where asked for."""
+    if request.count > request.limit:
+        raise ProblemError(
+            f"input '{request.spec.name}' needs {request.count} distinct indices but its axis "
+            f"has size {request.limit}; make the axis at least as long"
+        )
+    if kind == "arange":
+        return arange(request)
+    if kind == "explicit":
+        return explicit(request)
+    drawn = request.permutation(request.limit)[: request.count]
+    return (drawn.sort().values if kind == "sorted" else drawn).reshape(request.shape)
+
+
+INDEX: dict[str, FillFunction] = {
+    "uniform": uniform,
+    "zipf": zipf,
+    "single_hot": single_hot,
+    "two_hot": two_hot,
+    "arange": arange,
+    "distinct": distinct,
+    "sorted": sorted_indices,
+    "sentinel": sentinel,
+    "explicit": explicit,
+}
+
+
+def even_offsets(request: Request) -> torch.Tensor:
+    """Sequences of equal length: 0, n/k, 2n/k, ..., n."""
+    last = max(request.count - 1, 1)
+    counted = torch.arange(request.count, device=request.device)
+    return (counted * request.limit // last).reshape(request.shape)
+
+
+def random_offsets(request: Request) -> torch.Tensor:
+    """Random cut points: sequences of all lengths, empty ones possible."""
+    cuts = request.integers(request.limit + 1).reshape(-1).sort().values
+    return _close(cuts, request)
+
+
+def ragged_offsets(request: Request) -> torch.Tensor:
+    """One sequence holds nearly everything, others are empty or of length 1."""
+    cuts = request.integers(2).reshape(-1).cumsum(0).clamp_(max=request.limit)
+    return _close(cuts, request)
+
+
+def explicit_offsets(request: Request) -> torch.Tensor:
+    """The given offsets."""
+    return explicit(request)
+
+
+def _close(cuts: torch.Tensor, request: Request) -> torch.Tensor:
+    if request.count:
+        cuts[0] = 0
+    if request.count > 1:
+        cuts[-1] = request.limit
+    return cuts.reshape(request.shape)
+
+
+OFFSETS: dict[str, FillFunction] = {
+    "uniform": random_offsets,
+    "even": even_offsets,
+    "ragged": ragged_offsets,
+    "explicit": explicit_offsets,
+}
+
+
+def keep_mask(kind: str, request: Request, domain: Mask) -> torch.Tensor:
+    """Return a bool mask, True where an element takes part."""
+    ones = torch.ones(request.shape, dtype=torch.bool, device=request.device)
+    if kind == "explicit":
+        return explicit(request).bool()
+    if kind == "ones" or not request.shape or not request.count:
+        return ones
+    if kind == "zeros":
+        return ~ones
+    if domain.kind == "causal" and len(request.shape) >= 2:
+        return ones.tril(request.shape[-1] - request.shape[-2])
+    if domain.kind == "padding":
+        lengths = request.integers(request.shape[-1], (*request.shape[:-1], 1)) + 1
+        return torch.arange(request.shape[-1], device=request.device) < lengths
+    kept = request.uniform() < request.number("share", 0.7)
+    kept[..., 0] = True  # a row with nothing to attend to is a case of its own ("zeros")
+    return kept
+
+
+def integers(kind: str, request: Request, low: int, high: int) -> torch.Tensor:
+    """Integers within [low, high]."""
+    match kind:
+        case "explicit":
+            return explicit(request).clamp_(low, high)
+        case "ones" | "zeros":
+            value = min(max(int(kind == "ones"), low), high)
+            return torch.full(request.shape, value, device=request.device)
+        case "arange":
+            counted = torch.arange(request.count, device=request.device).reshape(request.shape)
+            return counted % (high - low + 1) + low
+        case _:
+            return request.integers(high - low + 1) + low
+
+
+MASKS = ("uniform", "ones", "zeros", "explicit")
+INTEGERS = ("uniform", "ones", "zeros", "arange", "explicit")

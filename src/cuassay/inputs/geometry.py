@@ -1,0 +1,139 @@
+"""Sizes: how many elements a case has, which sizes are legal, and how to fit a budget."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+
+from cuassay.errors import ProblemError
+from cuassay.inputs.constraints import holds
+from cuassay.model.axes import resolve, shape_of
+from cuassay.model.problem import ExprAxis, Problem, TensorSpec, VarAxis, Workload
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def tensor_inputs(problem: Problem) -> tuple[TensorSpec, ...]:
+    """Return the inputs that are tensors, in order."""
+    return tuple(spec for spec in problem.inputs if isinstance(spec, TensorSpec))
+
+
+def elements(problem: Problem, sizes: Mapping[str, int]) -> int:
+    """Return the elements of all input and output tensors together."""
+    specs = (*tensor_inputs(problem), *problem.outputs)
+    return sum(math.prod(shape_of(spec.shape, sizes)) for spec in specs)
+
+
+def workload_sizes(problem: Problem, workload: Workload) -> dict[str, int]:
+    """Return every axis size of a workload."""
+    return resolve(problem.axes, workload.axes)
+
+
+def with_sizes(
+    problem: Problem, sizes: Mapping[str, int], changes: Mapping[str, int]
+) -> dict[str, int]:
+    """Return `sizes` with some axes changed and the computed axes computed anew."""
+    computed = {axis.name for axis in problem.axes if isinstance(axis, ExprAxis)}
+    bound = {name: size for name, size in sizes.items() if name not in computed}
+    return resolve(problem.axes, {**bound, **changes})
+
+
+def try_sizes(
+    problem: Problem, sizes: Mapping[str, int], changes: Mapping[str, int]
+) -> dict[str, int] | None:
+    """Return `with_sizes`, or None where an expression has no integer there."""
+    try:
+        changed = with_sizes(problem, sizes, changes)
+        elements(problem, changed)
+    except ProblemError:
+        return None
+    return changed
+
+
+def within(axis: VarAxis, size: int) -> bool:
+    """Return whether `size` lies within the axis's bounds and steps."""
+    inside = axis.minimum <= size and (axis.maximum is None or size <= axis.maximum)
+    return inside and size % axis.multiple_of == 0
+
+
+def legal(problem: Problem, sizes: Mapping[str, int]) -> bool:
+    """Return whether all var axes are within bounds and no constraint is broken."""
+    bounded = all(within(axis, sizes[axis.name]) for axis in problem.var_axes())
+    return bounded and all(holds(rule, sizes) is not False for rule in problem.constraints)
+
+
+def step_to(axis: VarAxis, size: int) -> int:
+    """Return the legal size of the axis nearest below `size`, or its least size."""
+    capped = size if axis.maximum is None else min(size, axis.maximum)
+    floored = capped - capped % axis.multiple_of
+    return max(floored, least(axis))
+
+
+def least(axis: VarAxis, floor: int = 1) -> int:
+    """Return the smallest legal size of at least `floor`, as far as the maximum allows."""
+    wanted = max(axis.minimum, floor)
+    stepped = -(-wanted // axis.multiple_of) * axis.multiple_of
+    if axis.maximum is not None and stepped > axis.maximum:
+        return axis.maximum - axis.maximum % axis.multiple_of
+    return stepped
+
+
+def fit(
+    problem: Problem,
+    sizes: Mapping[str, int],
+    *,
+    budget: int,
+    keep: Collection[str] = (),
+    floor: int = 2,
+) -> dict[str, int]:
+    """Halve the longest var axis outside `keep` until the elements fit the budget.
+
+    Axes stop at `floor` (or their minimum); the result may exceed the budget where the
+    constant axes alone do.
+    """
+    current = dict(sizes)
+    frozen = set(keep)
+    while elements(problem, current) > budget:
+        free = [axis for axis in problem.var_axes() if axis.name not in frozen]
+        if not free:
+            break
+        axis = max(free, key=lambda axis: current[axis.name])
+        smaller = max(step_to(axis, current[axis.name] // 2), least(axis, floor))
+        changed = try_sizes(problem, current, {axis.name: smaller})
+        if smaller >= current[axis.name] or changed is None or not legal(problem, changed):
+            frozen.add(axis.name)
+            continue
+        current = changed
+    return current
+
+
+def growth_axes(problem: Problem) -> tuple[str, ...]:
+    """Return the axes that a growth test may lengthen, most telling first.
+
+    Declared reduction axes, else var axes that some output's shape does not depend on
+    (those absent from most outputs first).
+    """
+    variable = [axis.name for axis in problem.var_axes()]
+    if problem.reduction_axes:
+        return tuple(name for name in problem.reduction_axes if name in variable)
+    absent = {
+        name: sum(name not in _axes_of(problem, spec) for spec in problem.outputs)
+        for name in variable
+    }
+    used = {name for spec in tensor_inputs(problem) for name in _axes_of(problem, spec)}
+    found = [name for name in variable if absent[name] and name in used]
+    return tuple(sorted(found, key=lambda name: -absent[name]))
+
+
+def _axes_of(problem: Problem, spec: TensorSpec) -> set[str]:
+    """Return the names that a spec's shape depends on, through computed axes too."""
+    expressions = {a.name: a.expression for a in problem.axes if isinstance(a, ExprAxis)}
+    pending = [name for dimension in spec.shape for name in _NAME.findall(dimension)]
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in seen:
+            seen.add(name)
+            pending += _NAME.findall(expressions.get(name, ""))
+    return seen

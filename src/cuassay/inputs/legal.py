@@ -1,0 +1,108 @@
+"""Bring raw numbers into an input's legal domain and into its dtype's own values."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from cuassay.inputs.real import EXACT, REAL, zeros
+from cuassay.inputs.request import Request
+from cuassay.model.domain import Domain, Positive, Probability, Real
+from cuassay.model.dtype import DType
+
+_POSITIVE_FAMILY = frozenset(
+    {"normal", "same_sign", "offset", "uniform", "alternating", "cancelling", "sorted"}
+)
+_TYPICAL = (0.1, 10.0)  # positive inputs such as rstd: consistent in size unless scaled
+
+
+def torch_dtype(dtype: DType) -> torch.dtype:
+    """Return torch's element type of the same name."""
+    found = getattr(torch, dtype.value)
+    assert isinstance(found, torch.dtype)
+    return found
+
+
+def real_values(kind: str, request: Request, domain: Domain) -> torch.Tensor:
+    """Draw a floating tensor of `kind` within `domain`, in the spec's dtype."""
+    match domain:
+        case Positive():
+            raw = _positive(kind, request)
+            return _cast(raw, request.spec.dtype, domain.low, domain.high)
+        case Probability():
+            return _cast(_probability(kind, request, domain.axis), request.spec.dtype, 0.0, 1.0)
+        case Real():
+            raw = REAL[kind](request)
+            if kind in EXACT:
+                return _cast(raw, request.spec.dtype, domain.low, domain.high)
+            folded = _fold(raw, domain.low, domain.high)
+            return _cast(folded, request.spec.dtype, domain.low, domain.high)
+        case _:
+            return _cast(REAL[kind](request), request.spec.dtype, None, None)
+
+
+def _positive(kind: str, request: Request) -> torch.Tensor:
+    """Log-normal numbers, typical size 0.1 to 10 times `scale`, for the ordinary regimes."""
+    if kind not in _POSITIVE_FAMILY:
+        return REAL[kind](request).abs_()
+    magnitude = request.normal().mul_(0.5).exp_().clamp_(*_TYPICAL)
+    return magnitude.mul_(request.number("scale", 1.0))
+
+
+def _probability(kind: str, request: Request, axis: int) -> torch.Tensor:
+    """Rows that sum to one along `axis`: a soft-max of the regime, or the regime itself."""
+    if not request.shape or not request.count:
+        return request.constant(1.0)
+    if kind == "one_hot":
+        hot = zeros(request).movedim(axis, -1)
+        where = request.integers(hot.shape[-1], (*hot.shape[:-1], 1))
+        return hot.scatter(-1, where, 1.0).movedim(-1, axis)
+    if kind == "explicit":
+        raw = REAL[kind](request).abs_()
+        return raw / raw.sum(dim=axis, keepdim=True).clamp_min(1e-30)
+    return torch.softmax(REAL[kind](request), dim=axis)
+
+
+def _fold(raw: torch.Tensor, low: float | None, high: float | None) -> torch.Tensor:
+    """Mirror numbers at the bounds: legal ones stay, none pile up at an edge."""
+    if low is not None and high is not None:
+        if high <= low:
+            return raw.fill_(low)
+        span = high - low
+        inside = torch.remainder(raw.sub_(low), 2.0 * span)
+        return torch.where(inside > span, 2.0 * span - inside, inside).add_(low)
+    if low is not None:
+        return raw.sub_(low).abs_().add_(low)
+    if high is not None:
+        return raw.sub_(high).abs_().neg_().add_(high)
+    return raw
+
+
+def _cast(raw: torch.Tensor, dtype: DType, low: float | None, high: float | None) -> torch.Tensor:
+    """Clip to the dtype's finite range and to the bounds as the dtype can show them, and cast."""
+    if dtype is DType.FLOAT4_E2M1FN_X2:
+        # Two codes a byte; every byte is a legal pair, so the magnitudes only pick codes.
+        codes = raw.abs().mul_(64.0).nan_to_num_(0.0, posinf=0.0).remainder_(256.0)
+        return codes.to(torch.uint8).view(torch.float4_e2m1fn_x2)
+    limit = dtype.float_format.maximum
+    floor = -limit if low is None else _inward(low, dtype, toward=math.inf)
+    ceiling = limit if high is None else _inward(high, dtype, toward=-math.inf)
+    return raw.clamp_(max(floor, -limit), min(ceiling, limit)).to(torch_dtype(dtype))
+
+
+def _inward(bound: float, dtype: DType, *, toward: float) -> float:
+    """Return the dtype's number nearest to `bound` that does not lie beyond it."""
+    limit = dtype.float_format.maximum
+    if not math.isfinite(bound) or abs(bound) >= limit:
+        return math.copysign(limit, bound)
+    rounded = torch.tensor(bound, dtype=torch.float64).to(torch_dtype(dtype))
+    value = float(rounded.double())
+    if value == bound or (value > bound) == (toward > bound):
+        return value
+    if value == 0.0:
+        return math.copysign(dtype.float_format.smallest_subnormal, toward)
+    integer = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
+    away = 1 if (toward > 0) == (value > 0) else -1  # bit patterns grow with the magnitude
+    stepped = (rounded.view(integer) + away).to(integer).view(torch_dtype(dtype))
+    return float(stepped.double())

@@ -1,0 +1,119 @@
+"""A case is a recipe; this turns it into tensors and scalars on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import torch
+
+from cuassay.errors import CuassayError, ReferenceError_
+from cuassay.inputs.fills import default_fill, make
+from cuassay.inputs.scalars import default_scalar
+from cuassay.inputs.seeds import derive
+from cuassay.model.axes import resolve
+from cuassay.model.case import Case
+from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
+
+Value: TypeAlias = torch.Tensor | Scalar
+Generator: TypeAlias = Callable[..., Mapping[str, object]]
+
+
+def materialise(
+    problem: Problem, case: Case, *, device: str, generator: Generator | None = None
+) -> dict[str, Value]:
+    """Return fresh inputs of `case` in the order of the problem's inputs.
+
+    Each tensor's seed is derived from the case's seed and the input's name (and the fill's
+    parameter `salt`, which moves one input alone). With `case.generator` the problem's own
+    generator runs first, under the case's seed, and the case's fills and scalars replace
+    what it made. Raises ReferenceError_ where the generator fails or leaves an input out.
+    """
+    sizes = resolve(problem.axes, {k: v for k, v in case.axes.items() if _known(problem, k)})
+    made = _generated(problem, case, sizes=sizes, device=device, generator=generator)
+    values: dict[str, Value] = {}
+    for spec in problem.inputs:
+        if isinstance(spec, ScalarSpec):
+            values[spec.name] = _scalar(spec, case, made)
+        elif spec.name in made and spec.name not in case.fills:
+            values[spec.name] = _tensor(spec, made[spec.name], device=device)
+        else:
+            fill = case.fills.get(spec.name) or default_fill(spec)
+            seed = derive(case.seed, spec.name, fill.parameters.get("salt", 0))
+            values[spec.name] = make(spec, fill, sizes=sizes, seed=seed, device=device)
+    return values
+
+
+def _known(problem: Problem, name: str) -> bool:
+    return any(axis.name == name for axis in problem.axes)
+
+
+def _scalar(spec: ScalarSpec, case: Case, made: Mapping[str, object]) -> Scalar:
+    if spec.name in case.scalars:
+        return case.scalars[spec.name]
+    value = made.get(spec.name)
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        value = value.item()
+    if isinstance(value, bool | int | float):
+        return value
+    return default_scalar(spec, seed=derive(case.seed, spec.name))
+
+
+def _tensor(spec: TensorSpec, value: object, *, device: str) -> torch.Tensor:
+    if not isinstance(value, torch.Tensor):
+        raise ReferenceError_(
+            f"the problem's generator made a {type(value).__name__} for input '{spec.name}', "
+            "expected a torch.Tensor"
+        )
+    return value.detach().to(device)
+
+
+def _generated(
+    problem: Problem,
+    case: Case,
+    *,
+    sizes: Mapping[str, int],
+    device: str,
+    generator: Generator | None,
+) -> Mapping[str, object]:
+    """Run the problem's generator under the case's seed; global random state is restored."""
+    if not case.generator or generator is None:
+        return {}
+    arguments: dict[str, object] = {**sizes, **_generator_scalars(problem, case)}
+    devices = [torch.cuda.current_device()] if device.startswith("cuda") else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(derive(case.seed, "generator"))
+        try:
+            made = generator(arguments, torch.device(device))
+        except CuassayError:
+            raise
+        except Exception as error:
+            raise ReferenceError_(
+                f"the generator of problem '{problem.name}' raised {type(error).__name__}: "
+                f"{error} (axes: {_listed(sizes)})"
+            ) from error
+    if not isinstance(made, Mapping):
+        raise ReferenceError_(
+            f"the generator of problem '{problem.name}' returned a {type(made).__name__}, "
+            "expected a dict from input name to value"
+        )
+    wanted = [s.name for s in problem.inputs if isinstance(s, TensorSpec)]
+    absent = [name for name in wanted if name not in made and name not in case.fills]
+    if absent:
+        raise ReferenceError_(
+            f"the generator of problem '{problem.name}' made no {', '.join(absent)}; "
+            f"it made {', '.join(map(str, made)) or 'nothing'}"
+        )
+    return made
+
+
+def _generator_scalars(problem: Problem, case: Case) -> dict[str, object]:
+    return {
+        spec.name: case.scalars[spec.name]
+        for spec in problem.inputs
+        if isinstance(spec, ScalarSpec) and spec.name in case.scalars
+    }
+
+
+def _listed(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())

@@ -1,0 +1,113 @@
+"""Shapes beside the listed ones: v-1, v+1, 1, 2, 3, primes, tiles +-1, and 0 where legal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from cuassay.inputs.geometry import elements, fit, legal, try_sizes, within
+from cuassay.inputs.planner import Planner
+from cuassay.inputs.regimes import NUMERIC, Regime
+from cuassay.model.case import Case
+from cuassay.model.problem import VarAxis
+
+TILES = (16, 32, 64, 128, 256)
+_PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 61, 97, 127, 131, 257, 521, 1031)
+# All axes at once finds most shape faults in a handful of cases; one axis at a time follows.
+_JOINT = ("v-1", "v+1", "1", "prime", "tile+1", "2", "tile-1", "3")
+_REGIME: Regime = NUMERIC[0]
+
+
+def shapes(planner: Planner) -> tuple[Case, ...]:
+    """Return cases at neighbouring shapes, most telling first, each shape once.
+
+    Sizes stay within each axis's declared bounds and steps. Axes without declared bounds
+    are tried as well; only size 0 and broken constraints make such a case out of domain.
+    """
+    base = _base(planner)
+    seen: set[tuple[int, ...]] = {tuple(base.values())}
+    cases: list[Case] = []
+    for name, changes in (*_joint(planner, base), *_zeros(planner), *_single(planner, base)):
+        sizes = try_sizes(planner.problem, base, changes)
+        if sizes is None or tuple(sizes.values()) in seen or _too_big(planner, sizes):
+            continue
+        seen.add(tuple(sizes.values()))
+        cases.append(_case(planner, name, sizes))
+        if len(cases) >= planner.budget.shape_cases:
+            break
+    return tuple(cases)
+
+
+def _case(planner: Planner, name: str, sizes: Mapping[str, int]) -> Case:
+    return planner.case(
+        f"shape {name}",
+        sizes,
+        _REGIME,
+        workload=planner.first_workload,
+        in_domain=legal(planner.problem, sizes),
+    )
+
+
+def _base(planner: Planner) -> dict[str, int]:
+    """Return a listed workload within the shape budget, the largest there is."""
+    _, sizes = planner.fitting(planner.budget.shape_elements, 1)[0]
+    return fit(planner.problem, sizes, budget=planner.budget.shape_elements)
+
+
+def _too_big(planner: Planner, sizes: Mapping[str, int]) -> bool:
+    return elements(planner.problem, sizes) > 2 * planner.budget.shape_elements
+
+
+def _joint(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
+    axes = planner.problem.var_axes()
+    for rule in _JOINT:
+        changes = {}
+        for position, axis in enumerate(axes):
+            size = _by_rule(rule, base[axis.name], position)
+            if within(axis, size):
+                changes[axis.name] = size
+        if changes:
+            yield f"every axis {rule}" if len(axes) > 1 else f"{axes[0].name} {rule}", changes
+
+
+def _by_rule(rule: str, size: int, position: int) -> int:
+    match rule:
+        case "v-1" | "v+1":
+            return size + int(rule[1:])
+        case "prime":
+            below = [prime for prime in _PRIMES if prime < max(size, 6)]
+            return below[max(len(below) - 1 - position, 0)]
+        case "tile+1" | "tile-1":
+            fitting = [tile for tile in TILES if tile <= max(size, TILES[0])]
+            return fitting[max(len(fitting) - 1 - position, 0)] + int(rule[4:])
+        case _:
+            return int(rule)
+
+
+def _zeros(planner: Planner) -> Iterator[tuple[str, dict[str, int]]]:
+    """Size 0: within the domain where the minimum says so, else advice on undeclared axes."""
+    for axis in planner.problem.var_axes():
+        if axis.minimum == 0 or (not axis.declared and planner.budget.shape_cases > 6):
+            yield f"{axis.name}=0", {axis.name: 0}
+
+
+def _single(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
+    """One axis at a time, round-robin over the axes so that a short budget meets all."""
+    listed = [
+        [(axis, value) for value in _values(axis, base[axis.name]) if within(axis, value)]
+        for axis in planner.problem.var_axes()
+    ]
+    for step in range(max(map(len, listed), default=0)):
+        for values in listed:
+            if step < len(values):
+                axis, value = values[step]
+                yield f"{axis.name}={value}", {axis.name: value}
+
+
+def _values(axis: VarAxis, size: int) -> Iterable[int]:
+    step = axis.multiple_of
+    near = [size - step, size + step, axis.minimum, 1, 2, 3, size - 1, size + 1]
+    tiles = [tile + delta for tile in TILES for delta in (-1, 1, 0)]
+    primes = [prime for prime in _PRIMES if prime < 2 * size]
+    stepped = [max(value // step, 1) * step for value in (*tiles, *primes)]
+    ends = [] if axis.maximum is None else [axis.maximum]
+    return dict.fromkeys((*near, *tiles, *reversed(primes), *stepped, *ends))

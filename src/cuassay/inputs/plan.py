@@ -1,0 +1,114 @@
+"""Which cases to run for a purpose, within the budget of a profile.
+
+Purposes: `numeric` (regimes on workload shapes), `hot` (many terms on one sum), `growth`
+(the same at growing lengths), `shapes` (neighbours of the listed shapes), `small` (cheap,
+every axis at least 2), `arguments` (each input and scalar moved alone), `benchmark` (the
+workloads' own inputs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cuassay.errors import UnknownNameError
+from cuassay.inputs.arguments import arguments
+from cuassay.inputs.budget import budget_for
+from cuassay.inputs.geometry import growth_axes, legal, try_sizes
+from cuassay.inputs.neighbours import shapes
+from cuassay.inputs.planner import Planner, has_custom_source
+from cuassay.inputs.reductions import growth, hot
+from cuassay.inputs.regimes import NUMERIC
+from cuassay.inputs.seeds import derive
+from cuassay.inputs.small import small, small_sizes
+from cuassay.model.case import Case
+from cuassay.model.problem import Problem
+from cuassay.model.verdict import Profile
+
+__all__ = ["PURPOSES", "growth_axes", "plan_cases", "small_sizes"]
+
+
+def plan_cases(
+    problem: Problem, purpose: str, *, profile: Profile, root_seed: int, device: str = "cpu"
+) -> tuple[Case, ...]:
+    """Return the cases of a purpose, most telling first; deterministic in all arguments.
+
+    Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
+    workloads or with axes that contradict each other.
+    """
+    if purpose not in PURPOSES:
+        raise UnknownNameError("purpose", purpose, PURPOSES)
+    planner = Planner(
+        problem=problem,
+        budget=budget_for(profile, device=device),
+        root_seed=derive(root_seed, "plan", purpose),
+    )
+    return PURPOSES[purpose](planner)
+
+
+def numeric(planner: Planner) -> tuple[Case, ...]:
+    """Regimes in order of worth, over the workload shapes that fit, largest first."""
+    budget = planner.budget
+    picked = planner.fitting(budget.numeric_elements, budget.numeric_workloads)
+    own = _own_generator(planner, picked[0][1])
+    cases = []
+    for position in range(budget.numeric_cases):
+        regime = NUMERIC[position % len(NUMERIC)]
+        # Offset by the round, so that a second round meets other shapes.
+        turn = position + position // len(NUMERIC)
+        workload, sizes = picked[turn % len(picked)]
+        label = f"{regime.name} on {_listed(planner.problem, sizes)}"
+        path = ("numeric", position)
+        cases.append(planner.case(label, sizes, regime, workload=workload, seed_path=path))
+    return (*own, *cases)
+
+
+def _own_generator(planner: Planner, sizes: Mapping[str, int]) -> tuple[Case, ...]:
+    """Return one case of the problem's own generator under a fresh secret seed."""
+    if planner.problem.reference.generator is None:
+        return ()
+    plain = planner.case("the problem's own generator", sizes, NUMERIC[0])
+    return (
+        Case(
+            label=plain.label,
+            axes=plain.axes,
+            scalars=plain.scalars,
+            seed=plain.seed,
+            generator=True,
+        ),
+    )
+
+
+def benchmark(planner: Planner) -> tuple[Case, ...]:
+    """Return the workloads' own cases, smallest first; `workload` names each."""
+    chosen = [
+        (workload, sizes)
+        for workload, sizes in planner.workloads()
+        if try_sizes(planner.problem, sizes, {}) is not None
+    ]
+    return tuple(
+        Case(
+            label=f"benchmark workload {workload.id}",
+            axes=sizes,
+            seed=derive(planner.root_seed, workload.id),
+            generator=has_custom_source(workload),
+            workload=workload.id,
+            in_domain=legal(planner.problem, sizes),
+        )
+        for workload, sizes in chosen[: planner.budget.benchmark_cases]
+    )
+
+
+def _listed(problem: Problem, sizes: Mapping[str, int]) -> str:
+    names = [axis.name for axis in problem.var_axes()] or list(sizes)
+    return " ".join(f"{name}={sizes[name]}" for name in names)
+
+
+PURPOSES: Mapping[str, Callable[[Planner], tuple[Case, ...]]] = {
+    "numeric": numeric,
+    "hot": hot,
+    "growth": growth,
+    "shapes": shapes,
+    "small": small,
+    "arguments": arguments,
+    "benchmark": benchmark,
+}

@@ -1,0 +1,233 @@
+"""Regimes of real numbers. Each returns the working precision; domain and dtype come after.
+
+The regime decides more than the tolerance does: a wrong epsilon shows only on data near
+1e-3, a missing soft-cap only on large logits, low-precision accumulation best on zero-mean
+terms, its damage on terms of one sign.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from cuassay.inputs.request import FillFunction, Request
+from cuassay.model.dtype import DType, FloatFormat
+
+_HUGE_SHARE = 0.25  # of the largest finite value, so that a sum of two stays finite
+
+
+def normal(request: Request) -> torch.Tensor:
+    """`mean` + `scale` * N(0, 1)."""
+    return request.normal().mul_(request.number("scale", 1.0)).add_(request.number("mean", 0.0))
+
+
+def same_sign(request: Request) -> torch.Tensor:
+    """`scale` * (|N(0, 1)| + `floor`): no cancellation, so rounding of sums is a bias."""
+    raw = request.normal().abs_().add_(request.number("floor", 0.0))
+    return raw.mul_(request.number("scale", 1.0))
+
+
+def offset(request: Request) -> torch.Tensor:
+    """`mean` + `scale` * N(0, 1) with a mean that dominates (3 unless given)."""
+    return request.normal().mul_(request.number("scale", 1.0)).add_(request.number("mean", 3.0))
+
+
+def uniform(request: Request) -> torch.Tensor:
+    """Uniform in [`low`, `high`), by default [-1, 1)."""
+    low, high = request.number("low", -1.0), request.number("high", 1.0)
+    return request.uniform().mul_(high - low).add_(low)
+
+
+def lognormal(request: Request) -> torch.Tensor:
+    """`scale` * exp(`sigma` * N(0, 1)) with random signs unless `signed` is 0."""
+    magnitude = request.normal().mul_(request.number("sigma", 1.0)).exp_()
+    magnitude.mul_(request.number("scale", 1.0))
+    return magnitude * _signs(request) if request.number("signed", 1.0) else magnitude
+
+
+def cauchy(request: Request) -> torch.Tensor:
+    """`scale` times a Cauchy variable cut at `cut` (1e4): rare terms dominate every sum."""
+    cut = request.number("cut", 1e4)
+    raw = torch.tan((request.uniform() - 0.5) * math.pi)
+    return raw.clamp_(-cut, cut).mul_(request.number("scale", 1.0))
+
+
+def outlier(request: Request) -> torch.Tensor:
+    """Normal with a few channels of the last axis `factor` (100) times larger."""
+    raw = normal(request)
+    if not request.shape:
+        return raw
+    columns = request.shape[-1]
+    count = max(1, round(columns * request.number("share", 0.01))) if columns else 0
+    chosen = request.permutation(columns)[:count]
+    gain = torch.ones(columns, device=request.device, dtype=request.work)
+    gain[chosen] = request.number("factor", 100.0)
+    return raw.mul_(gain)
+
+
+def near_constant(request: Request) -> torch.Tensor:
+    """Each row a constant plus a perturbation of `relative` (1e-3): variance cancels."""
+    level = request.normal(_row_shape(request)).mul_(2.0).add_(request.number("level", 5.0))
+    noise = request.normal().mul_(request.number("relative", 1e-3))
+    return (1.0 + noise) * level
+
+
+def large_mean_small_variance(request: Request) -> torch.Tensor:
+    """`mean` (100) + `scale` (1) * N(0, 1): E[x^2] - E[x]^2 loses digits."""
+    return request.normal().mul_(request.number("scale", 1.0)).add_(request.number("mean", 100.0))
+
+
+def cancelling(request: Request) -> torch.Tensor:
+    """First half random, second half its negative along `axis` (0), plus a small remainder.
+
+    Partial sums grow and the exact sum is near zero: error relative to the result is large.
+    """
+    if not request.shape:
+        return normal(request)
+    axis = int(request.number("axis", 0.0)) % len(request.shape)
+    half = request.shape[axis] // 2
+    raw = same_sign(request)
+    raw.narrow(axis, half, half).copy_(-raw.narrow(axis, 0, half))
+    return raw.add_(request.normal().mul_(1e-2 * request.number("scale", 1.0)))
+
+
+def alternating(request: Request) -> torch.Tensor:
+    """Same-sign numbers whose sign alternates along the last axis."""
+    raw = same_sign(request)
+    if request.shape:
+        raw[..., 1::2].neg_()
+    return raw
+
+
+def ones(request: Request) -> torch.Tensor:
+    """All ones: sums are exact counts."""
+    return request.constant(1.0)
+
+
+def zeros(request: Request) -> torch.Tensor:
+    """All zeros."""
+    return request.constant(0.0)
+
+
+def constant(request: Request) -> torch.Tensor:
+    """All equal to `value` (0.5)."""
+    return request.constant(request.number("value", 0.5))
+
+
+def small_integers(request: Request) -> torch.Tensor:
+    """Integers in [-`limit`, `limit`] (3): sums and products are exact in float32."""
+    limit = int(request.number("limit", 3.0))
+    return (request.integers(2 * limit + 1) - limit).to(request.work)
+
+
+def powers_of_two(request: Request) -> torch.Tensor:
+    """Signed powers of two, exponents in [-`span`, `span`] (3): products are exact."""
+    span = int(request.number("span", 3.0))
+    exponent = (request.integers(2 * span + 1) - span).to(request.work)
+    return torch.exp2(exponent) * _signs(request)
+
+
+def one_hot(request: Request) -> torch.Tensor:
+    """One element of each row is `value` (1), the others zero."""
+    raw = request.constant(0.0)
+    if not request.shape or not request.count:
+        return raw.fill_(request.number("value", 1.0)) if not request.shape else raw
+    where = request.integers(request.shape[-1], (*request.shape[:-1], 1))
+    return raw.scatter_(-1, where, request.number("value", 1.0))
+
+
+def mixed_scale(request: Request) -> torch.Tensor:
+    """Rows of sizes from `low` (1e-3) to `high` (1e2): small rows must not hide."""
+    low, high = math.log(request.number("low", 1e-3)), math.log(request.number("high", 1e2))
+    rows = request.uniform(_row_shape(request)).mul_(high - low).add_(low).exp_()
+    return request.normal().mul_(rows)
+
+
+def tiny(request: Request) -> torch.Tensor:
+    """Magnitudes around the smallest normal number of the dtype, subnormals included."""
+    smallest = _format(request).smallest_normal
+    return request.normal().mul_(smallest * request.number("scale", 4.0))
+
+
+def huge(request: Request) -> torch.Tensor:
+    """Finite numbers up to `share` (0.25) of the largest finite value, uniform in magnitude."""
+    limit = _format(request).maximum * request.number("share", _HUGE_SHARE)
+    return (request.uniform().mul_(2.0).sub_(1.0)).mul_(limit)
+
+
+def sorted_values(request: Request) -> torch.Tensor:
+    """Normal numbers sorted along the last axis, descending where `descending` is 1."""
+    raw = normal(request)
+    if not request.shape:
+        return raw
+    return raw.sort(dim=-1, descending=bool(request.number("descending", 0.0))).values
+
+
+def late_peak(request: Request) -> torch.Tensor:
+    """Normal, with one value of `value` (50) at the end of each row: beyond sampled prefixes."""
+    raw = normal(request)
+    if request.shape and request.count:
+        raw[..., -1] = request.number("value", 50.0)
+    return raw
+
+
+def low_bits(request: Request) -> torch.Tensor:
+    """Information in the last bits of the dtype: 1 + k * 2**-(precision-1), k in 0..7."""
+    spacing = 2.0 * _format(request).unit_roundoff
+    return request.integers(8).to(request.work).mul_(spacing).add_(1.0)
+
+
+def explicit(request: Request) -> torch.Tensor:
+    """The numbers of parameter `values`, row-major, repeated to the tensor's size."""
+    values = torch.tensor(request.values(), dtype=request.work, device=request.device)
+    repeats = -(-request.count // len(values)) if request.count else 0
+    return values.repeat(repeats)[: request.count].reshape(request.shape)
+
+
+def _format(request: Request) -> FloatFormat:
+    """Return the constants of the dtype; packed 4-bit pairs borrow those of 8 bits."""
+    packed = request.spec.dtype is DType.FLOAT4_E2M1FN_X2
+    return (DType.FLOAT8_E4M3FN if packed else request.spec.dtype).float_format
+
+
+def _signs(request: Request) -> torch.Tensor:
+    return request.integers(2).mul_(2).sub_(1).to(request.work)
+
+
+def _row_shape(request: Request) -> tuple[int, ...]:
+    """One number a row: the shape with the last axis of size 1 (first axis for vectors)."""
+    return (*request.shape[:-1], 1) if request.shape else ()
+
+
+REAL: dict[str, FillFunction] = {
+    "normal": normal,
+    "same_sign": same_sign,
+    "offset": offset,
+    "uniform": uniform,
+    "lognormal": lognormal,
+    "cauchy": cauchy,
+    "outlier": outlier,
+    "near_constant": near_constant,
+    "large_mean_small_variance": large_mean_small_variance,
+    "cancelling": cancelling,
+    "alternating": alternating,
+    "ones": ones,
+    "zeros": zeros,
+    "constant": constant,
+    "small_integers": small_integers,
+    "powers_of_two": powers_of_two,
+    "one_hot": one_hot,
+    "mixed_scale": mixed_scale,
+    "tiny": tiny,
+    "huge": huge,
+    "sorted": sorted_values,
+    "late_peak": late_peak,
+    "low_bits": low_bits,
+    "explicit": explicit,
+}
+
+# Fills whose very values are the point: a bounded domain clips them, it never reshapes them.
+EXACT = frozenset(
+    {"ones", "zeros", "constant", "small_integers", "powers_of_two", "one_hot", "explicit"}
+)

@@ -1,0 +1,130 @@
+"""Cases that lengthen a reduction: hot keys, and the same fills at growing lengths."""
+
+from __future__ import annotations
+
+import re
+
+from cuassay.inputs.fills import family
+from cuassay.inputs.geometry import (
+    elements,
+    fit,
+    growth_axes,
+    legal,
+    step_to,
+    tensor_inputs,
+    try_sizes,
+)
+from cuassay.inputs.planner import Planner
+from cuassay.inputs.regimes import HOT_INDEX, HOT_SUM, Regime
+from cuassay.model.case import Case
+from cuassay.model.problem import Problem, VarAxis
+
+_NARROW = 64  # width of the other axes in a growth test: enough terms for stable statistics
+_HALF = 0.7  # a length this much below the last one tells the exponent nothing new
+
+
+def hot(planner: Planner) -> tuple[Case, ...]:
+    """Return cases that put many terms on one sum; () where no axis is reduced."""
+    axis = _hot_axis(planner.problem)
+    if axis is None:
+        return ()
+    regimes = _regimes(planner.problem)
+    sizes = _hot_sizes(planner, axis)
+    count = planner.budget.hot_cases
+    return tuple(
+        planner.case(
+            f"hot {regimes[i % len(regimes)].name}",
+            sizes,
+            regimes[i % len(regimes)],
+            workload=planner.first_workload,
+            seed_path=("hot", i),
+        )
+        for i in range(count)
+    )
+
+
+def growth(planner: Planner) -> tuple[Case, ...]:
+    """Return the same fills at growing lengths of the reduction axis.
+
+    Cases of one series are equal in `fills` and scalars and differ in `axes`. A series has
+    at least three lengths, or there is none.
+    """
+    axis = _hot_axis(planner.problem)
+    lengths = _lengths(planner, axis) if axis else []
+    if axis is None or len(lengths) < 3:
+        return ()
+    series = _growth_regimes(planner.problem)[: planner.budget.growth_fills]
+    return tuple(
+        planner.case(
+            f"growth {axis.name}={sizes[axis.name]} {regime.name}",
+            sizes,
+            regime,
+            workload=planner.first_workload,
+        )
+        for regime in series
+        for sizes in lengths
+    )
+
+
+def _growth_regimes(problem: Problem) -> tuple[Regime, ...]:
+    regimes = _regimes(problem)
+    single = tuple(r for r in regimes if r.index.kind == "single_hot")
+    return single if _has_index(problem) else regimes
+
+
+def _regimes(problem: Problem) -> tuple[Regime, ...]:
+    return HOT_INDEX if _has_index(problem) else HOT_SUM
+
+
+def _has_index(problem: Problem) -> bool:
+    return any(family(spec) == "index" for spec in tensor_inputs(problem))
+
+
+def _hot_axis(problem: Problem) -> VarAxis | None:
+    """Return the axis to lengthen: a reduction axis, else one along which indices lie."""
+    variable = {axis.name: axis for axis in problem.var_axes()}
+    names = [*growth_axes(problem)]
+    for spec in tensor_inputs(problem):
+        if family(spec) == "index":
+            names += [name for part in spec.shape for name in re.findall(r"[A-Za-z_]\w*", part)]
+    return next((variable[name] for name in names if name in variable), None)
+
+
+def _hot_sizes(planner: Planner, axis: VarAxis) -> dict[str, int]:
+    """Return sizes with `axis` at the wished length and the others cut to the budget."""
+    budget = planner.budget
+    _, sizes = planner.fitting(budget.hot_elements, 1)[0]
+    wished = max(sizes[axis.name], budget.hot_length)
+    length = step_to(axis, wished)
+    changed = try_sizes(planner.problem, sizes, {axis.name: length})
+    if changed is None or not legal(planner.problem, changed):
+        return sizes
+    return fit(planner.problem, changed, budget=budget.hot_elements, keep={axis.name}, floor=16)
+
+
+def _lengths(planner: Planner, axis: VarAxis) -> list[dict[str, int]]:
+    """Return sizes for each length that is legal and within the budget."""
+    base = _narrow(planner, axis)
+    found: list[dict[str, int]] = []
+    for wished in planner.budget.growth_lengths:
+        length = step_to(axis, wished)
+        if found and found[-1][axis.name] >= _HALF * length:
+            continue
+        sizes = try_sizes(planner.problem, base, {axis.name: length})
+        if sizes is None or not legal(planner.problem, sizes):
+            continue
+        if not found or elements(planner.problem, sizes) <= 4 * planner.budget.hot_elements:
+            found.append(sizes)
+    return found
+
+
+def _narrow(planner: Planner, axis: VarAxis) -> dict[str, int]:
+    """Return the smallest workload with every other var axis at most _NARROW."""
+    _, sizes = planner.workloads()[0]
+    for other in planner.problem.var_axes():
+        if other.name == axis.name or sizes[other.name] <= _NARROW:
+            continue
+        changed = try_sizes(planner.problem, sizes, {other.name: step_to(other, _NARROW)})
+        if changed is not None and legal(planner.problem, changed):
+            sizes = changed
+    return sizes

@@ -1,0 +1,167 @@
+"""Regimes: what every input of a case is filled with, from the most telling to the rarest.
+
+Main inputs (the highest rank among real tensors) take the regime; side inputs, such as norm
+weights and biases, are drawn at random and never left at ones or zeros, since a kernel that
+ignores them would go unseen. Positive inputs keep a consistent size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuassay.inputs.fills import default_fill, family
+from cuassay.inputs.geometry import tensor_inputs
+from cuassay.inputs.scalars import default_scalar, drawn_scalar
+from cuassay.inputs.seeds import derive
+from cuassay.model.case import Fill
+from cuassay.model.domain import Opaque, Positive, Probability
+from cuassay.model.dtype import DType
+from cuassay.model.problem import Problem, Scalar, ScalarSource, ScalarSpec, TensorSpec, Workload
+
+_HALF_SCALE = 0.1  # float16 ends at 65504: products of two large inputs should mostly fit
+
+
+_SIDE = Fill(kind="normal", parameters={"mean": 1.0, "scale": 0.5})
+_ANY_INDEX = Fill(kind="sentinel")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regime:
+    """One kind of data. `usual_scalars` keeps the scalars that the problem usually passes."""
+
+    name: str
+    main: Fill
+    side: Fill = _SIDE
+    index: Fill = _ANY_INDEX
+    usual_scalars: bool = True
+
+
+def fill(kind: str, **parameters: float) -> Fill:
+    """Return a Fill with numeric parameters."""
+    return Fill(kind=kind, parameters=parameters)
+
+
+_ZERO_MEAN_SIDE = fill("normal", scale=1.0)
+ZIPF, STEEP = fill("zipf", exponent=1.0), fill("zipf", exponent=1.2)
+SINGLE, TWO, SPREAD = Fill(kind="single_hot"), Fill(kind="two_hot"), Fill(kind="uniform")
+
+# The first four are `quick`, the first twelve `standard`, all of them `deep`.
+NUMERIC: tuple[Regime, ...] = (
+    Regime(name="normal", main=fill("normal")),
+    Regime(name="small", main=fill("normal", scale=1e-3), index=ZIPF),
+    Regime(
+        name="large with outliers",
+        main=fill("outlier", scale=20.0),
+        side=_ZERO_MEAN_SIDE,
+        usual_scalars=False,
+    ),
+    Regime(name="same sign", main=fill("same_sign"), index=ZIPF, usual_scalars=False),
+    Regime(name="offset", main=fill("offset", mean=3.0), side=_ZERO_MEAN_SIDE),
+    Regime(name="sigma 30", main=fill("normal", scale=30.0), index=TWO),
+    Regime(name="mixed row sizes", main=Fill(kind="mixed_scale"), index=ZIPF),
+    Regime(name="near-constant rows", main=Fill(kind="near_constant"), usual_scalars=False),
+    Regime(name="cancelling", main=Fill(kind="cancelling"), index=STEEP),
+    Regime(name="sigma 5", main=fill("normal", scale=5.0), usual_scalars=False),
+    Regime(name="Cauchy", main=Fill(kind="cauchy"), side=_ZERO_MEAN_SIDE),
+    Regime(name="small integers", main=Fill(kind="small_integers"), index=ZIPF),
+    Regime(name="large mean", main=Fill(kind="large_mean_small_variance")),
+    Regime(name="log-normal", main=Fill(kind="lognormal"), usual_scalars=False),
+    Regime(name="sigma 0.1", main=fill("normal", scale=0.1), usual_scalars=False),
+    Regime(name="one-hot", main=Fill(kind="one_hot")),
+    Regime(name="powers of two", main=Fill(kind="powers_of_two"), index=SINGLE),
+    Regime(name="alternating", main=Fill(kind="alternating"), index=TWO),
+    Regime(name="late peak", main=Fill(kind="late_peak"), usual_scalars=False),
+    Regime(name="ones", main=Fill(kind="ones"), index=SINGLE),
+    Regime(name="low-order bits", main=Fill(kind="low_bits")),
+    Regime(name="sigma 1e4", main=fill("normal", scale=1e4), index=Fill(kind="sorted")),
+    Regime(name="zeros", main=Fill(kind="zeros")),
+    Regime(name="sorted", main=Fill(kind="sorted"), index=Fill(kind="distinct")),
+    Regime(name="sigma 10", main=fill("normal", scale=10.0), index=SINGLE),
+    Regime(name="constant", main=Fill(kind="constant"), index=SPREAD),
+    Regime(name="tiny", main=Fill(kind="tiny"), index=SPREAD),
+)
+
+# Hot keys: zero-mean terms detect mild low-precision accumulation, one sign shows the damage.
+HOT_INDEX: tuple[Regime, ...] = (
+    Regime(name="single-hot, zero mean", main=fill("normal"), index=SINGLE),
+    Regime(name="Zipf 1.0, same sign", main=fill("same_sign"), index=ZIPF),
+    Regime(name="two-hot, offset", main=fill("offset", mean=1.0), index=TWO),
+    Regime(name="Zipf 1.2, zero mean", main=fill("normal"), index=STEEP),
+    Regime(name="single-hot, same sign", main=fill("same_sign"), index=SINGLE),
+    Regime(name="Zipf 1.0, cancelling", main=Fill(kind="cancelling"), index=ZIPF),
+    Regime(name="single-hot, ones", main=Fill(kind="ones"), side=Fill(kind="ones"), index=SINGLE),
+    Regime(name="two-hot, zero mean", main=fill("normal"), index=TWO),
+    Regime(name="Zipf 1.0, zero mean", main=fill("normal"), index=ZIPF),
+    Regime(name="Zipf 1.2, same sign", main=fill("same_sign"), index=STEEP),
+)
+
+HOT_SUM: tuple[Regime, ...] = (
+    Regime(name="zero mean", main=fill("normal")),
+    Regime(name="same sign", main=fill("same_sign")),
+    Regime(name="cancelling", main=Fill(kind="cancelling")),
+    Regime(name="offset", main=fill("offset", mean=3.0)),
+    Regime(name="ones", main=Fill(kind="ones"), side=Fill(kind="ones")),
+    Regime(name="sigma 30", main=fill("normal", scale=30.0)),
+    Regime(name="cancelling rows", main=fill("cancelling", axis=-1)),
+    Regime(name="mixed row sizes", main=Fill(kind="mixed_scale")),
+)
+
+
+def fills_for(problem: Problem, regime: Regime) -> dict[str, Fill]:
+    """Return the fill of every tensor input but the opaque ones."""
+    specs = tensor_inputs(problem)
+    ranks = [len(spec.shape) for spec in specs if _is_real(spec)]
+    main_rank = min(max(ranks, default=0), 2)
+    return {
+        spec.name: _fill_of(spec, regime, main_rank)
+        for spec in specs
+        if not isinstance(spec.domain, Opaque)
+    }
+
+
+def _is_real(spec: TensorSpec) -> bool:
+    return family(spec) == "real" and not isinstance(spec.domain, Positive | Opaque)
+
+
+def _fill_of(spec: TensorSpec, regime: Regime, main_rank: int) -> Fill:
+    kind = family(spec)
+    if kind == "index":
+        return regime.index
+    if kind != "real":
+        return default_fill(spec)
+    if isinstance(spec.domain, Positive):
+        return default_fill(spec)
+    if isinstance(spec.domain, Probability):
+        return fill("normal", scale=2.0)
+    chosen = regime.main if len(spec.shape) >= main_rank else regime.side
+    return _for_dtype(chosen, spec.dtype)
+
+
+def _for_dtype(chosen: Fill, dtype: DType) -> Fill:
+    scale = chosen.parameters.get("scale", 1.0)
+    narrow = dtype.float_format.maximum < 1e5 if dtype.is_floating and dtype.is_liftable else False
+    if not narrow or not isinstance(scale, float) or scale < 10.0:
+        return chosen
+    return Fill(kind=chosen.kind, parameters={**chosen.parameters, "scale": scale * _HALF_SCALE})
+
+
+def scalars_for(
+    problem: Problem, workload: Workload | None, *, seed: int, usual: bool = True
+) -> dict[str, Scalar]:
+    """Return every scalar: the usual value, or one drawn from its domain by `seed`."""
+    values: dict[str, Scalar] = {}
+    for spec in problem.inputs:
+        if isinstance(spec, ScalarSpec):
+            own = derive(seed, "scalar", spec.name)
+            values[spec.name] = (
+                usual_scalar(spec, workload, seed=own) if usual else drawn_scalar(spec, seed=own)
+            )
+    return values
+
+
+def usual_scalar(spec: ScalarSpec, workload: Workload | None, *, seed: int) -> Scalar:
+    """Return what the workload passes, else the spec's default, else a legal value."""
+    source = workload.sources.get(spec.name) if workload else None
+    if isinstance(source, ScalarSource):
+        return source.value
+    return default_scalar(spec, seed=seed)

@@ -1,0 +1,92 @@
+"""Values of Python scalar arguments: the usual one, another legal one, a random legal one."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+from cuassay.model.domain import Choice, Domain, IntegerRange, Positive, Real
+from cuassay.model.dtype import DType
+from cuassay.model.problem import Scalar, ScalarSpec
+
+_WIDE = 100.0  # high / low from which a range is drawn in logarithms
+_SCALAR_RANGE = (0.5, 2.0)  # for a positive scalar without bounds and without a default
+
+
+def default_scalar(spec: ScalarSpec, *, seed: int = 0) -> Scalar:
+    """Return the value that the problem usually passes, or a plain legal one."""
+    if spec.default is not None:
+        return spec.default
+    return drawn_scalar(spec, seed=seed)
+
+
+def drawn_scalar(spec: ScalarSpec, *, seed: int) -> Scalar:
+    """Return a legal value drawn by `seed`; ranges over two decades are drawn in logarithms."""
+    share = _share(seed)
+    match spec.domain:
+        case Choice(values=values):
+            return values[min(int(share * len(values)), len(values) - 1)]
+        case IntegerRange(low=low, high=high):
+            return low + min(int(share * (high - low + 1)), high - low)
+    if spec.dtype is DType.BOOL:
+        return share < 0.5
+    if not spec.dtype.is_floating:
+        return int(spec.default) if spec.default is not None else 1
+    low_high = _bounds(spec.domain, spec.default)
+    return _between(*low_high, share)
+
+
+def moved_scalar(spec: ScalarSpec, current: Scalar) -> Scalar | None:
+    """Return a legal value far from `current`, or None where the domain has no other."""
+    match spec.domain:
+        case Choice(values=values):
+            others = [value for value in values if value != current]
+            return max(others, key=lambda value: abs(float(value) - float(current)), default=None)
+        case IntegerRange(low=low, high=high):
+            far: int = high if current - low <= high - current else low
+            return far if far != current else None
+    if spec.dtype is DType.BOOL:
+        return not current
+    if not spec.dtype.is_floating:
+        return None  # an integer of unknown meaning may be a size: no value is known legal
+    moved = max(_bounds(spec.domain, current), key=lambda value: _distance(value, float(current)))
+    return moved if moved != current else None
+
+
+def _distance(value: float, current: float) -> float:
+    if value > 0 and current > 0:
+        return abs(math.log(value / current))
+    return abs(value - current)
+
+
+def _bounds(domain: Domain, usual: Scalar | None) -> tuple[float, float]:
+    """Return the range to draw from: declared bounds, else a neighbourhood of `usual`."""
+    low = getattr(domain, "low", None) if isinstance(domain, Real | Positive) else None
+    high = getattr(domain, "high", None) if isinstance(domain, Real | Positive) else None
+    near = _neighbourhood(usual)
+    bottom = near[0] if low is None else float(low)
+    top = near[1] if high is None else float(high)
+    if bottom > top:  # one declared bound lies beyond the neighbourhood
+        return (bottom, bottom) if high is None else (top, top)
+    return bottom, top
+
+
+def _neighbourhood(usual: Scalar | None) -> tuple[float, float]:
+    if usual is None or usual == 0:
+        return _SCALAR_RANGE if usual is None else (0.0, 0.5)
+    value = float(usual)
+    # Of an epsilon the order of magnitude matters, of other numbers the leading digits.
+    ends = (value / 30.0, value * 30.0) if abs(value) < 1e-2 else (value * 0.5, value * 1.5)
+    return min(ends), max(ends)
+
+
+def _between(low: float, high: float, share: float) -> float:
+    if low > 0 and high / low >= _WIDE:
+        return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
+    return low + share * (high - low)
+
+
+def _share(seed: int) -> float:
+    """Return a number in [0, 1) that depends on nothing but the seed."""
+    digest = hashlib.blake2b(str(seed).encode(), digest_size=7).digest()
+    return int.from_bytes(digest, "little") / 2.0**56

@@ -1,0 +1,152 @@
+"""Make a failing case as small and plain as it can be while it still fails.
+
+Greedy and deterministic: sizes by bisection between the least legal one and the failing
+one, fills to the plainest that still fails, scalars to their usual values, again until
+nothing changes. For a failure that is monotone in each size the result is the exact minimum.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from cuassay.inputs.fills import family, kinds_for
+from cuassay.inputs.geometry import least, legal, tensor_inputs, try_sizes
+from cuassay.inputs.scalars import default_scalar
+from cuassay.model.case import Case, Fill
+from cuassay.model.problem import Problem, ScalarSpec, TensorSpec, VarAxis
+
+_PLAIN = {
+    "real": ("zeros", "ones", "small_integers", "normal"),
+    "index": ("single_hot", "arange", "uniform"),
+    "offsets": ("even", "uniform"),
+    "mask": ("ones", "uniform"),
+    "integers": ("zeros", "ones", "uniform"),
+    "choice": ("zeros", "ones", "uniform"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shrunk:
+    """The smallest failing case found, how many times the predicate ran, and why it ended."""
+
+    case: Case
+    tries: int
+    exhausted: bool  # True: the budget ended before nothing more could be removed
+
+
+@dataclass(slots=True, kw_only=True)
+class _Search:
+    problem: Problem
+    still_fails: Callable[[Case], bool]
+    max_tries: int
+    best: Case
+    tries: int = 0
+    known: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def exhausted(self) -> bool:
+        return self.tries >= self.max_tries
+
+    def accept(self, case: Case) -> bool:
+        """Adopt `case` if it still fails; a case seen before costs no try."""
+        if case == self.best:
+            return True
+        key = repr(
+            (
+                sorted(case.axes.items()),
+                sorted(case.fills.items(), key=lambda x: x[0]),
+                sorted(case.scalars.items()),
+            )
+        )
+        if key not in self.known:
+            if self.exhausted:
+                return False
+            self.tries += 1
+            self.known[key] = self.still_fails(case)
+        if self.known[key]:
+            self.best = case
+        return self.known[key]
+
+
+def shrink(
+    case: Case, still_fails: Callable[[Case], bool], problem: Problem, *, max_tries: int = 60
+) -> Case:
+    """Return a smaller case that still fails; `case` itself where none does."""
+    return shrink_counted(case, still_fails, problem, max_tries=max_tries).case
+
+
+def shrink_counted(
+    case: Case, still_fails: Callable[[Case], bool], problem: Problem, *, max_tries: int = 60
+) -> Shrunk:
+    """Return what `shrink` returns together with the number of tries that it took."""
+    search = _Search(problem=problem, still_fails=still_fails, max_tries=max_tries, best=case)
+    _all_axes_least(search)
+    before = None
+    while before != search.best and not search.exhausted:
+        before = search.best
+        for axis in _by_size(search):
+            _shrink_axis(search, axis)
+        for spec in tensor_inputs(problem):
+            _plain_fill(search, spec)
+        for scalar in problem.inputs:
+            if isinstance(scalar, ScalarSpec):
+                _usual_scalar(search, scalar)
+    return Shrunk(case=search.best, tries=search.tries, exhausted=search.exhausted)
+
+
+def _by_size(search: _Search) -> Iterator[VarAxis]:
+    """Yield the var axes, longest first: they make every later try cheaper."""
+    sizes = search.best.axes
+    yield from sorted(search.problem.var_axes(), key=lambda axis: -sizes[axis.name])
+
+
+def _all_axes_least(search: _Search) -> None:
+    changes = {
+        axis.name: min(least(axis), search.best.axes[axis.name])
+        for axis in search.problem.var_axes()
+    }
+    _accept_sizes(search, changes)
+
+
+def _shrink_axis(search: _Search, axis: VarAxis) -> None:
+    """Bisect between the least size and the failing one, in steps of `multiple_of`."""
+    step, high = axis.multiple_of, search.best.axes[axis.name]
+    low = least(axis)
+    if high <= low or _accept_sizes(search, {axis.name: low}):
+        return
+    while high - low > step and not search.exhausted:
+        middle = low + max((high - low) // (2 * step), 1) * step
+        if middle < high and _accept_sizes(search, {axis.name: middle}):
+            high = middle
+        else:
+            low = middle
+
+
+def _accept_sizes(search: _Search, changes: dict[str, int]) -> bool:
+    sizes = try_sizes(search.problem, search.best.axes, changes)
+    if sizes is None or (search.best.in_domain and not legal(search.problem, sizes)):
+        return False
+    return search.accept(dataclasses.replace(search.best, axes=sizes, workload=None))
+
+
+def _plain_fill(search: _Search, spec: TensorSpec) -> None:
+    """Try fills from the plainest up to the present one."""
+    present = search.best.fills.get(spec.name)
+    if present is None and search.best.generator:
+        return
+    for kind in _PLAIN[family(spec)]:
+        if present == Fill(kind=kind) or kind not in kinds_for(spec):
+            return
+        fills = {**search.best.fills, spec.name: Fill(kind=kind)}
+        if search.accept(dataclasses.replace(search.best, fills=fills)):
+            return
+
+
+def _usual_scalar(search: _Search, spec: ScalarSpec) -> None:
+    usual = default_scalar(spec)
+    if search.best.scalars.get(spec.name, usual) == usual:
+        return
+    scalars = {**search.best.scalars, spec.name: usual}
+    search.accept(dataclasses.replace(search.best, scalars=scalars))

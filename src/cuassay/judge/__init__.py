@@ -1,0 +1,1 @@
+"""The trusted process: draws secret seeds, makes truth, runs checks on workers, compares."""

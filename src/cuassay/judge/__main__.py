@@ -1,0 +1,69 @@
+"""Entry of the judge process: a job on standard input, events on the descriptor named by argv.
+
+Standard output and error are a log: references and libraries may print what they like.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from cuassay.engine.job import Job
+from cuassay.errors import BuildError, CannotJudgeError, CuassayError, UsageError
+from cuassay.model import serial
+from cuassay.model.events import EngineStopped, Event
+
+
+def main() -> int:
+    """Judge the job on standard input and write its events; return the exit code."""
+    started = float(os.environ.get("CUASSAY_STARTED", time.time()))
+    with os.fdopen(int(sys.argv[1]), "wb", buffering=0) as sink:
+
+        def emit(event: Event) -> None:
+            sink.write(serial.dumps(event).encode() + b"\n")
+
+        return _guarded(serial.loads(Job, sys.stdin.read()), emit, started)
+
+
+def _guarded(job: Job, emit: Callable[[Event], None], started: float) -> int:
+    """Run the job; every failure becomes one EngineStopped event."""
+    try:
+        from cuassay.judge.verbs import run
+
+        run(job, emit, started)
+    except UsageError as error:
+        emit(EngineStopped(exit_code=2, message=str(error)))
+        return 2
+    except (CannotJudgeError, BuildError) as error:
+        emit(EngineStopped(exit_code=3, message=str(error)))
+        return 3
+    except CuassayError as error:
+        emit(EngineStopped(exit_code=3, message=str(error)))
+        return 3
+    except KeyboardInterrupt:
+        return 130
+    except ImportError as error:
+        emit(EngineStopped(exit_code=3, message=_import_message(error)))
+        return 3
+    except Exception as error:  # our own fault: shown in full
+        text = f"{type(error).__name__}: {error}"
+        emit(EngineStopped(exit_code=3, message=text, traceback=traceback.format_exc()))
+        return 3
+    return 0
+
+
+def _import_message(error: ImportError) -> str:
+    missing = (error.name or "").split(".")[0]
+    extra = {"torch": "torch", "triton": "triton", "numpy": "torch", "ml_dtypes": "triton"}
+    if missing in extra:
+        return f"{missing} is not installed: pip install 'cuassay[{extra[missing]}]'"
+    here = Path(__file__).name
+    return f"{type(error).__name__}: {error} (met while starting {here})"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""The benchmark's own verdict: its inputs, its seed, its tolerance, the reference as written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import done
+from cuassay.checks.numeric import single_call
+from cuassay.errors import CuassayError
+from cuassay.judge.structure import matched
+from cuassay.model.axes import resolve
+from cuassay.model.case import Case
+from cuassay.model.problem import Workload
+from cuassay.model.scenario import Poison
+from cuassay.model.verdict import BenchmarkRule, Profile
+from cuassay.oracle.benchmark_rule import matched_ratio
+from cuassay.oracle.lift import run_as_written
+
+if TYPE_CHECKING:
+    from cuassay.judge.control import RunScenario
+    from cuassay.judge.trial import JudgeTrial
+
+# The seed that the SOL-ExecBench evaluator fixes for every process.
+BENCHMARK_SEED = 200
+_WORKLOADS = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 1000}
+_ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 31}
+
+
+def benchmark_case(trial: JudgeTrial, workload: Workload) -> Case:
+    """Return the benchmark's own case for a workload, under its fixed seed."""
+    return Case(
+        label=f"benchmark {workload.id}",
+        axes=resolve(trial.problem.axes, workload.axes),
+        seed=BENCHMARK_SEED,
+        benchmark=True,
+        workload=workload.id,
+    )
+
+
+def evaluate(trial: JudgeTrial, run: RunScenario) -> BenchmarkRule | None:
+    """Return what the problem's own rule says of the candidate: the worst workload tried."""
+    worst: BenchmarkRule | None = None
+    for workload in _affordable(trial)[: _WORKLOADS[trial.profile]]:
+        rule = _one(trial, run, workload)
+        if worst is None or _badness(rule) > _badness(worst):
+            worst = rule
+    return worst
+
+
+def _affordable(trial: JudgeTrial) -> list[Workload]:
+    """Return the workloads whose inputs fit the device's element budget, largest first."""
+    limit = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    sized = [(_volume(trial, workload), workload) for workload in trial.problem.workloads]
+    fitting = [pair for pair in sized if pair[0] <= limit] or [min(sized, key=lambda p: p[0])]
+    return [workload for _, workload in sorted(fitting, key=lambda pair: -pair[0])]
+
+
+def _volume(trial: JudgeTrial, workload: Workload) -> int:
+    from cuassay.model.axes import shape_of
+    from cuassay.model.problem import TensorSpec
+
+    sizes = resolve(trial.problem.axes, workload.axes)
+    total = 0
+    for spec in (*trial.problem.inputs, *trial.problem.outputs):
+        if isinstance(spec, TensorSpec):
+            count = 1
+            for size in shape_of(spec.shape, sizes):
+                count *= size
+            total += count
+    return total
+
+
+def _badness(rule: BenchmarkRule) -> float:
+    if rule.accepted is None:
+        return -1.0
+    return (0.0 if rule.accepted else 2.0) + 1.0 - (rule.matched_ratio or 0.0)
+
+
+def _one(trial: JudgeTrial, run: RunScenario, workload: Workload) -> BenchmarkRule:
+    case = benchmark_case(trial, workload)
+    tolerance = workload.tolerance
+
+    def rule(accepted: bool | None, ratio: float | None, output: str, note: str) -> BenchmarkRule:
+        return BenchmarkRule(
+            accepted=accepted,
+            matched_ratio=ratio,
+            required_ratio=tolerance.required_matched_ratio,
+            atol=tolerance.atol,
+            rtol=tolerance.rtol,
+            workload=workload.id,
+            worst_output=output,
+            note=note,
+        )
+
+    try:
+        inputs = trial.inputs(case)
+        expected = run_as_written(trial.reference.call, list(inputs.values()))
+    except CuassayError as error:
+        return rule(None, None, "", f"the benchmark's inputs could not be made: {error}")
+    # The benchmark hands zero-filled outputs to destination-style kernels.
+    outcome = run(single_call(case, label=case.label, poison=Poison.ZEROS))
+    record = done(outcome, 2)
+    if record is None:
+        return rule(False, None, "", "the kernel did not finish on the benchmark's inputs")
+    got = matched(trial.problem, case.axes, outcome, record.items)
+    ratios: list[tuple[float, bool, str]] = []
+    for spec, tensor, want in zip(trial.problem.outputs, got, expected, strict=True):
+        if isinstance(tensor, str):
+            return rule(False, 0.0, spec.name, tensor)
+        accepted, ratio = matched_ratio(tensor, want, tolerance)
+        ratios.append((ratio, accepted, spec.name))
+    ratio, _, output = min(ratios)
+    return rule(all(accepted for _, accepted, _ in ratios), ratio, output, "")

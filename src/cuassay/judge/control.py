@@ -1,0 +1,65 @@
+"""The reference on trial: the same scenario with the problem's reference as the candidate.
+
+A finding that the reference earns too is the oracle's or the harness's, never the kernel's:
+it is reported for nobody. The reference runs in a worker of its own, as a kernel would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from cuassay.model import serial
+from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
+from cuassay.model.outcome import Finding
+from cuassay.model.problem import Problem
+from cuassay.model.scenario import Scenario
+
+if TYPE_CHECKING:
+    from cuassay.checks.base import Check, Run
+    from cuassay.judge.trial import JudgeTrial
+
+RunScenario = Callable[[Scenario], "Run"]
+
+
+def reference_candidate(problem: Problem) -> Candidate:
+    """Return the problem's reference as a candidate."""
+    reference = problem.reference
+    text = reference.source or reference.path.read_text()
+    return Candidate(
+        name="reference",
+        sources=(SourceFile(path=reference.path.name, text=text),),
+        entry_file=reference.path.name,
+        entry_function=reference.function,
+        language=Language.PYTHON,
+        convention=Convention.RETURNS,
+        origin=reference.path,
+    )
+
+
+class Control:
+    """Runs scenarios on the reference and remembers what they found."""
+
+    def __init__(self, trial: JudgeTrial, run: RunScenario, judge: JudgeScenario) -> None:
+        self._trial, self._run, self._judge = trial, run, judge
+        self._seen: dict[str, tuple[Finding, ...]] = {}
+
+    def findings(self, check: Check, scenario: Scenario) -> tuple[Finding, ...]:
+        """Return what `check` says of the reference on `scenario` (cached)."""
+        key = check.code + serial.dumps(scenario)
+        if key not in self._seen:
+            recording, self._trial.record = self._trial.record, False
+            try:
+                run = self._run(scenario)
+                self._seen[key] = tuple(self._judge(check, scenario, run))
+            finally:
+                self._trial.record = recording
+        return self._seen[key]
+
+    def shares(self, check: Check, scenario: Scenario, findings: Iterable[Finding]) -> bool:
+        """Whether the reference earns a finding of the same code on the same scenario."""
+        codes = {finding.code for finding in findings}
+        return any(found.code in codes for found in self.findings(check, scenario))
+
+
+JudgeScenario = Callable[["Check", Scenario, "Run"], Iterable[Finding]]

@@ -1,0 +1,100 @@
+"""From the checks' reports to one verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from cuassay.model.outcome import (
+    CheckReport,
+    Errored,
+    Failed,
+    Finding,
+    FindingClass,
+    Inconclusive,
+    Passed,
+    Skipped,
+)
+from cuassay.model.verdict import Decision, Profile
+
+# Without these nothing was shown: a verdict cannot rest on the other checks alone.
+_ESSENTIAL = ("NUM001", "BUILD001")
+
+
+def bind(reports: Iterable[CheckReport], require: Sequence[str]) -> tuple[CheckReport, ...]:
+    """Return the reports with unsafe findings that `require` names turned into wrong ones.
+
+    A finding's condition begins with its key: `shapes: only the sizes of its workloads`.
+    """
+    return tuple(_bind(report, set(require)) for report in reports)
+
+
+def _bind(report: CheckReport, require: set[str]) -> CheckReport:
+    outcome = report.outcome
+    if not isinstance(outcome, Failed):
+        return report
+    findings = tuple(
+        dataclasses.replace(finding, finding_class=FindingClass.WRONG)
+        if finding.finding_class is FindingClass.UNSAFE and condition_key(finding) in require
+        else finding
+        for finding in outcome.findings
+    )
+    return dataclasses.replace(report, outcome=dataclasses.replace(outcome, findings=findings))
+
+
+def condition_key(finding: Finding) -> str:
+    """Return the key of an unsafe finding's condition, such as `shapes`."""
+    return finding.condition.split(":", 1)[0].strip()
+
+
+def decide(reports: Sequence[CheckReport], *, profile: Profile) -> tuple[Decision, str]:
+    """Return the decision and its reason in one sentence."""
+    wrong = [finding for report in reports for finding in _of(report, FindingClass.WRONG)]
+    if wrong:
+        return Decision.REJECTED, _first(wrong)
+    undecided = [reason for report in reports if (reason := _undecided(report, profile))]
+    if undecided:
+        return Decision.INCONCLUSIVE, undecided[0]
+    unsafe = conditions(reports)
+    passed = sum(isinstance(report.outcome, Passed) for report in reports)
+    checks = f"{passed} checks passed" if passed != 1 else "1 check passed"
+    if unsafe:
+        return Decision.ACCEPTED, f"no wrong result found; {checks}; under the stated conditions"
+    return Decision.ACCEPTED, f"no wrong result found; {checks}"
+
+
+def conditions(reports: Iterable[CheckReport]) -> tuple[str, ...]:
+    """Return what an acceptance depends on, each condition once."""
+    found = [
+        finding.condition or finding.message
+        for report in reports
+        for finding in _of(report, FindingClass.UNSAFE)
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _of(report: CheckReport, kind: FindingClass) -> list[Finding]:
+    outcome = report.outcome
+    findings = outcome.findings if isinstance(outcome, Failed) else ()
+    return [finding for finding in findings if finding.finding_class is kind]
+
+
+def _first(wrong: list[Finding]) -> str:
+    order = ("critical", "high", "medium", "low")
+    worst = min(wrong, key=lambda f: (order.index(f.severity.value), -(f.share or 0.0)))
+    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    return f"{worst.code}: {worst.message}{more}"
+
+
+def _undecided(report: CheckReport, profile: Profile) -> str:
+    """Return why this report keeps the verdict from being ACCEPTED, or an empty string."""
+    binding = report.code in _ESSENTIAL or profile is Profile.DEEP
+    match report.outcome:
+        case Errored(reason=reason):
+            return f"{report.code} failed by a fault of cuassay: {reason}"
+        case Inconclusive(reason=reason) if binding:
+            return f"{report.code} could not tell: {reason}"
+        case Skipped(reason=reason, applicable=True) if binding:
+            return f"{report.code} did not run: {reason}"
+        case _:
+            return ""

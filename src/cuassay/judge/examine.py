@@ -1,0 +1,170 @@
+"""Run one check on one candidate: scenarios out, runs in, findings judged and controlled."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from cuassay.checks.base import Check, Run
+from cuassay.checks.buildrun import inconclusive_reason, termination_finding
+from cuassay.errors import CannotJudgeError
+from cuassay.judge.control import Control, RunScenario
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.events import CaseFinished, Event, FindingReported
+from cuassay.model.outcome import (
+    CheckReport,
+    Errored,
+    Failed,
+    Finding,
+    FindingClass,
+    Inconclusive,
+    Outcome,
+    Passed,
+    Skipped,
+)
+from cuassay.model.scenario import Scenario
+from cuassay.model.trace import BuildFailed, ToolMissing
+from cuassay.model.verdict import Profile
+
+_ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
+
+
+class BuildStopped(Exception):
+    """The candidate cannot be built: no further check can run."""
+
+    def __init__(self, finding: Finding | None, reason: str) -> None:
+        self.finding, self.reason = finding, reason
+        super().__init__(reason)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one check has seen so far."""
+
+    wrong: list[Finding] = field(default_factory=list)
+    unsafe: list[Finding] = field(default_factory=list)
+    advice: list[Finding] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+    shared: list[str] = field(default_factory=list)
+    ran: int = 0
+    clean: int = 0
+
+    def add(self, finding: Finding) -> None:
+        """File a finding by its class."""
+        match finding.finding_class:
+            case FindingClass.WRONG:
+                self.wrong.append(finding)
+            case FindingClass.UNSAFE:
+                self.unsafe.append(finding)
+            case FindingClass.ADVICE:
+                self.advice.append(finding)
+
+    def outcome(self) -> Outcome:
+        """Return how the check ended."""
+        if self.wrong or self.unsafe:
+            return Failed(findings=(*self.wrong, *self.unsafe))
+        notes = [f"the reference fails it too: {text}" for text in self.shared] + self.undecided
+        if not self.clean:
+            return Inconclusive(reason=notes[0] if notes else "no scenario could be judged")
+        summary = f"{self.clean} scenario{'s' if self.clean != 1 else ''}"
+        if notes:
+            summary += f"; {len(notes)} decided nothing ({notes[0]})"
+        return Passed(summary=summary)
+
+
+def judge_scenario(
+    trial: JudgeTrial, check: Check, scenario: Scenario, run: Run
+) -> Iterable[Finding]:
+    """Return the findings of one run: how it ended first, then what the check says."""
+    ended = termination_finding(scenario, run)
+    if ended is not None and not check.judges_failures:
+        return [ended]
+    return check.judge(trial, scenario, run)
+
+
+class Examination:
+    """Runs checks on the candidate, with the reference as control."""
+
+    def __init__(
+        self,
+        trial: JudgeTrial,
+        *,
+        run: RunScenario,
+        control: Control,
+        emit: Callable[[Event], None],
+        name: Callable[[Finding], Finding],
+    ) -> None:
+        self._trial, self._run, self._control = trial, run, control
+        self._emit, self._name = emit, name
+
+    def examine(self, check: Check) -> CheckReport:
+        """Run one check to its end. Raises BuildStopped where the candidate cannot be built."""
+        started = time.perf_counter()
+        tally = Tally()
+        outcome: Outcome
+        try:
+            reason = check.skip(self._trial)
+            if reason:
+                outcome = Skipped(reason=reason, applicable=False)
+            else:
+                for scenario in check.propose(self._trial):
+                    self._one(check, scenario, tally)
+                    if len(tally.wrong) >= _ENOUGH:
+                        break
+                outcome = tally.outcome()
+        except CannotJudgeError as error:
+            outcome = Inconclusive(reason=str(error))
+        except (BuildStopped, KeyboardInterrupt):
+            raise
+        except Exception as error:  # a fault of the check must not lose the other checks
+            outcome = Errored(
+                reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
+            )
+        return CheckReport(
+            code=check.code,
+            title=check.title,
+            outcome=outcome,
+            advice=tuple(tally.advice),
+            duration_s=time.perf_counter() - started,
+            scenarios=tally.ran,
+        )
+
+    def _one(self, check: Check, scenario: Scenario, tally: Tally) -> None:
+        started = time.perf_counter()
+        if self._trial.profile is not Profile.QUICK and self._control.findings(check, scenario):
+            tally.shared.append(self._control.findings(check, scenario)[0].message)
+            return
+        run = self._run(scenario)
+        tally.ran += 1
+        self._raise_if_unbuilt(scenario, run)
+        reason = inconclusive_reason(run) or self._ill_conditioned(scenario)
+        findings = [] if reason else list(judge_scenario(self._trial, check, scenario, run))
+        if findings and self._control.shares(check, scenario, findings):
+            tally.shared.append(findings[0].message)
+            return
+        if reason:
+            tally.undecided.append(reason)
+        elif not findings:
+            tally.clean += 1
+        for finding in map(self._name, findings):
+            tally.add(finding)
+            self._emit(FindingReported(finding=finding))
+        duration_s = time.perf_counter() - started
+        self._emit(CaseFinished(code=check.code, label=scenario.label, duration_s=duration_s))
+
+    def _ill_conditioned(self, scenario: Scenario) -> str:
+        """Return why the numbers of the only case of a scenario decide nothing, if so."""
+        if len(scenario.cases) != 1 or scenario.fresh:
+            return ""
+        return self._trial.truth(scenario.cases[0]).ill_conditioned
+
+    def _raise_if_unbuilt(self, scenario: Scenario, run: Run) -> None:
+        match run.result.termination:
+            case BuildFailed():
+                raise BuildStopped(termination_finding(scenario, run), "it does not build")
+            case ToolMissing(what=what):
+                raise BuildStopped(None, what)
+            case _:
+                return

@@ -1,0 +1,81 @@
+"""Runs scenarios of one candidate in its workers and adds up the time they take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import torch
+
+from cuassay.model.candidate import Candidate
+from cuassay.model.case import Case
+from cuassay.model.scenario import Call, Poison, Scenario
+from cuassay.worker.client import WorkerPool
+
+if TYPE_CHECKING:
+    from cuassay.checks.base import Run
+    from cuassay.judge.trial import JudgeTrial
+
+
+class Runner:
+    """A candidate's worker pool with the trial's inputs and answers behind it."""
+
+    def __init__(self, trial: JudgeTrial, candidate: Candidate, *, device: str) -> None:
+        self._trial = trial
+        self._pool = WorkerPool(candidate, trial.problem, device=device)
+        self._fresh = False
+        self._spent_s = 0.0
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._pool.close()
+
+    @property
+    def build_s(self) -> float:
+        """Seconds the candidate took to build, or 0 where nothing was built."""
+        return self._pool.build_s
+
+    @property
+    def candidate_s(self) -> float:
+        """Seconds spent running scenarios, without the build."""
+        return max(0.0, self._spent_s - self._pool.build_s)
+
+    def fresh_process(self) -> None:
+        """Make the next scenario run in a process that ran no other."""
+        self._fresh = True
+
+    def __call__(self, scenario: Scenario) -> Run:
+        """Run one scenario."""
+        needs_answers = any(
+            isinstance(step, Call) and step.poison in (Poison.NEGATED, Poison.RIGHT)
+            for step in scenario.steps
+        )
+        started = time.perf_counter()
+        truth_s = self._trial.truth_s
+        run = self._pool.run(
+            scenario,
+            self._trial.inputs,
+            self._answers if needs_answers else None,
+            fresh=self._fresh or scenario.fresh,
+        )
+        self._fresh = False
+        # Answers are made inside the call: truth's time is counted as truth's.
+        self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)
+        return run
+
+    def _answers(self, case: Case) -> Sequence[torch.Tensor]:
+        """Return the right answer of a case in the outputs' own dtypes."""
+        truth = self._trial.truth(case)
+        return [
+            output.value.to(getattr(torch, spec.dtype.value))
+            for output, spec in zip(truth.outputs, self._trial.problem.outputs, strict=True)
+        ]

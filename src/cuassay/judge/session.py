@@ -1,0 +1,224 @@
+"""One trial from job to verdict."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from cuassay.checks.registry import all_checks
+from cuassay.engine.job import Job
+from cuassay.errors import CuassayError
+from cuassay.judge import benchmark_rule, power
+from cuassay.judge.control import Control, reference_candidate
+from cuassay.judge.decide import bind, conditions, decide
+from cuassay.judge.environment import environment
+from cuassay.judge.examine import BuildStopped, Examination, judge_scenario
+from cuassay.judge.minimise import Minimiser
+from cuassay.judge.runner import Runner
+from cuassay.judge.smoke import smoke
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.candidate import Candidate, Language
+from cuassay.model.events import CheckFinished, CheckStarted, EngineStarted, Event, Progress
+from cuassay.model.outcome import (
+    CheckReport,
+    Failed,
+    Finding,
+    FindingClass,
+    Outcome,
+    Skipped,
+)
+from cuassay.model.problem import Problem
+from cuassay.model.verdict import BenchmarkRule, Decision, Power, Timing, Verdict
+from cuassay.oracle.grade import grade
+
+if TYPE_CHECKING:
+    from cuassay.formats.execute import LoadedReference
+
+T = TypeVar("T")
+_MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
+INTERPRETED = (
+    "device: judged on a CPU, Triton kernels in its interpreter; nothing was seen of races, "
+    "memory ordering or the GPU's own arithmetic"
+)
+
+
+class Session:
+    """Judges one candidate; `emit` receives every event."""
+
+    def __init__(
+        self,
+        job: Job,
+        problem: Problem,
+        candidate: Candidate,
+        *,
+        reference: LoadedReference,
+        device: str,
+        digest: str,
+        toolchain: Mapping[str, str],
+        emit: Callable[[Event], None],
+        started: float,
+    ) -> None:
+        self._job, self._candidate, self._emit = job, candidate, emit
+        self._device, self._digest, self._toolchain = device, digest, toolchain
+        self._started = started
+        # Drawn only now: the candidate's digest is fixed before any input exists.
+        self.seed = job.seed if job.seed is not None else secrets.randbits(62)
+        self.trial = JudgeTrial(
+            problem, reference, profile=job.profile, device=device, root_seed=self.seed
+        )
+        self._stack = ExitStack()
+        self._count = 0
+
+    def judge(self) -> Verdict:
+        """Run every check and return the verdict."""
+        self._announce([check.code for check in all_checks()])
+        smoke(self.trial)
+        with self._stack:
+            runner = self._stack.enter_context(self._runner(self._candidate))
+            control = self._control()
+            reports, extras = self._examine(runner, control)
+            build_s, candidate_s = runner.build_s, runner.candidate_s
+        reports = bind(reports, self._job.require)
+        decision, reason = decide(reports, profile=self._job.profile)
+        timing = Timing(
+            total_s=time.time() - self._started,
+            build_s=build_s,
+            truth_s=self.trial.truth_s,
+            candidate_s=candidate_s,
+            compare_s=self.trial.compare_s,
+        )
+        return self._verdict(decision, reason, reports, timing=timing, extras=extras)
+
+    def _announce(self, codes: list[str]) -> None:
+        self._emit(
+            EngineStarted(
+                run=Path(self._job.run_dir).name,
+                problem=self.trial.problem.name,
+                candidate=self._candidate.name,
+                profile=self._job.profile.value,
+                device=self._device,
+                digest=self._digest,
+                checks=tuple(codes),
+                seed=self.seed,
+            )
+        )
+
+    def _runner(self, candidate: Candidate) -> Runner:
+        return Runner(self.trial, candidate, device=self._device)
+
+    def _control(self) -> Control:
+        candidate = reference_candidate(self.trial.problem)
+        runner = self._stack.enter_context(self._runner(candidate))
+        return Control(self.trial, runner, lambda c, s, r: judge_scenario(self.trial, c, s, r))
+
+    def _examine(
+        self, runner: Runner, control: Control
+    ) -> tuple[list[CheckReport], tuple[BenchmarkRule | None, Power | None]]:
+        examination = Examination(
+            self.trial, run=runner, control=control, emit=self._emit, name=self._named
+        )
+        reports: list[CheckReport] = []
+        group = ""
+        try:
+            for check in all_checks():
+                self._emit(CheckStarted(code=check.code, title=check.title))
+                if check.group != group:
+                    group = check.group
+                    runner.fresh_process()
+                report = examination.examine(check)
+                reports.append(report)
+                self._emit(CheckFinished(report=report))
+        except BuildStopped as stopped:
+            report = self._build_report(stopped)
+            self._emit(CheckFinished(report=report))
+            return [report], (None, None)
+        reports = self._minimised(reports, runner, control)
+        self._emit(Progress(text="the benchmark's own rule"))
+        rule = self._optional(lambda: benchmark_rule.evaluate(self.trial, runner))
+        self._emit(Progress(text="power of the inputs"))
+        return reports, (rule, self._optional(lambda: power.measure(self.trial)))
+
+    def _optional(self, make: Callable[[], T | None]) -> T | None:
+        try:
+            return make()
+        except CuassayError as error:
+            self._emit(Progress(text=str(error)))
+            return None
+
+    def _minimised(
+        self, reports: list[CheckReport], runner: Runner, control: Control
+    ) -> list[CheckReport]:
+        """Give the worst wrong findings, at most one a check, a minimal counterexample."""
+        left = _MINIMISED
+        out: list[CheckReport] = []
+        by_code = {check.code: check for check in all_checks()}
+        for report in reports:
+            outcome = report.outcome
+            if isinstance(outcome, Failed) and left and report.code in by_code:
+                first, *rest = outcome.findings
+                if first.finding_class is FindingClass.WRONG:
+                    left -= 1
+                    self._emit(Progress(text=f"smallest failing input for {report.code}"))
+                    check = by_code[report.code]
+                    minimiser = Minimiser(self.trial, check, run=runner, control=control)
+                    changed = (minimiser.minimise(first), *rest)
+                    outcome = dataclasses.replace(outcome, findings=changed)
+                    report = dataclasses.replace(report, outcome=outcome)
+            out.append(report)
+        return out
+
+    def _named(self, finding: Finding) -> Finding:
+        """Give a finding its id within the run and the command that reproduces it."""
+        self._count += 1
+        run = Path(self._job.run_dir).name or "RUN"
+        return dataclasses.replace(
+            finding, id=f"F{self._count}", reproduce=f"cuassay replay {run}/F{self._count}"
+        )
+
+    def _verdict(
+        self,
+        decision: Decision,
+        reason: str,
+        reports: tuple[CheckReport, ...],
+        *,
+        timing: Timing,
+        extras: tuple[BenchmarkRule | None, Power | None],
+    ) -> Verdict:
+        kind = "float32" if "float32" in self.trial.kinds else "float64"
+        return Verdict(
+            decision=decision,
+            reason=reason,
+            problem=self.trial.problem.name,
+            candidate=self._candidate.name,
+            profile=self._job.profile,
+            device=self._device,
+            digest=self._digest,
+            truth=kind,
+            truth_reason=self.trial.kinds.get(kind, ""),
+            precision_grade=grade(self.trial.comparisons),
+            checks=reports,
+            conditions=(*conditions(reports), *self._device_condition()),
+            benchmark_rule=extras[0],
+            power=extras[1],
+            timing=timing,
+            environment=environment(self._device, self._toolchain),
+            seed=self.seed,
+            run=Path(self._job.run_dir).name,
+        )
+
+    def _device_condition(self) -> tuple[str, ...]:
+        uses_triton = any("triton" in source.text for source in self._candidate.sources)
+        interpreted = self._device == "cpu" and self._candidate.language is Language.PYTHON
+        return (INTERPRETED,) if interpreted and uses_triton else ()
+
+    def _build_report(self, stopped: BuildStopped) -> CheckReport:
+        outcome: Outcome = Skipped(reason=stopped.reason)
+        if stopped.finding is not None:
+            outcome = Failed(findings=(self._named(stopped.finding),))
+        title = "The candidate builds and imports"
+        return CheckReport(code="BUILD001", title=title, outcome=outcome)

@@ -1,0 +1,198 @@
+"""What checks see of the judge: inputs, truth, comparison, secret seeds, planned cases."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+
+from cuassay.inputs import benchmark, plan
+from cuassay.inputs.materialise import materialise
+from cuassay.inputs.seeds import derive
+from cuassay.judge.structure import matched
+from cuassay.model import serial
+from cuassay.model.axes import resolve
+from cuassay.model.case import Case
+from cuassay.model.problem import Problem, Scalar, TensorSpec, Workload
+from cuassay.model.trace import ResultItem
+from cuassay.model.verdict import Profile
+from cuassay.oracle.compare import Comparison, compare
+from cuassay.oracle.lift import run_as_written
+from cuassay.oracle.trust import Truth, make_truth
+
+if TYPE_CHECKING:
+    from cuassay.checks.base import Run
+    from cuassay.formats.execute import LoadedReference
+
+_CACHE_BYTES = {"cpu": 2 << 30, "cuda": 40 << 30}
+
+
+class JudgeTrial:
+    """The judge's side of one candidate's trial on one problem.
+
+    `truth_s` and `compare_s` add up the seconds spent in the oracle.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        reference: LoadedReference,
+        *,
+        profile: Profile,
+        device: str,
+        root_seed: int,
+    ) -> None:
+        self._problem, self._reference = problem, reference
+        self._profile, self._device, self._root = profile, device, root_seed
+        self._truths: OrderedDict[str, Truth] = OrderedDict()
+        self._plans: dict[str, tuple[Case, ...]] = {}
+        self._deterministic: bool | None = None
+        self.truth_s = 0.0
+        self.compare_s = 0.0
+        self.kinds: dict[str, str] = {}
+        self.comparisons: list[Comparison] = []
+        self.record = True
+
+    @property
+    def problem(self) -> Problem:
+        """The operator."""
+        return self._problem
+
+    @property
+    def profile(self) -> Profile:
+        """How much to try."""
+        return self._profile
+
+    @property
+    def device(self) -> str:
+        """cpu or cuda."""
+        return self._device
+
+    @property
+    def reference(self) -> LoadedReference:
+        """The problem's reference and generator as callables."""
+        return self._reference
+
+    @property
+    def deterministic_reference(self) -> bool:
+        """Whether the reference gave the same bits twice on the same inputs."""
+        if self._deterministic is None:
+            cases = self.cases("small") or self.cases("numeric")
+            values = list(self.inputs(cases[0]).values())
+            twice = [run_as_written(self._reference.call, values) for _ in range(2)]
+            pairs = zip(*twice, strict=True)
+            self._deterministic = all(_same_bits(first, second) for first, second in pairs)
+        return self._deterministic
+
+    def seed(self, *path: object) -> int:
+        """Return a secret seed derived from the trial's root seed and a path of names."""
+        return derive(self._root, *path)
+
+    def cases(self, purpose: str) -> tuple[Case, ...]:
+        """Return the planned cases for a purpose (see inputs.plan)."""
+        if purpose not in self._plans:
+            self._plans[purpose] = plan.plan_cases(
+                self._problem,
+                purpose,
+                profile=self._profile,
+                root_seed=self._root,
+                device=self._device,
+            )
+        return self._plans[purpose]
+
+    def inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
+        """Return fresh inputs of a case, in the order of the problem's inputs."""
+        if case.benchmark:
+            return benchmark.draw(
+                self._problem,
+                self._workload(case),
+                seed=case.seed,
+                device=self._device,
+                reference=self._reference,
+            )
+        generator = self._reference.generator if case.generator else None
+        return materialise(self._problem, case, device=self._device, generator=generator)
+
+    def truth(self, case: Case) -> Truth:
+        """Return truth and achievable error of a case (cached). Raises CannotJudgeError."""
+        key = serial.dumps(case)
+        if key in self._truths:
+            self._truths.move_to_end(key)
+            return self._truths[key]
+        started = time.perf_counter()
+        inputs = self.inputs(case)
+        truth = make_truth(
+            self._reference.call,
+            list(inputs.values()),
+            self._problem.outputs,
+            seed=derive(case.seed, "truth"),
+            accumulation=self._problem.accumulation,
+            index_hits=self._hits(case, inputs),
+        )
+        self.truth_s += time.perf_counter() - started
+        self.kinds[truth.kind] = truth.reason
+        self._truths[key] = truth
+        self._evict()
+        return truth
+
+    def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
+        """Compare what a call on `case` returned with truth, one Comparison per output."""
+        truth = self.truth(case)
+        started = time.perf_counter()
+        tensors = matched(self._problem, resolve(self._problem.axes, case.axes), run, items)
+        found = tuple(
+            _mismatched(output.name, got) if isinstance(got, str) else compare(got, output)
+            for got, output in zip(tensors, truth.outputs, strict=True)
+        )
+        self.compare_s += time.perf_counter() - started
+        if self.record:
+            self.comparisons.extend(found)
+        return found
+
+    def _workload(self, case: Case) -> Workload:
+        return next(w for w in self._problem.workloads if w.id == case.workload)
+
+    def _hits(
+        self, case: Case, inputs: Mapping[str, torch.Tensor | Scalar]
+    ) -> Mapping[str, torch.Tensor]:
+        """Return, per index-addressed output, how often each of its rows is hit."""
+        sizes = resolve(self._problem.axes, case.axes)
+        hits: dict[str, torch.Tensor] = {}
+        for name, outputs in self._problem.index_inputs.items():
+            ids = inputs.get(name)
+            for spec in self._problem.outputs:
+                if spec.name in outputs and isinstance(ids, torch.Tensor):
+                    hits[spec.name] = _counts(ids, spec, sizes)
+        return hits
+
+    def _evict(self) -> None:
+        limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]
+        while len(self._truths) > 1 and sum(_bytes(t) for t in self._truths.values()) > limit:
+            self._truths.popitem(last=False)
+
+
+def _counts(ids: torch.Tensor, spec: TensorSpec, sizes: Mapping[str, int]) -> torch.Tensor:
+    rows = sizes.get(spec.shape[0], 0) if spec.shape else 0
+    legal = ids[(ids >= 0) & (ids < rows)].reshape(-1).long()
+    return torch.bincount(legal, minlength=rows)
+
+
+def _bytes(truth: Truth) -> int:
+    total = 0
+    for output in truth.outputs:
+        total += output.value.nbytes + (0 if output.scale is None else output.scale.nbytes)
+    return total
+
+
+def _same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
+    if first.shape != second.shape or first.dtype != second.dtype:
+        return False
+    bytes_of = [t.detach().contiguous().reshape(-1).view(torch.uint8) for t in (first, second)]
+    return bool(torch.equal(bytes_of[0], bytes_of[1]))
+
+
+def _mismatched(output: str, why: str) -> Comparison:
+    return Comparison.mismatched(output, why)

@@ -1,0 +1,68 @@
+"""What a judge process can be asked to do: check, replay, show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from cuassay import build
+from cuassay.engine.job import Job
+from cuassay.formats import load_candidate, load_problem
+from cuassay.formats.describe import problem_document
+from cuassay.formats.execute import load_reference
+from cuassay.judge.environment import choose_device
+from cuassay.judge.replay import replay
+from cuassay.judge.session import Session
+from cuassay.judge.smoke import smoke
+from cuassay.judge.snapshot import save
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.digest import candidate_digest
+from cuassay.model.events import Document, EngineFinished, Event
+
+
+def run(job: Job, emit: Callable[[Event], None], started: float) -> None:
+    """Carry out a job. Raises UsageError or CannotJudgeError with the message for the user."""
+    match job.mode:
+        case "show":
+            emit(Document(text=json.dumps(show(job))))
+        case "replay":
+            emit(EngineFinished(verdict=replay(job, emit, started)))
+        case _:
+            check(job, emit, started)
+
+
+def check(job: Job, emit: Callable[[Event], None], started: float) -> None:
+    """Judge a candidate and emit its verdict."""
+    problem = load_problem(job.problem, lenient=job.lenient)
+    candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+    device = choose_device(job.device)
+    toolchain = build.toolchain(device)
+    if job.run_dir:
+        save(Path(job.run_dir), problem, candidate)
+    session = Session(
+        job,
+        problem,
+        candidate,
+        reference=load_reference(problem),
+        device=device,
+        digest=candidate_digest(candidate, toolchain),
+        toolchain=toolchain,
+        emit=emit,
+        started=started,
+    )
+    emit(EngineFinished(verdict=session.judge()))
+
+
+def show(job: Job) -> dict[str, object]:
+    """Return the document of a problem, with the truth found by running the lifted reference."""
+    problem = load_problem(job.problem, lenient=job.lenient)
+    trial = JudgeTrial(
+        problem,
+        load_reference(problem),
+        profile=job.profile,
+        device="cpu",
+        root_seed=job.seed or 0,
+    )
+    truth = smoke(trial)
+    return problem_document(problem, truth.kind, truth.reason)

@@ -1,0 +1,40 @@
+"""One set of inputs as data: axis sizes, a fill recipe per input, scalars and a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cuassay.model.problem import Scalar
+
+FillValue: TypeAlias = float | int | bool | str | tuple[float | int | bool, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fill:
+    """A recipe for one tensor's values: `kind` names an entry of `inputs.fills`."""
+
+    kind: str
+    parameters: Mapping[str, FillValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One set of inputs. `axes` are resolved sizes of every axis.
+
+    With `generator=True` the problem's own generator is run under `seed` and the entries of
+    `fills` and `scalars` replace what it made. With `benchmark=True` the inputs are those that
+    the benchmark's own rules draw for `workload` under `seed`. `in_domain` is False where any
+    value lies outside the declared or inferred domain.
+    """
+
+    label: str
+    axes: Mapping[str, int]
+    fills: Mapping[str, Fill] = field(default_factory=dict)
+    scalars: Mapping[str, Scalar] = field(default_factory=dict)
+    seed: int = 0
+    generator: bool = False
+    benchmark: bool = False
+    workload: str | None = None
+    in_domain: bool = True

@@ -1,0 +1,167 @@
+"""What a check saw and how it ended."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cuassay.model.scenario import Scenario
+
+
+class FindingClass(enum.StrEnum):
+    """wrong rejects, unsafe becomes a condition of use, advice lies outside the contract."""
+
+    WRONG = "wrong"
+    UNSAFE = "unsafe"
+    ADVICE = "advice"
+
+
+class Severity(enum.StrEnum):
+    """How bad: silent wrong numbers outrank loud failures."""
+
+    CRITICAL = "critical"
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Where it shows: the output, the slice or group in words, the worst index and values."""
+
+    output: str = ""
+    group: str = ""
+    index: tuple[int, ...] = ()
+    got: str = ""
+    expected: str = ""
+    axes: Mapping[str, int] = field(default_factory=dict)
+    fills: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthPoint:
+    """Relative error at one length of the growth axis: candidate's and trusted."""
+
+    length: int
+    error: float
+    trusted: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """error ~ length**exponent along `axis`, and the error projected to `target`."""
+
+    axis: str
+    points: tuple[GrowthPoint, ...]
+    exponent: float
+    target: int
+    projected: float
+    trusted_exponent: float
+    output: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorMap:
+    """Worst z = error / achievable error per tile of the worst output, row-major."""
+
+    rows: int
+    columns: int
+    cells: tuple[float, ...]
+    tile: tuple[int, int]
+    output: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a check saw. `share` is measured / allowed: above 1 the budget is overspent.
+
+    `scenario` is the reproducer, `reproduce` the command that replays it.
+    """
+
+    code: str
+    title: str
+    message: str
+    classes: tuple[str, ...]
+    finding_class: FindingClass
+    severity: Severity
+    measured: float | None = None
+    allowed: float | None = None
+    statistic: str = ""
+    where: Where = Where()
+    seed: int | None = None
+    reproduce: str = ""
+    condition: str = ""  # for unsafe: what the acceptance then depends on
+    scenario: Scenario | None = None
+    growth: Growth | None = None
+    error_map: ErrorMap | None = None
+    counterexample: str = ""  # Python text that shows the minimal failing input
+    details: tuple[tuple[str, str], ...] = ()
+    evidence: str = ""  # untrusted text: traceback, compiler log, printed output
+    id: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """Measured over allowed, or None where nothing was measured."""
+        if self.measured is None or not self.allowed:
+            return None
+        return self.measured / self.allowed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """The check ran and saw nothing wrong; `share` is the largest part of a budget used."""
+
+    share: float | None = None
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The check saw at least one wrong or unsafe finding."""
+
+    findings: tuple[Finding, ...]
+    summary: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inconclusive:
+    """The check ran but could not tell; `reason` says why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """The check did not run; `reason` says what is missing. Never a pass.
+
+    `applicable` is False where the problem has nothing for the check to look at (no index
+    input, say); a strict profile turns only applicable skips into INCONCLUSIVE.
+    """
+
+    reason: str
+    applicable: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errored:
+    """The check itself failed: our fault, with its traceback."""
+
+    reason: str
+    traceback: str = ""
+
+
+Outcome: TypeAlias = Passed | Failed | Inconclusive | Skipped | Errored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """One check's end: code, outcome, advice findings, and how long it took."""
+
+    code: str
+    title: str
+    outcome: Outcome
+    advice: tuple[Finding, ...] = ()
+    duration_s: float = 0.0
+    scenarios: int = 0

@@ -1,0 +1,179 @@
+"""What an operator must compute: axes, inputs, outputs, reference, workloads. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from cuassay.model.domain import Domain
+from cuassay.model.dtype import DType
+
+Scalar: TypeAlias = float | int | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstAxis:
+    """An axis whose size never changes."""
+
+    name: str
+    value: int
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VarAxis:
+    """An axis that each workload binds; sizes in [minimum, maximum], multiples of `multiple_of`.
+
+    `declared` is False where the bounds are mere defaults, so that a failure at a size
+    that no workload uses is judged with that in mind.
+    """
+
+    name: str
+    minimum: int = 1
+    maximum: int | None = None
+    multiple_of: int = 1
+    declared: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExprAxis:
+    """An axis computed from others: + - * / // % ** and parentheses over axis names."""
+
+    name: str
+    expression: str
+    description: str = ""
+
+
+Axis: TypeAlias = ConstAxis | VarAxis | ExprAxis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSpec:
+    """A tensor: its shape is axis names and decimal literals; () is a 0-d tensor."""
+
+    name: str
+    dtype: DType
+    shape: tuple[str, ...]
+    domain: Domain
+    domain_source: str = "default"  # declared | inferred | default
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarSpec:
+    """A Python scalar argument; `default` is what the problem usually passes, if known."""
+
+    name: str
+    dtype: DType
+    domain: Domain
+    domain_source: str = "default"
+    default: Scalar | None = None
+    description: str = ""
+
+
+InputSpec: TypeAlias = TensorSpec | ScalarSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RandomSource:
+    """Values are drawn at random by the benchmark's rule for the input's name and dtype."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarSource:
+    """A scalar given in the workload."""
+
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SafetensorsSource:
+    """A tensor stored in a safetensors file; `path` is absolute once loaded."""
+
+    path: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomSource:
+    """The value comes from the problem's own generator function."""
+
+
+InputSource: TypeAlias = RandomSource | ScalarSource | SafetensorsSource | CustomSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """A benchmark's own rule: element ok iff |x-y| <= atol + rtol*|y|; enough must be ok.
+
+    `origin` says where the numbers came from (workload, benchmark default, native).
+    """
+
+    atol: float = 1e-2
+    rtol: float = 1e-2
+    required_matched_ratio: float = 0.99
+    max_error_cap: float | None = None
+    allow_negative_inf: bool = False
+    origin: str = "benchmark default"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One binding of the var axes, where each input comes from, and the benchmark's rule."""
+
+    id: str
+    axes: Mapping[str, int]
+    sources: Mapping[str, InputSource] = field(default_factory=dict)
+    tolerance: Tolerance = Tolerance()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """The PyTorch function that defines the operator.
+
+    `path` is the real file that holds it (a temporary one for inline sources, so that
+    tracebacks and Triton decorators find their lines); `function` its name. `generator`
+    names a function in the same file that makes inputs: (axes_and_scalars, device) -> dict.
+    """
+
+    path: Path
+    function: str = "run"
+    source: str = ""
+    generator: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What the operator must compute. `origin` names the format that it was read from.
+
+    `accumulation` is the declared precision of reductions, `reduction_axes` the axes that a
+    growth test may lengthen (empty: derive them), `index_inputs` maps an index input to the
+    outputs whose rows it addresses.
+    """
+
+    name: str
+    axes: tuple[Axis, ...]
+    inputs: tuple[InputSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    reference: Reference
+    workloads: tuple[Workload, ...]
+    origin: str
+    path: Path | None = None
+    description: str = ""
+    accumulation: DType = DType.FLOAT32
+    reduction_axes: tuple[str, ...] = ()
+    index_inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    constraints: tuple[str, ...] = ()
+    growth_target: Mapping[str, int] = field(default_factory=dict)
+    digest: str = ""
+
+    def input(self, name: str) -> InputSpec:
+        """Return the input called `name`; KeyError where there is none."""
+        return {spec.name: spec for spec in self.inputs}[name]
+
+    def var_axes(self) -> tuple[VarAxis, ...]:
+        """Return the axes that workloads bind, in declaration order."""
+        return tuple(axis for axis in self.axes if isinstance(axis, VarAxis))

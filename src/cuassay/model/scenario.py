@@ -1,0 +1,108 @@
+"""Everything that happens to a candidate in one process, as data: the reproducer.
+
+A scenario is a list of typed steps over named slots. A slot holds the input tensors of one
+case; a result name holds what one call returned. The worker interprets the steps in order,
+the judge looks at what came back. Serialised by `cuassay.model.serial`.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cuassay.model.case import Case
+
+
+class Poison(enum.StrEnum):
+    """What fresh memory holds before the candidate sees it."""
+
+    NONE = "none"
+    ZEROS = "zeros"
+    NAN = "nan"  # NaN in floating outputs, 0xFF bytes elsewhere
+    ONES = "0xff"
+    NEGATED = "negated"  # minus the right answer, sent by the judge
+    RIGHT = "right"  # the right answer, sent by the judge (finds kernels that write nothing)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocate:
+    """Make the input tensors of `case` (an index into Scenario.cases) in `slot`."""
+
+    slot: str
+    case: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refill:
+    """Copy the values of `case` into the existing storage of `slot`, in place.
+
+    Scalars are replaced too. The case must have the shapes of the one in the slot.
+    """
+
+    slot: str
+    case: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """Call the candidate on `slot`; hold what it returns (or its outputs) under `result`.
+
+    Destination-style outputs, and memory that the candidate allocates where the worker can
+    reach it, are filled with `poison` first.
+    """
+
+    slot: str
+    result: str
+    poison: Poison = Poison.NAN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadResult:
+    """Send the tensors held under `result` to the judge, as they are now."""
+
+    result: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadInputs:
+    """Send the whole base storage of every input of `slot` to the judge, as it is now."""
+
+    slot: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Drop `name` (a slot or a result) so that its memory can be reused."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoisonFreed:
+    """Fill the memory that earlier Release steps freed with a pattern, then free it again."""
+
+    pattern: Poison = Poison.NAN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashResult:
+    """Send a digest of the bytes under `result`: for many repeats, where bytes are dear."""
+
+    result: str
+
+
+Step: TypeAlias = (
+    Allocate | Refill | Call | ReadResult | ReadInputs | Release | PoisonFreed | HashResult
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Steps over cases. `timeout_s` bounds one step, `label` says in words what is tried."""
+
+    label: str
+    cases: tuple[Case, ...]
+    steps: tuple[Step, ...]
+    timeout_s: float = 60.0
+    fresh: bool = False  # True: run in a process that ran no other scenario before

@@ -1,0 +1,159 @@
+"""Model objects to JSON and back, by their type annotations. Unions carry a "type" tag.
+
+Only dataclasses of the model packages, enums, paths and plain containers are understood; what
+is read back is checked field by field, so a truncated or edited file gives one clear error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cuassay.errors import UsageError
+
+T = TypeVar("T")
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def to_json(value: object) -> Any:
+    """Return `value` as plain JSON data; non-finite floats become {"float": "NaN"} and so on."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {
+            field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)
+        }
+        return {"type": type(value).__name__, **fields}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"float": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{type(value).__name__} is not a model value")
+
+
+def from_json(kind: Any, data: Any) -> Any:
+    """Return `data` as a value of the annotation `kind`: a dataclass, union, enum or container.
+
+    Raises UsageError where the data does not fit.
+    """
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _union(arguments, data)
+    if origin is tuple:
+        return _tuple(arguments, data)
+    if origin is not None and issubclass(origin, Mapping):
+        return {key: from_json(arguments[1], item) for key, item in _dict(data).items()}
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _dataclass(kind, _dict(data))
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return _enum(kind, data)
+    return _plain(kind, data)
+
+
+def dumps(value: object, *, indent: int | None = None) -> str:
+    """Return `value` as JSON text."""
+    return json.dumps(to_json(value), indent=indent, allow_nan=False)
+
+
+def loads(kind: type[T] | Any, text: str) -> Any:
+    """Return the value of annotation `kind` written in `text`. Raises UsageError."""
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise UsageError(f"not valid JSON: {error}") from None
+    return from_json(kind, data)
+
+
+def _dict(data: Any) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise UsageError(f"expected a JSON object, got {type(data).__name__}")
+    return data
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _dataclass(kind: type, data: dict[str, Any]) -> Any:
+    tag = data.get("type", kind.__name__)
+    if tag != kind.__name__:
+        raise UsageError(f"expected a {kind.__name__}, got a {tag}")
+    hints = _hints(kind)
+    unknown = set(data) - set(hints) - {"type"}
+    if unknown:
+        raise UsageError(f"{kind.__name__} has no field '{sorted(unknown)[0]}'")
+    try:
+        return kind(**{k: from_json(hints[k], v) for k, v in data.items() if k in hints})
+    except TypeError as error:
+        raise UsageError(f"{kind.__name__} is incomplete: {error}") from None
+
+
+def _union(members: tuple[Any, ...], data: Any) -> Any:
+    if data is None and type(None) in members:
+        return None
+    tag = data.get("type") if isinstance(data, dict) else None
+    for member in members:
+        if dataclasses.is_dataclass(member) and getattr(member, "__name__", "") == tag:
+            return from_json(member, data)
+    for member in members:
+        if member is type(None) or dataclasses.is_dataclass(member):
+            continue
+        if _fits(member, data):
+            return from_json(member, data)
+    names = ", ".join(getattr(member, "__name__", str(member)) for member in members)
+    raise UsageError(f"expected one of {names}, got {json.dumps(data)[:80]}")
+
+
+def _fits(member: Any, data: Any) -> bool:
+    """Whether plain data is exactly of a union's member type (bool is no int here)."""
+    if isinstance(data, dict) and "float" in data:
+        return member is float
+    if isinstance(data, list):
+        return typing.get_origin(member) is tuple
+    return type(data) is member
+
+
+def _tuple(arguments: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
+    if not isinstance(data, list):
+        raise UsageError(f"expected a JSON array, got {type(data).__name__}")
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(from_json(arguments[0], item) for item in data)
+    if len(arguments) != len(data):
+        raise UsageError(f"expected {len(arguments)} items, got {len(data)}")
+    return tuple(from_json(kind, item) for kind, item in zip(arguments, data, strict=True))
+
+
+def _enum(kind: type[enum.Enum], data: Any) -> Any:
+    try:
+        return kind(data)
+    except ValueError:
+        legal = ", ".join(str(member.value) for member in kind)
+        raise UsageError(f"{kind.__name__} is one of {legal}, got {data!r}") from None
+
+
+def _plain(kind: Any, data: Any) -> Any:
+    if kind is Path:
+        return Path(data)
+    if kind is float:
+        if isinstance(data, dict) and data.get("float") in _NON_FINITE:
+            return _NON_FINITE[data["float"]]
+        if isinstance(data, int | float) and not isinstance(data, bool):
+            return float(data)
+    elif kind is object or kind is Any or type(data) is kind:
+        return data
+    raise UsageError(f"expected {getattr(kind, '__name__', kind)}, got {json.dumps(data)[:80]}")

@@ -1,0 +1,121 @@
+"""What a worker reports of a scenario: structure and untrusted text, never judgements.
+
+Tensor bytes travel beside these records (shared memory or device memory) and are reached
+through `ResultItem.buffer`, an opaque key that the judge's worker client resolves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultItem:
+    """One thing that a call returned, or one output or input tensor as it is now.
+
+    `kind` is tensor, scalar, none or other; `type_name` the exact Python type. `aliases`
+    names inputs whose storage this tensor shares. `buffer` is -1 where no bytes were sent.
+    """
+
+    kind: str
+    type_name: str
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+    device: str = ""
+    aliases: tuple[str, ...] = ()
+    scalar: float | None = None
+    buffer: int = -1
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepDone:
+    """The step ended normally. `items` is filled by Read steps, `structure` by Call."""
+
+    index: int
+    items: tuple[ResultItem, ...] = ()
+    digest: str = ""
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRaised:
+    """The candidate raised: exception type, message and traceback are untrusted text."""
+
+    index: int
+    exception: str
+    message: str
+    traceback: str = ""
+    out_of_memory: bool = False
+
+
+StepRecord: TypeAlias = StepDone | StepRaised
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """Every step has a record."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exited:
+    """The process ended by itself in step `index` (os._exit, sys.exit)."""
+
+    index: int
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Killed:
+    """The process died of a signal in step `index` (segmentation fault, abort, limits)."""
+
+    index: int
+    signal: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedOut:
+    """Step `index` did not end within `limit_s`; the process group was killed."""
+
+    index: int
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Garbled:
+    """Something wrote what the protocol does not allow to the result channel."""
+
+    index: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildFailed:
+    """The candidate did not build or import; `log` is untrusted text."""
+
+    what: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolMissing:
+    """A compiler or device that the build needs is not there: no verdict follows from it."""
+
+    what: str
+
+
+Termination: TypeAlias = Finished | Exited | Killed | TimedOut | Garbled | BuildFailed | ToolMissing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioResult:
+    """Records of the steps that ran, how the process ended, and what it printed (capped)."""
+
+    records: tuple[StepRecord, ...]
+    termination: Termination
+    output_text: str = ""
+    build_s: float = 0.0
+    build_cached: bool = False
+    duration_s: float = 0.0

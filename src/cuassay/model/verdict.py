@@ -1,0 +1,114 @@
+"""The verdict on a candidate, with everything that it depends on."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cuassay.model.outcome import CheckReport, Failed, Finding
+
+
+class Decision(enum.StrEnum):
+    """May the kernel ship?"""
+
+    ACCEPTED = "ACCEPTED"
+    REJECTED = "REJECTED"
+    INCONCLUSIVE = "INCONCLUSIVE"
+
+
+class Profile(enum.StrEnum):
+    """How much to try."""
+
+    QUICK = "quick"
+    STANDARD = "standard"
+    DEEP = "deep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkRule:
+    """The problem's own tolerance on its own inputs: their verdict beside ours."""
+
+    accepted: bool | None
+    matched_ratio: float | None
+    required_ratio: float
+    atol: float
+    rtol: float
+    workload: str
+    worst_output: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    """How many broken versions of the reference the inputs used can tell from the real one.
+
+    `benchmark_killed` is the same count for the benchmark's own inputs and rule.
+    """
+
+    mutants: int
+    killed: int
+    survivors: tuple[str, ...] = ()
+    benchmark_killed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Seconds spent, from process start to verdict, split by what they went into."""
+
+    total_s: float
+    build_s: float = 0.0
+    truth_s: float = 0.0
+    candidate_s: float = 0.0
+    compare_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The judgement on one candidate for one problem."""
+
+    decision: Decision
+    reason: str
+    problem: str
+    candidate: str
+    profile: Profile
+    device: str
+    digest: str
+    truth: str  # float64 | float32
+    truth_reason: str
+    precision_grade: str
+    checks: tuple[CheckReport, ...]
+    conditions: tuple[str, ...] = ()
+    benchmark_rule: BenchmarkRule | None = None
+    power: Power | None = None
+    timing: Timing = Timing(total_s=0.0)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    seed: int = 0
+    run: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the kernel may ship under the stated conditions."""
+        return self.decision is Decision.ACCEPTED
+
+    def __bool__(self) -> bool:
+        raise TypeError("a verdict has three values: ask verdict.passed or verdict.decision")
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Every finding, wrong first, then unsafe, then advice, worst share first."""
+        found = [
+            finding
+            for check in self.checks
+            for finding in (
+                *(check.outcome.findings if isinstance(check.outcome, Failed) else ()),
+                *check.advice,
+            )
+        ]
+        return tuple(sorted(found, key=_gravity))
+
+
+def _gravity(finding: Finding) -> tuple[int, int, float]:
+    order = ("wrong", "unsafe", "advice").index(finding.finding_class.value)
+    severity = ("critical", "high", "medium", "low").index(finding.severity.value)
+    return order, severity, -(finding.share or 0.0)

@@ -1,0 +1,126 @@
+"""Sums of a candidate's error over rows and columns: the plain torch path, in chunks.
+
+The output is viewed as a matrix (product of leading axes, last axis). Row sums give the slices
+along every leading axis by reshaping, column sums those along the last. `compare_triton`
+computes the same sums on CUDA in one pass; both must agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cuassay.oracle import special
+from cuassay.oracle.trust_types import OutputTruth
+
+CLIP_Z = 12.0  # a few wild elements must not decide the normalised score; W judges them
+CLIP_P = 1e4  # keeps projections finite
+MISMATCH = 3e38  # marks in `peak`: a class differs from truth's; inf: an exact answer is missed
+SUMS = 4  # (e/unit)^2, min(|z|, CLIP_Z)^2, z * w, z
+_CHUNK = {"cpu": 1 << 17, "cuda": 1 << 22}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sums:
+    """Sums of a candidate's error: `rows` (4, R) and `columns` (4, C), float64.
+
+    `peak` (R, blocks) is the largest |z| per row and block of `width` columns.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    peak: Tensor
+    width: int
+
+
+def matrix_shape(shape: Sequence[int], by_row: bool) -> tuple[int, int]:
+    """Return (rows, columns) of the matrix view; `by_row` keeps a 1-D output's elements apart."""
+    if len(shape) >= 2:
+        return math.prod(shape[:-1]), shape[-1]
+    size = math.prod(shape)
+    return (size, 1) if by_row else (1, size)
+
+
+def chunks(rows: int, columns: int, device: torch.device) -> Iterator[tuple[slice, slice]]:
+    """Yield (rows, columns) slices of bounded size that cover the matrix, in order."""
+    budget = _CHUNK.get(device.type, 1 << 17)
+    width = min(columns, budget)
+    height = max(1, budget // max(width, 1))
+    for column in range(0, columns, max(width, 1)):
+        for row in range(0, rows, height):
+            yield (
+                slice(row, min(row + height, rows)),
+                slice(column, min(column + width, columns)),
+            )
+
+
+def chunk_width(columns: int, device: torch.device) -> int:
+    """Return the column width that `chunks` uses."""
+    return max(1, min(columns, _CHUNK.get(device.type, 1 << 17)))
+
+
+def fold(
+    shape: tuple[int, int], measure: Callable[[slice, slice], Sequence[Tensor]], count: int,
+    *, device: torch.device,
+) -> tuple[Tensor, Tensor]:
+    """Sum `count` elementwise quantities over columns and over rows: (count, R), (count, C)."""
+    rows = torch.zeros(count, shape[0], dtype=torch.float64, device=device)
+    columns = torch.zeros(count, shape[1], dtype=torch.float64, device=device)
+    for r, c in chunks(shape[0], shape[1], device):
+        for index, part in enumerate(measure(r, c)):
+            rows[index, r] += part.sum(1, dtype=torch.float64)
+            columns[index, c] += part.sum(0, dtype=torch.float64)
+    return rows, columns
+
+
+def deviation(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth) -> Tensor:
+    """Return candidate - truth as float64, 0 where either is not finite or the error flushes."""
+    both = torch.isfinite(candidate) & torch.isfinite(truth)
+    error = torch.where(both, candidate.double() - truth, 0.0)
+    return torch.where(error.abs() <= special.flush_threshold(output.dtype), 0.0, error)
+
+
+def mismatched(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth) -> Tensor:
+    """Where the candidate's class (NaN, infinities, finite) is neither truth's nor excused."""
+    wide = candidate.double()
+    same = torch.isfinite(wide) & torch.isfinite(truth)
+    same |= torch.isnan(wide) & torch.isnan(truth)
+    same |= wide == truth
+    excused = torch.isinf(wide) & ((wide > 0) == (truth > 0))
+    return ~(same | (excused & special.near_limit(truth, scale, output.dtype)))
+
+
+def relative(error: Tensor, scale: Tensor) -> Tensor:
+    """Return z = error / |scale| with 0/0 = 0; a missed exact answer gives infinity."""
+    size = scale.double().abs()
+    ratio = error / torch.where(size > 0, size, 1.0)
+    missed = torch.where(error == 0, 0.0, torch.inf)
+    return torch.where(size > 0, ratio, missed)
+
+
+def eager_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth) -> Sums:
+    """Return the sums of matrices candidate (any float), truth (float64), scale (float32)."""
+    shape = (truth.shape[0], truth.shape[1])
+    device = truth.device
+    width = chunk_width(shape[1], device)
+    blocks = max(1, -(-shape[1] // width))
+    peak = torch.zeros(shape[0], blocks, dtype=torch.float32, device=device)
+
+    def measure(r: slice, c: slice) -> tuple[Tensor, ...]:
+        part = (candidate[r, c], truth[r, c], scale[r, c])
+        error = deviation(*part, output)
+        z = relative(error, part[2])
+        marked = torch.where(mismatched(*part, output), MISMATCH, z.abs())
+        peak[r, c.start // width] = marked.amax(1).float()
+        keep = torch.isfinite(part[0]) & torch.isfinite(part[1]) & (part[2] > 0)
+        z = torch.where(keep, z.clamp(-CLIP_P, CLIP_P), 0.0)
+        energy = torch.where(keep, error / output.unit, 0.0)
+        weight = torch.where(keep, part[1] / torch.where(keep, part[2], 1.0), 0.0)
+        return energy.square_(), z.abs().clamp_max(CLIP_Z).square_(), z * weight, z
+
+    rows, columns = fold(shape, measure, SUMS, device=device)
+    return Sums(rows=rows, columns=columns, peak=peak, width=width)

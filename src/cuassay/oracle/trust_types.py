@@ -1,0 +1,108 @@
+"""Truth of one case, shared by every candidate: values, achievable errors, yardsticks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from cuassay.model.dtype import DType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Yardstick:
+    """What trusted implementations achieve on each group of one kind.
+
+    `kind` is tensor, axis, rows or hits; `labels` names the groups where there are few. The
+    vectors are float64 (masks bool), one entry a group; energies are in units of
+    OutputTruth.unit squared.
+
+    count           elements judged
+    energy          max(norm2(scale without reference), norm2(e_ref), norm2(e_lift32))
+    signal          norm2(truth), in squared natural units
+    judge_energy    enough terms, and no element dominates the scale
+    judge_z         enough terms
+    gain_*, bias_*  projection on truth / scale and on 1: norm of the weights, room for a
+                    systematic error of 4 u |truth|, the trusted runs' own spread, and whether
+                    the weights are spread widely enough for a verdict
+    """
+
+    kind: str
+    axis: int | None
+    labels: tuple[str, ...]
+    count: Tensor
+    energy: Tensor
+    signal: Tensor
+    judge_energy: Tensor
+    judge_z: Tensor
+    gain_norm: Tensor
+    gain_room: Tensor
+    gain_trust: Tensor
+    judge_gain: Tensor
+    bias_norm: Tensor
+    bias_room: Tensor
+    bias_trust: Tensor
+    judge_bias: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrustedBias:
+    """Whole-tensor projections of trusted runs, for accumulation over seeds.
+
+    `projections` are sums of e * w / scale: draws first, then the reference as written and
+    the float32 lift; `norm2` is the sum of w**2 and `room` that of 4 u |truth| |w| / scale.
+    """
+
+    projections: tuple[float, ...]
+    norm2: float
+    room: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OutputTruth:
+    """Truth of one output.
+
+    value           float64 (native dtype for integers and bools), of the output's shape
+    scale           float32 achievable error per element, None where answers are exact.
+                    0: only the exact answer passes. Negative: an ambiguous element (a
+                    discontinuity flips it), judged by the worst-element rule with |scale| only
+    alternative     int8 class of the reference as written where it differs from truth's, else
+                    -1; None where it never differs
+    ambiguous       bool, elements whose truth flips under the noise; None where there is none
+    flips_allowed   exact outputs: elements outside `ambiguous` that may differ; quantised
+                    ones: codes that may be one step off
+    hits            hit count per row of axis 0, for index-addressed outputs
+    """
+
+    name: str
+    dtype: DType
+    value: Tensor
+    scale: Tensor | None
+    unit: float = 1.0
+    yardsticks: Sequence[Yardstick] = ()
+    gain: TrustedBias | None = None
+    bias: TrustedBias | None = None
+    trusted_energy: float = 0.0
+    alternative: Tensor | None = None
+    ambiguous: Tensor | None = None
+    ambiguous_share: float = 0.0
+    flips_allowed: int = 0
+    quantised: bool = False
+    hits: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Truth:
+    """Truth of one case. `kind` is float64 or float32, `reason` says why.
+
+    `ill_conditioned` is empty, or says why the case cannot decide. `runs` is the measured
+    cost of making this truth in plain float64 lifted runs; `draws` how many were made.
+    """
+
+    outputs: tuple[OutputTruth, ...]
+    kind: str
+    reason: str
+    ill_conditioned: str = ""
+    runs: float = 0.0
+    draws: int = 0

@@ -1,0 +1,1 @@
+"""Renders events and verdicts: terminal, JSON, HTML. Imports the model only."""

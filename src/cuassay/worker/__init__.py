@@ -1,0 +1,1 @@
+"""The candidate's process: sandbox, protocol, scenario interpreter. Imports no torch by itself."""

@@ -1,0 +1,295 @@
+"""Executes the steps of a scenario on a callable, in whatever process it is made in.
+
+The interpreter knows nothing of channels: input and answer tensors are handed to it, tensors
+that a Read step sends come back beside the record. What the candidate raises becomes a
+StepRaised; SystemExit passes, for it ends the process that the candidate runs in.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from cuassay.model.axes import shape_of
+from cuassay.model.candidate import Convention
+from cuassay.model.case import Case
+from cuassay.model.problem import Problem, Scalar
+from cuassay.model.scenario import (
+    Allocate,
+    Call,
+    HashResult,
+    Poison,
+    PoisonFreed,
+    ReadInputs,
+    ReadResult,
+    Refill,
+    Release,
+    Step,
+)
+from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
+from cuassay.worker import items, placement
+
+_MESSAGE_CAP = 4096
+_TRACEBACK_CAP = 16384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What the judge hands over for one step: values of a case, and right answers of it.
+
+    Tensors are only read, and only while the step runs. `answers` serves Call steps whose
+    poison is NEGATED or RIGHT.
+    """
+
+    inputs: Mapping[str, torch.Tensor | Scalar] | None = None
+    answers: Sequence[torch.Tensor] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """A record, and the tensors that its items' `buffer` numbers point into."""
+
+    record: StepRecord
+    tensors: tuple[torch.Tensor, ...] = ()
+
+
+@dataclass(slots=True)
+class _Slot:
+    case: Case
+    values: dict[str, torch.Tensor | Scalar]
+
+    @property
+    def tensors(self) -> dict[str, torch.Tensor]:
+        return {k: v for k, v in self.values.items() if isinstance(v, torch.Tensor)}
+
+
+class _NoResultError(Exception):
+    """A result or slot is missing since an earlier step raised."""
+
+
+class Interpreter:
+    """Runs steps one after another; slots, results and freed addresses live between them."""
+
+    def __init__(
+        self,
+        call: Callable[..., object],
+        problem: Problem,
+        *,
+        device: str,
+        convention: Convention,
+        result_bytes: int = 1 << 62,
+    ) -> None:
+        self._call, self._problem = call, problem
+        self._device, self._convention = device, convention
+        self._result_bytes = result_bytes
+        self._names = tuple(spec.name for spec in problem.outputs)
+        self._slots: dict[str, _Slot] = {}
+        self._results: dict[str, list[tuple[str, object]]] = {}
+        self._sources: dict[str, str] = {}  # result -> slot that it was called on
+        self._freed = placement.FreedMemory()
+
+    def execute(self, step: Step, index: int, *, cases: Sequence[Case], given: Given) -> Executed:
+        """Run one step. Whatever it raises but SystemExit becomes a StepRaised record."""
+        started = time.perf_counter()
+        try:
+            found, tensors, digest = self._dispatch(step, cases, given)
+        except SystemExit:
+            raise
+        except BaseException as error:
+            return Executed(record=raised(index, error))
+        record = StepDone(
+            index=index,
+            items=tuple(found),
+            digest=digest,
+            duration_s=time.perf_counter() - started,
+        )
+        return Executed(record=record, tensors=tuple(tensors))
+
+    def _dispatch(
+        self, step: Step, cases: Sequence[Case], given: Given
+    ) -> tuple[list[ResultItem], list[torch.Tensor], str]:
+        match step:
+            case Allocate():
+                return self._allocate(step, cases[step.case], given), [], ""
+            case Refill():
+                return self._refill(step, cases[step.case], given), [], ""
+            case Call():
+                return self._call_candidate(step, given), [], ""
+            case ReadResult():
+                found, tensors = self._read(step.result)
+                return found, tensors, ""
+            case ReadInputs():
+                found, tensors = self._read_inputs(step.slot)
+                return found, tensors, ""
+            case Release():
+                return self._release(step.name), [], ""
+            case PoisonFreed():
+                return self._poison_freed(step.pattern), [], ""
+            case HashResult():
+                found, tensors = self._read(step.result)
+                plain = [replace(item, buffer=-1) for item in found]
+                return plain, [], items.digest(tensors)
+
+    def _allocate(self, step: Allocate, case: Case, given: Given) -> list[ResultItem]:
+        """Make the inputs; an item's scalar is 1 where the address was freed before."""
+        values: dict[str, torch.Tensor | Scalar] = {}
+        for name, value in (given.inputs or {}).items():
+            if isinstance(value, torch.Tensor):
+                value = placement.own_copy(value, self._device)
+            values[name] = value
+        self._slots[step.slot] = slot = _Slot(case, values)
+        return [
+            replace(
+                items.describe(tensor, name=name, inputs={}),
+                scalar=float(self._freed.is_recycled(tensor)),
+            )
+            for name, tensor in slot.tensors.items()
+        ]
+
+    def _refill(self, step: Refill, case: Case, given: Given) -> list[ResultItem]:
+        slot = self._slot(step.slot)
+        for name, value in (given.inputs or {}).items():
+            held = slot.values.get(name)
+            if isinstance(held, torch.Tensor) and isinstance(value, torch.Tensor):
+                if held.shape != value.shape or held.dtype != value.dtype:
+                    raise ValueError(
+                        f"refill of '{name}': {tuple(value.shape)} {value.dtype} does not fit "
+                        f"{tuple(held.shape)} {held.dtype}; refill with a case of equal shapes"
+                    )
+                placement.copy_into(held, value)
+            else:
+                slot.values[name] = value
+        slot.case = case
+        return []
+
+    def _call_candidate(self, step: Call, given: Given) -> list[ResultItem]:
+        slot = self._slot(step.slot)
+        self._results.pop(step.result, None)
+        arguments = list(slot.values.values())
+        outputs = self._destinations(slot, step.poison, given.answers)
+        self._prepare(slot, step.poison)
+        with placement.poisoned_memory(step.poison, self._device, given.answers):
+            returned = self._call(*arguments, *(tensor for _, tensor in outputs))
+            if self._device != "cpu":
+                torch.cuda.synchronize()
+        held: list[tuple[str, object]] = list(outputs)
+        if self._convention is Convention.RETURNS:
+            held = items.elements(returned, self._names)
+        self._results[step.result] = held
+        self._sources[step.result] = step.slot
+        return self._describe(step.result)
+
+    def _destinations(
+        self, slot: _Slot, poison: Poison, answers: Sequence[torch.Tensor]
+    ) -> list[tuple[str, torch.Tensor]]:
+        if self._convention is Convention.RETURNS:
+            return []
+        made = []
+        for number, (name, shape, dtype) in enumerate(self._output_shapes(slot)):
+            tensor = torch.empty(shape, dtype=dtype, device=self._device)
+            answer = answers[number] if number < len(answers) else None
+            placement.fill(tensor, poison, answer)
+            made.append((name, tensor))
+        return made
+
+    def _output_shapes(self, slot: _Slot) -> list[tuple[str, tuple[int, ...], torch.dtype]]:
+        sizes = slot.case.axes
+        return [
+            (spec.name, shape_of(spec.shape, sizes), items.DTYPES[spec.dtype.value])
+            for spec in self._problem.outputs
+        ]
+
+    def _prepare(self, slot: _Slot, poison: Poison) -> None:
+        """On CUDA: settle the inputs, and hold free blocks of the outputs' sizes to poison."""
+        if self._device == "cpu":
+            return
+        if placement.byte_of(poison) is not None:
+            placement.reserve_cuda_blocks([(s, d) for _, s, d in self._output_shapes(slot)])
+        torch.cuda.synchronize()
+
+    def _describe(self, result: str) -> list[ResultItem]:
+        slot = self._slots.get(self._sources.get(result, ""))
+        inputs = slot.tensors if slot else {}
+        return [items.describe(v, name=name, inputs=inputs) for name, v in self._result(result)]
+
+    def _read(self, result: str) -> tuple[list[ResultItem], list[torch.Tensor]]:
+        found: list[ResultItem] = []
+        tensors: list[torch.Tensor] = []
+        room = self._result_bytes
+        described = self._describe(result)
+        for item, (_, value) in zip(described, self._result(result), strict=True):
+            size = items.itemsize(item.dtype) if item.kind == "tensor" else 0
+            for length in item.shape:
+                size *= length
+            if item.kind == "tensor" and isinstance(value, torch.Tensor) and size <= room:
+                room -= size
+                item = replace(item, buffer=len(tensors))
+                tensors.append(items.plain(value))
+            found.append(item)
+        return found, tensors
+
+    def _read_inputs(self, slot: str) -> tuple[list[ResultItem], list[torch.Tensor]]:
+        tensors = {k: items.base_bytes(v) for k, v in self._slot(slot).tensors.items()}
+        found = [
+            replace(items.describe(tensor, name=name, inputs={}), buffer=number)
+            for number, (name, tensor) in enumerate(tensors.items())
+        ]
+        return found, list(tensors.values())
+
+    def _release(self, name: str) -> list[ResultItem]:
+        slot = self._slots.pop(name, None)
+        held = self._results.pop(name, None)
+        values = list(slot.tensors.values()) if slot else []
+        values += [value for _, value in held or () if isinstance(value, torch.Tensor)]
+        for tensor in values:
+            if tensor.layout is torch.strided and tensor.device.type != "meta":
+                self._freed.note(tensor)
+        return []
+
+    def _poison_freed(self, pattern: Poison) -> list[ResultItem]:
+        recycled, total = self._freed.poison(pattern, self._device)
+        return [
+            ResultItem(kind="scalar", type_name="int", name="recycled", scalar=float(recycled)),
+            ResultItem(kind="scalar", type_name="int", name="freed", scalar=float(total)),
+        ]
+
+    def _slot(self, name: str) -> _Slot:
+        if name not in self._slots:
+            raise _NoResultError(f"slot '{name}' holds nothing: its Allocate step is missing")
+        return self._slots[name]
+
+    def _result(self, name: str) -> list[tuple[str, object]]:
+        if name not in self._results:
+            raise _NoResultError(f"result '{name}' is not there: its Call step raised")
+        return self._results[name]
+
+
+def raised(index: int, error: BaseException) -> StepRaised:
+    """Return the record of an exception; its texts are the candidate's and capped."""
+    try:
+        message = str(error)
+    except BaseException:
+        message = "(the exception's own __str__ raised)"
+    try:
+        text = "".join(traceback.format_exception(error))
+    except BaseException:
+        text = ""
+    return StepRaised(
+        index=index,
+        exception=type(error).__name__[:200],
+        message=message[:_MESSAGE_CAP],
+        traceback=text[-_TRACEBACK_CAP:],
+        out_of_memory=_is_out_of_memory(error, message),
+    )
+
+
+def _is_out_of_memory(error: BaseException, message: str) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and (
+        "can't allocate memory" in message or "out of memory" in message
+    )

@@ -1,0 +1,210 @@
+"""Where tensors lie before the candidate sees them: allocation, poison, recycled addresses.
+
+On the CPU fresh memory is poisoned through glibc's M_PERTURB: every block that malloc hands
+out while a call runs holds the pattern, whether Python, C++ or a compiled graph asks for it,
+and no torch mode is active that a compiled callable would notice. On CUDA the caching
+allocator's free blocks are filled in place before the call. Memory that a kernel takes from
+the driver by itself (cudaMalloc, mmap) is out of reach.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+
+from cuassay.model.scenario import Poison
+
+# Taken before any candidate runs, so that a patched torch.Tensor does not reach us.
+_COPY = torch.Tensor.copy_
+_DATA_PTR = torch.Tensor.data_ptr
+_FILL = torch.Tensor.fill_
+_VIEW = torch.Tensor.view
+_STORAGE = torch.Tensor.untyped_storage
+
+_M_PERTURB = -6
+_M_MMAP_MAX = -4
+_M_TRIM_THRESHOLD = -1
+# glibc fills a new block with the low byte of (value ^ 0xFF); 0 would switch it off.
+_PERTURB_FOR_BYTE = {0xFF: 0x100, 0x00: 0xFF}
+_NATIVE_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+
+def byte_of(poison: Poison) -> int | None:
+    """Return the byte that fresh memory is filled with, None where it is left alone."""
+    match poison:
+        case Poison.NAN | Poison.ONES:
+            return 0xFF  # NaN in every IEEE format, in bfloat16 and in both 8-bit formats
+        case Poison.ZEROS:
+            return 0x00
+        case _:
+            return None
+
+
+def own_copy(source: torch.Tensor, device: str) -> torch.Tensor:
+    """Return a contiguous copy of `source` on `device` in an allocation of its own."""
+    copy = torch.empty(source.shape, dtype=source.dtype, device=device)
+    copy_into(copy, source)
+    return copy
+
+
+def copy_into(target: torch.Tensor, source: torch.Tensor) -> None:
+    """Copy values of the same dtype and shape; bytes where torch has no copy for the dtype."""
+    if target.numel() == 0:
+        return
+    with torch.no_grad():
+        if target.element_size() == 1 and target.is_contiguous() and source.is_contiguous():
+            _COPY(_VIEW(target, torch.uint8), _VIEW(source, torch.uint8))
+        else:
+            _COPY(target, source)
+
+
+def fill(tensor: torch.Tensor, poison: Poison, answer: torch.Tensor | None = None) -> None:
+    """Fill a contiguous tensor with the pattern; `answer` serves NEGATED and RIGHT."""
+    if tensor.numel() == 0 or poison is Poison.NONE:
+        return
+    wanted = poison in (Poison.NEGATED, Poison.RIGHT)
+    if wanted and answer is not None and _alike(answer, tensor):
+        copy_into(tensor, _negated(answer) if poison is Poison.NEGATED else answer)
+        return
+    if poison is Poison.NAN and tensor.dtype in _NATIVE_FLOATS:
+        _FILL(tensor, float("nan"))
+        return
+    byte = byte_of(poison)
+    _FILL(_VIEW(tensor.reshape(-1), torch.uint8), 0xFF if byte is None else byte)
+
+
+def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return first.shape == second.shape and first.dtype == second.dtype
+
+
+def _negated(answer: torch.Tensor) -> torch.Tensor:
+    if answer.dtype is torch.bool:
+        return ~answer
+    if answer.dtype in _NATIVE_FLOATS or not answer.dtype.is_floating_point:
+        return -answer
+    flipped = answer.clone()  # 8-bit floats: flip the sign bit of every byte
+    flipped.view(torch.uint8).bitwise_xor_(0x80)
+    return flipped
+
+
+def recycle_addresses() -> bool:
+    """Make freed CPU blocks stay in the heap, so that their addresses are used again.
+
+    For the worker process only: memory is never given back to the system. False where the
+    C library has no mallopt.
+    """
+    return _mallopt(_M_MMAP_MAX, 0) and _mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+
+
+def _mallopt(option: int, value: int) -> bool:
+    try:
+        return bool(ctypes.CDLL(None).mallopt(option, value))
+    except AttributeError:
+        return False
+
+
+@contextmanager
+def poisoned_memory(
+    poison: Poison, device: str, answers: Sequence[torch.Tensor] = ()
+) -> Iterator[None]:
+    """While active, memory that the candidate allocates holds the pattern (see the module).
+
+    With NEGATED or RIGHT, blocks of the answers' sizes are filled with them and freed, which
+    is what a reference that ran before leaves behind.
+    """
+    byte = byte_of(poison)
+    if byte is None:
+        _leave_behind(poison, answers)
+        yield
+    elif device == "cpu":
+        _mallopt(_M_PERTURB, _PERTURB_FOR_BYTE[byte])
+        try:
+            yield
+        finally:
+            _mallopt(_M_PERTURB, 0)
+    else:
+        fill_free_cuda_blocks(byte)
+        yield
+
+
+def _leave_behind(poison: Poison, answers: Sequence[torch.Tensor]) -> None:
+    if poison in (Poison.NEGATED, Poison.RIGHT):
+        blocks = [torch.empty_like(answer) for answer in answers]
+        for block, answer in zip(blocks, answers, strict=True):
+            fill(block, poison, answer)
+
+
+def reserve_cuda_blocks(shapes: Sequence[tuple[tuple[int, ...], torch.dtype]]) -> None:
+    """Let the caching allocator hold a free block for each shape, so that it can be filled."""
+    blocks = [torch.empty(shape, dtype=dtype, device="cuda") for shape, dtype in shapes]
+    del blocks
+
+
+def fill_free_cuda_blocks(byte: int) -> int:
+    """Fill every free block of the caching allocator with `byte`; return the bytes filled."""
+    torch.cuda.synchronize()  # a block may be free for the host while a kernel still reads it
+    filled = 0
+    for segment in torch.cuda.memory_snapshot():  # type: ignore[no-untyped-call]
+        address = int(segment["address"])
+        for block in segment["blocks"]:
+            if block["state"] == "inactive" and not segment.get("is_expandable", False):
+                _FILL(cuda_bytes(int(block.get("address", address)), block["size"]), byte)
+                filled += block["size"]
+            address += block["size"]
+    torch.cuda.synchronize()
+    return filled
+
+
+class _RawCuda:
+    """Device memory described to torch by the CUDA array interface, version 3."""
+
+    def __init__(self, pointer: int, size: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "version": 3,
+        }
+
+
+def cuda_bytes(pointer: int, size: int) -> torch.Tensor:
+    """Return device memory [pointer, pointer + size) as a uint8 tensor that owns nothing."""
+    return torch.as_tensor(_RawCuda(pointer, size), device="cuda")
+
+
+class FreedMemory:
+    """Remembers what Release freed, so that it can be poisoned and its reuse reported."""
+
+    def __init__(self) -> None:
+        self._sizes: list[int] = []
+        self._addresses: set[int] = set()
+
+    def note(self, tensor: torch.Tensor) -> None:
+        """Remember the storage of a tensor that is about to be dropped."""
+        with torch._C.DisableTorchFunctionSubclass():
+            storage = _STORAGE(tensor)
+            if storage.nbytes():
+                self._sizes.append(storage.nbytes())
+                self._addresses.add(storage.data_ptr())
+
+    def is_recycled(self, tensor: torch.Tensor) -> bool:
+        """Whether the tensor lies at an address that was freed before."""
+        return tensor.numel() > 0 and _DATA_PTR(tensor) in self._addresses
+
+    def poison(self, pattern: Poison, device: str) -> tuple[int, int]:
+        """Fill blocks of the freed sizes and free them; return (at a freed address, all)."""
+        byte = byte_of(pattern)
+        blocks = [torch.empty(n, dtype=torch.uint8, device=device) for n in reversed(self._sizes)]
+        for block in blocks:
+            _FILL(block, 0xFF if byte is None else byte)
+        recycled = sum(self.is_recycled(block) for block in blocks)
+        while blocks:
+            blocks.pop()  # in the order of allocation, so that the next one finds the same
+        if device != "cpu":
+            fill_free_cuda_blocks(0xFF if byte is None else byte)
+        total = len(self._sizes)
+        self._sizes.clear()
+        return recycled, total
