@@ -37,7 +37,8 @@ RUN = "20261121-091500-042a1f2"
 SEED = 8240011437251936143
 DIGEST = "9f2c41d07a8be6530f11c2ab94d7e3f86051b2c7d94e0fa3b6a8127cd05e9f41"
 NASTY = (
-    "\x1b[31mred\x1b[0m \x1b]8;;http://evil.example\x07click\x1b]8;;\x07 [bold red]markup[/bold red] "
+    "\x1b[31mred\x1b[0m \x1b]8;;http://evil.example\x07click\x1b]8;;\x07 "
+    "[bold red]markup[/bold red] "
     "</script><script>alert(1)</script> <img src=x onerror=alert(2)> ::error file=a.py::owned\n"
     "::add-mask::secret\r\x1b[2J\x9b31m\u202etxt.exe\u202c \x00\x07\x08 \ud800 ]]> & \"quoted\" 'x'"
 )
@@ -169,7 +170,9 @@ def held_output() -> Finding:
     return Finding(
         code="API002",
         title="Output contract",
-        message="grad_norm_weight changes when the kernel is called again: a static buffer is returned.",
+        message=(
+            "grad_norm_weight changes when the kernel is called again: a static buffer is returned."
+        ),
         classes=("S1",),
         finding_class=FindingClass.UNSAFE,
         severity=Severity.HIGH,

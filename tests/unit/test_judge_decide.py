@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from cuassay.judge.decide import bind, conditions, decide
@@ -69,6 +71,22 @@ def test_wrong_outranks_a_fault_of_ours() -> None:
     decision, reason = decide(reports, profile=Profile.DEEP)
     assert decision is Decision.REJECTED
     assert reason.startswith("X001: m")
+
+
+def test_numbers_that_were_never_judged_accept_nothing() -> None:
+    refused = Failed(findings=(_finding(FindingClass.UNSAFE, "shapes: only 8"),))
+    report = _report("NUM001", refused)
+    assert decide([report], profile=Profile.QUICK)[0] is Decision.INCONCLUSIVE
+    partly = dataclasses.replace(report, clean=2)
+    assert decide([partly], profile=Profile.QUICK)[0] is Decision.ACCEPTED
+
+
+def test_advice_binds_where_it_is_required() -> None:
+    advice = (_finding(FindingClass.ADVICE, "deterministic: float atomics"),)
+    report = dataclasses.replace(_report("DET001", Passed()), advice=advice)
+    assert decide([_GOOD, report], profile=Profile.QUICK)[0] is Decision.ACCEPTED
+    bound = bind([_GOOD, report], ["deterministic"])
+    assert decide(bound, profile=Profile.QUICK)[0] is Decision.REJECTED
 
 
 def test_unsafe_is_a_condition_until_it_is_required() -> None:

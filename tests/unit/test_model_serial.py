@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cuassay.errors import UsageError
 from cuassay.model import serial
+from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Domain, Index, Real
 from cuassay.model.events import CheckFinished, EngineStopped, Event
@@ -115,6 +116,13 @@ def test_domains_and_stops_survive() -> None:
 def test_misfits_are_refused(kind: Any, text: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         serial.loads(kind, text)
+
+
+def test_optional_paths_survive() -> None:
+    candidate = Candidate(
+        name="a", sources=(), entry_file="k.py", entry_function="run", origin=Path("/a/k.py")
+    )
+    assert serial.loads(Candidate, serial.dumps(candidate)) == candidate
 
 
 def test_a_foreign_object_is_a_bug_not_a_usage_error() -> None:

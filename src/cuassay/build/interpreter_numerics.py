@@ -79,7 +79,8 @@ def _toward_zero(rounded: Array, source: Array) -> Array:
     """Step back by one unit where rounding to nearest went away from zero."""
     bits = rounded.view(f"u{rounded.dtype.itemsize}")
     away = np.abs(rounded.astype(np.float64)) > np.abs(source.astype(np.float64))
-    return (bits - away.astype(bits.dtype)).view(rounded.dtype)
+    stepped: Array = bits - away.astype(bits.dtype)
+    return stepped.view(rounded.dtype)
 
 
 def binary(operation: Callable[[Array, Array], Array], left: Array, right: Array) -> Array:
@@ -144,11 +145,11 @@ def tree_sum(values: Array, axis: int | None, *, keep_dims: bool = False) -> Arr
         merged = binary(np.add, values[: length - half], tail)
         values = np.concatenate([merged, values[length - half : half]]) if length % 2 else merged
         length = half
-    result = values[0]
+    result: Array = values[0]
     if not keep_dims:
         return result
-    return result.reshape((1,) * original) if original != values.ndim else np.expand_dims(
-        result, axis
+    return (
+        result.reshape((1,) * original) if original != values.ndim else np.expand_dims(result, axis)
     )
 
 

@@ -64,11 +64,15 @@ class Num002(Check):
         return "no input is an index and no axis is reduced"
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
-        """Yield hot-key cases one by one, then one growth scenario per axis and fill."""
-        for case in trial.cases("hot"):
-            yield single_call(case, label=f"hot: {case.label}")
+        """Yield the first hot-key case, one growth scenario per axis and fill, then the rest.
+
+        Growth comes early so that a kernel that fails everything still shows its exponent.
+        """
+        hot = [single_call(case, label=f"hot: {case.label}") for case in trial.cases("hot")]
+        yield from hot[:1]
         for group in growth_groups(trial.cases("growth")):
             yield _growth_scenario(group)
+        yield from hot[1:]
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Judge a hot-key call by group, or the growth of the error over lengths."""

@@ -46,12 +46,12 @@ def load_all(
     folder = Path(path.partition("::")[0]).expanduser()
     if not _is_dir(folder) or _inside(folder) is not None:
         return (load(path, problem, lenient=lenient, notes=notes),)
-    found = tuple(
+    found = [
         load(str(entry), problem, lenient=lenient, notes=notes) for entry in _solutions(folder)
-    )
+    ]
     if not found:
         raise CandidateError(f"{folder} holds no candidate ({_listing(folder)}). {_FORMS}")
-    return found
+    return tuple(sorted(found, key=lambda candidate: candidate.name))
 
 
 def _is_dir(path: Path) -> bool:
@@ -204,6 +204,7 @@ def _cuda(
         entry_file=file.name,
         entry_function=function or declared.launches[0].kernel,
         language=Language.CUDA_KERNEL,
+        convention=Convention.DESTINATION,  # so that a check may fill the outputs first
         flags=declared.flags,
         launches=declared.launches,
         scratch=declared.scratch,

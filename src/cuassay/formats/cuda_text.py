@@ -18,7 +18,7 @@ def without_comments(text: str) -> str:
 
 def is_extension(text: str) -> bool:
     """Whether the source makes a Python module."""
-    return re.search(r"\b(PYBIND11_MODULE|TORCH_LIBRARY)\s*\(", without_comments(text)) is not None
+    return re.search(r"\bPYBIND11_MODULE\s*\(", without_comments(text)) is not None
 
 
 def exported(text: str) -> tuple[str, ...]:

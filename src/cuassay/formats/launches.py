@@ -102,11 +102,13 @@ class _Names:
 
     buffers: tuple[str, ...]
     scalars: tuple[str, ...]
+    integers: tuple[str, ...]  # scalars that argument expressions may use
     sizes: Mapping[str, int]
 
     @staticmethod
     def of(problem: Problem, scratch: Sequence[Scratch]) -> _Names:
-        scalars = [spec.name for spec in problem.inputs if isinstance(spec, ScalarSpec)]
+        numbers = [spec for spec in problem.inputs if isinstance(spec, ScalarSpec)]
+        scalars = [spec.name for spec in numbers]
         tensors = [spec.name for spec in problem.inputs if spec.name not in scalars]
         buffers = [*tensors, *(spec.name for spec in problem.outputs)]
         for item in scratch:
@@ -117,7 +119,10 @@ class _Names:
                 )
             buffers.append(item.name)
         return _Names(
-            buffers=tuple(buffers), scalars=tuple(scalars), sizes=smallest_workload_axes(problem)
+            buffers=tuple(buffers),
+            scalars=tuple(scalars),
+            integers=tuple(spec.name for spec in numbers if not spec.dtype.is_floating),
+            sizes=smallest_workload_axes(problem),
         )
 
 
@@ -172,7 +177,7 @@ def _check_argument(argument: str, names: _Names, *, where: str) -> None:
         legal = (*names.buffers, *names.scalars, *names.sizes)
         raise CandidateError(f"{where}: {UnknownNameError('argument', expression, legal)}")
     try:
-        evaluate(expression, names.sizes)
+        evaluate(expression, {**names.sizes, **dict.fromkeys(names.integers, 1)})
     except ProblemError as failure:
         raise CandidateError(f"{where}: {failure}") from None
 

@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar
 
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.formats.native_annotations import read_signature
@@ -99,14 +99,19 @@ def problem(
             index_inputs=_index_inputs(index_inputs, inputs, outputs),
             growth_target=_growth_target(growth_target, axes, where=where),
         )
-        made = replace(made, digest=problem_digest(made))
-        setattr(function, ATTRIBUTE, made)
-        _FUNCTIONS[str(made.reference.path), made.reference.function] = function
-        if generator is not None:
-            _FUNCTIONS[str(made.reference.path), generator.__qualname__] = generator
+        _attach(function, made, generator)
         return function
 
     return decorate
+
+
+def _attach(function: Callable[..., object], made: Problem, generator: _Generator | None) -> None:
+    made = replace(made, digest=problem_digest(made))
+    setattr(function, ATTRIBUTE, made)
+    place = str(made.reference.path)
+    _FUNCTIONS[place, made.reference.function] = function
+    if generator is not None:
+        _FUNCTIONS[place, generator.__qualname__] = generator
 
 
 def problem_of(function: object) -> Problem | None:
@@ -182,4 +187,4 @@ def _growth_target(
     for axis, size in target.items():
         if size < 1:
             raise ProblemError(f"{where}: growth_target['{axis}'] is {size}, expected 1 or more")
-    return cast("dict[str, int]", target)
+    return target

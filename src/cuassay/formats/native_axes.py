@@ -118,7 +118,7 @@ def read_workloads(
         )
     return tuple(
         Workload(
-            uuid=f"w{number}",
+            id=f"w{number}",
             axes=_bind(item, axes, inputs, outputs=outputs, where=f"{where}: workloads[{number}]"),
             sources={spec.name: _source(spec, item, custom=custom) for spec in inputs},
             tolerance=tolerance or Tolerance(),

@@ -106,7 +106,10 @@ def _from_python(path: Path, function: str | None) -> Problem:
         )
     if len(made) > 1:
         raise UnknownNameError(
-            "problem", "", made, f"in {path}: it defines several; name one as {path.name}:FUNCTION"
+            "problem",
+            path.name,
+            made,
+            f"{path} defines several; name one as {path.name}:FUNCTION",
         )
     return next(iter(made.values()))
 

@@ -6,7 +6,6 @@ The single file is a definition whose workloads stand beside it, or one that car
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -135,12 +134,3 @@ def _check_config(file: Path, *, lenient: bool, notes: list[str]) -> None:
             lenient=lenient,
             notes=notes,
         )
-
-
-def is_definition(path: Path) -> bool:
-    """Whether a JSON file looks like a definition (and not like a solution)."""
-    try:
-        head = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(head, dict) and "axes" in head

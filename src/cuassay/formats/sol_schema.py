@@ -68,6 +68,8 @@ class DefinitionModel(StrictModel):
 
     hints: ClassVar = {
         "workload": "workloads stand in workload.jsonl beside definition.json",
+        "spec": "this looks like a solution; give it as the kernel",
+        "sources": "this looks like a solution; give it as the kernel",
         "tolerance": "a tolerance stands in each line of workload.jsonl",
     }
 
@@ -138,7 +140,7 @@ class WorkloadModel(StrictModel):
 
     uuid: Name | None = None
     axes: dict[str, Size]
-    inputs: dict[str, SourceModel] = {}
+    inputs: dict[str, SourceModel] = Field(default_factory=dict)
     tolerance: ToleranceModel | None = None
 
 

@@ -80,13 +80,13 @@ def read_workloads(
                 raise ProblemError(str(empty)) from None
             declared.notes.append(f"left out: {empty}")
             continue
-        key = workload.uuid
+        key = workload.id
         if key in workloads and not declared.lenient:
             raise ProblemError(f"{place}: uuid '{key}' was used by an earlier line; change one")
         if key in workloads:
             declared.notes.append(f"{place}: uuid '{key}' is taken; named '{key}-{number}' here")
-            workload = replace(workload, uuid=f"{key}-{number}")
-        workloads[workload.uuid] = workload
+            workload = replace(workload, id=f"{key}-{number}")
+        workloads[workload.id] = workload
     if not workloads:
         raise ProblemError(
             f"{where} holds no workload: expected one JSON object a line, such as "
@@ -107,8 +107,8 @@ def _workload(data: dict[str, Any], declared: Declared, *, where: str, number: i
     sizes = _sizes(model, declared, where=where)
     _check_sources(model, declared, where=where)
     return Workload(
-        uuid=model.uuid or f"workload-{number}",
-        axes={name: size for name, size in model.axes.items()},
+        id=model.uuid or f"workload-{number}",
+        axes=dict(model.axes),
         sources={
             spec.name: _source(spec, model, declared, sizes=sizes, where=where)
             for spec in declared.inputs

@@ -25,9 +25,9 @@ def _one_of(value: str, legal: tuple[str, ...], kind: str) -> str:
 class CompileOptionsModel(StrictModel):
     """Extra compiler flags; the defaults hold where the object is present."""
 
-    cflags: list[str] = []
-    cuda_cflags: list[str] = ["-O3", "--use_fast_math"]
-    ld_flags: list[str] = ["-lcuda"]
+    cflags: list[str] = Field(default_factory=list)
+    cuda_cflags: list[str] = Field(default_factory=lambda: ["-O3", "--use_fast_math"])
+    ld_flags: list[str] = Field(default_factory=lambda: ["-lcuda"])
 
 
 class SpecModel(StrictModel):
@@ -38,7 +38,7 @@ class SpecModel(StrictModel):
     languages: Annotated[list[str], Field(min_length=1)]
     target_hardware: Annotated[list[str], Field(min_length=1)]
     entry_point: Name
-    dependencies: list[str] = []
+    dependencies: list[str] = Field(default_factory=list)
     destination_passing_style: bool = True
     binding: Literal["torch"] | None = None
     compile_options: CompileOptionsModel | None = None
@@ -63,6 +63,11 @@ class SourceFileModel(StrictModel):
 
 class SolutionModel(StrictModel):
     """solution.json: a candidate with its sources."""
+
+    hints: ClassVar = dict.fromkeys(
+        ("axes", "inputs", "outputs", "reference", "workloads"),
+        "this looks like a problem's definition; give it with --problem",
+    )
 
     name: Name
     definition: Name
@@ -107,6 +112,6 @@ class LaunchFileModel(StrictModel):
     }
 
     launches: Annotated[list[LaunchModel], Field(min_length=1)]
-    scratch: list[ScratchModel] = []
+    scratch: list[ScratchModel] = Field(default_factory=list)
     zero_outputs: bool = False
-    cuda_cflags: list[str] = []
+    cuda_cflags: list[str] = Field(default_factory=list)

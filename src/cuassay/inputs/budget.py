@@ -23,9 +23,11 @@ class Budget:
     hot_elements: int
     growth_lengths: tuple[int, ...]
     growth_fills: int
+    growth_axes: int
     shape_cases: int
     shape_elements: int
     benchmark_cases: int
+    benchmark_elements: int = 2**24
 
 
 # On a CPU Triton's interpreter takes some 5 ms a program, so lengths stay in the thousands.
@@ -39,8 +41,9 @@ _CPU = {
         hot_elements=2**18,
         growth_lengths=(128, 512, 2048),
         growth_fills=1,
+        growth_axes=1,
         shape_cases=6,
-        shape_elements=2**16,
+        shape_elements=2**17,
         benchmark_cases=1,
     ),
     Profile.STANDARD: Budget(
@@ -52,8 +55,9 @@ _CPU = {
         hot_elements=2**19,
         growth_lengths=(128, 512, 1024, 4096),
         growth_fills=2,
+        growth_axes=3,
         shape_cases=16,
-        shape_elements=2**16,
+        shape_elements=2**17,
         benchmark_cases=2,
     ),
     Profile.DEEP: Budget(
@@ -65,6 +69,7 @@ _CPU = {
         hot_elements=2**20,
         growth_lengths=(128, 512, 1024, 4096, 8192),
         growth_fills=2,
+        growth_axes=3,
         shape_cases=60,
         shape_elements=2**17,
         benchmark_cases=4,
@@ -80,9 +85,11 @@ _CUDA = {
         hot_elements=2**25,
         growth_lengths=(1024, 8192, 65536),
         growth_fills=1,
+        growth_axes=1,
         shape_cases=6,
         shape_elements=2**22,
         benchmark_cases=1,
+        benchmark_elements=2**30,
     ),
     Profile.STANDARD: Budget(
         numeric_cases=12,
@@ -93,9 +100,11 @@ _CUDA = {
         hot_elements=2**26,
         growth_lengths=(512, 4096, 32768, 131072),
         growth_fills=2,
+        growth_axes=3,
         shape_cases=16,
         shape_elements=2**24,
         benchmark_cases=3,
+        benchmark_elements=2**30,
     ),
     Profile.DEEP: Budget(
         numeric_cases=40,
@@ -106,9 +115,11 @@ _CUDA = {
         hot_elements=2**27,
         growth_lengths=(512, 4096, 32768, 131072, 524288),
         growth_fills=2,
+        growth_axes=3,
         shape_cases=60,
         shape_elements=2**24,
         benchmark_cases=16,
+        benchmark_elements=2**30,
     ),
 }
 

@@ -24,11 +24,14 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     are tried as well; only size 0 and broken constraints make such a case out of domain.
     """
     base = _base(planner)
+    limit = _limit(planner, base)
     seen: set[tuple[int, ...]] = {tuple(base.values())}
     cases: list[Case] = []
     for name, changes in (*_joint(planner, base), *_zeros(planner), *_single(planner, base)):
         sizes = try_sizes(planner.problem, base, changes)
-        if sizes is None or tuple(sizes.values()) in seen or _too_big(planner, sizes):
+        if sizes is None or tuple(sizes.values()) in seen:
+            continue
+        if elements(planner.problem, sizes) > limit:
             continue
         seen.add(tuple(sizes.values()))
         cases.append(_case(planner, name, sizes))
@@ -48,13 +51,21 @@ def _case(planner: Planner, name: str, sizes: Mapping[str, int]) -> Case:
 
 
 def _base(planner: Planner) -> dict[str, int]:
-    """Return a listed workload within the shape budget, the largest there is."""
-    _, sizes = planner.fitting(planner.budget.shape_elements, 1)[0]
-    return fit(planner.problem, sizes, budget=planner.budget.shape_elements)
+    """Return a listed workload within the shape budget, the largest there is.
+
+    Where none fits the smallest is cut, but not below tiles of 16: constant axes may make
+    every shape large.
+    """
+    budget = planner.budget.shape_elements
+    problem = planner.problem
+    for _, sizes in reversed(planner.workloads()):
+        if elements(problem, sizes) <= budget and legal(problem, sizes):
+            return sizes
+    return fit(problem, planner.workloads()[0][1], budget=budget, floor=17)
 
 
-def _too_big(planner: Planner, sizes: Mapping[str, int]) -> bool:
-    return elements(planner.problem, sizes) > 2 * planner.budget.shape_elements
+def _limit(planner: Planner, base: Mapping[str, int]) -> int:
+    return 2 * max(planner.budget.shape_elements, elements(planner.problem, base))
 
 
 def _joint(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from cuassay.errors import UnknownNameError
 from cuassay.inputs.arguments import arguments
 from cuassay.inputs.budget import budget_for
-from cuassay.inputs.geometry import growth_axes, legal, try_sizes
+from cuassay.inputs.geometry import elements, growth_axes, legal
 from cuassay.inputs.neighbours import shapes
 from cuassay.inputs.planner import Planner, has_custom_source
 from cuassay.inputs.reductions import growth, hot
@@ -79,18 +79,20 @@ def _own_generator(planner: Planner, sizes: Mapping[str, int]) -> tuple[Case, ..
 
 
 def benchmark(planner: Planner) -> tuple[Case, ...]:
-    """Return the workloads' own cases, smallest first; `workload` names each."""
-    chosen = [
-        (workload, sizes)
-        for workload, sizes in planner.workloads()
-        if try_sizes(planner.problem, sizes, {}) is not None
-    ]
+    """Return the workloads' own cases, smallest first; `workload` names each.
+
+    The smallest workload is always there, larger ones as far as the budget allows.
+    """
+    first, *others = planner.workloads()
+    limit = planner.budget.benchmark_elements
+    chosen = [first, *(pair for pair in others if elements(planner.problem, pair[1]) <= limit)]
     return tuple(
         Case(
             label=f"benchmark workload {workload.id}",
             axes=sizes,
             seed=derive(planner.root_seed, workload.id),
             generator=has_custom_source(workload),
+            benchmark=True,
             workload=workload.id,
             in_domain=legal(planner.problem, sizes),
         )

@@ -81,7 +81,7 @@ class Planner:
         fits = [pair for pair in fits if legal(self.problem, pair[1])] or fits
         if not fits:
             workload, sizes = ordered[0]
-            return [(workload, fit(self.problem, sizes, budget=budget_elements))]
+            return [(workload, fit(self.problem, sizes, budget=budget_elements, floor=16))]
         picked = _spread(len(fits), count)
         return [fits[-1 - position] for position in picked]
 

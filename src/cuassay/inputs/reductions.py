@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from cuassay.inputs.fills import family
 from cuassay.inputs.geometry import (
@@ -20,6 +21,7 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Problem, VarAxis
 
 _NARROW = 64  # width of the other axes in a growth test: enough terms for stable statistics
+_FEWEST_LENGTHS = 3  # two points give an exponent without any sign of its error
 _HALF = 0.7  # a length this much below the last one tells the exponent nothing new
 
 
@@ -44,26 +46,30 @@ def hot(planner: Planner) -> tuple[Case, ...]:
 
 
 def growth(planner: Planner) -> tuple[Case, ...]:
-    """Return the same fills at growing lengths of the reduction axis.
+    """Return the same fills at growing lengths of each reduction axis.
 
     Cases of one series are equal in `fills` and scalars and differ in `axes`. A series has
     at least three lengths, or there is none.
     """
-    axis = _hot_axis(planner.problem)
-    lengths = _lengths(planner, axis) if axis else []
-    if axis is None or len(lengths) < 3:
-        return ()
-    series = _growth_regimes(planner.problem)[: planner.budget.growth_fills]
-    return tuple(
-        planner.case(
-            f"growth {axis.name}={sizes[axis.name]} {regime.name}",
-            sizes,
-            regime,
-            workload=planner.first_workload,
-        )
-        for regime in series
-        for sizes in lengths
-    )
+    axes = _growth_axes(planner.problem)[: planner.budget.growth_axes]
+    return tuple(case for axis in axes for case in _grown(planner, axis))
+
+
+def _grown(planner: Planner, axis: VarAxis) -> Iterator[Case]:
+    lengths = _lengths(planner, axis)
+    if len(lengths) < _FEWEST_LENGTHS:
+        return
+    for regime in _growth_regimes(planner.problem)[: planner.budget.growth_fills]:
+        for sizes in lengths:
+            label = f"growth {axis.name}={sizes[axis.name]} {regime.name}"
+            # One seed a series: only the length differs between its cases.
+            yield planner.case(
+                label,
+                sizes,
+                regime,
+                workload=planner.first_workload,
+                seed_path=("growth", axis.name, regime.name),
+            )
 
 
 def _growth_regimes(problem: Problem) -> tuple[Regime, ...]:
@@ -81,13 +87,18 @@ def _has_index(problem: Problem) -> bool:
 
 
 def _hot_axis(problem: Problem) -> VarAxis | None:
-    """Return the axis to lengthen: a reduction axis, else one along which indices lie."""
+    """Return the first axis to lengthen, if there is one."""
+    return next(iter(_growth_axes(problem)), None)
+
+
+def _growth_axes(problem: Problem) -> list[VarAxis]:
+    """Return the axes to lengthen: reduction axes, else those along which indices lie."""
     variable = {axis.name: axis for axis in problem.var_axes()}
     names = [*growth_axes(problem)]
-    for spec in tensor_inputs(problem):
+    for spec in tensor_inputs(problem) if not names else ():
         if family(spec) == "index":
             names += [name for part in spec.shape for name in re.findall(r"[A-Za-z_]\w*", part)]
-    return next((variable[name] for name in names if name in variable), None)
+    return [variable[name] for name in dict.fromkeys(names) if name in variable]
 
 
 def _hot_sizes(planner: Planner, axis: VarAxis) -> dict[str, int]:
@@ -105,6 +116,8 @@ def _hot_sizes(planner: Planner, axis: VarAxis) -> dict[str, int]:
 def _lengths(planner: Planner, axis: VarAxis) -> list[dict[str, int]]:
     """Return sizes for each length that is legal and within the budget."""
     base = _narrow(planner, axis)
+    # Constant axes may make every length large: the base then sets the measure.
+    limit = max(4 * planner.budget.hot_elements, 2 * elements(planner.problem, base))
     found: list[dict[str, int]] = []
     for wished in planner.budget.growth_lengths:
         length = step_to(axis, wished)
@@ -113,7 +126,7 @@ def _lengths(planner: Planner, axis: VarAxis) -> list[dict[str, int]]:
         sizes = try_sizes(planner.problem, base, {axis.name: length})
         if sizes is None or not legal(planner.problem, sizes):
             continue
-        if not found or elements(planner.problem, sizes) <= 4 * planner.budget.hot_elements:
+        if elements(planner.problem, sizes) <= limit:
             found.append(sizes)
     return found
 

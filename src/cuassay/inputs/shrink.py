@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from cuassay.inputs.fills import family, kinds_for
 from cuassay.inputs.geometry import least, legal, tensor_inputs, try_sizes
 from cuassay.inputs.scalars import default_scalar
+from cuassay.model import serial
 from cuassay.model.case import Case, Fill
+from cuassay.model.domain import Opaque
 from cuassay.model.problem import Problem, ScalarSpec, TensorSpec, VarAxis
 
 _PLAIN = {
@@ -53,13 +55,7 @@ class _Search:
         """Adopt `case` if it still fails; a case seen before costs no try."""
         if case == self.best:
             return True
-        key = repr(
-            (
-                sorted(case.axes.items()),
-                sorted(case.fills.items(), key=lambda x: x[0]),
-                sorted(case.scalars.items()),
-            )
-        )
+        key = serial.dumps(dataclasses.replace(case, label=""))
         if key not in self.known:
             if self.exhausted:
                 return False
@@ -82,6 +78,8 @@ def shrink_counted(
 ) -> Shrunk:
     """Return what `shrink` returns together with the number of tries that it took."""
     search = _Search(problem=problem, still_fails=still_fails, max_tries=max_tries, best=case)
+    if not _own_fills(search):
+        return Shrunk(case=case, tries=search.tries, exhausted=search.exhausted)
     _all_axes_least(search)
     before = None
     while before != search.best and not search.exhausted:
@@ -94,6 +92,22 @@ def shrink_counted(
             if isinstance(scalar, ScalarSpec):
                 _usual_scalar(search, scalar)
     return Shrunk(case=search.best, tries=search.tries, exhausted=search.exhausted)
+
+
+def _own_fills(search: _Search) -> bool:
+    """Replace a benchmark's or generator's inputs by plain fills; False: nothing may change.
+
+    A benchmark case belongs to its workload, so it shrinks only if it fails without it.
+    """
+    case = search.best
+    opaque = any(isinstance(s.domain, Opaque) for s in tensor_inputs(search.problem))
+    if case.generator and not opaque:
+        plain = dataclasses.replace(case, generator=False, benchmark=False, workload=None)
+        if search.accept(plain):
+            return True
+    if not case.benchmark:
+        return True
+    return search.accept(dataclasses.replace(case, benchmark=False, workload=None))
 
 
 def _by_size(search: _Search) -> Iterator[VarAxis]:
@@ -134,7 +148,7 @@ def _accept_sizes(search: _Search, changes: dict[str, int]) -> bool:
 def _plain_fill(search: _Search, spec: TensorSpec) -> None:
     """Try fills from the plainest up to the present one."""
     present = search.best.fills.get(spec.name)
-    if present is None and search.best.generator:
+    if isinstance(spec.domain, Opaque):
         return
     for kind in _PLAIN[family(spec)]:
         if present == Fill(kind=kind) or kind not in kinds_for(spec):

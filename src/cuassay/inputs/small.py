@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from cuassay.inputs.geometry import least, legal, try_sizes, within
+from cuassay.inputs.geometry import least, legal, step_to, try_sizes, within
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import NUMERIC
 from cuassay.model.case import Case
@@ -14,9 +14,11 @@ _OTHER = (7, 19, 5, 23, 11, 13, 17, 31)
 
 
 def small(planner: Planner) -> tuple[Case, ...]:
-    """Return three cases: A, A with other values (same shapes), B at another shape.
+    """Return A, A with other values, A with each axis alone shorter, B, and A of one sign.
 
-    A and its refill share every size, so one can be copied into the other's storage.
+    A and its refill share every size, so one can be copied into the other's storage. A
+    buffer that is kept under a key which lacks one size shows only between two shapes that
+    share all the others, hence the shorter ones. B differs from A in every axis.
     """
     first, second = small_sizes(planner, _PRIMES), small_sizes(planner, _OTHER)
     regime, other = NUMERIC[0], NUMERIC[3]
@@ -24,9 +26,21 @@ def small(planner: Planner) -> tuple[Case, ...]:
     return (
         planner.case("small A", first, regime, workload=workload),
         planner.case("small A refilled", first, regime, workload=workload),
+        *(
+            planner.case(f"small A shorter {name}", sizes, regime, workload=workload)
+            for name, sizes in _shorter(planner, first)
+        ),
         planner.case("small B", second, regime, workload=workload),
         planner.case("small A same sign", first, other, workload=workload),
     )
+
+
+def _shorter(planner: Planner, sizes: dict[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
+    for axis in planner.problem.var_axes():
+        size = max(step_to(axis, sizes[axis.name] // 2), least(axis, 2))
+        changed = try_sizes(planner.problem, sizes, {axis.name: size})
+        if size < sizes[axis.name] and changed is not None and legal(planner.problem, changed):
+            yield axis.name, changed
 
 
 def small_sizes(planner: Planner, primes: Sequence[int] = _PRIMES) -> dict[str, int]:

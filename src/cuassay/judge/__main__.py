@@ -10,12 +10,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from cuassay.engine.job import Job
 from cuassay.errors import BuildError, CannotJudgeError, CuassayError, UsageError
 from cuassay.model import serial
 from cuassay.model.events import EngineStopped, Event
+from cuassay.worker.nursery import Nursery
 
 
 def main() -> int:
@@ -32,9 +34,12 @@ def main() -> int:
 def _guarded(job: Job, emit: Callable[[Event], None], started: float) -> int:
     """Run the job; every failure becomes one EngineStopped event."""
     try:
-        from cuassay.judge.verbs import run
+        with ExitStack() as stack:
+            # Before torch is imported here: the zygote imports its own copy meanwhile.
+            nursery = stack.enter_context(Nursery(_likely_device(job))) if _works(job) else None
+            from cuassay.judge.verbs import run
 
-        run(job, emit, started)
+            run(job, emit, started, nursery)
     except UsageError as error:
         emit(EngineStopped(exit_code=2, message=str(error)))
         return 2
@@ -54,6 +59,18 @@ def _guarded(job: Job, emit: Callable[[Event], None], started: float) -> int:
         emit(EngineStopped(exit_code=3, message=text, traceback=traceback.format_exc()))
         return 3
     return 0
+
+
+def _works(job: Job) -> bool:
+    """Whether the job runs a candidate at all."""
+    return job.mode != "show"
+
+
+def _likely_device(job: Job) -> str:
+    """Return the device that torch will most likely choose; a wrong guess costs time only."""
+    if job.device:
+        return job.device
+    return "cuda" if Path("/dev/nvidiactl").exists() else "cpu"
 
 
 def _import_message(error: ImportError) -> str:

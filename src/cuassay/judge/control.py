@@ -57,9 +57,10 @@ class Control:
         return self._seen[key]
 
     def shares(self, check: Check, scenario: Scenario, findings: Iterable[Finding]) -> bool:
-        """Whether the reference earns a finding of the same code on the same scenario."""
-        codes = {finding.code for finding in findings}
-        return any(found.code in codes for found in self.findings(check, scenario))
+        """Whether the reference earns a finding of the same code on the same output."""
+        wanted = {(finding.code, finding.where.output) for finding in findings}
+        earned = {(found.code, found.where.output) for found in self.findings(check, scenario)}
+        return bool(wanted & earned)
 
 
 JudgeScenario = Callable[["Check", Scenario, "Run"], Iterable[Finding]]

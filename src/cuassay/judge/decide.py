@@ -22,24 +22,24 @@ _ESSENTIAL = ("NUM001", "BUILD001")
 
 
 def bind(reports: Iterable[CheckReport], require: Sequence[str]) -> tuple[CheckReport, ...]:
-    """Return the reports with unsafe findings that `require` names turned into wrong ones.
+    """Return the reports with findings whose condition `require` names turned into wrong ones.
 
     A finding's condition begins with its key: `shapes: only the sizes of its workloads`.
+    Advice binds too where it carries a condition (`deterministic: ...`).
     """
     return tuple(_bind(report, set(require)) for report in reports)
 
 
 def _bind(report: CheckReport, require: set[str]) -> CheckReport:
     outcome = report.outcome
-    if not isinstance(outcome, Failed):
+    filed = outcome.findings if isinstance(outcome, Failed) else ()
+    bound = [f for f in (*filed, *report.advice) if condition_key(f) in require]
+    if not bound:
         return report
-    findings = tuple(
-        dataclasses.replace(finding, finding_class=FindingClass.WRONG)
-        if finding.finding_class is FindingClass.UNSAFE and condition_key(finding) in require
-        else finding
-        for finding in outcome.findings
-    )
-    return dataclasses.replace(report, outcome=dataclasses.replace(outcome, findings=findings))
+    wrong = tuple(dataclasses.replace(f, finding_class=FindingClass.WRONG) for f in bound)
+    kept = tuple(f for f in filed if f not in bound)
+    advice = tuple(f for f in report.advice if f not in bound)
+    return dataclasses.replace(report, outcome=Failed(findings=(*wrong, *kept)), advice=advice)
 
 
 def condition_key(finding: Finding) -> str:
@@ -96,5 +96,7 @@ def _undecided(report: CheckReport, profile: Profile) -> str:
             return f"{report.code} could not tell: {reason}"
         case Skipped(reason=reason, applicable=True) if binding:
             return f"{report.code} did not run: {reason}"
+        case Failed(findings=findings) if report.code in _ESSENTIAL and not report.clean:
+            return f"{report.code} judged no numbers: {findings[0].message}"
         case _:
             return ""

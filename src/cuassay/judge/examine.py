@@ -78,7 +78,7 @@ def judge_scenario(
     trial: JudgeTrial, check: Check, scenario: Scenario, run: Run
 ) -> Iterable[Finding]:
     """Return the findings of one run: how it ended first, then what the check says."""
-    ended = termination_finding(scenario, run)
+    ended = termination_finding(scenario, run, problem=trial.problem)
     if ended is not None and not check.judges_failures:
         return [ended]
     return check.judge(trial, scenario, run)
@@ -110,7 +110,7 @@ class Examination:
                 outcome = Skipped(reason=reason, applicable=False)
             else:
                 for scenario in check.propose(self._trial):
-                    self._one(check, scenario, tally)
+                    self._guarded(check, scenario, tally)
                     if len(tally.wrong) >= _ENOUGH:
                         break
                 outcome = tally.outcome()
@@ -129,7 +129,15 @@ class Examination:
             advice=tuple(tally.advice),
             duration_s=time.perf_counter() - started,
             scenarios=tally.ran,
+            clean=tally.clean,
         )
+
+    def _guarded(self, check: Check, scenario: Scenario, tally: Tally) -> None:
+        """Run one scenario; one that cannot be judged loses no finding of the others."""
+        try:
+            self._one(check, scenario, tally)
+        except CannotJudgeError as error:
+            tally.undecided.append(str(error))
 
     def _one(self, check: Check, scenario: Scenario, tally: Tally) -> None:
         started = time.perf_counter()

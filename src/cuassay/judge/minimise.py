@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
 
 _TRIES = {Profile.QUICK: 40, Profile.STANDARD: 80, Profile.DEEP: 200}
+# A smaller case counts while it overspends its budget clearly: a counterexample that stands
+# at 1.01 of the limit convinces nobody.
+_CLEAR_SHARE = 3.0
 _BUDGET_S = {Profile.QUICK: 2.5, Profile.STANDARD: 15.0, Profile.DEEP: 60.0}
 
 
@@ -78,12 +81,21 @@ class Minimiser:
                 for f in judge_scenario(self._trial, self._check, smaller, run)
                 if f.code == finding.code and f.finding_class is finding.finding_class
             ]
-            if not found or self._control.shares(self._check, smaller, found):
+            if not found or not _clear(finding, found[0]):
+                return False
+            if self._control.shares(self._check, smaller, found):
                 return False
         except CuassayError:
             return False
         self._found.append((case, found[0]))
         return True
+
+
+def _clear(original: Finding, smaller: Finding) -> bool:
+    """Whether a smaller case still fails about as clearly as the original needs to."""
+    if original.share is None or smaller.share is None:
+        return True
+    return smaller.share >= min(original.share / 2, _CLEAR_SHARE)
 
 
 def counterexample_text(problem: Problem, case: Case, finding: Finding) -> str:
@@ -96,7 +108,8 @@ def counterexample_text(problem: Problem, case: Case, finding: Finding) -> str:
             lines.append(f"{spec.name} = {value}")
         else:
             fill = case.fills.get(spec.name)
-            text = fill_text(fill) if fill else "the domain's default fill"
+            usual = "the problem's own generator" if case.generator else "its domain's default"
+            text = fill_text(fill) if fill else usual
             lines.append(f"{spec.name} = {spec.dtype.value}[{', '.join(spec.shape)}]: {text}")
     place = finding.where
     if place.got:

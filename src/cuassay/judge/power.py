@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
 
 _LIMIT = {Profile.QUICK: 16, Profile.STANDARD: 40, Profile.DEEP: 80}
-_CASES = {Profile.QUICK: 3, Profile.STANDARD: 6, Profile.DEEP: 12}
+_CASES = {Profile.QUICK: 4, Profile.STANDARD: 8, Profile.DEEP: 12}
 _ELEMENTS = 1 << 22
 
 
@@ -44,15 +44,27 @@ def measure(trial: JudgeTrial) -> Power | None:
 
 
 def _cheap(trial: JudgeTrial) -> list[Case]:
-    """Return distinct cases of the trial small enough to be run once a mutant."""
+    """Return distinct cases of the trial small enough to be run once a mutant.
+
+    One of each purpose comes first, so that every kind of input the trial used is represented.
+    """
+    purposes = [
+        [case for case in trial.cases(purpose) if case.in_domain and _volume(case) <= _ELEMENTS]
+        for purpose in ("hot", "numeric", "small")
+    ]
     found: list[Case] = []
-    for case in (*trial.cases("small"), *trial.cases("hot"), *trial.cases("numeric")):
-        volume = 1
-        for size in case.axes.values():
-            volume *= max(size, 1)
-        if case.in_domain and volume <= _ELEMENTS and case not in found:
-            found.append(case)
+    for rank in range(max(len(cases) for cases in purposes)):
+        for cases in purposes:
+            if rank < len(cases) and cases[rank] not in found:
+                found.append(cases[rank])
     return found[: _CASES[trial.profile]]
+
+
+def _volume(case: Case) -> int:
+    volume = 1
+    for size in case.axes.values():
+        volume *= max(size, 1)
+    return volume
 
 
 def _judge(trial: JudgeTrial, case: Case) -> Callable[[tuple[torch.Tensor, ...]], bool]:

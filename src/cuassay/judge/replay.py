@@ -21,9 +21,12 @@ from cuassay.model.digest import candidate_digest
 from cuassay.model.events import CheckFinished, CheckStarted, Event, FindingReported
 from cuassay.model.outcome import CheckReport, Failed, Finding, Passed
 from cuassay.model.verdict import Decision, Timing, Verdict
+from cuassay.worker.nursery import Nursery
 
 
-def replay(job: Job, emit: Callable[[Event], None], started: float) -> Verdict:
+def replay(
+    job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None
+) -> Verdict:
     """Return the verdict on the findings recorded at `job.replay` alone.
 
     REJECTED where at least one shows again, ACCEPTED where none does. Raises UsageError
@@ -42,7 +45,8 @@ def replay(job: Job, emit: Callable[[Event], None], started: float) -> Verdict:
         device=device,
         root_seed=job.seed or 0,
     )
-    with Runner(trial, candidate, device=device) as runner:
+    shared = nursery if nursery and nursery.device == device else None
+    with Runner(trial, candidate, device=device, nursery=shared) as runner:
         reports = tuple(_again(trial, runner, finding, emit) for finding in findings)
     shown = sum(isinstance(report.outcome, Failed) for report in reports)
     return Verdict(

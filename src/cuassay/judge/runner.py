@@ -13,6 +13,7 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.worker.client import WorkerPool
+from cuassay.worker.nursery import Nursery
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
 class Runner:
     """A candidate's worker pool with the trial's inputs and answers behind it."""
 
-    def __init__(self, trial: JudgeTrial, candidate: Candidate, *, device: str) -> None:
+    def __init__(
+        self, trial: JudgeTrial, candidate: Candidate, *, device: str, nursery: Nursery | None
+    ) -> None:
         self._trial = trial
-        self._pool = WorkerPool(candidate, trial.problem, device=device)
+        self._pool = WorkerPool(candidate, trial.problem, device=device, nursery=nursery)
         self._fresh = False
         self._spent_s = 0.0
 

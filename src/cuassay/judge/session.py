@@ -35,6 +35,7 @@ from cuassay.model.outcome import (
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import BenchmarkRule, Decision, Power, Timing, Verdict
 from cuassay.oracle.grade import grade
+from cuassay.worker.nursery import Nursery
 
 if TYPE_CHECKING:
     from cuassay.formats.execute import LoadedReference
@@ -62,8 +63,10 @@ class Session:
         toolchain: Mapping[str, str],
         emit: Callable[[Event], None],
         started: float,
+        nursery: Nursery | None = None,
     ) -> None:
         self._job, self._candidate, self._emit = job, candidate, emit
+        self._nursery = nursery
         self._device, self._digest, self._toolchain = device, digest, toolchain
         self._started = started
         # Drawn only now: the candidate's digest is fixed before any input exists.
@@ -109,7 +112,7 @@ class Session:
         )
 
     def _runner(self, candidate: Candidate) -> Runner:
-        return Runner(self.trial, candidate, device=self._device)
+        return Runner(self.trial, candidate, device=self._device, nursery=self._nursery)
 
     def _control(self) -> Control:
         candidate = reference_candidate(self.trial.problem)

@@ -19,20 +19,21 @@ from cuassay.judge.snapshot import save
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Document, EngineFinished, Event
+from cuassay.worker.nursery import Nursery
 
 
-def run(job: Job, emit: Callable[[Event], None], started: float) -> None:
+def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None) -> None:
     """Carry out a job. Raises UsageError or CannotJudgeError with the message for the user."""
     match job.mode:
         case "show":
             emit(Document(text=json.dumps(show(job))))
         case "replay":
-            emit(EngineFinished(verdict=replay(job, emit, started)))
+            emit(EngineFinished(verdict=replay(job, emit, started, nursery)))
         case _:
-            check(job, emit, started)
+            check(job, emit, started, nursery)
 
 
-def check(job: Job, emit: Callable[[Event], None], started: float) -> None:
+def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None) -> None:
     """Judge a candidate and emit its verdict."""
     problem = load_problem(job.problem, lenient=job.lenient)
     candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
@@ -50,6 +51,7 @@ def check(job: Job, emit: Callable[[Event], None], started: float) -> None:
         toolchain=toolchain,
         emit=emit,
         started=started,
+        nursery=nursery if nursery and nursery.device == device else None,
     )
     emit(EngineFinished(verdict=session.judge()))
 

@@ -157,7 +157,10 @@ Outcome: TypeAlias = Passed | Failed | Inconclusive | Skipped | Errored
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """One check's end: code, outcome, advice findings, and how long it took."""
+    """One check's end: code, outcome, advice findings, and how long it took.
+
+    `clean` counts the scenarios that were judged and showed nothing.
+    """
 
     code: str
     title: str
@@ -165,3 +168,4 @@ class CheckReport:
     advice: tuple[Finding, ...] = ()
     duration_s: float = 0.0
     scenarios: int = 0
+    clean: int = 0

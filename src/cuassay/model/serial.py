@@ -125,7 +125,7 @@ def _fits(member: Any, data: Any) -> bool:
         return member is float
     if isinstance(data, list):
         return typing.get_origin(member) is tuple
-    return type(data) is member
+    return type(data) is (str if member is Path else member)
 
 
 def _tuple(arguments: tuple[Any, ...], data: Any) -> tuple[Any, ...]:

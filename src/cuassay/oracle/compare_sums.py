@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -21,7 +22,7 @@ CLIP_Z = 12.0  # a few wild elements must not decide the normalised score; W jud
 CLIP_P = 1e4  # keeps projections finite
 MISMATCH = 3e38  # marks in `peak`: a class differs from truth's; inf: an exact answer is missed
 SUMS = 4  # (e/unit)^2, min(|z|, CLIP_Z)^2, z * w, z
-_CHUNK = {"cpu": 1 << 17, "cuda": 1 << 22}
+_CHUNK = {"cpu": 1 << 16, "cuda": 1 << 22}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,7 +48,7 @@ def matrix_shape(shape: Sequence[int], by_row: bool) -> tuple[int, int]:
 
 def chunks(rows: int, columns: int, device: torch.device) -> Iterator[tuple[slice, slice]]:
     """Yield (rows, columns) slices of bounded size that cover the matrix, in order."""
-    budget = _CHUNK.get(device.type, 1 << 17)
+    budget = _CHUNK.get(device.type, 1 << 16)
     width = min(columns, budget)
     height = max(1, budget // max(width, 1))
     for column in range(0, columns, max(width, 1)):
@@ -60,20 +61,23 @@ def chunks(rows: int, columns: int, device: torch.device) -> Iterator[tuple[slic
 
 def chunk_width(columns: int, device: torch.device) -> int:
     """Return the column width that `chunks` uses."""
-    return max(1, min(columns, _CHUNK.get(device.type, 1 << 17)))
+    return max(1, min(columns, _CHUNK.get(device.type, 1 << 16)))
 
 
 def fold(
-    shape: tuple[int, int], measure: Callable[[slice, slice], Sequence[Tensor]], count: int,
-    *, device: torch.device,
+    shape: tuple[int, int],
+    measure: Callable[[slice, slice], Sequence[Tensor]],
+    count: int,
+    *,
+    device: torch.device,
 ) -> tuple[Tensor, Tensor]:
     """Sum `count` elementwise quantities over columns and over rows: (count, R), (count, C)."""
     rows = torch.zeros(count, shape[0], dtype=torch.float64, device=device)
     columns = torch.zeros(count, shape[1], dtype=torch.float64, device=device)
     for r, c in chunks(shape[0], shape[1], device):
         for index, part in enumerate(measure(r, c)):
-            rows[index, r] += part.sum(1, dtype=torch.float64)
-            columns[index, c] += part.sum(0, dtype=torch.float64)
+            rows[index, r] += part.sum(1)
+            columns[index, c] += part.sum(0)
     return rows, columns
 
 
@@ -112,15 +116,47 @@ def eager_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTr
 
     def measure(r: slice, c: slice) -> tuple[Tensor, ...]:
         part = (candidate[r, c], truth[r, c], scale[r, c])
-        error = deviation(*part, output)
-        z = relative(error, part[2])
-        marked = torch.where(mismatched(*part, output), MISMATCH, z.abs())
-        peak[r, c.start // width] = marked.amax(1).float()
-        keep = torch.isfinite(part[0]) & torch.isfinite(part[1]) & (part[2] > 0)
-        z = torch.where(keep, z.clamp(-CLIP_P, CLIP_P), 0.0)
-        energy = torch.where(keep, error / output.unit, 0.0)
-        weight = torch.where(keep, part[1] / torch.where(keep, part[2], 1.0), 0.0)
-        return energy.square_(), z.abs().clamp_max(CLIP_Z).square_(), z * weight, z
+        plain = _plain_scores(*part, output)
+        error, z, weight = _masked_scores(*part, output) if plain is None else plain
+        if plain is None:
+            missed = relative(deviation(*part, output), part[2]).abs()
+            seen = torch.where(mismatched(*part, output), MISMATCH, missed)
+        else:
+            seen = z.abs()
+        peak[r, c.start // width] = seen.amax(1).float()
+        z = z.clamp(-CLIP_P, CLIP_P)
+        energy = error / output.unit
+        return energy.square_(), z.clamp(-CLIP_Z, CLIP_Z).square_(), weight.mul_(z), z
 
     rows, columns = fold(shape, measure, SUMS, device=device)
     return Sums(rows=rows, columns=columns, peak=peak, width=width)
+
+
+Scores: TypeAlias = tuple[Tensor, Tensor, Tensor]  # error, z, weight
+
+
+def _plain_scores(
+    candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth
+) -> Scores | None:
+    """Return scores without masks where every number is finite and every scale positive."""
+    if not bool(scale.amin() > 0):
+        return None
+    if not (special.all_finite(truth) and special.all_finite(candidate)):
+        return None
+    error = candidate.double().sub_(truth)
+    least, most = torch.aminmax(error)
+    threshold = special.flush_threshold(output.dtype)
+    if max(-float(least), float(most)) <= threshold:
+        error.zero_()
+    elif float(scale.amin()) < threshold * 1e6:  # errors that flush may matter here
+        error = torch.where(error.abs() <= threshold, 0.0, error)
+    wide = scale.double()
+    return error, error / wide, truth / wide
+
+
+def _masked_scores(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth) -> Scores:
+    error = deviation(candidate, truth, scale, output)
+    keep = torch.isfinite(candidate) & torch.isfinite(truth) & (scale > 0)
+    size = torch.where(keep, scale, 1.0).double()
+    z = torch.where(keep, error / size, 0.0)
+    return torch.where(keep, error, 0.0), z, torch.where(keep, truth / size, 0.0)

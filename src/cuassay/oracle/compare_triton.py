@@ -27,11 +27,24 @@ _STRIP = 64  # rows a program walks
 _TILE = 2048  # elements a program holds at once
 
 
-@triton.jit
-def _sums_kernel(  # type: ignore[no-untyped-def]  # triton's own annotations
-    candidate, truth, scale, row_out, peak_out, column_out,
-    total, rows, columns, per_unit, flush, maximum, slack,
-    STRIP: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+@triton.jit  # type: ignore[untyped-decorator]
+def _sums_kernel(  # type: ignore[no-untyped-def]
+    candidate,
+    truth,
+    scale,
+    row_out,
+    peak_out,
+    column_out,
+    total,
+    rows,
+    columns,
+    per_unit,
+    flush,
+    maximum,
+    slack,
+    STRIP: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
 ):
     strip = tl.program_id(0).to(tl.int64)
     block = tl.program_id(1).to(tl.int64)
@@ -114,7 +127,7 @@ def fused_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTr
 
 
 def _columns(columns: int) -> int:
-    return min(1024, max(16, triton.next_power_of_2(columns)))
+    return min(1024, max(16, int(triton.next_power_of_2(columns))))
 
 
 def _launch(
@@ -123,13 +136,13 @@ def _launch(
     rows, columns = shape
     width = _columns(columns)
     height = max(1, _TILE // width)
-    strip = max(_STRIP, height)
+    strip = max(_STRIP, 4 * height)
     grid = (-(-rows // strip), -(-columns // width))
     options: dict[str, Any] = {"dtype": torch.float32, "device": truth.device}
     row_out = torch.empty(4, grid[1], rows, **options)
     peak = torch.empty(rows, grid[1], **options)
     column_out = torch.empty(4, grid[0], columns, **options)
-    form = output.dtype.format
+    form = special.form_of(output.dtype)
     _sums_kernel[grid](
         candidate, truth, scale, row_out, peak, column_out,
         truth.numel(), rows, columns, 1.0 / output.unit, special.flush_threshold(output.dtype),

@@ -78,9 +78,7 @@ def _find(op: Any, traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any
 
 def _meta(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return torch.empty_strided(
-            value.size(), value.stride(), dtype=value.dtype, device="meta"
-        )
+        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
     if isinstance(value, torch.device):
         return torch.device("meta")
     if isinstance(value, list | tuple):

@@ -50,9 +50,7 @@ def same_kind(nominal: torch.dtype, payload: torch.dtype) -> torch.dtype:
 class Owner(Protocol):
     """What runs an operation on lifted tensors (the session)."""
 
-    def dispatch(
-        self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Any:
+    def dispatch(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run one ATen operation in lifted precision."""
 
 
@@ -62,7 +60,7 @@ class Lifted(torch.Tensor):
     payload: torch.Tensor
     owner: Owner
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls, payload: torch.Tensor, nominal: torch.dtype, owner: Owner) -> Lifted:
@@ -75,16 +73,27 @@ class Lifted(torch.Tensor):
             dtype=nominal,
             device=payload.device,
         )
+        torch._C._set_throw_on_mutable_data_ptr(wrapper)  # else extensions read address 0
         payload.cuassay_nominal = nominal  # type: ignore[attr-defined]
         wrapper.payload = payload
         wrapper.owner = owner
         return wrapper
 
-    def __init__(self, payload: torch.Tensor, nominal: torch.dtype, owner: Owner) -> None:
-        """Everything happens in __new__."""
+    def __init__(self, *_: object, **__: object) -> None:
+        """Do nothing: __new__ made it, and torch.Tensor([...]) calls this once more."""
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
+        """Return the lifted value, printed as a plain tensor."""
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+            return repr(self.payload.detach())
+
+    def __format__(self, spec: str) -> str:
+        """Return the lifted value, formatted as a plain tensor."""
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+            return format(self.payload.detach(), spec)
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls,
         func: Callable[..., Any],
         types: Sequence[type],

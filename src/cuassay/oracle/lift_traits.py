@@ -9,7 +9,12 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-_OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "_c10d_functional"}) - {"_c10d_functional"}
+_OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "profiler"})
+_NOT_DRAWN = frozenset({"_cudnn_rnn", "miopen_rnn"})  # tagged random for their dropout only
+_FUSED_ATTENTION = (
+    "a fused attention kernel has no float64 form; call "
+    "torch.nn.functional.scaled_dot_product_attention instead"
+)
 _REFUSED = {
     "aten::set_": "it swaps the storage under a tensor",
     "aten::_to_sparse": "sparse layouts are not lifted",
@@ -68,7 +73,8 @@ def traits_of(op: Any) -> Traits:
         returned=returned,
         view=aliased and not written,
         metadata=torch.Tag.inplace_view in op.tags,
-        random=torch.Tag.nondeterministic_seeded in op.tags,
+        random=torch.Tag.nondeterministic_seeded in op.tags
+        and op._schema.name.removeprefix("aten::") not in _NOT_DRAWN,
         names=tuple(argument.name for argument in schema.arguments),
         functional=_functional(op, {name for _, name in written}) if written else None,
     )
@@ -93,7 +99,10 @@ def _refusal(op: OpOverload) -> str:
             "it is a custom operator whose arithmetic torch does not expose; write the "
             "reference with torch's own operations"
         )
-    return _REFUSED.get(op._schema.name, "")
+    name = op._schema.name
+    if name.startswith("aten::_") and "attention" in name:
+        return _FUSED_ATTENTION
+    return _REFUSED.get(name, "")
 
 
 def _functional(op: OpOverload, written: set[str]) -> OpOverload | None:

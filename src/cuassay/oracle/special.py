@@ -12,11 +12,14 @@ Rules (each from a fault of an earlier rule that let wrong kernels pass or accus
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-from cuassay.model.dtype import DType
+from cuassay.model.dtype import DType, FloatFormat
 
+_EXPONENT_BITS = 0x7F800000  # of float32: masked, it is the power of two below |x|
 FINITE, NAN, PLUS_INF, MINUS_INF = 0, 1, 2, 3
 CLASS_NAMES = ("finite", "NaN", "+inf", "-inf")
 BOUNDARY_SCALES = 8.0  # achievable errors from the largest finite value where inf is accepted
@@ -29,13 +32,19 @@ def torch_dtype(dtype: DType) -> torch.dtype:
     return found
 
 
+def form_of(dtype: DType) -> FloatFormat:
+    """Return the constants of a floating format. KeyError for integers and packed pairs."""
+    return dtype.float_format
+
+
 def dtype_of(tensor: Tensor) -> DType:
     """Return the model's name of a tensor's dtype. ValueError for one without a name there."""
     return DType(str(tensor.dtype).removeprefix("torch."))
 
 
 def classes(values: Tensor) -> Tensor:
-    """Return FINITE, NAN, PLUS_INF or MINUS_INF per element, as int8 of the same shape."""
+    """Return _EXPONENT_BITS = 0x7F800000  # of float32: masked, it is the power of two below |x|
+    FINITE, NAN, PLUS_INF or MINUS_INF per element, as int8 of the same shape."""
     out = torch.zeros(values.shape, dtype=torch.int8, device=values.device)
     out[torch.isnan(values)] = NAN
     infinite = torch.isinf(values)
@@ -44,24 +53,33 @@ def classes(values: Tensor) -> Tensor:
     return out
 
 
-def half_spacing(values: Tensor, dtype: DType) -> Tensor:
-    """Return half the distance between neighbours of `dtype` at each value, as float64.
+def all_finite(values: Tensor) -> bool:
+    """Whether no element is NaN or infinite: one pass, no mask."""
+    if values.numel() == 0 or not values.dtype.is_floating_point:
+        return True
+    low, high = torch.aminmax(values)
+    return math.isfinite(float(low)) and math.isfinite(float(high))
 
-    Zero and subnormals get half the subnormal spacing; non-finite values get 0.
+
+def half_spacing(values: Tensor, dtype: DType) -> Tensor:
+    """Return half the distance between neighbours of `dtype` at each value.
+
+    float32 for 16- and 32-bit types (0 where it underflows: errors there flush anyway), float64
+    for float64. Subnormals and zero get half the subnormal spacing, infinities that of the
+    largest binade.
     """
-    form = dtype.format
-    finite = torch.isfinite(values)
-    clean = torch.where(finite, values.double(), 0.0)
-    exponent = torch.frexp(clean.abs())[1].double()  # |x| = m * 2**exponent, m in [0.5, 1)
-    least = torch.frexp(torch.tensor(form.smallest_normal, dtype=torch.float64))[1].item()
-    exponent = torch.where(clean == 0, float(least), exponent).clamp_min_(float(least))
-    half = torch.exp2(exponent.sub_(form.precision + 1))
-    return torch.where(finite, half, 0.0)
+    form = form_of(dtype)
+    if dtype is DType.FLOAT64:
+        exponent = torch.frexp(values)[1].double()  # |x| = m * 2**exponent, m in [0.5, 1)
+        return torch.exp2(exponent.clamp_(-1021.0, 1024.0).sub_(form.precision + 1))
+    power = (values.float().view(torch.int32) & _EXPONENT_BITS).view(torch.float32)
+    power.clamp_(form.smallest_normal, 2.0**127)
+    return power.mul_(2.0**-form.precision)
 
 
 def flush_threshold(dtype: DType) -> float:
     """Return the largest absolute error that counts as zero: flush-to-zero is legal."""
-    form = dtype.format
+    form = form_of(dtype)
     if dtype in (DType.FLOAT32, DType.BFLOAT16, DType.FLOAT64):
         return form.smallest_normal
     return form.smallest_subnormal
@@ -69,7 +87,7 @@ def flush_threshold(dtype: DType) -> float:
 
 def boundary_slack(dtype: DType) -> float:
     """Return u * max: half the spacing below the largest finite value, about."""
-    return dtype.format.unit_roundoff * dtype.format.maximum
+    return form_of(dtype).unit_roundoff * form_of(dtype).maximum
 
 
 def settle_overflow(value: Tensor, scale: Tensor, dtype: DType) -> Tensor:
@@ -78,7 +96,11 @@ def settle_overflow(value: Tensor, scale: Tensor, dtype: DType) -> Tensor:
     A truth within BOUNDARY_SCALES * scale + u * max above the largest finite value becomes
     that value, so that a candidate may show either. float64 in, float64 out.
     """
-    top = dtype.format.maximum
+    top = form_of(dtype).maximum
+    low, high = torch.aminmax(value)
+    reach = max(-float(low), float(high)) + BOUNDARY_SCALES * float(scale.abs().amax())
+    if reach + boundary_slack(dtype) < top:  # false for NaN
+        return value
     slack = scale.double().abs() * BOUNDARY_SCALES + boundary_slack(dtype)
     finite = torch.isfinite(value)
     excess = torch.where(finite, value.abs() - top, 0.0)
@@ -88,8 +110,9 @@ def settle_overflow(value: Tensor, scale: Tensor, dtype: DType) -> Tensor:
 
 def near_limit(value: Tensor, scale: Tensor, dtype: DType) -> Tensor:
     """Whether infinity of truth's sign is accepted: truth is close to the largest finite."""
-    edge = dtype.format.maximum - boundary_slack(dtype) - scale.double().abs() * BOUNDARY_SCALES
-    return torch.isfinite(value) & (value.abs() >= edge)
+    edge = form_of(dtype).maximum - boundary_slack(dtype)
+    edge_here = edge - scale.double().abs() * BOUNDARY_SCALES
+    return torch.isfinite(value) & (value.abs() >= edge_here)
 
 
 def ordered_codes(values: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ def clean(text: str, *, cap_bytes: int = CAP_BYTES) -> str:
 
 def one_line(text: str, *, limit: int = 400) -> str:
     """Return `text` cleaned, on one line, at most `limit` characters long."""
-    flat = _WHITE.sub(" ", clean(text, cap_bytes=8 * limit)).strip()
+    flat = _WHITE.sub(" ", clean(text, cap_bytes=8 * limit)).strip().replace("##[", "# #[")
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 

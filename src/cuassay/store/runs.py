@@ -223,8 +223,8 @@ def _checked(path: Path) -> RunFolder:
 
 def _by_name(where: str) -> Path:
     known = _known()
-    if where == "last" and known:
-        return known[-1]
+    if where == "last" and (last := _last(known)):
+        return last
     matches = [path for path in known if where and path.name.startswith(where)]
     if len(matches) == 1:
         return matches[0]
@@ -235,6 +235,17 @@ def _by_name(where: str) -> Path:
         )
     recent = [path.name for path in reversed(known[-_RECENT:])]
     raise UnknownNameError("run", where, recent, hint="Runs are kept in " + str(runs_dir()) + ".")
+
+
+def _last(known: list[Path]) -> Path | None:
+    """Return the newest run that judged a candidate, passing over mere replays."""
+    for path in reversed(known):
+        try:
+            if RunFolder(path).job().mode == "check":
+                return path
+        except UsageError:
+            continue
+    return None
 
 
 def _known() -> list[Path]:

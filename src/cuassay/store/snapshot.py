@@ -24,7 +24,7 @@ _TABLE = "snapshot.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A user's argument taken apart: an existing path and what follows it (`:function`)."""
+    """A user's argument taken apart: an existing path, and `:function` or `::function`."""
 
     path: Path
     suffix: str = ""
@@ -41,8 +41,10 @@ def locate(where: str) -> Place | None:
     if whole.exists():
         return Place(path=whole.absolute())
     head, colon, tail = where.rpartition(":")
-    if colon and head and Path(head).expanduser().is_file():
-        return Place(path=Path(head).expanduser().absolute(), suffix=f":{tail}")
+    file = Path(head.removesuffix(":")).expanduser()
+    if colon and head and file.is_file():
+        suffix = f"::{tail}" if head.endswith(":") else f":{tail}"
+        return Place(path=file.absolute(), suffix=suffix)
     return None
 
 

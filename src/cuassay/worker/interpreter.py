@@ -7,10 +7,13 @@ StepRaised; SystemExit passes, for it ends the process that the candidate runs i
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import TracebackType
 
 import torch
 
@@ -32,6 +35,7 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
 from cuassay.worker import items, placement
+from cuassay.worker.recycling import FreedMemory
 
 _MESSAGE_CAP = 4096
 _TRACEBACK_CAP = 16384
@@ -42,10 +46,12 @@ class Given:
     """What the judge hands over for one step: values of a case, and right answers of it.
 
     Tensors are only read, and only while the step runs. `answers` serves Call steps whose
-    poison is NEGATED or RIGHT.
+    poison is NEGATED or RIGHT. With `owned` the tensors were made for this step alone, so
+    that Allocate keeps them instead of copying.
     """
 
     inputs: Mapping[str, torch.Tensor | Scalar] | None = None
+    owned: bool = False
     answers: Sequence[torch.Tensor] = ()
 
 
@@ -67,7 +73,7 @@ class _Slot:
         return {k: v for k, v in self.values.items() if isinstance(v, torch.Tensor)}
 
 
-class _NoResultError(Exception):
+class NoResultError(Exception):
     """A result or slot is missing since an earlier step raised."""
 
 
@@ -90,7 +96,7 @@ class Interpreter:
         self._slots: dict[str, _Slot] = {}
         self._results: dict[str, list[tuple[str, object]]] = {}
         self._sources: dict[str, str] = {}  # result -> slot that it was called on
-        self._freed = placement.FreedMemory()
+        self._freed = FreedMemory(device)
 
     def execute(self, step: Step, index: int, *, cases: Sequence[Case], given: Given) -> Executed:
         """Run one step. Whatever it raises but SystemExit becomes a StepRaised record."""
@@ -137,16 +143,21 @@ class Interpreter:
     def _allocate(self, step: Allocate, case: Case, given: Given) -> list[ResultItem]:
         """Make the inputs; an item's scalar is 1 where the address was freed before."""
         values: dict[str, torch.Tensor | Scalar] = {}
+        recycled = set()
         for name, value in (given.inputs or {}).items():
-            if isinstance(value, torch.Tensor):
-                value = placement.own_copy(value, self._device)
             values[name] = value
+            if isinstance(value, torch.Tensor):
+                held = self._freed.reuse(value)
+                if held is not None:
+                    recycled.add(name)
+                    placement.copy_into(held, value)
+                    values[name] = held
+                elif not given.owned:
+                    values[name] = placement.own_copy(value, self._device)
         self._slots[step.slot] = slot = _Slot(case, values)
+        self._settle()
         return [
-            replace(
-                items.describe(tensor, name=name, inputs={}),
-                scalar=float(self._freed.is_recycled(tensor)),
-            )
+            replace(items.describe(tensor, name=name, inputs={}), scalar=float(name in recycled))
             for name, tensor in slot.tensors.items()
         ]
 
@@ -164,6 +175,7 @@ class Interpreter:
             else:
                 slot.values[name] = value
         slot.case = case
+        self._settle()
         return []
 
     def _call_candidate(self, step: Call, given: Given) -> list[ResultItem]:
@@ -204,12 +216,21 @@ class Interpreter:
         ]
 
     def _prepare(self, slot: _Slot, poison: Poison) -> None:
-        """On CUDA: settle the inputs, and hold free blocks of the outputs' sizes to poison."""
+        """Leave free blocks of the outputs' sizes for poison to lie in; settle the inputs."""
+        byte = placement.byte_of(poison)
+        shapes = [(shape, dtype) for _, shape, dtype in self._output_shapes(slot)]
         if self._device == "cpu":
+            if byte is not None:
+                placement.poison_small_blocks(shapes, byte)
             return
-        if placement.byte_of(poison) is not None:
-            placement.reserve_cuda_blocks([(s, d) for _, s, d in self._output_shapes(slot)])
+        if byte is not None and self._convention is Convention.RETURNS:
+            placement.reserve_cuda_blocks(shapes)
         torch.cuda.synchronize()
+
+    def _settle(self) -> None:
+        """Wait for copies out of memory that the judge may write again after the reply."""
+        if self._device != "cpu":
+            torch.cuda.synchronize()
 
     def _describe(self, result: str) -> list[ResultItem]:
         slot = self._slots.get(self._sources.get(result, ""))
@@ -243,15 +264,19 @@ class Interpreter:
     def _release(self, name: str) -> list[ResultItem]:
         slot = self._slots.pop(name, None)
         held = self._results.pop(name, None)
-        values = list(slot.tensors.values()) if slot else []
-        values += [value for _, value in held or () if isinstance(value, torch.Tensor)]
-        for tensor in values:
-            if tensor.layout is torch.strided and tensor.device.type != "meta":
-                self._freed.note(tensor)
+        for _, value in held or ():
+            if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+                with contextlib.suppress(RuntimeError):  # some subclasses have no storage
+                    self._freed.note(value)
+        value = held = None
+        if slot is not None:
+            tensors = slot.tensors
+            slot.values.clear()
+            self._freed.release_inputs(tensors)
         return []
 
     def _poison_freed(self, pattern: Poison) -> list[ResultItem]:
-        recycled, total = self._freed.poison(pattern, self._device)
+        recycled, total = self._freed.poison(pattern)
         return [
             ResultItem(kind="scalar", type_name="int", name="recycled", scalar=float(recycled)),
             ResultItem(kind="scalar", type_name="int", name="freed", scalar=float(total)),
@@ -259,12 +284,12 @@ class Interpreter:
 
     def _slot(self, name: str) -> _Slot:
         if name not in self._slots:
-            raise _NoResultError(f"slot '{name}' holds nothing: its Allocate step is missing")
+            raise NoResultError(f"slot '{name}' holds nothing: its Allocate step is missing")
         return self._slots[name]
 
     def _result(self, name: str) -> list[tuple[str, object]]:
         if name not in self._results:
-            raise _NoResultError(f"result '{name}' is not there: its Call step raised")
+            raise NoResultError(f"result '{name}' is not there: its Call step raised")
         return self._results[name]
 
 
@@ -275,7 +300,7 @@ def raised(index: int, error: BaseException) -> StepRaised:
     except BaseException:
         message = "(the exception's own __str__ raised)"
     try:
-        text = "".join(traceback.format_exception(error))
+        text = "".join(traceback.format_exception(type(error), error, _candidate_frames(error)))
     except BaseException:
         text = ""
     return StepRaised(
@@ -285,6 +310,15 @@ def raised(index: int, error: BaseException) -> StepRaised:
         traceback=text[-_TRACEBACK_CAP:],
         out_of_memory=_is_out_of_memory(error, message),
     )
+
+
+def _candidate_frames(error: BaseException) -> TracebackType | None:
+    """Return the traceback without the frames of this package that lead to the candidate."""
+    first = found = error.__traceback__
+    own = os.path.dirname(os.path.abspath(__file__))
+    while found is not None and found.tb_frame.f_code.co_filename.startswith(own):
+        found = found.tb_next
+    return found or first
 
 
 def _is_out_of_memory(error: BaseException, message: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
@@ -16,11 +17,19 @@ _TEXT_CAP = 200
 _MAX_ITEMS = 256
 _CONTIGUOUS = torch.Tensor.contiguous
 _HASH_CHUNK = 1 << 22
-DTYPES: Mapping[str, torch.dtype] = {
-    str(value).removeprefix("torch."): value
-    for value in vars(torch).values()
-    if isinstance(value, torch.dtype) and not str(value).startswith(("torch.q", "torch.bits"))
-}
+_SUB_BYTE = re.compile(r"u?int[1-7]")  # shells without kernels: nothing can be copied
+
+
+def _known_dtypes() -> dict[str, torch.dtype]:
+    found = {str(v).removeprefix("torch."): v for v in vars(torch).values() if _is_dtype(v)}
+    return {name: dtype for name, dtype in found.items() if not _SUB_BYTE.fullmatch(name)}
+
+
+def _is_dtype(value: object) -> bool:
+    return isinstance(value, torch.dtype) and not str(value).startswith(("torch.q", "torch.bits"))
+
+
+DTYPES: Mapping[str, torch.dtype] = _known_dtypes()
 
 
 def itemsize(dtype: str) -> int:
@@ -116,6 +125,13 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return _VIEW(tensor.reshape(-1), torch.uint8)
 
 
+def snapshot(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy of a contiguous tensor, also of dtypes that torch itself cannot copy."""
+    if tensor.dtype is torch.bool or not tensor.numel():
+        return tensor.clone()
+    return _VIEW(as_bytes(tensor).clone(), tensor.dtype).reshape(tensor.shape)
+
+
 def host_memory(tensor: torch.Tensor) -> memoryview:
     """Return the bytes of a contiguous CPU tensor; the caller keeps the tensor alive."""
     size = tensor.numel() * tensor.element_size()
@@ -142,6 +158,8 @@ def digest(tensors: Sequence[torch.Tensor]) -> str:
 
 
 def _device_sums(data: torch.Tensor) -> Iterator[int]:
+    if data.storage_offset() % 8:  # a view into the middle cannot be read as words
+        data = data.clone()
     padded = torch.nn.functional.pad(data, (0, -data.numel() % 8)) if data.numel() % 8 else data
     words = padded.view(torch.int64) if padded.numel() else padded.to(torch.int64)
     index = torch.arange(min(_HASH_CHUNK, words.numel()), device=data.device)

@@ -25,6 +25,7 @@ from cuassay.model.trace import (
     StepRecord,
     Termination,
 )
+from cuassay.worker import items
 from cuassay.worker.interpreter import Given, Interpreter
 
 MakeInputs = Callable[[Case], Mapping[str, torch.Tensor | Scalar]]
@@ -83,7 +84,7 @@ class LocalRunner:
                 end = Exited(index=index, exit_code=_exit_code(error))
                 break
             records.append(_renumbered(done.record, len(tensors)))
-            tensors += [tensor.clone() for tensor in done.tensors]
+            tensors += [items.snapshot(tensor) for tensor in done.tensors]
         result = ScenarioResult(
             records=tuple(records), termination=end, duration_s=time.perf_counter() - started
         )

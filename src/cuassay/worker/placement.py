@@ -10,6 +10,7 @@ the driver by itself (cudaMalloc, mmap) is out of reach.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -25,6 +26,7 @@ _VIEW = torch.Tensor.view
 _STORAGE = torch.Tensor.untyped_storage
 
 _M_PERTURB = -6
+_CACHED_BYTES = 2048  # a little above what glibc caches per thread
 _M_MMAP_MAX = -4
 _M_TRIM_THRESHOLD = -1
 # glibc fills a new block with the low byte of (value ^ 0xFF); 0 would switch it off.
@@ -175,36 +177,19 @@ def cuda_bytes(pointer: int, size: int) -> torch.Tensor:
     return torch.as_tensor(_RawCuda(pointer, size), device="cuda")
 
 
-class FreedMemory:
-    """Remembers what Release freed, so that it can be poisoned and its reuse reported."""
+def fill_bytes(storage: torch.UntypedStorage, byte: int, device: str) -> None:
+    """Fill a whole storage with one byte."""
+    view = torch.empty(0, dtype=torch.uint8, device=device)
+    _FILL(view.set_(storage), byte)
 
-    def __init__(self) -> None:
-        self._sizes: list[int] = []
-        self._addresses: set[int] = set()
 
-    def note(self, tensor: torch.Tensor) -> None:
-        """Remember the storage of a tensor that is about to be dropped."""
-        with torch._C.DisableTorchFunctionSubclass():
-            storage = _STORAGE(tensor)
-            if storage.nbytes():
-                self._sizes.append(storage.nbytes())
-                self._addresses.add(storage.data_ptr())
+def poison_small_blocks(shapes: Sequence[tuple[tuple[int, ...], torch.dtype]], byte: int) -> None:
+    """Leave freed CPU blocks of these shapes that hold the pattern.
 
-    def is_recycled(self, tensor: torch.Tensor) -> bool:
-        """Whether the tensor lies at an address that was freed before."""
-        return tensor.numel() > 0 and _DATA_PTR(tensor) in self._addresses
-
-    def poison(self, pattern: Poison, device: str) -> tuple[int, int]:
-        """Fill blocks of the freed sizes and free them; return (at a freed address, all)."""
-        byte = byte_of(pattern)
-        blocks = [torch.empty(n, dtype=torch.uint8, device=device) for n in reversed(self._sizes)]
-        for block in blocks:
-            _FILL(block, 0xFF if byte is None else byte)
-        recycled = sum(self.is_recycled(block) for block in blocks)
-        while blocks:
-            blocks.pop()  # in the order of allocation, so that the next one finds the same
-        if device != "cpu":
-            fill_free_cuda_blocks(0xFF if byte is None else byte)
-        total = len(self._sizes)
-        self._sizes.clear()
-        return recycled, total
+    glibc hands small blocks out of its per-thread cache unperturbed, unless the cache is
+    switched off, as it is in workers.
+    """
+    small = [(s, d) for s, d in shapes if 0 < math.prod(s) * d.itemsize <= _CACHED_BYTES]
+    blocks = [torch.empty(shape, dtype=dtype) for shape, dtype in small for _ in range(8)]
+    for block in blocks:
+        _FILL(_VIEW(block.reshape(-1), torch.uint8), byte)

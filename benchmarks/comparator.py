@@ -1,0 +1,181 @@
+"""Comparator: bandwidth of the fused kernel against device copy, speed against eager torch.
+
+    python benchmarks/comparator.py [--elements 2**28] [--device cuda] [--out FILE]
+
+Prints, with the device named: copy bandwidth (bytes read plus written), bytes that the
+comparator reads per second with every group score on, their ratio, and how much faster it is
+than the same metrics written as plain eager torch on whole tensors. On the CPU (smaller
+default) the chunked path takes the kernel's place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from cuassay.model.dtype import DType
+from cuassay.oracle import compare_groups, trust_yardstick
+from cuassay.oracle.compare import compare, output_sums
+from cuassay.oracle.compare_groups import judge_groups
+from cuassay.oracle.special import half_spacing
+from cuassay.oracle.trust_types import OutputTruth
+
+COLUMNS = 4096
+_BYTES = 2 + 8 + 4  # candidate bfloat16, truth float64, scale float32
+
+
+def synthetic(rows: int, device: str) -> tuple[Tensor, OutputTruth]:
+    """Return a candidate that rounds correctly and its truth, hit groups included."""
+    generator = torch.Generator(device=device).manual_seed(1)
+    shape = (rows, COLUMNS)
+    narrow = torch.randn(shape, generator=generator, device=device)
+    candidate = narrow.to(torch.bfloat16)
+    value = narrow.double()
+    del narrow
+    scale = half_spacing(value, DType.BFLOAT16).mul_(0.8)
+    hits = torch.randint(0, 400, (rows,), generator=generator, device=device)
+    sticks = trust_yardstick.yardsticks(
+        trust_yardstick.Trusted(
+            value=value,
+            scale=scale,
+            noise=scale,
+            deviations=[],
+            errors=[],
+            hits=hits,
+            names=("rows", "columns"),
+            unit=1e-3,
+            roundoff=2.0**-24,
+            rounded=False,
+        )
+    )
+    truth = OutputTruth(
+        name="y",
+        dtype=DType.BFLOAT16,
+        value=value,
+        scale=scale,
+        unit=1e-3,
+        yardsticks=sticks.sticks,
+        gain=sticks.gain,
+        bias=sticks.bias,
+        hits=hits,
+    )
+    return candidate, truth
+
+
+def eager(candidate: Tensor, truth: OutputTruth) -> list[Tensor]:
+    """The same metrics on whole tensors, as one would write them first."""
+    assert truth.scale is not None and truth.hits is not None
+    t, s, c = truth.value, truth.scale.double(), candidate.double()
+    both = torch.isfinite(c) & torch.isfinite(t)
+    same = both | (torch.isnan(c) & torch.isnan(t)) | (c == t)
+    e = torch.where(both, c - t, 0.0)
+    e = torch.where(e.abs() <= torch.finfo(torch.bfloat16).tiny, 0.0, e)
+    z = torch.where(s.abs() > 0, e / s.abs(), 0.0)
+    keep = both & (s > 0)
+    zk = torch.where(keep, z, 0.0)
+    w = torch.where(keep, t / s, 0.0)
+    parts = ((e / truth.unit).square(), zk.abs().clamp_max(12.0).square(), zk * w, zk)
+    member = compare_groups.hit_membership(truth.hits)
+    found = [z.abs().max(), z.abs().argmax(), (~same).sum()]
+    for part in parts:
+        rows = part.sum(1)
+        found += [part.sum(), rows, part.sum(0), rows @ member]
+    return found
+
+
+def seconds(work: Callable[[], object], device: str, repeats: int) -> float:
+    """Return the median time of one call after a warm-up."""
+    times = []
+    for turn in range(repeats + 2):
+        if device == "cuda":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        work()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        if turn >= 2:
+            times.append(time.perf_counter() - start)
+    return sorted(times)[len(times) // 2]
+
+
+def measure(elements: int, device: str, repeats: int) -> dict[str, object]:
+    source = torch.empty(elements * 2, dtype=torch.bfloat16, device=device)
+    target = torch.empty_like(source)
+    copy_s = seconds(lambda: target.copy_(source), device, repeats)
+    copy_bandwidth = 2 * source.numel() * 2 / copy_s
+    del source, target
+    candidate, truth = synthetic(elements // COLUMNS, device)
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+    passed = compare(candidate, truth)
+    extra = torch.cuda.max_memory_allocated() - before if device == "cuda" else None
+
+    def fused() -> object:
+        sums, _ = output_sums(candidate, truth)
+        judge_groups(sums, truth)
+        return float(sums.peak.max())
+
+    kernel_s = seconds(lambda: output_sums(candidate, truth), device, repeats)
+    fused_s = seconds(fused, device, repeats)
+    whole_s = seconds(lambda: compare(candidate, truth), device, repeats)
+    eager_s = seconds(lambda: eager(candidate, truth), device, max(1, repeats // 4))
+    count = truth.value.numel()
+    return {
+        "elements": count,
+        "passed": passed.passed,
+        "share": passed.share,
+        "copy_bandwidth_gb_s": copy_bandwidth / 1e9,
+        "sums_ms": kernel_s * 1e3,
+        "sums_of_copy_bandwidth": count * _BYTES / kernel_s / copy_bandwidth,
+        "scores_ms": fused_s * 1e3,
+        "scores_of_copy_bandwidth": count * _BYTES / fused_s / copy_bandwidth,
+        "compare_ms": whole_s * 1e3,
+        "compare_of_copy_bandwidth": count * _BYTES / whole_s / copy_bandwidth,
+        "eager_ms": eager_s * 1e3,
+        "times_faster_than_eager": eager_s / whole_s,
+        "extra_memory_bytes": extra,
+        "extra_memory_of_float32_output": None if extra is None else extra / (4 * count),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    cuda = torch.cuda.is_available()
+    parser.add_argument("--device", default="cuda" if cuda else "cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--elements", type=int, default=None)
+    parser.add_argument("--repeats", type=int, default=8)
+    parser.add_argument("--out", type=Path, default=None)
+    options = parser.parse_args()
+    elements = options.elements or (1 << 28 if options.device == "cuda" else 1 << 21)
+    device = options.device
+    name = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
+    document: dict[str, object] = {
+        "device": name,
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "date": datetime.now(UTC).date().isoformat(),
+        **measure(elements, device, options.repeats),
+    }
+    try:
+        import triton
+
+        document["triton"] = triton.__version__
+    except ImportError:
+        document["triton"] = None
+    print(json.dumps(document, indent=1))
+    out = options.out or Path(__file__).parent / "results" / f"comparator-{device}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""`device="cuda"` on a machine without a GPU, so that Triton kernels run in the interpreter.
+
+Candidates written for a GPU say `torch.empty(..., device="cuda")`, assert `x.is_cuda` and ask
+`torch.cuda` for the number of multiprocessors. While the facade is entered, CPU tensors say
+that they are on `cuda:0`, every request for that device gives CPU memory, and the questions
+that candidates ask of `torch.cuda` have plain answers. Nothing is claimed about what needs the
+device itself: streams do not overlap, graphs and inline PTX fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace, TracebackType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_DEVICE = torch.device("cuda", 0)
+_MULTIPROCESSORS = 4  # persistent kernels launch this many programs: few, each takes 1 ms
+_lock = threading.Lock()
+_depth = 0
+_originals: dict[str, Any] = {}
+
+
+class _Mode(TorchFunctionMode):
+    """Rewrites devices in calls of torch functions and answers where a tensor is."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        answer = _ANSWERS.get(func)
+        if answer is not None:
+            return answer(*args, **kwargs)
+        if func is torch.Tensor.to and _names_cpu(args[1:], kwargs):
+            return func(*args, **{**kwargs, "copy": True})  # a transfer is always a copy
+        if _names_cuda(args, kwargs):
+            args = tuple(_on_cpu(value) for value in args)
+            kwargs = {name: _on_cpu(value) for name, value in kwargs.items()}
+        return func(*args, **kwargs)
+
+
+def _is_cuda(value: object) -> bool:
+    if isinstance(value, torch.device):
+        return value.type == "cuda"
+    return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
+
+
+def _names_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(_is_cuda(value) for value in (*args, *kwargs.values()))
+
+
+def _names_cpu(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    values = (*args[:1], kwargs.get("device"))
+    return any(
+        value == "cpu" or (isinstance(value, torch.device) and value.type == "cpu")
+        for value in values
+        if isinstance(value, str | torch.device)
+    )
+
+
+def _on_cpu(value: Any) -> Any:
+    return torch.device("cpu") if _is_cuda(value) else value
+
+
+def _same(tensor: torch.Tensor, *_: object, **__: object) -> torch.Tensor:
+    return tensor
+
+
+def _getter(name: str) -> Any:
+    return getattr(torch.Tensor, name).__get__  # how a property arrives in a function mode
+
+
+_ANSWERS: dict[Any, Callable[..., Any]] = {
+    torch.Tensor.cuda: _same,
+    torch.Tensor.pin_memory: _same,
+    torch.Tensor.record_stream: lambda *_: None,
+    torch.Tensor.get_device: lambda *_: 0,
+    torch.Tensor.cpu: lambda tensor, *_, **__: tensor.clone(),
+    _getter("is_cuda"): lambda *_: True,
+    _getter("is_cpu"): lambda *_: False,
+    _getter("device"): lambda *_: _DEVICE,
+}
+
+
+class _Nothing:
+    """A stream, an event or a device context that does nothing, in order."""
+
+    cuda_stream = 0
+    device = _DEVICE
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self._time = 0.0
+
+    def __enter__(self) -> _Nothing:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+    def record(self, *_: object) -> None:
+        self._time = time.perf_counter()
+
+    def elapsed_time(self, end: _Nothing) -> float:
+        return (end._time - self._time) * 1e3  # milliseconds, as torch.cuda.Event
+
+    def query(self) -> bool:
+        return True
+
+    def synchronize(self) -> None: ...
+    def wait_stream(self, *_: object) -> None: ...
+    def wait_event(self, *_: object) -> None: ...
+    def wait(self, *_: object) -> None: ...
+
+
+def _properties(*_: object) -> SimpleNamespace:
+    return SimpleNamespace(
+        name="Triton interpreter (no GPU)",
+        major=9,
+        minor=0,
+        multi_processor_count=_MULTIPROCESSORS,
+        total_memory=2**33,
+        warp_size=32,
+        max_threads_per_multi_processor=2048,
+        regs_per_multiprocessor=65536,
+        shared_memory_per_block=49152,
+        shared_memory_per_block_optin=232448,
+        shared_memory_per_multiprocessor=233472,
+        L2_cache_size=2**25,
+    )
+
+
+def _constant(value: object) -> Callable[..., object]:
+    return lambda *_, **__: value
+
+
+_TORCH_CUDA: dict[str, Any] = {
+    "is_available": _constant(True),
+    "is_initialized": _constant(True),
+    "is_bf16_supported": _constant(True),
+    "is_current_stream_capturing": _constant(False),
+    "device_count": _constant(1),
+    "current_device": _constant(0),
+    "get_device_capability": _constant((9, 0)),
+    "get_device_name": _constant("Triton interpreter (no GPU)"),
+    "get_device_properties": _properties,
+    "memory_allocated": _constant(0),
+    "max_memory_allocated": _constant(0),
+    "current_stream": _Nothing,
+    "default_stream": _Nothing,
+    "stream": _Nothing,
+    "device": _Nothing,
+    "device_of": _Nothing,
+    "Stream": _Nothing,
+    "Event": _Nothing,
+    **{
+        name: _constant(None)
+        for name in (
+            "synchronize",
+            "set_device",
+            "set_stream",
+            "empty_cache",
+            "manual_seed",
+            "init",
+        )
+    },
+}
+
+
+@contextlib.contextmanager
+def cuda_facade() -> Iterator[None]:
+    """Answer for a GPU in this block; nests, and may be entered on several threads."""
+    _enter()
+    try:
+        with _Mode():
+            yield
+    finally:
+        _leave()
+
+
+def _enter() -> None:
+    global _depth
+    with _lock:
+        if _depth == 0:
+            _originals.update({name: getattr(torch.cuda, name) for name in _TORCH_CUDA})
+            for name, replacement in _TORCH_CUDA.items():
+                setattr(torch.cuda, name, replacement)
+        _depth += 1
+
+
+def _leave() -> None:
+    global _depth
+    with _lock:
+        _depth -= 1
+        if _depth == 0:
+            for name, original in _originals.items():
+                setattr(torch.cuda, name, original)
+            _originals.clear()

@@ -1,0 +1,221 @@
+"""Python candidates: PyTorch callables, with or without Triton kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+import types
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+
+from cuassay.build.sources import build_lock, candidate_traceback, write_sources
+from cuassay.build.toolkit import architecture, cuda_home, hopper_arch
+from cuassay.errors import BuildError, CuassayError, MissingToolError, suggestion
+from cuassay.model.candidate import Candidate
+
+_OPTIONAL_PACKAGES = (
+    *("triton", "cutlass", "cuda", "cupy", "numba", "tilelang", "tvm", "tvm_ffi", "pycuda", "jax"),
+    *("flashinfer", "flash_attn", "apex", "xformers", "transformer_engine", "deep_gemm"),
+    *("kernels", "liger_kernel"),
+)
+_NEEDS_GPU = (
+    "Found no NVIDIA driver",
+    "not compiled with CUDA enabled",
+    "No CUDA GPUs are available",
+    "0 active drivers",
+    "Tried to instantiate dummy base class",
+    "not supported in interpreter mode",
+    "Could not load symbol cuda",
+    "libcuda.so",
+)
+_NEEDS_TOOL = ("CUDA_HOME environment variable is not set", "Ninja is required", "nvcc: not found")
+
+
+def load_python(candidate: Candidate, *, device: str, folder: Path) -> Callable[..., object]:
+    """Import the candidate's entry function from its files below `folder/src`.
+
+    On the cpu a candidate that mentions CUDA or Triton gets the facade of `cuda_facade`, and
+    Triton its repaired interpreter. Raises BuildError with the candidate's own frames of the
+    traceback where the import or the entry function fails, and MissingToolError where a
+    package, a compiler or a GPU is what is missing.
+    """
+    text = "\n".join(source.text for source in candidate.sources)
+    on_cpu = not device.startswith("cuda")
+    if on_cpu and "triton" in text:
+        from cuassay.build.triton_interpreter import enable
+
+        enable()
+    root = write_sources(candidate, folder)
+    _private_caches(folder)
+    around = _surroundings(on_cpu and ("cuda" in text or "triton" in text))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_translated(root, "importing", on_cpu=on_cpu))
+        stack.enter_context(around())
+        if "cpp_extension" in text:
+            _prepare_extension_builds(text, device=device, folder=folder)
+            stack.enter_context(_owned_extensions(folder))
+        module = _import(root, candidate)
+    function = _entry(module, candidate)
+    return _guarded(function, root, around, on_cpu=on_cpu)
+
+
+def _private_caches(folder: Path) -> None:
+    """Keep every cache that torch and Triton write inside the candidate's folder."""
+    os.environ["TRITON_CACHE_DIR"] = str(folder / "triton")
+    os.environ["TORCH_EXTENSIONS_DIR"] = str(folder / "torch_extensions")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
+
+
+def _prepare_extension_builds(text: str, *, device: str, folder: Path) -> None:
+    """Make torch's extension builder find the toolkit, build for one device, and build fast."""
+    if device.startswith("cuda"):
+        home = cuda_home()
+        if home is not None:
+            os.environ.setdefault("CUDA_HOME", str(home))
+        arch = hopper_arch(architecture(device), text)
+        version, suffix = arch.removeprefix("sm_").rstrip("a"), "a" if arch.endswith("a") else ""
+        os.environ.setdefault("TORCH_CUDA_ARCH_LIST", f"{version[:-1]}.{version[-1]}{suffix}")
+    from cuassay.build.inline_extension import install
+
+    install(folder, device=device)
+
+
+@contextlib.contextmanager
+def _owned_extensions(folder: Path) -> Iterator[None]:
+    """Hold the build lock and clear lock files that a killed builder left behind.
+
+    torch before mid-2026 waits forever for such a file (pytorch issue 189245).
+    """
+    with build_lock(folder):
+        for stale in (folder / "torch_extensions").glob("*/lock"):
+            stale.unlink(missing_ok=True)
+        yield
+
+
+def _surroundings(facade: bool) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    if not facade:
+        return contextlib.nullcontext
+    from cuassay.build.cuda_facade import cuda_facade
+
+    return cuda_facade
+
+
+def _import(root: Path, candidate: Candidate) -> types.ModuleType:
+    entry = PurePosixPath(candidate.entry_file)
+    file = root / entry
+    if not file.is_file():
+        raise BuildError(f"the entry file '{candidate.entry_file}' is not among the sources")
+    for place in dict.fromkeys((str(root), str(file.parent))):  # the file's folder comes first
+        if place in sys.path:
+            sys.path.remove(place)
+        sys.path.insert(0, place)
+    importlib.invalidate_caches()
+    if (file.parent / "__init__.py").is_file() and len(entry.parts) > 1:
+        return importlib.import_module(".".join(entry.with_suffix("").parts))
+    name = f"_cuassay_candidate_{entry.stem}_{abs(hash(str(file))):x}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise BuildError(f"the entry file '{candidate.entry_file}' is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses, pickle and Triton look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def _entry(module: types.ModuleType, candidate: Candidate) -> Callable[..., object]:
+    wanted = candidate.entry_function
+    function = getattr(module, wanted, None)
+    if function is None:
+        defined = [name for name, value in vars(module).items() if callable(value)]
+        hint = suggestion(wanted, defined)
+        raise BuildError(
+            f"{candidate.entry_file} has no entry function '{wanted}'"
+            + (f"; {hint}" if hint else "")
+        )
+    if type(function).__name__ in ("JITFunction", "InterpretedFunction", "Autotuner"):
+        raise BuildError(
+            f"'{wanted}' in {candidate.entry_file} is a Triton kernel; the entry must be a "
+            "Python function that launches it"
+        )
+    if not callable(function):
+        raise BuildError(
+            f"'{wanted}' in {candidate.entry_file} is a {type(function).__name__}, "
+            "expected a function"
+        )
+    checked: Callable[..., object] = function
+    return checked
+
+
+@contextlib.contextmanager
+def _translated(root: Path, doing: str, *, on_cpu: bool) -> Iterator[None]:
+    """Turn whatever the candidate raises into BuildError, or MissingToolError with cause."""
+    try:
+        yield
+    except (CuassayError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        missing = _missing(error, root, on_cpu=on_cpu)
+        if missing:
+            raise MissingToolError(missing) from error
+        log = candidate_traceback(error, root)
+        last = f"{type(error).__name__}: {error}".split("\n", 1)[0][:300]
+        raise BuildError(f"{doing} the candidate failed: {last}", log) from error
+
+
+def _missing(error: BaseException, root: Path, *, on_cpu: bool) -> str:
+    """Return what the machine lacks if that is why `error` was raised, else nothing."""
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, MissingToolError):
+            return str(link)
+        text = str(link)
+        if isinstance(link, ModuleNotFoundError) and _is_optional(link, root):
+            return f"the candidate imports '{link.name}', which is not installed here"
+        if any(sign in text for sign in _NEEDS_TOOL):
+            return (
+                f"the candidate builds CUDA code, and a compiler is missing: {text[:300]}; set "
+                "CUDA_HOME, put nvcc and ninja on PATH, or pip install nvidia-cuda-nvcc ninja"
+            )
+        if on_cpu and any(sign in text for sign in _NEEDS_GPU):
+            return (
+                f"the candidate needs an NVIDIA GPU, and this trial runs on the cpu: {text[:300]}"
+            )
+        link = link.__cause__ or link.__context__
+    return ""
+
+
+def _is_optional(error: ModuleNotFoundError, root: Path) -> bool:
+    package = (error.name or "").split(".")[0]
+    own = (root / package).exists() or (root / f"{package}.py").exists()
+    return package in _OPTIONAL_PACKAGES and not own
+
+
+def _guarded(
+    function: Callable[..., object],
+    root: Path,
+    around: Callable[[], contextlib.AbstractContextManager[None]],
+    *,
+    on_cpu: bool,
+) -> Callable[..., object]:
+    """Wrap the entry function for the cpu; on a GPU it is returned as it is.
+
+    The candidate's own exceptions pass unchanged. One that says that only a GPU is missing
+    becomes MissingToolError: no verdict follows from it.
+    """
+    if not on_cpu:
+        return function
+
+    def call(*arguments: object, **options: object) -> object:
+        try:
+            with around():
+                return function(*arguments, **options)
+        except Exception as error:
+            missing = _missing(error, root, on_cpu=True)
+            if missing and not isinstance(error, MissingToolError):
+                raise MissingToolError(missing) from error
+            raise
+
+    return call

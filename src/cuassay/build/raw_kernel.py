@@ -1,0 +1,233 @@
+"""Raw `extern "C" __global__` kernels with declared launches, as a callable.
+
+The callable takes the problem's inputs, then its outputs for the destination convention. It
+makes inputs contiguous (a raw kernel gets pointers, no strides), takes axis sizes from the
+shapes, evaluates the launch expressions and launches on torch's current stream.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from cuassay.build.driver import Launcher, load_driver
+from cuassay.build.nvrtc import compile_cubin
+from cuassay.build.sources import build_lock, write_sources
+from cuassay.build.toolkit import architecture, hopper_arch
+from cuassay.errors import BuildError, MissingToolError
+from cuassay.model.axes import evaluate, resolve, shape_of
+from cuassay.model.candidate import Candidate, Convention, Launch, Scratch
+from cuassay.model.digest import sha256_fields
+from cuassay.model.dtype import DType
+from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec, VarAxis
+
+if TYPE_CHECKING:
+    import torch
+
+    Parameter: TypeAlias = ctypes._SimpleCData[int] | ctypes._SimpleCData[float]
+    Value: TypeAlias = "torch.Tensor | Scalar"
+
+
+def load_kernels(
+    candidate: Candidate, problem: Problem, *, device: str, folder: Path
+) -> Callable[..., object]:
+    """Compile the candidate's entry file and return it as a callable.
+
+    The cubin is kept in `folder` under the digest of source, flags and architecture. Raises
+    BuildError with the compiler's log or for a kernel that the source does not define, and
+    MissingToolError where there is no NVIDIA GPU or no compiler.
+    """
+    if not device.startswith("cuda"):
+        raise MissingToolError(
+            "raw CUDA kernels run on an NVIDIA GPU only, and this trial runs on the cpu; use "
+            "--device cuda on a machine that has one"
+        )
+    cubin = _cubin(candidate, arch=architecture(device), folder=folder)
+    launcher = load_driver(int(device.partition(":")[2] or 0))
+    return bind(candidate, problem, device=device, cubin=cubin, launcher=launcher)
+
+
+def _cubin(candidate: Candidate, *, arch: str, folder: Path) -> bytes:
+    source = inline_sources(candidate, write_sources(candidate, folder))
+    arch = hopper_arch(arch, source)
+    flags = candidate.flags.cuda_cflags
+    file = folder / f"{sha256_fields(source, arch, *flags)[:32]}.cubin"
+    with build_lock(folder):
+        if file.is_file():
+            return file.read_bytes()
+        cubin = compile_cubin(source, arch=arch, flags=flags)
+        draft = file.with_suffix(".draft")
+        draft.write_bytes(cubin)
+        draft.replace(file)
+    return cubin
+
+
+def inline_sources(candidate: Candidate, root: Path) -> str:
+    """Return the entry file with `#include "..."` of the candidate's own files replaced.
+
+    Raises BuildError where the entry file is not among the sources.
+    """
+    texts = {source.path: source.text for source in candidate.sources}
+    if candidate.entry_file not in texts:
+        raise BuildError(f"the entry file '{candidate.entry_file}' is not among the sources")
+    return _inline(candidate.entry_file, texts, seen=set())
+
+
+def _inline(path: str, texts: Mapping[str, str], *, seen: set[str]) -> str:
+    seen.add(path)
+    lines = []
+    for line in texts[path].splitlines():
+        name = line.split('"')[1] if line.lstrip().startswith('#include "') else ""
+        near = (Path(path).parent / name).as_posix() if name else ""
+        found = next((own for own in (near, name) if own in texts), "")
+        if found:
+            lines.append("" if found in seen else _inline(found, texts, seen=seen))
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def bind(
+    candidate: Candidate, problem: Problem, *, device: str, cubin: bytes, launcher: Launcher
+) -> Callable[..., object]:
+    """Return the callable that runs every declared launch in order.
+
+    Raises BuildError where the cubin lacks a declared kernel.
+    """
+    functions = [_function(launcher, cubin, launch) for launch in candidate.launches]
+    if not functions:
+        raise BuildError(f"'{candidate.name}' declares no launch; see `cuassay explain BUILD001`")
+
+    def call(*arguments: Value) -> object:
+        import torch
+
+        values = _named(problem, candidate, arguments)
+        sizes = _sizes(problem, values)
+        outputs = _outputs(problem, candidate, values, sizes, device)
+        values |= {spec.name: output for spec, output in zip(problem.outputs, outputs, strict=True)}
+        values |= {item.name: _scratch(item, sizes, device) for item in candidate.scratch}
+        stream = torch.cuda.current_stream(device).cuda_stream
+        for launch, function in zip(candidate.launches, functions, strict=True):
+            grid = _extent(launch.grid, sizes)
+            if 0 in grid:  # nothing to do, and the driver refuses an empty grid
+                continue
+            launcher.launch(
+                function,
+                grid,
+                _extent(launch.block, sizes),
+                shared_bytes=evaluate(launch.shared_bytes, sizes),
+                stream=stream,
+                arguments=[parameter(name, values, sizes) for name in launch.arguments],
+            )
+        if candidate.convention is Convention.DESTINATION:
+            return None
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    return call
+
+
+def _function(launcher: Launcher, cubin: bytes, launch: Launch) -> int:
+    try:
+        return launcher.function(cubin, launch.kernel)
+    except RuntimeError as error:
+        raise BuildError(
+            f"the kernel '{launch.kernel}' cannot be loaded; declare it extern \"C\" __global__",
+            str(error),
+        ) from error
+
+
+def _named(problem: Problem, candidate: Candidate, arguments: Sequence[Value]) -> dict[str, Value]:
+    names = [spec.name for spec in problem.inputs]
+    if candidate.convention is Convention.DESTINATION:
+        names += [spec.name for spec in problem.outputs]
+    if len(arguments) != len(names):
+        raise TypeError(
+            f"expected {len(names)} arguments ({', '.join(names)}), got {len(arguments)}"
+        )
+    inputs = len(problem.inputs)
+    contiguous = [
+        value.contiguous() if index < inputs and hasattr(value, "contiguous") else value
+        for index, value in enumerate(arguments)
+    ]
+    return dict(zip(names, contiguous, strict=True))
+
+
+def _sizes(problem: Problem, values: Mapping[str, Value]) -> dict[str, int]:
+    """Return every axis size, read off the shapes of the tensors given."""
+    variable = {axis.name for axis in problem.axes if isinstance(axis, VarAxis)}
+    bound: dict[str, int] = {}
+    for spec in (*problem.inputs, *problem.outputs):
+        value = values.get(spec.name)
+        if isinstance(spec, ScalarSpec) or value is None or isinstance(value, float | int):
+            continue
+        for name, size in zip(spec.shape, value.shape, strict=True):
+            if name in variable:
+                bound.setdefault(name, size)
+    return resolve(problem.axes, bound)
+
+
+def _outputs(
+    problem: Problem,
+    candidate: Candidate,
+    values: Mapping[str, Value],
+    sizes: Mapping[str, int],
+    device: str,
+) -> list[torch.Tensor]:
+    outputs = [_output(spec, values, sizes, device) for spec in problem.outputs]
+    if candidate.zero_outputs:
+        for output in outputs:
+            output.zero_()
+    return outputs
+
+
+def _output(
+    spec: TensorSpec, values: Mapping[str, Value], sizes: Mapping[str, int], device: str
+) -> torch.Tensor:
+    import torch
+
+    given = values.get(spec.name)
+    if isinstance(given, torch.Tensor):
+        return given
+    return torch.empty(shape_of(spec.shape, sizes), dtype=_torch_type(spec.dtype), device=device)
+
+
+def _scratch(item: Scratch, sizes: Mapping[str, int], device: str) -> torch.Tensor:
+    import torch
+
+    make = torch.zeros if item.zeroed else torch.empty
+    return make(evaluate(item.size, sizes), dtype=_torch_type(DType(item.dtype)), device=device)
+
+
+def _torch_type(dtype: DType) -> torch.dtype:
+    import torch
+
+    found = getattr(torch, dtype.value, torch.uint8)  # packed pairs without a torch name: bytes
+    assert isinstance(found, torch.dtype)
+    return found
+
+
+def _extent(expressions: tuple[str, str, str], sizes: Mapping[str, int]) -> tuple[int, int, int]:
+    x, y, z = (evaluate(expression, sizes) for expression in expressions)
+    return x, y, z
+
+
+def parameter(text: str, values: Mapping[str, Value], sizes: Mapping[str, int]) -> Parameter:
+    """Return one kernel argument: a pointer, a float32, or a 64-bit (`:int32`: 32-bit) integer.
+
+    Raises ProblemError for an expression that names no axis.
+    """
+    expression, _, suffix = text.partition(":")
+    value = values.get(expression)
+    if value is None:
+        value = evaluate(expression, {**sizes, **_integers(values)})
+    if isinstance(value, float):
+        return ctypes.c_float(value)
+    if isinstance(value, int):
+        return ctypes.c_int32(value) if suffix == "int32" else ctypes.c_int64(value)
+    return ctypes.c_uint64(value.data_ptr())
+
+
+def _integers(values: Mapping[str, Value]) -> dict[str, int]:
+    return {name: value for name, value in values.items() if isinstance(value, int)}

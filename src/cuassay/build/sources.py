@@ -1,0 +1,74 @@
+"""A candidate's sources on disk, and tracebacks cut down to its own frames."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import traceback
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from cuassay.errors import BuildError
+from cuassay.model.candidate import Candidate
+
+_LOG_LIMIT = 64_000  # characters of a log that are kept: its end, where the errors stand
+
+
+def write_sources(candidate: Candidate, folder: Path) -> Path:
+    """Write the sources below `folder/src` and return that folder; same files stay untouched.
+
+    Raises BuildError for a path that is absolute or leaves the folder.
+    """
+    root = folder / "src"
+    for source in candidate.sources:
+        relative = PurePosixPath(source.path)
+        if relative.is_absolute() or ".." in relative.parts:
+            raise BuildError(
+                f"source path '{source.path}' leaves the candidate's folder; use a relative path"
+            )
+        write_text(root / relative, source.text)
+    root.mkdir(parents=True, exist_ok=True)
+    return root
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one step, unless it holds this text already."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if path.read_text(encoding="utf-8") == text:
+            return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
+
+
+@contextlib.contextmanager
+def build_lock(folder: Path) -> Iterator[None]:
+    """Hold the folder's build lock. The kernel drops it when its holder dies, however it dies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / ".build-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def candidate_traceback(error: BaseException, root: Path) -> str:
+    """Return the traceback of `error` with only the frames below `root`, paths made relative."""
+    report = traceback.TracebackException.from_exception(error, compact=True)
+    link: traceback.TracebackException | None = report
+    while link is not None:
+        own = [frame for frame in link.stack if Path(frame.filename).is_relative_to(root)]
+        link.stack = traceback.StackSummary.from_list(own)
+        link = link.__cause__ or link.__context__
+    text = "".join(report.format()).replace(f"{root}{os.sep}", "")
+    return clip_log(text)
+
+
+def clip_log(text: str) -> str:
+    """Return the last 64,000 characters of a log, saying so where something was cut."""
+    if len(text) <= _LOG_LIMIT:
+        return text
+    return f"[the first {len(text) - _LOG_LIMIT} characters are cut]\n{text[-_LOG_LIMIT:]}"

@@ -1,0 +1,1 @@
+"""Production operators with references, input domains and realistic workloads."""

@@ -1,0 +1,159 @@
+"""What the checks of host-side behaviour share: reads of a run, their bits, right or wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Run, Trial, done
+from cuassay.model.case import Case
+from cuassay.model.scenario import (
+    Allocate,
+    Call,
+    HashResult,
+    ReadInputs,
+    ReadResult,
+    Refill,
+    Scenario,
+)
+from cuassay.model.trace import ResultItem
+
+if TYPE_CHECKING:
+    import torch
+
+    from cuassay.oracle.compare import Comparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One ReadResult that came back: the case that the call was made on, and its items.
+
+    `call` counts the calls of the scenario from 1.
+    """
+
+    result: str
+    case: Case
+    call: int
+    items: tuple[ResultItem, ...]
+
+
+def reads_of(scenario: Scenario, run: Run) -> list[Read]:
+    """Return the reads of results in order, as far as the run got."""
+    slots: dict[str, int] = {}
+    called: dict[str, tuple[int, int]] = {}  # result -> its case and the number of the call
+    found: list[Read] = []
+    for index, step in enumerate(scenario.steps):
+        match step:
+            case Allocate(slot=slot, case=case) | Refill(slot=slot, case=case):
+                slots[slot] = case
+            case Call(slot=slot, result=result):
+                number = 1 + max((call for _, call in called.values()), default=0)
+                called[result] = slots[slot], number
+            case ReadResult(result=result):
+                record = done(run, index)
+                if record is None:
+                    return found
+                position, number = called[result]
+                case_ = scenario.cases[position]
+                found.append(Read(result=result, case=case_, call=number, items=record.items))
+    return found
+
+
+def case_of_step(scenario: Scenario, index: int) -> Case | None:
+    """Return the case that step `index` works on, or None where it works on none."""
+    slots: dict[str, int] = {}
+    results: dict[str, int] = {}
+    position: int | None = None
+    for step in scenario.steps[: index + 1]:
+        match step:
+            case Allocate(slot=slot, case=case) | Refill(slot=slot, case=case):
+                position = slots[slot] = case
+            case Call(slot=slot, result=result) if slot in slots:
+                position = results[result] = slots[slot]
+            case ReadInputs(slot=slot):
+                position = slots.get(slot)
+            case ReadResult(result=result) | HashResult(result=result):
+                position = results.get(result)
+            case _:
+                position = None
+    return None if position is None else scenario.cases[position]
+
+
+def wrong_outputs(trial: Trial, read: Read, run: Run) -> list[Comparison]:
+    """Return the failed comparisons of a read; none where its case cannot decide."""
+    if trial.truth(read.case).ill_conditioned:
+        return []
+    return [c for c in trial.compare(read.case, run, read.items) if not c.passed]
+
+
+def is_right_for(trial: Trial, case: Case, *, read: Read, run: Run) -> bool:
+    """Whether what was read is a right answer for `case`, perhaps not the one called on."""
+    if trial.truth(case).ill_conditioned:
+        return False
+    return all(comparison.passed for comparison in trial.compare(case, run, read.items))
+
+
+def same_bits(run: Run, first: Sequence[ResultItem], second: Sequence[ResultItem]) -> bool:
+    """Whether two reads hold the same structure and the same bytes."""
+    if len(first) != len(second):
+        return False
+    return all(_same(run, a, b) for a, b in zip(first, second, strict=True))
+
+
+def _same(run: Run, first: ResultItem, second: ResultItem) -> bool:
+    if (first.kind, first.dtype, first.shape) != (second.kind, second.dtype, second.shape):
+        return False
+    if first.buffer < 0 or second.buffer < 0:
+        return repr(first.scalar) == repr(second.scalar)  # so that NaN equals NaN
+    import torch
+
+    return bool(torch.equal(raw_bytes(run.tensor(first)), raw_bytes(run.tensor(second))))
+
+
+def raw_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of a tensor, uint8 of shape (elements * itemsize,)."""
+    import torch
+
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+
+
+def truth_moved(trial: Trial, first: Case, second: Case) -> bool:
+    """Whether the right answers of two cases of equal shapes differ by more than their noise."""
+    before, after = trial.truth(first), trial.truth(second)
+    for old, new in zip(before.outputs, after.outputs, strict=True):
+        if tuple(old.value.shape) != tuple(new.value.shape):
+            return True
+        if not old.value.numel():
+            continue
+        if old.scale is None or new.scale is None:
+            if bool((old.value != new.value).any()):
+                return True
+            continue
+        apart = (old.value - new.value).abs()
+        noise = old.scale.abs().double() + new.scale.abs().double()
+        if bool((apart > 16.0 * noise).any()):
+            return True
+    return False
+
+
+def reseeded(case: Case, *, label: str, seed: int) -> Case:
+    """Return the case with other values in every input."""
+    return dataclasses.replace(case, label=label, seed=seed)
+
+
+def placed(case: Case, axes: Mapping[str, int]) -> Case:
+    """Return the case at other axis sizes."""
+    return case if dict(case.axes) == dict(axes) else dataclasses.replace(case, axes=dict(axes))
+
+
+def moved_names(base: Case, moved: Case) -> tuple[str, ...]:
+    """Return the inputs whose fill or scalar differs between two cases."""
+    names: Iterable[str] = dict.fromkeys((*base.fills, *moved.fills, *base.scalars, *moved.scalars))
+    return tuple(
+        name
+        for name in names
+        if base.fills.get(name) != moved.fills.get(name)
+        or base.scalars.get(name) != moved.scalars.get(name)
+    )

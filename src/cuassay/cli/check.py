@@ -1,0 +1,75 @@
+"""`cuassay check`: may this kernel ship?"""
+
+from __future__ import annotations
+
+import click
+
+from cuassay.cli import options
+from cuassay.cli.drive import drive
+
+PROFILES = ("quick", "standard", "deep")
+
+
+@click.command("check")
+@click.argument("path")
+@click.option(
+    "--problem",
+    required=True,
+    metavar="PROBLEM",
+    help="A problem's folder, definition.json, FILE.py[:FUNCTION], MODULE:FUNCTION or a "
+    "catalogue name.",
+)
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    default="standard",
+    show_default=True,
+    help="How much to try.",
+)
+@options.device_option
+@click.option(
+    "--seed", type=int, metavar="N", help="Repeat a trial: the seed that its report names."
+)
+@click.option(
+    "--require",
+    default="",
+    metavar="LIST",
+    help=f"Conditions that must hold, not merely be stated: {', '.join(options.CONDITIONS)}.",
+)
+@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+@options.output_options
+@click.pass_context
+def check(
+    context: click.Context,
+    *,
+    path: str,
+    problem: str,
+    profile: str,
+    device: str | None,
+    seed: int | None,
+    require: str,
+    lenient: bool,
+    as_json: bool,
+    html: str | None,
+    quiet: bool,
+    no_color: bool,
+) -> None:
+    """Judge the kernel at PATH against a problem.
+
+    Exit code 0: accepted, 1: rejected, 2: the call is off, 3: could not be decided.
+    """
+    from cuassay.engine import run
+    from cuassay.engine.job import Job
+    from cuassay.model.verdict import Profile
+
+    output = options.output(as_json=as_json, html=html, quiet=quiet, no_color=no_color)
+    job = Job(
+        problem=problem,
+        candidate=options.candidate(path),
+        profile=Profile(profile),
+        device=options.device(device),
+        seed=options.seed(seed),
+        lenient=lenient,
+        require=options.require(require),
+    )
+    context.exit(drive(run.check(job), output))

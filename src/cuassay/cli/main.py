@@ -1,0 +1,130 @@
+"""The `cuassay` command: its verbs, and what happens when something is off.
+
+A mistake of the user gives one message and exit code 2, a trial that cannot be carried out one
+message and 3, an interruption one line and 130. A fault of cuassay gives a traceback, where to
+report it, and 3. click's own `main` is not used: it ends with 1, which here means REJECTED,
+when stdout is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from cuassay import __version__
+from cuassay.cli.check import check
+from cuassay.cli.doctor import doctor
+from cuassay.cli.explain import explain
+from cuassay.cli.problem import problem
+from cuassay.cli.replay import replay
+from cuassay.errors import BuildError, CuassayError, UsageError
+
+_UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EDQUOT)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="cuassay", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Decide whether a GPU kernel may ship.
+
+    A kernel is untrusted until shown otherwise: cuassay runs it in a process of its own,
+    compares it with a float64 truth, and says what it saw and what it did not check.
+    """
+
+
+for _verb in (check, problem, replay, explain, doctor):
+    cli.add_command(_verb)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code: 0, 1, 2, 3 or 130."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _run(given)
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _UNWRITTEN:
+            raise
+        return _stdout_lost(error)
+    return code
+
+
+def _run(given: list[str]) -> int:
+    try:
+        with cli.make_context("cuassay", list(given)) as context:
+            cli.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.ClickException as error:
+        return _failed(_click_message(error), kind="usage", code=2, given=given)
+    except (KeyboardInterrupt, click.Abort):
+        return _failed("interrupted: no verdict", kind="interrupted", code=130, given=given)
+    except UsageError as error:
+        return _failed(str(error), kind="usage", code=2, given=given)
+    except CuassayError as error:
+        log = f"\n{error.log}" if isinstance(error, BuildError) and error.log else ""
+        return _failed(f"{error}{log}", kind="cannot_judge", code=3, given=given)
+    except OSError as error:
+        if error.errno in _UNWRITTEN:
+            raise
+        return _bug(error, given)
+    except Exception as error:
+        return _bug(error, given)
+    return 0
+
+
+def _click_message(error: click.ClickException) -> str:
+    message = error.format_message()
+    context = getattr(error, "ctx", None)
+    return f"{message} Try '{context.command_path} --help'." if context is not None else message
+
+
+def _failed(message: str, *, kind: str, code: int, given: list[str], trace: str = "") -> int:
+    """Say once what is off; with --json also as a document on stdout."""
+    from cuassay.cli.drive import emit_json, say
+
+    if "--json" in given:
+        from cuassay.report.json_report import error_document
+
+        document = error_document(message, kind=kind, exit_code=code, traceback=trace)
+        verdicts = given[:1] in (["check"], ["replay"])
+        emit_json(document if verdicts else {k: document[k] for k in ("error", "exit_code")})
+    say(f"cuassay: {message}")
+    return code
+
+
+def _bug(error: Exception, given: list[str]) -> int:
+    from cuassay.cli.drive import BUG_REPORT, say
+
+    trace = "".join(traceback.format_exception(error))
+    say(trace.rstrip())
+    what = f"{type(error).__name__}: {error}"
+    code = _failed(what, kind="internal", code=3, given=given, trace=trace)
+    say(BUG_REPORT)
+    return code
+
+
+def _stdout_lost(error: OSError) -> int:
+    """Return 3: a result that nobody could read is no result.
+
+    stdout is pointed at nothing so that the interpreter's own flush at exit cannot fail too.
+    """
+    from cuassay.cli.drive import say
+
+    with contextlib.suppress(OSError, ValueError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+    why = error.strerror or str(error)
+    with contextlib.suppress(OSError):
+        say(f"cuassay: the result could not be written to stdout ({why}); it is in the run folder")
+    return 3

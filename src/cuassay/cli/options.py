@@ -1,0 +1,113 @@
+"""Options that several verbs share, and the checks of their values that need no torch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cuassay.errors import CandidateError, UnknownNameError, UsageError, suggestion
+
+# What a finding's condition can be about: the keys that checks put before the colon.
+CONDITIONS = ("deterministic", "shapes")
+_DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
+_SEED_LIMIT = 2**63
+
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Where and how to show a result."""
+
+    json: bool = False
+    html: Path | None = None
+    quiet: bool = False
+    color: bool = True
+
+
+def output_options(verb: _Verb) -> _Verb:
+    """Add --json, --html, --quiet and --no-color."""
+    for option in (
+        click.option("--no-color", is_flag=True, help="Plain text, also on a terminal."),
+        click.option("--quiet", "-q", is_flag=True, help="Print the verdict in one line."),
+        click.option("--html", metavar="FILE", help="Also write a one-file HTML report."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def device_option(verb: _Verb) -> _Verb:
+    """Add --device."""
+    text = "cpu, cuda or cuda:N. Default: cuda where there is a GPU."
+    return click.option("--device", metavar="DEVICE", help=text)(verb)
+
+
+def output(*, as_json: bool, html: str | None, quiet: bool, no_color: bool) -> Output:
+    """Return the output options. Raises UsageError where the HTML file cannot be made."""
+    return Output(
+        json=as_json,
+        html=None if html is None else _writable(Path(html).expanduser()),
+        quiet=quiet,
+        color=not no_color,
+    )
+
+
+def _writable(path: Path) -> Path:
+    """Return `path` if a file can be put there: said before a long trial, not after it."""
+    if path.is_dir():
+        raise UsageError(f"--html {path} is a folder, expected a file; try {path / 'report.html'}")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(
+            f"--html {path}: the folder {path.absolute().parent} does not exist; make it first"
+        )
+    return path
+
+
+def device(value: str | None) -> str | None:
+    """Return the device as given. Raises UsageError for anything but cpu, cuda, cuda:N."""
+    if value is None or _DEVICE.fullmatch(value):
+        return value
+    hint = suggestion(value, ("cpu", "cuda"))
+    raise UsageError(
+        f"--device '{value}' is not known; expected cpu, cuda or cuda:N. {hint}".strip()
+    )
+
+
+def seed(value: int | None) -> int | None:
+    """Return the seed as given. Raises UsageError outside 0 ... 2**63 - 1."""
+    if value is not None and not 0 <= value < _SEED_LIMIT:
+        raise UsageError(f"--seed {value} is out of range; expected 0 to 2**63 - 1")
+    return value
+
+
+def require(value: str) -> tuple[str, ...]:
+    """Return the required conditions. Raises UnknownNameError for one that no check covers."""
+    names = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+    for name in names:
+        if name not in CONDITIONS:
+            raise UnknownNameError(
+                "condition in --require", name, CONDITIONS, hint="No check covers any other."
+            )
+    return names
+
+
+def candidate(path: str) -> str:
+    """Return the path of a candidate as given. Raises CandidateError where nothing is there."""
+    from cuassay.store.snapshot import locate
+
+    if locate(path) is not None:
+        return path
+    folder = Path(path).expanduser().absolute().parent
+    near = ""
+    if folder.is_dir():
+        near = suggestion(Path(path).name, sorted(file.name for file in folder.iterdir()))
+    raise CandidateError(
+        f"no candidate at '{path}': there is no such file or folder; expected a .py or .cu file, "
+        f"a solution.json or a folder that holds one" + (f"; {near}" if near else "")
+    )

@@ -1,0 +1,95 @@
+"""`cuassay problem show`: what a problem says, and which truth will judge it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import click
+
+from cuassay.cli.drive import emit_json
+
+_WORKLOADS = 12
+
+
+@click.group("problem")
+def problem() -> None:
+    """Look at problems."""
+
+
+@problem.command("show")
+@click.argument("where", metavar="PROBLEM")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+def show(*, where: str, as_json: bool, lenient: bool) -> None:
+    """Show axes, inputs, outputs, domains, workloads, and the truth of PROBLEM.
+
+    Runs the lifted reference on the smallest workload to find which truth there is.
+    """
+    from cuassay.engine import run
+
+    document = dict(run.show_problem(where, lenient=lenient))
+    if as_json:
+        emit_json(document)
+        return
+    for line in _lines(document):
+        click.echo(line)
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[str]:
+    from cuassay.report.clean import one_line
+
+    yield click.style(_text(document.get("name", "")), bold=True)
+    if document.get("description"):
+        yield f"  {one_line(str(document['description']), limit=400)}"
+    domains = document.get("domains") or {}
+    for title, key in (("Axes", "axes"), ("Inputs", "inputs"), ("Outputs", "outputs")):
+        yield f"\n{title}"
+        items: Sequence[Mapping[str, Any]] = document.get(key) or ()
+        width = max((len(_text(item.get("name", ""))) for item in items), default=0)
+        for item in items:
+            name = _text(item.get("name", ""))
+            words = _axis(item) if key == "axes" else _spec(item, domains.get(item.get("name")))
+            yield f"  {name:<{width}}  {words}".rstrip()
+    workloads = document.get("workloads") or ()
+    yield f"\nWorkloads ({len(workloads)})"
+    for workload in workloads[:_WORKLOADS]:
+        sizes = ", ".join(f"{_text(n)}={s}" for n, s in (workload.get("axes") or {}).items())
+        yield f"  {_text(workload.get('id', ''))}: {sizes}"
+    if len(workloads) > _WORKLOADS:
+        yield f"  and {len(workloads) - _WORKLOADS} more (--json lists them)"
+    yield f"\nTruth: {_text(document.get('truth', ''))} ({_text(document.get('truth_reason', ''))})"
+
+
+def _text(value: object) -> str:
+    from cuassay.report.clean import one_line
+
+    return one_line(str(value), limit=200)
+
+
+def _axis(axis: Mapping[str, Any]) -> str:
+    match axis.get("kind"):
+        case "const":
+            return f"= {axis.get('value')}"
+        case "expr":
+            return f"= {_text(axis.get('expression', ''))}"
+    top = axis.get("maximum")
+    step = axis.get("multiple_of", 1)
+    words = f"{axis.get('minimum')} to {'any size' if top is None else top}"
+    words += f", multiples of {step}" if step != 1 else ""
+    return words if axis.get("declared") else f"{words} (not declared: a default)"
+
+
+def _spec(spec: Mapping[str, Any], domain: Mapping[str, Any] | None) -> str:
+    shape = spec.get("shape")
+    words = str(spec.get("dtype", ""))
+    words += " scalar" if shape is None else f"[{', '.join(_text(size) for size in shape)}]"
+    if not domain:
+        return words
+    source = _text(domain.get("source", ""))
+    facts = ", ".join(
+        f"{name}={_text(value)}"
+        for name, value in domain.items()
+        if name not in ("type", "source") and value not in (None, "", [], False)
+    )
+    return f"{words}  {_text(domain.get('type', ''))}({facts}) {source}".rstrip()

@@ -1,0 +1,91 @@
+"""A problem as one JSON document: what `cuassay problem show --json` prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cuassay.model import serial
+from cuassay.model.axes import resolve
+from cuassay.model.problem import (
+    Axis,
+    ConstAxis,
+    ExprAxis,
+    InputSpec,
+    Problem,
+    ScalarSpec,
+    TensorSpec,
+    Workload,
+)
+
+
+def problem_document(problem: Problem, truth: str, truth_reason: str) -> dict[str, Any]:
+    """Return the document of a problem and of the truth it will be judged by.
+
+    Its keys are name, description, origin, path, digest, reference, axes, inputs, outputs,
+    domains, workloads, tolerance, accumulation, index_inputs, reduction_axes, growth_target,
+    constraints, truth (float64 or float32) and truth_reason. Every value is plain JSON.
+    """
+    reference = problem.reference
+    return {
+        "name": problem.name,
+        "description": problem.description,
+        "origin": problem.origin,
+        "path": str(problem.path) if problem.path is not None else None,
+        "digest": problem.digest,
+        "reference": {
+            "path": str(reference.path),
+            "function": reference.function,
+            "generator": reference.generator,
+        },
+        "axes": [_axis(axis) for axis in problem.axes],
+        "inputs": [_spec(spec) for spec in problem.inputs],
+        "outputs": [_spec(spec) for spec in problem.outputs],
+        "domains": {spec.name: _domain(spec) for spec in problem.inputs},
+        "workloads": [_workload(workload, problem) for workload in problem.workloads],
+        "tolerance": serial.to_json(problem.workloads[0].tolerance) if problem.workloads else None,
+        "accumulation": problem.accumulation.value,
+        "index_inputs": serial.to_json(problem.index_inputs),
+        "reduction_axes": list(problem.reduction_axes),
+        "growth_target": dict(problem.growth_target),
+        "constraints": list(problem.constraints),
+        "truth": truth,
+        "truth_reason": truth_reason,
+    }
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    common = {"name": axis.name, "description": axis.description}
+    match axis:
+        case ConstAxis(value=value):
+            return {**common, "kind": "const", "value": value}
+        case ExprAxis(expression=expression):
+            return {**common, "kind": "expr", "expression": expression}
+    return {
+        **common,
+        "kind": "var",
+        "minimum": axis.minimum,
+        "maximum": axis.maximum,
+        "multiple_of": axis.multiple_of,
+        "declared": axis.declared,
+    }
+
+
+def _spec(spec: InputSpec) -> dict[str, Any]:
+    common = {"name": spec.name, "dtype": spec.dtype.value, "description": spec.description}
+    if isinstance(spec, ScalarSpec):
+        return {**common, "kind": "scalar", "default": serial.to_json(spec.default)}
+    return {**common, "kind": "tensor", "shape": list(spec.shape)}
+
+
+def _domain(spec: TensorSpec | ScalarSpec) -> dict[str, Any]:
+    described: dict[str, Any] = serial.to_json(spec.domain)
+    return {**described, "source": spec.domain_source}
+
+
+def _workload(workload: Workload, problem: Problem) -> dict[str, Any]:
+    return {
+        "id": workload.id,
+        "axes": resolve(problem.axes, workload.axes),
+        "sources": serial.to_json(workload.sources),
+        "tolerance": serial.to_json(workload.tolerance),
+    }

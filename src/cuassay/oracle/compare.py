@@ -1,0 +1,206 @@
+"""Compare a candidate's output with truth: every statistic over every group, in few passes.
+
+`compare` never raises for what a candidate returned: a wrong shape or dtype gives a failed
+Comparison whose `mismatch` says so. Limits and their calibration: `compare_groups` and
+benchmarks/calibrate.py. Extra memory: row and column sums (a few bytes per row of 1024
+elements) and, for a candidate that is not contiguous, one copy of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from cuassay.model.outcome import ErrorMap
+from cuassay.oracle import compare_slow, special
+from cuassay.oracle.benchmark_rule import matched_ratio
+from cuassay.oracle.compare_exact import judge_exact
+from cuassay.oracle.compare_groups import LIMIT_W, Judged, Statistic, judge_groups
+from cuassay.oracle.compare_sums import MISMATCH, Sums, eager_sums, matrix_shape
+from cuassay.oracle.trust_types import OutputTruth, TrustedBias
+
+__all__ = ["Bias", "Comparison", "Statistic", "compare", "matched_ratio", "output_sums"]
+
+Matrices: TypeAlias = tuple[Tensor, Tensor, Tensor]  # candidate, truth, scale
+SumsFunction: TypeAlias = Callable[[Tensor, Tensor, Tensor, OutputTruth], Sums]
+AMBIGUOUS_CAP = 0.05  # a larger ambiguous share leaves too little to judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bias:
+    """One case's whole-tensor projection sums, to be accumulated over seeds."""
+
+    kind: str  # gain | bias
+    projection: float
+    trusted: TrustedBias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What came of one output. `share` is the worst value over its limit: above 1 fails.
+
+    `relative_error` is norm(error) / norm(truth) over the whole tensor, `groups` the same per
+    hit group as (candidate, trusted). `worst_index` is where |z| peaks; `got` and `expected`
+    are the numbers there (NaN where there is none).
+    """
+
+    output: str
+    passed: bool
+    share: float
+    statistics: tuple[Statistic, ...] = ()
+    worst_index: tuple[int, ...] = ()
+    got: float = math.nan
+    expected: float = math.nan
+    relative_error: float = 0.0
+    trusted_relative_error: float = 0.0
+    groups: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    bias: tuple[Bias, ...] = ()
+    error_map: ErrorMap | None = None
+    mismatch: str = ""
+    ambiguous_share: float = 0.0
+
+    @property
+    def worst(self) -> Statistic | None:
+        """The statistic that uses the largest share of its limit."""
+        return max(self.statistics, key=lambda found: found.share, default=None)
+
+
+def compare(candidate: Tensor, truth: OutputTruth) -> Comparison:
+    """Judge one output. `candidate` may live on any device and have any layout."""
+    wrong = _contract(candidate, truth)
+    if wrong:
+        return Comparison(output=truth.name, passed=False, share=math.inf, mismatch=wrong)
+    candidate = candidate.detach().to(truth.value.device)
+    if truth.value.numel() == 0:
+        return Comparison(output=truth.name, passed=True, share=0.0)
+    if truth.scale is None:
+        return _compare_exact(candidate, truth)
+    return _compare_floating(candidate, truth)
+
+
+def _contract(candidate: Tensor, truth: OutputTruth) -> str:
+    want_shape, want_dtype = tuple(truth.value.shape), special.torch_dtype(truth.dtype)
+    if tuple(candidate.shape) != want_shape:
+        return f"output '{truth.name}' has shape {tuple(candidate.shape)}, expected {want_shape}"
+    if candidate.dtype != want_dtype:
+        got = str(candidate.dtype).removeprefix("torch.")
+        return f"output '{truth.name}' is {got}, expected {truth.dtype.value}"
+    return ""
+
+
+def output_sums(candidate: Tensor, truth: OutputTruth) -> tuple[Sums, Matrices]:
+    """Return the sums of one floating output and its matrix views (candidate, truth, scale).
+
+    CUDA uses the fused Triton kernel where Triton is installed, else plain torch in chunks.
+    """
+    assert truth.scale is not None
+    shape = matrix_shape(truth.value.shape, truth.hits is not None)
+    parts = (candidate, truth.value, truth.scale)
+    one, two, three = (tensor.contiguous().view(shape) for tensor in parts)
+    sums = _fused_path(candidate, truth) if two.is_cuda else eager_sums
+    return sums(one, two, three, truth), (one, two, three)
+
+
+def _fused_path(candidate: Tensor, truth: OutputTruth) -> SumsFunction:
+    try:
+        from cuassay.oracle import compare_triton
+    except ImportError:  # triton is an extra
+        return eager_sums
+    return compare_triton.fused_sums if compare_triton.supports(candidate, truth) else eager_sums
+
+
+def _compare_exact(candidate: Tensor, truth: OutputTruth) -> Comparison:
+    result = judge_exact(candidate, truth)
+    share = max(statistic.share for statistic in result.statistics)
+    index, got, expected = _place(candidate, truth, result.worst)
+    return Comparison(
+        output=truth.name,
+        passed=share <= 1.0,
+        share=share,
+        statistics=result.statistics,
+        worst_index=index,
+        got=got,
+        expected=expected,
+        relative_error=result.differing / truth.value.numel(),
+        ambiguous_share=truth.ambiguous_share,
+    )
+
+
+def _compare_floating(candidate: Tensor, truth: OutputTruth) -> Comparison:
+    sums, matrix = output_sums(candidate, truth)
+    statistics, worst = _elements(matrix, sums, truth)
+    judged = judge_groups(sums, truth)
+    statistics += judged.statistics
+    share = max((statistic.share for statistic in statistics), default=0.0)
+    if math.isnan(share):  # cannot be: every sum is masked; fail closed
+        share = math.inf
+    index, got, expected = _place(candidate, truth, worst)
+    signal = judged.signal
+    return Comparison(
+        output=truth.name,
+        passed=share <= 1.0,
+        share=share,
+        statistics=statistics,
+        worst_index=index,
+        got=got,
+        expected=expected,
+        relative_error=math.sqrt(judged.energy / signal) if signal > 0 else 0.0,
+        trusted_relative_error=math.sqrt(judged.trusted / signal) if signal > 0 else 0.0,
+        groups=judged.hit_errors,
+        bias=_bias(judged, truth),
+        error_map=compare_slow.error_map(matrix, truth) if share > 1.0 else None,
+        ambiguous_share=truth.ambiguous_share,
+    )
+
+
+def _elements(
+    matrix: Matrices, sums: Sums, truth: OutputTruth
+) -> tuple[tuple[Statistic, ...], int]:
+    """Return the statistics of single elements (W, class, exact) and the worst place."""
+    peak = float(sums.peak.max())
+    found: list[Statistic] = []
+    if peak < MISMATCH:
+        value, place = compare_slow.worst_element(matrix, sums, truth)
+    else:
+        alternative = truth.alternative
+        if alternative is not None:
+            alternative = alternative.view(matrix[1].shape)
+        result = compare_slow.inspect_classes(matrix, alternative, truth)
+        value, place = result.peak, result.peak_at
+        if result.differing:
+            place = result.first if result.first is not None else place
+            group = "elements whose class (NaN, +inf, -inf, finite) differs from truth's"
+            found.append(
+                Statistic(name="class", value=float(result.differing), limit=0.0, group=group)
+            )
+    if math.isinf(value):
+        group = "elements whose exact answer is 0"
+        found.append(Statistic(name="exact", value=1.0, limit=0.0, group=group))
+    found.append(Statistic(name="W", value=value, limit=LIMIT_W, group="whole tensor"))
+    return tuple(found), place
+
+
+def _bias(judged: Judged, truth: OutputTruth) -> tuple[Bias, ...]:
+    found = []
+    if truth.gain is not None:
+        found.append(Bias(kind="gain", projection=judged.gain, trusted=truth.gain))
+    if truth.bias is not None:
+        found.append(Bias(kind="bias", projection=judged.bias, trusted=truth.bias))
+    return tuple(found)
+
+
+def _place(
+    candidate: Tensor, truth: OutputTruth, flat: int | None
+) -> tuple[tuple[int, ...], float, float]:
+    if flat is None:
+        return (), math.nan, math.nan
+    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), truth.value.shape))
+    got, want = candidate[index], truth.value[index]
+    if not want.dtype.is_floating_point:
+        return index, float(got.item()), float(want.item())
+    return index, float(got.double().item()), float(want.double().item())

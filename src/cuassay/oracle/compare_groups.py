@@ -1,0 +1,208 @@
+"""Groups of elements and the statistics judged on each: energy, normalised score, projection.
+
+Groups are the whole tensor, every slice along every axis, every vector along the last axis
+(outputs of three axes and more), and rows by hit count. Groups of fewer than 16 elements, or
+dominated by a few (participation ratio below 8), give random ratios and are not judged; the
+worst-element rule has no such minimum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cuassay.oracle.compare_sums import Sums
+from cuassay.oracle.trust_types import OutputTruth, Yardstick
+
+LIMIT_W = 6.0
+LIMIT_G = 2.5
+LIMIT_Z = 2.5
+LIMIT_P = 5.0
+MIN_TERMS = 16
+MIN_PARTICIPATION = 8.0
+HIT_GROUPS = ((1, 1), (2, 15), (16, 255), (256, None))
+HIT_LABELS = (
+    "rows with 1 hit",
+    "rows with 2-15 hits",
+    "rows with 16-255 hits",
+    "rows with >= 256 hits",
+)
+_MAX_ROWS = 1 << 22  # more vectors than this along the last axis are judged by axis slices only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistic:
+    """One measured statistic: W, G, Z, P, class or exact, its limit, and the group in words."""
+
+    name: str
+    value: float
+    limit: float
+    group: str
+
+    @property
+    def share(self) -> float:
+        """Measured over allowed; infinite where nothing is allowed and something was seen."""
+        if self.limit > 0:
+            return self.value / self.limit
+        return math.inf if self.value > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKind:
+    """One way to group an output's elements."""
+
+    kind: str
+    axis: int | None = None
+    labels: tuple[str, ...] = ()
+
+
+def group_kinds(shape: Sequence[int], names: Sequence[str], hits: Tensor | None) -> list[GroupKind]:
+    """Return the kinds of groups that an output of this shape is judged by."""
+    total = math.prod(shape)
+    kinds = [GroupKind(kind="tensor", labels=("whole tensor",))]
+    if len(shape) >= 2:
+        for axis, size in enumerate(shape):
+            if size > 1 and total // size >= MIN_TERMS:
+                name = names[axis] if axis < len(names) else str(axis)
+                kinds.append(GroupKind(kind="axis", axis=axis, labels=(name,)))
+        rows = total // shape[-1] if shape[-1] else 0
+        if len(shape) >= 3 and shape[-1] >= MIN_TERMS and rows <= _MAX_ROWS:
+            kinds.append(GroupKind(kind="rows"))
+    if hits is not None and len(shape) >= 1:
+        kinds.append(GroupKind(kind="hits", axis=0, labels=HIT_LABELS))
+    return kinds
+
+
+def hit_membership(hits: Tensor) -> Tensor:
+    """Return float64 (rows, 4): which hit group each row of axis 0 belongs to."""
+    columns = [
+        (hits >= low) if high is None else (hits >= low) & (hits <= high)
+        for low, high in HIT_GROUPS
+    ]
+    return torch.stack(columns, 1).double()
+
+
+def regroup(
+    rows: Tensor, columns: Tensor, kind: GroupKind, *, shape: Sequence[int], hits: Tensor | None
+) -> Tensor:
+    """Return (K, groups) from row sums (K, R) and column sums (K, C) of the matrix view."""
+    count = rows.shape[0]
+    if kind.kind == "tensor":
+        return rows.sum(1, keepdim=True)
+    if kind.kind == "rows":
+        return rows
+    if kind.kind == "hits":
+        assert hits is not None
+        return rows.view(count, shape[0], -1).sum(2) @ hit_membership(hits)
+    assert kind.axis is not None
+    if kind.axis == len(shape) - 1:
+        return columns
+    others = [d + 1 for d in range(len(shape) - 1) if d != kind.axis]
+    leading = rows.view(count, *shape[:-1])
+    return leading.sum(others) if others else leading
+
+
+def group_name(yardstick: Yardstick, index: int, shape: Sequence[int]) -> str:
+    """Return a group in words: `axis hidden, slice 17`."""
+    if yardstick.kind == "axis":
+        return f"axis {yardstick.labels[0]}, slice {index}"
+    if yardstick.kind == "rows":
+        place = []
+        for size in reversed(shape[:-1]):
+            index, digit = divmod(index, size)
+            place.append(str(digit))
+        return f"last axis at [{', '.join(reversed(place))}]"
+    return yardstick.labels[index]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """The worst of each statistic per kind of group, and what the report needs of the sums."""
+
+    statistics: tuple[Statistic, ...]
+    energy: float  # norm2 of the error, natural units
+    signal: float
+    trusted: float
+    gain: float  # sum of z * w over the whole tensor
+    bias: float  # sum of z
+    hit_errors: dict[str, tuple[float, float]]
+
+
+def judge_groups(sums: Sums, truth: OutputTruth) -> Judged:
+    """Evaluate energy, normalised score and both projections on every group."""
+    shape = tuple(truth.value.shape)
+    reduced = [_reduce(sums, truth, yardstick) for yardstick in truth.yardsticks]
+    scores = [_scores(part, stick) for part, stick in zip(reduced, truth.yardsticks, strict=True)]
+    packed = [torch.cat([s.max(1).values, s.max(1).indices.double()]) for s in scores]
+    numbers = torch.stack([*packed]).tolist()  # the only synchronisation of this function
+    statistics: list[Statistic] = []
+    for row, stick in zip(numbers, truth.yardsticks, strict=True):
+        statistics += _worst(row, stick, shape)
+    whole = reduced[0][:, 0].tolist()
+    square = truth.unit**2
+    return Judged(
+        statistics=tuple(statistics),
+        energy=whole[0] * square,
+        signal=float(truth.yardsticks[0].signal[0]),
+        trusted=float(truth.yardsticks[0].energy[0]) * square,
+        gain=whole[2],
+        bias=whole[3],
+        hit_errors=_hit_errors(reduced, truth),
+    )
+
+
+def _reduce(sums: Sums, truth: OutputTruth, stick: Yardstick) -> Tensor:
+    kind = GroupKind(kind=stick.kind, axis=stick.axis)
+    return regroup(sums.rows, sums.columns, kind, shape=truth.value.shape, hits=truth.hits)
+
+
+def _scores(sums: Tensor, stick: Yardstick) -> Tensor:
+    """Return (4, groups): G, Z, P of the gain, P of the bias; -1 where not judged."""
+    energy, squares, gain, bias = sums
+    g = (energy / torch.where(stick.energy > 0, stick.energy, 1.0)).sqrt()
+    z = (squares / stick.count.clamp_min(1.0)).sqrt()
+    p_gain = projection(gain, stick.gain_norm, stick.gain_room) / stick.gain_trust
+    p_bias = projection(bias, stick.bias_norm, stick.bias_room) / stick.bias_trust
+    judged = (stick.judge_energy, stick.judge_z, stick.judge_gain, stick.judge_bias)
+    return torch.stack(
+        [torch.where(ok, v, -1.0) for ok, v in zip(judged, (g, z, p_gain, p_bias), strict=True)]
+    )
+
+
+def projection(total: Tensor, norm: Tensor, room: Tensor) -> Tensor:
+    """Return |sum e w / s| / norm(w), less the room for a systematic rounding error."""
+    return (total.abs() / torch.where(norm > 0, norm, 1.0) - room).clamp_min(0.0)
+
+
+def _worst(row: Sequence[float], stick: Yardstick, shape: Sequence[int]) -> list[Statistic]:
+    named = (
+        ("G", LIMIT_G, ""),
+        ("Z", LIMIT_Z, ""),
+        ("P", LIMIT_P, " gain"),
+        ("P", LIMIT_P, " bias"),
+    )
+    found = []
+    for place, (name, limit, suffix) in enumerate(named):
+        value, index = row[place], int(row[place + len(named)])
+        if value >= 0:
+            group = group_name(stick, index, shape) + (f" ({suffix.strip()})" if suffix else "")
+            found.append(Statistic(name=name, value=value, limit=limit, group=group))
+    return found
+
+
+def _hit_errors(reduced: Sequence[Tensor], truth: OutputTruth) -> dict[str, tuple[float, float]]:
+    errors: dict[str, tuple[float, float]] = {}
+    for part, stick in zip(reduced, truth.yardsticks, strict=True):
+        if stick.kind != "hits":
+            continue
+        for index, label in enumerate(stick.labels):
+            signal = float(stick.signal[index])
+            if signal > 0:
+                got = math.sqrt(float(part[0, index]) * truth.unit**2 / signal)
+                trusted = math.sqrt(float(stick.energy[index]) * truth.unit**2 / signal)
+                errors[label] = (got, trusted)
+    return errors

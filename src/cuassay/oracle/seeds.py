@@ -1,0 +1,74 @@
+"""Projection accumulated over seeds: a small constant bias surfaces after 32 of them.
+
+Each case gives a sum of e * w / s over the whole output. The sums of K seeds are added and
+divided by the norm of all weights, less the room for a systematic rounding of 4 u |truth|, and
+by the trusted runs' own accumulated projections: what one seed's noise hides grows as K, the
+noise as sqrt(K).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from cuassay.oracle.compare import Comparison
+from cuassay.oracle.compare_groups import LIMIT_P, Statistic
+
+
+@dataclass(slots=True)
+class _Running:
+    projection: float = 0.0
+    norm2: float = 0.0
+    room: float = 0.0
+    trusted: list[float] = field(default_factory=list)
+    draws: int = 0
+
+    def score(self) -> float:
+        """Return P of everything added so far, 0 where there is no weight."""
+        if self.norm2 <= 0:
+            return 0.0
+        norm = math.sqrt(self.norm2)
+        own = [(value / norm) ** 2 for value in self.trusted]
+        draws, known = own[: self.draws], own[self.draws :]
+        spread = 1.0 + (sum(draws) / len(draws) if draws else 0.0) + max(known, default=0.0)
+        return max(0.0, abs(self.projection) - self.room) / norm / math.sqrt(spread)
+
+
+class SeedAccumulator:
+    """Adds up comparisons of one output on different seeds (same problem, any shapes)."""
+
+    def __init__(self) -> None:
+        self._running: dict[tuple[str, str], _Running] = {}
+        self._outputs: set[str] = set()
+        self._seeds = 0
+
+    def add(self, comparison: Comparison) -> None:
+        """Take one comparison. Those without projections (exact outputs) are ignored."""
+        self._outputs.add(comparison.output)
+        self._seeds += 1
+        for bias in comparison.bias:
+            trusted = bias.trusted
+            running = self._running.setdefault((comparison.output, bias.kind), _Running())
+            if not math.isfinite(bias.projection):
+                continue  # class mismatches and the like are judged case by case
+            running.projection += bias.projection
+            running.norm2 += trusted.norm2
+            running.room += trusted.room
+            count = len(trusted.projections)
+            if not running.trusted:
+                running.trusted = [0.0] * count
+                running.draws = max(count - 2, 0)  # reference and float32 lift come last
+            shared = min(count, len(running.trusted))
+            for index in range(shared):
+                running.trusted[index] += trusted.projections[index]
+
+    def result(self) -> Statistic:
+        """Return the worst accumulated projection; value 0 where nothing was added."""
+        best, place = 0.0, ("", "gain")
+        for key, running in self._running.items():
+            score = running.score()
+            if score >= best:
+                best, place = score, key
+        seeds = self._seeds // max(len(self._outputs), 1)
+        group = f"{place[1]} of output '{place[0]}' over {seeds} seeds"
+        return Statistic(name="P", value=best, limit=LIMIT_P, group=group)

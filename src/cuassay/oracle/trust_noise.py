@@ -1,0 +1,224 @@
+"""One noisy draw of the lifted reference: the hook that adds honest rounding errors.
+
+Every operation gets the errors that a float32 (or declared) implementation of it may make, in
+any honest order and form; where the reference as written rounds a result to bfloat16 or
+float16, a rounding of that type follows. So a reference that rounds in the middle makes that
+rounding, and its absence, trusted. Deviations of reductions hardly change between draws: the
+first draw computes them, later ones reuse them in call order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import decomposition_table
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cuassay.oracle.lift import nominal_of
+from cuassay.oracle.trust_composite import COMPOSITES
+from cuassay.oracle.trust_ops import (
+    ARITHMETIC,
+    EXACT,
+    STEPS,
+    TRANSCENDENTAL,
+    base_name,
+    bind,
+    floating_in,
+)
+from cuassay.oracle.trust_random import Noise
+from cuassay.oracle.trust_reductions import REDUCTIONS, deviation_of
+
+LOW = (torch.bfloat16, torch.float16)
+_GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth
+
+
+class Deviations:
+    """Deviations of reductions in call order, shared by the draws of one truth."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._kept: list[tuple[str, torch.Size, Tensor | None]] = []
+        self._bytes = _GUARD_BYTES.get(device.type, 1 << 28)
+
+    def get(
+        self, place: int, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
+    ) -> Tensor | None:
+        """Return the deviation of the reduction at `place`, computing it at its first call."""
+        first = out[0] if isinstance(out, list | tuple) else out
+        shape = first.shape if isinstance(first, Tensor) else torch.Size()
+        if place < len(self._kept):
+            name, known, kept = self._kept[place]
+            if name == str(op) and known == shape:
+                return kept
+            return deviation_of(op, args, kwargs, out)  # data-dependent control flow
+        found = deviation_of(op, args, kwargs, out)
+        found = None if found is None else torch.nan_to_num(found, 0.0, 0.0, 0.0).float()
+        size = 0 if found is None else found.numel() * 4
+        if place == len(self._kept) and size <= self._bytes:
+            self._bytes -= size
+            self._kept.append((str(op), shape, found))
+        return found
+
+
+class NoiseHook:
+    """Adds one draw's errors to a lifted run. `discontinuous` says whether a jump was met."""
+
+    def __init__(self, noise: Noise, deviations: Deviations) -> None:
+        self.noise, self.deviations = noise, deviations
+        self.discontinuous = False
+        self._calls = 0
+
+    def replace(
+        self,
+        op: OpOverload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Run transcendental and unknown operations on perturbed arguments, or decompose."""
+        name = base_name(op)
+        self._note_steps(name, args, nominal)
+        if nominal is None:
+            return NotImplemented
+        if name in TRANSCENDENTAL:
+            return self._perturbed(op, args, kwargs)
+        if name in EXACT or name in ARITHMETIC or name in REDUCTIONS or name in COMPOSITES:
+            return NotImplemented
+        if op in decomposition_table:
+            found = _decomposed(self, op, args, kwargs)
+            if found is not NotImplemented:
+                return found
+        return self._perturbed(op, args, kwargs) if floating_in(args) else NotImplemented
+
+    def after(
+        self,
+        op: OpOverload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        out: Any,
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Add the operation's own errors, then the rounding of the reference as written."""
+        name = base_name(op)
+        noisy = out
+        if name in REDUCTIONS:
+            noisy = self._reduced(op, args, kwargs, out)
+        elif name in COMPOSITES:
+            noisy = COMPOSITES[name](bind(op, args, kwargs), out, self.noise)
+        elif name in ARITHMETIC:
+            noisy = self._arithmetic(name, bind(op, args, kwargs), out)
+        elif name in TRANSCENDENTAL:
+            noisy = self.noise.relative(out, 2.0)
+        elif name in EXACT:
+            return self._rounded_move(args, kwargs, out)
+        elif floating_in(args) and op not in decomposition_table:
+            noisy = _mapped(out, lambda t: self.noise.relative(t, 2.0))
+        return _rounded(self.noise, noisy, out)
+
+    def _note_steps(self, name: str, args: Sequence[Any], nominal: torch.dtype | None) -> None:
+        steps = name in STEPS or (name in ("_to_copy", "copy") and nominal is None)
+        if steps and not self.discontinuous and floating_in(args):
+            self.discontinuous = True
+
+    def _perturbed(self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        moved = [self._perturb(value) for value in args]
+        return op(*moved, **{key: self._perturb(value) for key, value in kwargs.items()})
+
+    def _perturb(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self.noise.relative(value, 1.0) if floating_in(value) else value
+        if isinstance(value, list | tuple):
+            return type(value)(self._perturb(item) for item in value)
+        return value
+
+    def _reduced(
+        self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
+    ) -> Any:
+        if not floating_in(out):
+            return out
+        place, self._calls = self._calls, self._calls + 1
+        deviation = self.deviations.get(place, op, args, kwargs, out)
+        if deviation is None:
+            return out
+        return self.noise.additive(out, deviation)
+
+    def _arithmetic(self, name: str, named: dict[str, Any], out: Any) -> Any:
+        if not floating_in(out):
+            return out
+        if name not in ("add", "sub", "rsub", "subtract"):
+            return self.noise.relative(out, 1.0)
+        noisy = self.noise.relative(out, 1.0)
+        for key, factor in (("self", 1.0), ("other", float(named.get("alpha", 1)))):
+            operand = named.get(key)
+            if isinstance(operand, Tensor) and floating_in(operand):
+                size = operand.abs() if operand.is_complex() else operand
+                noisy = self.noise.additive(noisy, size * factor if factor != 1.0 else size)
+        return noisy
+
+    def _rounded_move(self, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Any:
+        """Moved values are rounded only where a wider type becomes a narrower one."""
+        nominals = {nominal_of(t) for t in floating_in([*args, *kwargs.values()])}
+        if not nominals:
+            return out
+
+        def narrow(tensor: Tensor) -> Tensor:
+            own = nominal_of(tensor)
+            if own in LOW and nominals != {own}:
+                assert own is not None
+                return self.noise.rounding(tensor, own)
+            return tensor
+
+        return _mapped(out, narrow)
+
+
+def _mapped(out: Any, change: Any) -> Any:
+    if isinstance(out, Tensor):
+        return change(out) if floating_in(out) else out
+    if isinstance(out, list | tuple):
+        return tuple(_mapped(item, change) for item in out)
+    return out
+
+
+def _rounded(noise: Noise, noisy: Any, out: Any) -> Any:
+    """Round each result to the nominal dtype that the plain result `out` carries."""
+    if isinstance(out, Tensor):
+        nominal = nominal_of(out)
+        if nominal in LOW and isinstance(noisy, Tensor):
+            return noise.rounding(noisy, nominal)
+        return noisy
+    if isinstance(out, list | tuple) and isinstance(noisy, list | tuple):
+        return tuple(_rounded(noise, n, o) for n, o in zip(noisy, out, strict=True))
+    return noisy
+
+
+class _Inside(TorchDispatchMode):
+    """Runs a decomposition with the same noise; its internals are float32: no rounding."""
+
+    def __init__(self, hook: NoiseHook) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._hook = hook
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        if any(r.alias_info is not None for r in func._schema.returns):
+            return func(*args, **named)  # views share memory, writes are noisy where computed
+        out = self._hook.replace(func, args, named, torch.float32)
+        if out is NotImplemented:
+            out = func(*args, **named)
+        return self._hook.after(func, args, named, out, torch.float32)
+
+
+def _decomposed(
+    hook: NoiseHook, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    with _Inside(hook):
+        return decomposition_table[op](*args, **kwargs)

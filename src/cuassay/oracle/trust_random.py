@@ -1,0 +1,85 @@
+"""Random errors of a draw: honest roundings as normal noise, added in lifted precision."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+_PRECISION = {torch.bfloat16: 8, torch.float16: 11}
+_DROPPED_BITS = {torch.bfloat16: 16, torch.float16: 13}  # of float32's significand
+_EXPONENT_BITS = 0x7F800000
+_SNAP_ULPS = 8  # float32 spacings from the grid within which a value was exact as written
+_ROOT3 = 3.0**-0.5
+_POOL_SLACK = 4  # the pool is a quarter longer than its largest user
+
+
+class Noise:
+    """Seeded errors of size `roundoff` (unit roundoff of the accumulation, times a gain).
+
+    Normals come from one pool a draw (float32 normals, widened on the CPU where mixed types are
+    slow), read at a random offset and with a random sign per use: drawing them afresh for
+    every operation was the largest single cost. Offsets keep elements of one row or column
+    independent, signs keep whole sums uncorrelated on average.
+    """
+
+    def __init__(self, seed: int, roundoff: float, device: torch.device) -> None:
+        self.roundoff = roundoff
+        self._random = random.Random(seed)
+        self._generator = torch.Generator(device=device).manual_seed(seed)
+        self._pool = torch.empty(0, device=device)
+
+    def normal(self, shape: Sequence[int], device: torch.device) -> Tensor:
+        """Return N(0, 1) of the shape: a view, not to be written."""
+        count = math.prod(shape)
+        if count * (_POOL_SLACK + 1) > self._pool.numel() * _POOL_SLACK:
+            size = max(count + count // _POOL_SLACK + 64, 1024)
+            fresh = torch.randn(size, generator=self._generator, device=device)
+            self._pool = fresh.double() if device.type == "cpu" else fresh
+        offset = self._random.randrange(self._pool.numel() - count + 1)
+        return self._pool.narrow(0, offset, count).view(tuple(shape))
+
+    def _signed(self, factor: float) -> float:
+        return factor if self._random.getrandbits(1) else -factor
+
+    def relative(self, out: Tensor, factor: float) -> Tensor:
+        """Return out * (1 + factor * u * xi); a complex number errs in both parts."""
+        if out.is_complex():
+            return self.additive(out, out.abs().mul_(factor))
+        return self.plus(out, out, factor)
+
+    def plus(self, out: Tensor, size: Tensor, factor: float = 1.0) -> Tensor:
+        """Return out + factor * u * size * xi; `size` broadcasts to out."""
+        xi = self.normal(out.shape, out.device)
+        return torch.addcmul(out, size, xi, value=self._signed(factor * self.roundoff))
+
+    def additive(self, out: Tensor, deviation: Tensor) -> Tensor:
+        """Return out + u * deviation * xi, for real and complex results."""
+        if not out.is_complex():
+            return self.plus(out, deviation)
+        xi, other = (self.normal(out.shape, out.device) for _ in range(2))
+        error = torch.complex((xi * deviation).double(), (other * deviation).double())
+        return out + error.to(out.dtype) * self.roundoff
+
+    def rounding(self, values: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return `values` with an error of the size of rounding to `dtype`.
+
+        A value on the grid stays (a real rounding is exact there); any other gets an error of
+        rms h / sqrt(3), h half a spacing, independent of where it lies, so that a trusted
+        error is never 0 by luck.
+        """
+        if dtype not in _PRECISION or values.is_complex():
+            return values
+        bits = values.float().view(torch.int32)
+        half = (bits & _EXPONENT_BITS).view(torch.float32)
+        if dtype is torch.float16:
+            half.clamp_min_(2.0**-14)
+        below = (1 << _DROPPED_BITS[dtype]) - 1
+        off_grid = ((bits + _SNAP_ULPS) & below).gt_(2 * _SNAP_ULPS)
+        half.clamp_max_(2.0**127).mul_(off_grid)
+        xi = self.normal(values.shape, values.device)
+        size = self._signed(_ROOT3 * 2.0 ** -_PRECISION[dtype])
+        return torch.addcmul(values, half, xi, value=size)

@@ -1,0 +1,186 @@
+"""Random-walk noise of reductions, and the deviations that depend on the inputs alone.
+
+A sum of n terms in any order rounds each partial sum P_j once: variance u^2 * sum_j P_j^2. With
+V = n * max(S^2/3 + Q/6, mean_j P_j^2) this covers sequential order (prefix sums after each of
+16 chunks), and the expected partial sums of a random order (S the result, Q the sum of squared
+terms). u * sqrt(n) * sum|x| would be sqrt(n) too large for terms of mixed sign and would wave
+TF32 and float16 matrix products through.
+
+Deviations change little from draw to draw, so they are computed in the first and kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from cuassay.oracle.trust_ops import base_name, bind
+
+Named: TypeAlias = dict[str, Any]
+Deviation: TypeAlias = Callable[[Named, Tensor, OpOverload], Tensor | None]
+
+_CHUNKS = 16
+_MIN_PREFIX = 32  # fewer terms: the second form adds nothing
+
+
+def deviation_of(
+    op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
+) -> Tensor | None:
+    """Return sqrt(V) (broadcastable to the first result), None where `op` is no reduction."""
+    find = REDUCTIONS.get(base_name(op))
+    first = out[0] if isinstance(out, list | tuple) else out
+    if find is None or not isinstance(first, Tensor) or not first.dtype.is_floating_point:
+        return None
+    return find(bind(op, args, kwargs), first, op)
+
+
+def _walk(total: Tensor, squares: Tensor, terms: Tensor | float) -> Tensor:
+    return (terms * (total.square() / 3 + squares / 6)).sqrt_()
+
+
+def _sum(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
+    values: Tensor = named["self"]
+    if not values.dtype.is_floating_point:
+        return None
+    dims = named.get("dim")
+    axes = _axes(dims, values.dim())
+    terms = 1
+    for axis in axes:
+        terms *= values.shape[axis]
+    if terms < 2:
+        return None
+    scale = 1.0 / terms if base_name(op) == "mean" else 1.0
+    kept = [axis for axis in range(values.dim()) if axis not in axes]
+    flat = values.permute(*kept, *axes).reshape(*(values.shape[k] for k in kept), terms)
+    return (walk_deviation(flat) * scale).reshape(out.shape)
+
+
+def walk_deviation(values: Tensor) -> Tensor:
+    """Return sqrt(V) of summing `values` over their last axis (see the module's formula)."""
+    terms = values.shape[-1]
+    squares = values.square().sum(-1)
+    if terms < _MIN_PREFIX:
+        return _walk(values.sum(-1), squares, float(terms))
+    parts = torch.stack([part.sum(-1) for part in values.tensor_split(_CHUNKS, -1)], -1)
+    prefix = parts.cumsum(-1)
+    total = prefix[..., -1].clone()
+    walked = prefix.square_().mean(-1) * terms
+    return torch.maximum(_walk(total, squares, float(terms)).square_(), walked).sqrt_()
+
+
+def _axes(dims: Any, rank: int) -> list[int]:
+    if dims is None or (isinstance(dims, list | tuple) and not dims):
+        return list(range(rank))
+    listed = dims if isinstance(dims, list | tuple) else [dims]
+    return sorted({int(dim) % max(rank, 1) for dim in listed}) if rank else []
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor | None:
+    """Deviation of a @ b over the last axis of `a` and the last but one of `b`."""
+    terms = a.shape[-1]
+    if terms < 2:
+        return None
+    right = -2 if b.dim() >= 2 else -1
+    squares = a.square() @ b.square()
+    if terms < _MIN_PREFIX:
+        return _walk(a @ b, squares, float(terms))
+    prefix, walked = torch.zeros_like(squares), torch.zeros_like(squares)
+    parts = zip(a.tensor_split(_CHUNKS, -1), b.tensor_split(_CHUNKS, right), strict=True)
+    for left, other in parts:
+        prefix += left @ other
+        walked += prefix.square()
+    walked *= terms / _CHUNKS
+    return torch.maximum(_walk(prefix, squares, float(terms)).square_(), walked).sqrt_()
+
+
+def _matmul(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
+    other = named.get("mat2", named.get("vec2", named.get("vec", named.get("tensor"))))
+    return _product(named["self"], other) if isinstance(other, Tensor) else None
+
+
+def _added(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
+    """addmm and relatives: the product's noise and that of adding the bias."""
+    a = named.get("mat1", named.get("batch1", named.get("mat")))
+    b = named.get("mat2", named.get("batch2", named.get("vec")))
+    if not isinstance(a, Tensor) or not isinstance(b, Tensor):
+        return None
+    product = _product(a, b)
+    bias: Tensor = (named["self"] * named.get("beta", 1)).square() + out.square()
+    if product is None:
+        return bias.sqrt_()
+    total: Tensor = product.square() * named.get("alpha", 1) ** 2 + bias
+    return total.sqrt()
+
+
+def _scattered(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
+    """index_add, scatter_add, index_put: hit counts are the numbers of terms.
+
+    The walk starts at what was there; where nothing is added there is no noise.
+    """
+    key = next(name for name in ("source", "src", "values", "grad_output") if name in named)
+    if base_name(op) == "index_put" and not named.get("accumulate"):
+        return None
+    if base_name(op) == "scatter_reduce" and named.get("reduce") not in ("sum", "mean"):
+        return None
+    start = named["self"] if "self" in named else torch.zeros_like(out)
+    plain = dict(named)
+    if "self" in plain:
+        plain["self"] = torch.zeros_like(start)
+    plain[key] = torch.ones_like(named[key])
+    hits = op(**plain)
+    plain[key] = named[key].square()
+    squares = op(**plain)
+    if "alpha" in named:
+        squares = squares * named["alpha"]
+    variance: Tensor = hits * (start.square() + out.square() / 3 + squares / 6)
+    return variance.sqrt_()
+
+
+def _convolution(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
+    values, weight = named["input"], named["weight"]
+    plain = dict(named) | {"input": values.square(), "weight": weight.square(), "bias": None}
+    terms = float(weight[0].numel()) if not named.get("transposed") else float(weight.shape[0])
+    return (_walk(out, op(**plain), terms).square_() + out.square()).sqrt_()
+
+
+def _norm(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
+    values: Tensor = named["self"]
+    factor = 0.5 * math.sqrt(values.numel() / max(out.numel(), 1) / 3) + 2.0
+    return out * factor
+
+
+def _prod(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
+    return out * math.sqrt(named["self"].numel() / max(out.numel(), 1))
+
+
+def _variance(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
+    """var and std: two-pass noise times rms(x)/std, which one-pass and Welford forms show."""
+    values: Tensor = named["self"]
+    axes = _axes(named.get("dim"), values.dim())
+    walk = math.sqrt(values.numel() / max(out.numel(), 1) / 3)
+    square = values.square().mean(axes).reshape(out.shape) if axes else values.square()
+    is_std = base_name(op).startswith("std")
+    spread = out.square() if is_std else out
+    amplified = (square / torch.where(spread > 0, spread, 1.0)).sqrt()
+    factor = amplified * walk + 2.0
+    return out * factor * (0.5 if is_std else 1.0)
+
+
+REDUCTIONS: dict[str, Deviation] = {
+    **dict.fromkeys(("sum", "mean", "nansum"), _sum),
+    **dict.fromkeys(("mm", "bmm", "dot", "mv", "vdot"), _matmul),
+    **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), _added),
+    **dict.fromkeys(
+        ("index_add", "scatter_add", "index_put", "scatter_reduce", "embedding_dense_backward"),
+        _scattered,
+    ),
+    "convolution": _convolution,
+    **dict.fromkeys(("linalg_vector_norm", "norm"), _norm),
+    "prod": _prod,
+    **dict.fromkeys(("var", "std"), _variance),
+}

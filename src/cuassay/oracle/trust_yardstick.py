@@ -1,0 +1,175 @@
+"""What trusted runs achieve per group: the denominators that candidates are judged by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cuassay.oracle import special
+from cuassay.oracle.compare_groups import (
+    MIN_PARTICIPATION,
+    MIN_TERMS,
+    GroupKind,
+    group_kinds,
+    projection,
+    regroup,
+)
+from cuassay.oracle.compare_sums import CLIP_P, fold, matrix_shape
+from cuassay.oracle.trust_types import TrustedBias, Yardstick
+
+SYSTEMATIC_ROUNDOFFS = 4.0  # of |truth|: constants and approximations may all err one way
+_SMALL = 2.0**-24  # keeps fourth powers of weights (up to 2**25) within float32
+_FIXED = 8  # sums that do not depend on the number of trusted runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trusted:
+    """One output's truth and trusted runs, before grouping. Tensors share the output's shape.
+
+    `deviations` are draws less truth (float32); `errors` those of the reference as written
+    and of the float32 lift, 0 where not finite. `rounded`: the draws hold the final rounding.
+    """
+
+    value: Tensor
+    scale: Tensor
+    noise: Tensor
+    deviations: Sequence[Tensor]
+    errors: Sequence[Tensor]
+    hits: Tensor | None
+    names: Sequence[str]
+    unit: float
+    roundoff: float
+    rounded: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Yardsticks:
+    """Yardsticks of every kind of group, and the whole tensor's projections."""
+
+    sticks: tuple[Yardstick, ...]
+    gain: TrustedBias
+    bias: TrustedBias
+
+
+def yardsticks(trusted: Trusted) -> Yardsticks:
+    """Sum truth's and the trusted runs' quantities over every group, in chunks."""
+    shape = matrix_shape(trusted.value.shape, trusted.hits is not None)
+    runs = [*trusted.deviations, *trusted.errors]
+    views = [t.reshape(shape) for t in (trusted.value, trusted.scale, trusted.noise)]
+    flat = [run.reshape(shape) for run in runs]
+    per_unit = 1.0 / trusted.unit
+    count = _FIXED + len(trusted.errors) + 2 * len(runs)
+
+    def measure(r: slice, c: slice) -> list[Tensor]:
+        value, scale, noise = (view[r, c] for view in views)
+        inverse = scale.reciprocal()
+        mask: Tensor | None = None
+        if not (bool(scale.amin() > 0) and special.all_finite(value)):
+            mask = torch.isfinite(value) & (scale > 0)
+            value = torch.where(mask, value, 0.0)
+            inverse = torch.where(mask, inverse, 0.0)
+        signal = value.square()
+        narrow = inverse.float()
+        weight = (value * inverse).float()
+        square = weight.square()
+        small = square * _SMALL
+        size = _masked((scale * per_unit).float(), mask).square_()
+        own = _masked((noise * per_unit).float(), mask).square_()
+        count = torch.ones_like(weight) if mask is None else mask.float()
+        fixed = [count, own, size, size.square(), square, small.square_(), weight.abs(), signal]
+        errors = [run[r, c] for run in flat]
+        energies = [
+            _masked((error * per_unit).float(), mask).square_()
+            for error in errors[len(trusted.deviations) :]
+        ]
+        scores = [(e.float() * narrow).clamp_(-CLIP_P, CLIP_P) for e in errors]
+        return [*fixed, *energies, *(z * weight for z in scores), *scores]
+
+    rows, columns = fold(shape, measure, count, device=trusted.value.device)
+    kinds = group_kinds(trusted.value.shape, trusted.names, trusted.hits)
+    sums = [
+        regroup(rows, columns, kind, shape=trusted.value.shape, hits=trusted.hits) for kind in kinds
+    ]
+    sticks = tuple(_stick(kind, part, trusted) for kind, part in zip(kinds, sums, strict=True))
+    gain, bias = _whole(sums[0][:, 0].tolist(), trusted)
+    return Yardsticks(sticks=sticks, gain=gain, bias=bias)
+
+
+def _masked(values: Tensor, mask: Tensor | None) -> Tensor:
+    return values if mask is None else torch.where(mask, values, 0.0)
+
+
+def _stick(kind: GroupKind, sums: Tensor, trusted: Trusted) -> Yardstick:
+    terms, own, size2, size4, weight2, weight4, weight1, signal = sums[:_FIXED]
+    known = len(trusted.errors)
+    runs = len(trusted.deviations) + known
+    energies = sums[_FIXED : _FIXED + known]
+    gains = sums[_FIXED + known : _FIXED + known + runs]
+    biases = sums[_FIXED + known + runs :]
+    energy = torch.cat([own[None], energies]).amax(0)
+    enough = terms >= MIN_TERMS
+    roundoff = SYSTEMATIC_ROUNDOFFS * trusted.roundoff
+    weight4 = weight4 / _SMALL**2
+    gain_norm, bias_norm = weight2.sqrt(), terms.sqrt()
+    gain_room = roundoff * gain_norm
+    bias_room = roundoff * weight1 / bias_norm.clamp_min(1.0)
+    judge_gain = enough & (_participation(weight2, weight4) >= MIN_PARTICIPATION)
+    judge_bias = enough & (terms >= MIN_PARTICIPATION)
+    sliced = kind.kind in ("axis", "rows")
+    return Yardstick(
+        kind=kind.kind,
+        axis=kind.axis,
+        labels=kind.labels,
+        count=terms,
+        energy=energy,
+        signal=signal,
+        judge_energy=enough & (_participation(size2, size4) >= MIN_PARTICIPATION) & (energy > 0),
+        judge_z=enough,
+        gain_norm=gain_norm,
+        gain_room=gain_room,
+        gain_trust=_spread(gains, gain_norm, judge_gain, trusted, sliced),
+        judge_gain=judge_gain,
+        bias_norm=bias_norm,
+        bias_room=bias_room,
+        bias_trust=_spread(biases, bias_norm, judge_bias, trusted, sliced),
+        judge_bias=judge_bias,
+    )
+
+
+def _participation(second: Tensor, fourth: Tensor) -> Tensor:
+    """Effective number of terms: (sum of squares)^2 / sum of fourth powers."""
+    return second.square() / torch.where(fourth > 0, fourth, 1.0)
+
+
+def _spread(totals: Tensor, norm: Tensor, judged: Tensor, trusted: Trusted, sliced: bool) -> Tensor:
+    """Return sqrt(1 + mean of the draws' own P^2 + P_ref^2); slices at least their median.
+
+    Where the draws hold the final rounding, their own spread replaces the 1 that stands for
+    the candidate's.
+    """
+    own = projection(totals, norm, torch.zeros_like(norm)).square()
+    draws = own[: len(trusted.deviations)]
+    mean = draws.mean(0) if len(draws) else torch.zeros_like(norm)
+    known = own[len(trusted.deviations) :]
+    largest = known.amax(0) if len(known) else torch.zeros_like(norm)
+    spread = ((mean.clamp_min(1.0) if trusted.rounded else 1.0 + mean) + largest).sqrt()
+    if sliced and bool(judged.any()):
+        spread = torch.maximum(spread, spread[judged].median())
+    return spread
+
+
+def _whole(sums: Sequence[float], trusted: Trusted) -> tuple[TrustedBias, TrustedBias]:
+    known = len(trusted.errors)
+    runs = len(trusted.deviations) + known
+    start = _FIXED + known
+    roundoff = SYSTEMATIC_ROUNDOFFS * trusted.roundoff
+    gain = TrustedBias(
+        projections=tuple(sums[start : start + runs]), norm2=sums[4], room=roundoff * sums[4]
+    )
+    bias = TrustedBias(
+        projections=tuple(sums[start + runs :]), norm2=sums[0], room=roundoff * sums[6]
+    )
+    return gain, bias

@@ -1,0 +1,263 @@
+"""The verdict as one HTML file: no network, reads with scripts off, below 300 kB.
+
+The content security policy allows the page's own style sheet and script by hash and nothing
+else. Every text is cleaned and escaped; the JSON document of the verdict is embedded as data.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+from typing import Any
+
+from cuassay.model.outcome import CheckReport, Finding
+from cuassay.model.verdict import Decision, Verdict
+from cuassay.report import words
+from cuassay.report.clean import html_text, json_island, one_line
+from cuassay.report.html_finding import code_block, finding_card, rows
+from cuassay.report.html_style import CSS, SCRIPT
+from cuassay.report.html_svg import time_bar
+from cuassay.report.json_report import document
+
+_CARDS = 30
+_PICTURES = 4
+_ISLAND_TEXT = 1500
+_VERDICT_TONES = {
+    Decision.ACCEPTED: "good",
+    Decision.REJECTED: "bad",
+    Decision.INCONCLUSIVE: "mid",
+}
+_OUTCOME_TONES = {
+    "passed": "good",
+    "failed": "bad",
+    "inconclusive": "mid",
+    "skipped": "calm",
+    "errored": "mid",
+}
+
+
+def render(verdict: Verdict) -> str:
+    """Return the whole page."""
+    findings = words.identified(verdict)
+    title = f"{verdict.decision.value}: {one_line(verdict.candidate, limit=120)}"
+    body = "".join(
+        (
+            _top(verdict),
+            _hero(verdict, findings),
+            _sides(verdict),
+            _findings(findings),
+            _left_out(verdict),
+            _checks(verdict),
+            _power(verdict),
+            _origin(verdict),
+        )
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{html_text(title)}</title>\n<style>{CSS}</style>\n</head>\n"
+        f"<body>\n<main>\n{body}</main>\n"
+        f'<script type="application/json" id="verdict">{json_island(_island(verdict))}</script>\n'
+        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+
+
+def _policy() -> str:
+    return (
+        f"default-src 'none'; style-src '{_hash(CSS)}'; script-src '{_hash(SCRIPT)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _island(verdict: Verdict) -> dict[str, Any]:
+    """Return the JSON document with long texts cut, so that the page stays small."""
+    data = document(verdict)
+    for finding in data["findings"]:
+        for key in ("evidence", "counterexample", "message"):
+            if len(finding[key]) > _ISLAND_TEXT:
+                finding[key] = finding[key][:_ISLAND_TEXT] + "\n[cut: --json has all of it]"
+        finding["details"] = finding["details"][:20]
+    data["findings"] = data["findings"][:_CARDS]
+    return data
+
+
+def _top(verdict: Verdict) -> str:
+    return (
+        f'<div class="top"><b>cuassay</b><span>{html_text(one_line(verdict.problem))}</span>'
+        f"<span>{html_text(one_line(verdict.candidate))}</span></div>"
+    )
+
+
+def _hero(verdict: Verdict, findings: tuple[Finding, ...]) -> str:
+    facts = [
+        ("profile", verdict.profile.value),
+        ("device", one_line(verdict.environment.get("device", "") or verdict.device)),
+        ("precision", one_line(verdict.precision_grade)),
+        ("truth", one_line(verdict.truth)),
+        ("time", words.seconds(verdict.timing.total_s)),
+    ]
+    listed = "".join(
+        f"<div><dt>{name}</dt><dd>{html_text(value)}</dd></div>" for name, value in facts if value
+    )
+    conditions = "".join(f"<li>{html_text(one_line(text))}</li>" for text in verdict.conditions)
+    binding = (
+        f'<div class="plot"><h3>{_conditions_title(verdict)}</h3><ul class="list">{conditions}'
+        "</ul></div>"
+        if conditions
+        else ""
+    )
+    return (
+        f'<header class="card hero {_VERDICT_TONES[verdict.decision]}">'
+        f'<h1 class="word">{verdict.decision.value}</h1>'
+        f'<p class="why">{html_text(one_line(verdict.reason))}</p>'
+        f'<dl class="facts">{listed}</dl>{_first_command(findings)}{binding}</header>'
+    )
+
+
+def _conditions_title(verdict: Verdict) -> str:
+    return "Accepted as long as" if verdict.passed else "Would also have to hold"
+
+
+def _first_command(findings: tuple[Finding, ...]) -> str:
+    """Return the worst finding's smallest input and command, for the first screen."""
+    if not findings or findings[0].finding_class.value == "advice":
+        return ""
+    first = findings[0]
+    example = (
+        f"<h3>Smallest failing input</h3>"
+        f"{code_block(chr(10).join(words.block(first.counterexample, lines=12)))}"
+        if first.counterexample
+        else ""
+    )
+    command = (
+        f"<h3>See it fail</h3>{code_block(one_line(first.reproduce), wrap=True)}"
+        if first.reproduce
+        else ""
+    )
+    name = html_text(one_line(first.id, limit=20))
+    link = f'<p class="key"><a href="#{name}">All about {name}</a></p>'
+    parts = "".join(f"<div>{part}</div>" for part in (example, command + link) if part)
+    return f'<div class="pair lead">{parts}</div>'
+
+
+def _sides(verdict: Verdict) -> str:
+    sides = words.rule_sides(verdict)
+    clash = " clash" if sides.differ else ""
+    rule = verdict.benchmark_rule
+    theirs = {True: "good", False: "bad", None: "calm"}[rule.accepted if rule else None]
+    return (
+        f'<section class="pair"><div class="card side {theirs}{clash}"><h3>Their verdict, by the '
+        f'problem\'s own tolerance</h3><p class="verdict">{sides.theirs}</p>'
+        f"<p>{html_text(sides.theirs_why)}</p></div>"
+        f'<div class="card side {_VERDICT_TONES[verdict.decision]}"><h3>Ours, against float64 and '
+        f'what is achievable</h3><p class="verdict">{sides.ours}</p>'
+        f"<p>{html_text(sides.ours_why)}</p></div></section>"
+    )
+
+
+def _findings(findings: tuple[Finding, ...]) -> str:
+    if not findings:
+        return ""
+    cards = "".join(
+        finding_card(
+            finding, pictures=number < _PICTURES, evidence_bytes=8192 if number < 5 else 1024
+        )
+        for number, finding in enumerate(findings[:_CARDS])
+    )
+    more = len(findings) - _CARDS
+    rest = f'<p class="key">and {more} more, all in the JSON report</p>' if more > 0 else ""
+    return f"<section><h2>What was found</h2>{cards}{rest}</section>"
+
+
+def _left_out(verdict: Verdict) -> str:
+    every = words.not_checked(verdict)
+    items = "".join(f"<li>{html_text(text)}</li>" for text in every[:60])
+    text = f'<ul class="list">{items}</ul>' if items else "<p>Nothing that this profile plans.</p>"
+    return f'<section><h2>What was not checked</h2><div class="card">{text}</div></section>'
+
+
+def _checks(verdict: Verdict) -> str:
+    passed = [check for check in verdict.checks if words.outcome_word(check) == "passed"]
+    other = [check for check in verdict.checks if words.outcome_word(check) != "passed"]
+    text = _table(other) if other else ""
+    if passed:
+        noun = "check" if len(passed) == 1 else "checks"
+        text += f"<details><summary>{len(passed)} {noun} passed</summary>{_table(passed)}</details>"
+    return f'<section><h2>Checks</h2><div class="card">{text}</div></section>'
+
+
+def _table(checks: list[CheckReport]) -> str:
+    body = "".join(_row(check) for check in checks)
+    return (
+        '<div class="scroll"><table class="checks"><tr class="head-row"><th>Check</th>'
+        '<th>Outcome</th><th></th><th>Why</th><th class="num">Time</th></tr>'
+        f"{body}</table></div>"
+    )
+
+
+def _row(check: CheckReport) -> str:
+    word = words.outcome_word(check)
+    tone = "mid" if word == "failed" and words.only_condition(check) else _OUTCOME_TONES[word]
+    shown = "condition" if tone == "mid" and word == "failed" else word
+    shown = shown if words.applies(check) else "not applicable"
+    share = words.outcome_share(check)
+    reason = words.outcome_reason(check) or (words.times(share) if share is not None else "")
+    took = words.seconds(check.duration_s) if word != "skipped" else ""
+    return (
+        f'<tr class="{tone}"><td class="mono">{html_text(one_line(check.code, limit=20))}</td>'
+        f'<td class="state">{shown}</td>'
+        f'<td class="title">{html_text(one_line(check.title, limit=160))}</td>'
+        f'<td class="reason">{html_text(reason)}</td><td class="num">{took}</td></tr>'
+    )
+
+
+def _power(verdict: Verdict) -> str:
+    power = verdict.power
+    items = ""
+    if power is not None:
+        survivors = [one_line(name, limit=200) for name in power.survivors[:40]]
+        items = "".join(f"<li>{html_text(name)}</li>" for name in survivors)
+    told = html_text(words.power_line(power))
+    kept = f'<div class="plot"><h3>Not told apart</h3><ul class="list">{items}</ul></div>'
+    return (
+        "<section><h2>What these inputs can tell</h2>"
+        f'<div class="card"><p>{told}.</p>{kept if items else ""}</div></section>'
+    )
+
+
+def _origin(verdict: Verdict) -> str:
+    timing = verdict.timing
+    named = [
+        ("build", timing.build_s),
+        ("truth", timing.truth_s),
+        ("candidate", timing.candidate_s),
+        ("compare", timing.compare_s),
+    ]
+    rest = timing.total_s - sum(value for _, value in named)
+    parts = [*named, ("everything else", rest if math.isfinite(rest) and rest > 0 else 0.0)]
+    key = "".join(
+        f'<span><svg viewBox="0 0 10 10"><rect class="b{i}" width="10" height="10"/></svg>'
+        f"{name} {words.seconds(value)}</span>"
+        for i, (name, value) in enumerate(parts)
+    )
+    origin = [
+        ("truth", f"{one_line(verdict.truth)}: {one_line(verdict.truth_reason)}"),
+        ("seed", str(verdict.seed)),
+        ("digest", one_line(verdict.digest)),
+        ("run", one_line(verdict.run)),
+    ]
+    origin += [(one_line(n, limit=60), one_line(v)) for n, v in verdict.environment.items()]
+    return (
+        f'<section><h2>Time and origin</h2><div class="card">{time_bar(parts)}'
+        f'<div class="key">{key}</div>{rows(origin)}</div></section>'
+        "<footer>Made by cuassay. A verdict holds for this source, this toolchain and this "
+        "device; it shows the presence of faults, never their absence. The same data as JSON is "
+        "in the script element with the id verdict.</footer>"
+    )

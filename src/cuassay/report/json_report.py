@@ -1,0 +1,203 @@
+"""The verdict as one JSON document, schema `cuassay/verdict/1`; docs/json-schema.md explains it.
+
+Every text is cleaned of control characters; numbers that JSON cannot hold are the strings
+"NaN", "Infinity" and "-Infinity".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cuassay.model import serial
+from cuassay.model.events import (
+    CheckFinished,
+    EngineStarted,
+    EngineStopped,
+    Event,
+    FindingReported,
+)
+from cuassay.model.outcome import CheckReport, Finding, Growth
+from cuassay.model.verdict import BenchmarkRule, Power, Timing, Verdict
+from cuassay.report import words
+from cuassay.report.clean import clean
+
+SCHEMA = "cuassay/verdict/1"
+
+
+def document(verdict: Verdict) -> dict[str, Any]:
+    """Return the document of a verdict: plain JSON data with the keys of the schema."""
+    return {
+        "schema": SCHEMA,
+        "verdict": verdict.decision.value,
+        "reason": clean(verdict.reason),
+        "conditions": [clean(condition) for condition in verdict.conditions],
+        "findings": [_finding(finding) for finding in words.identified(verdict)],
+        "checks": [_check(check) for check in verdict.checks],
+        "benchmark_rule": _rule(verdict.benchmark_rule),
+        "power": _power(verdict.power),
+        "timing_s": _timing(verdict.timing),
+        "environment": _texts(verdict.environment),
+        "digest": verdict.digest,
+        "problem": clean(verdict.problem),
+        "candidate": clean(verdict.candidate),
+        "profile": verdict.profile.value,
+        "device": clean(verdict.device),
+        "truth": clean(verdict.truth),
+        "truth_reason": clean(verdict.truth_reason),
+        "precision_grade": clean(verdict.precision_grade),
+        "seed": verdict.seed,
+        "run": clean(verdict.run),
+    }
+
+
+def error_document(
+    message: str, *, kind: str, exit_code: int, seen: Iterable[Event] = (), traceback: str = ""
+) -> dict[str, Any]:
+    """Return the document of a trial that ended without a verdict.
+
+    `verdict` is null for a mistake of the user (exit code 2 and 130) and INCONCLUSIVE where
+    the trial could not be carried out (3); findings and checks hold what was seen before.
+    """
+    events = tuple(seen)
+    started = next((event for event in events if isinstance(event, EngineStarted)), None)
+    findings = [e.finding for e in events if isinstance(e, FindingReported)]
+    error = {"kind": kind, "message": clean(message)}
+    return {
+        "schema": SCHEMA,
+        "verdict": "INCONCLUSIVE" if exit_code == 3 else None,
+        "reason": clean(message),
+        "conditions": [],
+        "findings": [_finding(finding) for finding in findings],
+        "checks": [_check(event.report) for event in events if isinstance(event, CheckFinished)],
+        "error": {**error, "traceback": clean(traceback)} if traceback else error,
+        "exit_code": exit_code,
+        "digest": started.digest if started else "",
+        "seed": started.seed if started else None,
+        "run": clean(started.run) if started else "",
+    }
+
+
+def stopped_document(event: EngineStopped, seen: Iterable[Event]) -> dict[str, Any]:
+    """Return the document of a trial that the engine stopped."""
+    return error_document(
+        event.message,
+        kind="usage" if event.exit_code == 2 else "cannot_judge",
+        exit_code=event.exit_code,
+        seen=seen,
+        traceback=event.traceback,
+    )
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    where = finding.where
+    return {
+        "id": finding.id,
+        "code": finding.code,
+        "title": clean(finding.title),
+        "message": clean(finding.message),
+        "classes": list(finding.classes),
+        "finding_class": finding.finding_class.value,
+        "severity": finding.severity.value,
+        "measured": _number(finding.measured),
+        "allowed": _number(finding.allowed),
+        "share": _number(finding.share),
+        "statistic": clean(finding.statistic),
+        "where": {
+            "output": clean(where.output),
+            "group": clean(where.group),
+            "index": list(where.index),
+            "got": clean(where.got),
+            "expected": clean(where.expected),
+            "axes": {clean(name): size for name, size in where.axes.items()},
+            "fills": _texts(where.fills),
+        },
+        "seed": finding.seed,
+        "reproduce": clean(finding.reproduce),
+        "condition": clean(finding.condition),
+        "growth": _growth(finding.growth),
+        "counterexample": clean(finding.counterexample),
+        "details": [[clean(name), clean(value)] for name, value in finding.details],
+        "evidence": clean(finding.evidence),
+    }
+
+
+def _growth(growth: Growth | None) -> dict[str, Any] | None:
+    if growth is None:
+        return None
+    return {
+        "axis": clean(growth.axis),
+        "output": clean(growth.output),
+        "exponent": _number(growth.exponent),
+        "trusted_exponent": _number(growth.trusted_exponent),
+        "target": growth.target,
+        "projected": _number(growth.projected),
+        "points": [
+            {
+                "length": point.length,
+                "error": _number(point.error),
+                "trusted": _number(point.trusted),
+            }
+            for point in growth.points
+        ],
+    }
+
+
+def _check(check: CheckReport) -> dict[str, Any]:
+    return {
+        "code": check.code,
+        "title": clean(check.title),
+        "outcome": words.outcome_word(check),
+        "reason": words.outcome_reason(check),
+        "applicable": words.applies(check),
+        "share": _number(words.outcome_share(check)),
+        "duration_s": _number(check.duration_s),
+    }
+
+
+def _rule(rule: BenchmarkRule | None) -> dict[str, Any] | None:
+    if rule is None:
+        return None
+    return {
+        "accepted": rule.accepted,
+        "matched_ratio": _number(rule.matched_ratio),
+        "required_ratio": _number(rule.required_ratio),
+        "atol": _number(rule.atol),
+        "rtol": _number(rule.rtol),
+        "workload": clean(rule.workload),
+        "worst_output": clean(rule.worst_output),
+        "note": clean(rule.note),
+    }
+
+
+def _power(power: Power | None) -> dict[str, Any] | None:
+    if power is None:
+        return None
+    return {
+        "mutants": power.mutants,
+        "killed": power.killed,
+        "survivors": [clean(name) for name in power.survivors],
+        "benchmark_killed": power.benchmark_killed,
+    }
+
+
+def _timing(timing: Timing) -> dict[str, Any]:
+    return {
+        "total": _number(timing.total_s),
+        "build": _number(timing.build_s),
+        "truth": _number(timing.truth_s),
+        "candidate": _number(timing.candidate_s),
+        "compare": _number(timing.compare_s),
+    }
+
+
+def _texts(texts: Mapping[str, str]) -> dict[str, str]:
+    return {clean(name): clean(value) for name, value in texts.items()}
+
+
+def _number(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return value
+    written: dict[str, str] = serial.to_json(value)
+    return written["float"]

@@ -1,0 +1,299 @@
+"""The words that every sink shares: numbers, outcomes, their verdict beside ours, what was left.
+
+Everything here is plain text that is already cleaned; sinks only escape and lay out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from cuassay.model.outcome import (
+    CheckReport,
+    Errored,
+    Failed,
+    Finding,
+    FindingClass,
+    Growth,
+    Inconclusive,
+    Passed,
+    Skipped,
+)
+from cuassay.model.verdict import BenchmarkRule, Decision, Power, Profile, Verdict
+from cuassay.report.clean import clean, one_line
+
+OUTCOMES = ("passed", "failed", "inconclusive", "skipped", "errored")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """Their verdict and ours, a word and a sentence each; `differ` where the words disagree."""
+
+    theirs: str
+    theirs_why: str
+    ours: str
+    ours_why: str
+    differ: bool
+
+
+def number(value: float | None) -> str:
+    """Return a number with three significant digits, thousands spaced, never a bare exponent."""
+    if value is None:
+        return "not measured"
+    if math.isnan(value) or math.isinf(value):
+        return "NaN" if math.isnan(value) else "infinite" if value > 0 else "-infinite"
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if size >= 1e7 or size < 1e-4:
+        return f"{value:.2e}".replace("e-0", "e-").replace("e+0", "e+").replace("e+", "e")
+    if size >= 1000:
+        return f"{value:,.0f}".replace(",", " ")
+    text = f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def count(value: int) -> str:
+    """Return an integer with spaced thousands."""
+    return f"{value:,}".replace(",", " ")
+
+
+def times(share: float | None) -> str:
+    """Return the share of a budget in words: `73 % of the budget` or `18.4 x the budget`."""
+    if share is None:
+        return ""
+    if not math.isfinite(share):
+        return f"{number(share)} x the budget" if share > 0 else number(share)
+    return f"{number(share)} x the budget" if share > 1 else f"{share * 100:.0f} % of the budget"
+
+
+def seconds(value_s: float) -> str:
+    """Return a duration that a person reads at a glance."""
+    if value_s >= 120:
+        return f"{int(value_s // 60)} min {int(value_s % 60)} s"
+    return f"{value_s:.1f} s" if value_s >= 0.095 or value_s == 0 else f"{value_s * 1000:.0f} ms"
+
+
+def outcome_word(check: CheckReport) -> str:
+    """Return passed, failed, inconclusive, skipped or errored."""
+    match check.outcome:
+        case Passed():
+            return "passed"
+        case Failed():
+            return "failed"
+        case Inconclusive():
+            return "inconclusive"
+        case Skipped():
+            return "skipped"
+        case Errored():
+            return "errored"
+        case _:
+            assert_never(check.outcome)
+
+
+def outcome_share(check: CheckReport) -> float | None:
+    """Return the largest part of a budget that the check saw used, or None."""
+    match check.outcome:
+        case Passed(share=share):
+            return share
+        case Failed(findings=findings):
+            return max((f.share for f in findings if f.share is not None), default=None)
+        case _:
+            return None
+
+
+def outcome_reason(check: CheckReport) -> str:
+    """Return why a check ended as it did, in one line; empty for a plain pass."""
+    match check.outcome:
+        case Passed(summary=summary):
+            return one_line(summary)
+        case Failed(findings=findings, summary=summary):
+            return one_line(summary or (findings[0].message if findings else ""))
+        case Inconclusive(reason=reason) | Skipped(reason=reason) | Errored(reason=reason):
+            return one_line(reason)
+        case _:
+            assert_never(check.outcome)
+
+
+def applies(check: CheckReport) -> bool:
+    """Return whether the problem has anything for the check to look at."""
+    return not isinstance(check.outcome, Skipped) or check.outcome.applicable
+
+
+def only_condition(check: CheckReport) -> bool:
+    """Return whether the check failed with nothing worse than a condition of use."""
+    failed = check.outcome if isinstance(check.outcome, Failed) else None
+    return failed is not None and all(
+        finding.finding_class is not FindingClass.WRONG for finding in failed.findings
+    )
+
+
+def identified(verdict: Verdict) -> tuple[Finding, ...]:
+    """Return the findings in order, each with an id (F1, F2...) and a replay command."""
+    named: list[Finding] = []
+    for position, finding in enumerate(verdict.findings, start=1):
+        name = finding.id or f"F{position}"
+        command = finding.reproduce or (
+            f"cuassay replay {verdict.run}/{name}" if verdict.run else ""
+        )
+        named.append(replace(finding, id=name, reproduce=command))
+    return tuple(named)
+
+
+def sizes(axes: Mapping[str, int]) -> str:
+    """Return axis sizes as `tokens=258, hidden=16`."""
+    return one_line(", ".join(f"{name}={size}" for name, size in axes.items()))
+
+
+def place(finding: Finding) -> str:
+    """Return where a finding shows: output, group and worst index."""
+    where = finding.where
+    parts = [one_line(where.output, limit=80), one_line(where.group, limit=120)]
+    if where.index:
+        parts.append(f"at [{', '.join(str(i) for i in where.index)}]")
+    return ", ".join(part for part in parts if part)
+
+
+def values(finding: Finding) -> str:
+    """Return the worst element as `got 256.0, expected 258.0`, or an empty string."""
+    where = finding.where
+    if not where.got and not where.expected:
+        return ""
+    return f"got {one_line(where.got, limit=60)}, expected {one_line(where.expected, limit=60)}"
+
+
+def growth_line(growth: Growth) -> str:
+    """Return error growth in a sentence: law, trusted law, and the projection."""
+    axis = one_line(growth.axis, limit=60)
+    last = max(growth.points, key=lambda point: point.length, default=None)
+    now = f", {percent(last.error)} at {count(last.length)}" if last else ""
+    return (
+        f"error ~ {axis}^{growth.exponent:.2f} (trusted {growth.trusted_exponent:.2f}){now}, "
+        f"projected {percent(growth.projected)} at {count(growth.target)}"
+    )
+
+
+def percent(fraction: float) -> str:
+    """Return a relative error as percent."""
+    return f"{number(fraction * 100)} %" if math.isfinite(fraction) else number(fraction)
+
+
+def rule_sides(verdict: Verdict) -> Sides:
+    """Return what the benchmark's own rule says beside what we say."""
+    rule = verdict.benchmark_rule
+    ours = verdict.decision.value
+    theirs = "NOT EVALUATED"
+    if rule is not None and rule.accepted is not None:
+        theirs = "ACCEPTED" if rule.accepted else "REJECTED"
+    return Sides(
+        theirs=theirs,
+        theirs_why=_rule_why(rule),
+        ours=ours,
+        ours_why=_ours_why(verdict),
+        differ=theirs not in ("NOT EVALUATED", ours),
+    )
+
+
+def _ours_why(verdict: Verdict) -> str:
+    """Return the measure behind our verdict: the worst finding's, or the tightest check's."""
+    wrong = [f for f in identified(verdict) if f.finding_class is FindingClass.WRONG]
+    if wrong:
+        first = wrong[0]
+        more = f"; {len(wrong) - 1} more wrong" if len(wrong) > 1 else ""
+        measured = times(first.share) or one_line(first.title, limit=120)
+        return ", ".join(part for part in (first.code, measured, place(first)) if part) + more
+    shares = [(s, c.code) for c in verdict.checks if (s := outcome_share(c)) is not None]
+    if shares and verdict.decision is Decision.ACCEPTED:
+        share, code = max(shares)
+        return f"the tightest check, {code}, used {times(share)}"
+    return one_line(verdict.reason)
+
+
+def _rule_why(rule: BenchmarkRule | None) -> str:
+    if rule is None:
+        return "the problem states no rule of its own, or it was not reached"
+    parts = []
+    if rule.matched_ratio is not None:
+        parts.append(
+            f"{_matched(rule.matched_ratio)} of elements within atol {number(rule.atol)}, "
+            f"rtol {number(rule.rtol)}; {_matched(rule.required_ratio)} needed"
+        )
+    if rule.workload:
+        parts.append(f"workload: {one_line(rule.workload, limit=80)}")
+    if rule.worst_output:
+        parts.append(f"worst output: {one_line(rule.worst_output, limit=80)}")
+    if rule.note:
+        parts.append(one_line(rule.note))
+    return "; ".join(parts)
+
+
+def _matched(ratio: float) -> str:
+    """Return a ratio as percent, rounded down so that a miss never reads 100 %."""
+    return f"{math.floor(ratio * 1e6) / 1e4:g} %" if math.isfinite(ratio) else number(ratio)
+
+
+def power_line(power: Power | None) -> str:
+    """Return what the inputs could have seen, in one line."""
+    if power is None:
+        return "not measured: nothing is known about what these inputs could have missed"
+    text = f"{power.killed} of {power.mutants} broken versions of the reference told apart"
+    if power.benchmark_killed is not None:
+        text += f" (the benchmark's inputs and rule: {power.benchmark_killed})"
+    return text
+
+
+def not_checked(verdict: Verdict) -> tuple[str, ...]:
+    """Return what the verdict does not rest on: checks that gave no answer, survivors, truth."""
+    lines = [
+        f"{check.code} {one_line(check.title, limit=80)}: {outcome_word(check)}, "
+        f"{outcome_reason(check) or 'no reason given'}"
+        for check in verdict.checks
+        if outcome_word(check) in ("inconclusive", "skipped", "errored") and applies(check)
+    ]
+    if verdict.truth != "float64":
+        lines.append(
+            f"precision beyond {verdict.truth}: truth is {verdict.truth} "
+            f"({one_line(verdict.truth_reason)})"
+        )
+    survivors = verdict.power.survivors if verdict.power else ()
+    lines += [
+        f"faults like '{one_line(name, limit=120)}': these inputs cannot see them"
+        for name in survivors
+    ]
+    if verdict.power is None:
+        lines.append("power: no broken versions of the reference were tried on these inputs")
+    return tuple(lines)
+
+
+def timing_line(verdict: Verdict) -> str:
+    """Return the wall time with its split."""
+    timing = verdict.timing
+    parts = (
+        ("build", timing.build_s),
+        ("truth", timing.truth_s),
+        ("candidate", timing.candidate_s),
+        ("compare", timing.compare_s),
+    )
+    split = ", ".join(f"{name} {seconds(value)}" for name, value in parts)
+    return f"{seconds(timing.total_s)} ({split})"
+
+
+def next_step(verdict: Verdict) -> str:
+    """Return what a reader most likely wants to do next; empty where nothing is left."""
+    findings = identified(verdict)
+    if findings and findings[0].finding_class is not FindingClass.ADVICE:
+        return f"cuassay explain {one_line(findings[0].code, limit=20)}"
+    if verdict.decision is Decision.INCONCLUSIVE:
+        return "cuassay doctor"
+    deeper = {Profile.QUICK: "standard", Profile.STANDARD: "deep"}.get(verdict.profile)
+    return f"the same command with --profile {deeper} tries more inputs" if deeper else ""
+
+
+def block(text: str, *, lines: int) -> tuple[str, ...]:
+    """Return the first `lines` lines of a cleaned text, with a note where more was cut."""
+    every = clean(text).strip("\n").splitlines()
+    if len(every) <= lines:
+        return tuple(every)
+    return (*every[: lines - 1], f"... {len(every) - lines + 1} more lines in the run folder")

@@ -1,0 +1,271 @@
+"""Runs scenarios on an untrusted candidate: a pool of workers, one in use and one in spare."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from cuassay.home import cache_dir
+from cuassay.model import serial
+from cuassay.model.candidate import Candidate
+from cuassay.model.digest import candidate_digest
+from cuassay.model.problem import Problem, Reference
+from cuassay.model.scenario import Scenario
+from cuassay.model.trace import BuildFailed, ScenarioResult, Termination, ToolMissing
+from cuassay.worker.execution import Execution, WorkerRun
+from cuassay.worker.handle import GoneError, WorkerHandle
+from cuassay.worker.limits import Limits
+from cuassay.worker.local import MakeAnswers, MakeInputs
+from cuassay.worker.nursery import Nursery, NurseryError
+from cuassay.worker.segments import Segments
+
+DEFAULT_LIMITS = Limits()
+DEFAULT_BUILDER = "cuassay.build:load"
+
+
+class _NotBuiltError(Exception):
+    def __init__(self, termination: BuildFailed | ToolMissing) -> None:
+        self.termination = termination
+        super().__init__(termination.what)
+
+
+class WorkerPool:
+    """Workers of one candidate. Closing it ends every process and frees all memory.
+
+    `keep` is the folder of build caches (default: under cuassay's home), in which the
+    candidate's digest names its own; workers can write to no other. A `nursery` shared by
+    several pools saves starting Python and torch again; it stays open on close. `builder`
+    names the function, importable in a worker, that turns a candidate into a callable.
+    """
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        problem: Problem,
+        *,
+        device: str,
+        limits: Limits = DEFAULT_LIMITS,
+        keep: Path | None = None,
+        nursery: Nursery | None = None,
+        builder: str = DEFAULT_BUILDER,
+    ) -> None:
+        self._candidate, self._problem = candidate, problem
+        self._device, self._limits, self._builder = device, limits, builder
+        self._shared = nursery
+        self._nursery = nursery or Nursery(device)
+        digest = candidate_digest(candidate, _toolchain(device))
+        self._cache = (keep or cache_dir()) / digest
+        self._cache.mkdir(parents=True, exist_ok=True)
+        self._segments = Segments(device)
+        self._current: WorkerHandle | None = None
+        self._spare: WorkerHandle | None = None
+        self._failure: BuildFailed | ToolMissing | None = None
+        self._built_once, self._closed = False, False
+        self._build_s, self._cached, self._log = 0.0, False, ""
+        self._sandbox: dict[str, str] = {}
+        self._spare = self._spawn()
+
+    @property
+    def build_s(self) -> float:
+        """Seconds that the first build took, or 0 where nothing was built yet."""
+        return self._build_s
+
+    @property
+    def sandbox(self) -> Mapping[str, str]:
+        """What holds the candidate on this machine: measure -> "yes", or why not."""
+        refused = self._segments.refused
+        shared = "yes" if self._segments.uses_ipc else f"no: {refused}" if refused else "host"
+        return {**self._nursery.sandbox, **self._sandbox, "device memory shared": shared}
+
+    def run(
+        self,
+        scenario: Scenario,
+        inputs: MakeInputs,
+        answers: MakeAnswers | None = None,
+        *,
+        fresh: bool = False,
+    ) -> WorkerRun:
+        """Execute a scenario; whatever the candidate does ends up in the result.
+
+        `inputs` makes the inputs of a case, `answers` its right outputs, for the steps that
+        poison with them. What these two raise passes through. Raises NurseryError where no
+        worker can be had at all.
+        """
+        started = time.perf_counter()
+        try:
+            worker = self._worker(fresh=fresh or scenario.fresh)
+        except _NotBuiltError as error:
+            return WorkerRun(self._result((), error.termination, started, text=self._log), ())
+        self._prepare_spare()
+        worker.scenarios += 1
+        execution = Execution(worker, self._segments, scenario, limits=self._limits)
+        try:
+            end = execution.run(inputs, answers)
+        except BaseException:  # the judge's own: the worker's slots are in an unknown state
+            self._discard()
+            raise
+        finally:
+            execution.close()
+        if not execution.healthy:
+            self._discard()
+        text = execution.text if not execution.healthy else worker.take_output()
+        run = self._result(execution.records, end, started, text=text)
+        return WorkerRun(run, execution.tensors)
+
+    def _result(
+        self, records: Any, end: Termination, started: float, *, text: str
+    ) -> ScenarioResult:
+        return ScenarioResult(
+            records=tuple(records),
+            termination=end,
+            output_text=text,
+            build_s=self._build_s,
+            build_cached=self._cached,
+            duration_s=time.perf_counter() - started,
+        )
+
+    def _spawn(self) -> WorkerHandle:
+        try:
+            return WorkerHandle(self._nursery, cache=self._cache, limits=self._limits)
+        except NurseryError:
+            self._replace_nursery()
+            return WorkerHandle(self._nursery, cache=self._cache, limits=self._limits)
+
+    def _replace_nursery(self) -> None:
+        """A candidate may have killed the zygote: go on with a new one of our own."""
+        old, self._nursery = self._nursery, Nursery(self._device)
+        if old is not self._shared:
+            old.close()
+
+    def _worker(self, *, fresh: bool) -> WorkerHandle:
+        """Return a healthy worker that has built the candidate. Raises _NotBuiltError."""
+        if self._failure is not None:
+            raise _NotBuiltError(self._failure)
+        if self._current is not None and fresh and self._current.scenarios:
+            self._discard()
+        if self._current is None:
+            self._current, self._spare = self._spare or self._spawn(), None
+        worker = self._current
+        if not worker.built:
+            self._nursery.wait_ready()
+            end = self._build(worker)
+            if end is not None:
+                self._log = worker.take_output()
+                self._discard()
+                # A second attempt may succeed only where an earlier one did.
+                self._failure = None if self._built_once else end
+                raise _NotBuiltError(end)
+            worker.built = self._built_once = True
+        return worker
+
+    def _prepare_spare(self) -> None:
+        """Fork the next worker now, and let it build while this one works."""
+        if self._spare is None:
+            self._spare = self._spawn()
+        if self._spare.build_nonce is None:
+            with contextlib.suppress(GoneError):
+                self._spare.build_nonce = self._spare.post(self._build_request())
+
+    def _build_request(self) -> dict[str, Any]:
+        return {
+            "do": "build",
+            "candidate": serial.to_json(self._candidate),
+            "problem": serial.to_json(_redacted(self._problem)),
+            "folder": str(self._cache),
+            "builder": self._builder,
+            "result_bytes": self._limits.results_bytes,
+        }
+
+    def _build(self, worker: WorkerHandle) -> BuildFailed | ToolMissing | None:
+        """Wait for a worker's build; return why it failed, None where it did not."""
+        try:
+            nonce = worker.build_nonce or worker.post(self._build_request())
+            reply = worker.wait(nonce, self._limits.build_s)
+        except GoneError as error:
+            return self._died_building(worker, error)
+        except NurseryError as error:
+            self._replace_nursery()
+            return BuildFailed(what="the candidate ended its parent process", log=str(error))
+        if "missing" in reply:
+            return ToolMissing(what=str(reply["missing"]))
+        failed, built = reply.get("failed"), reply.get("built")
+        if isinstance(failed, dict):
+            return BuildFailed(what=str(failed.get("what")), log=str(failed.get("log")))
+        if not isinstance(built, dict) or not isinstance(built.get("seconds"), float):
+            return BuildFailed(what="the build sent no valid reply", log="")
+        if not self._built_once:
+            self._build_s, self._cached = built["seconds"], bool(built.get("cached"))
+            held = built.get("sandbox")
+            self._sandbox = {str(k): str(v) for k, v in held.items()} if held else {}
+        return None
+
+    def _died_building(self, worker: WorkerHandle, gone: GoneError) -> BuildFailed:
+        if gone.kind == "timeout":
+            what = f"building and importing did not end within {self._limits.build_s:g} s"
+        elif gone.kind == "ended":
+            status = worker.end()
+            signal = status & 0x7F
+            how = f"died of signal {signal}" if signal else f"exited with code {status >> 8}"
+            what = f"the process {how} while it built and imported the candidate"
+        else:
+            what = f"while building and importing: {gone.what}"
+        return BuildFailed(what=what, log=worker.take_output())
+
+    def _discard(self) -> None:
+        """End the worker in use; the next scenario gets another."""
+        worker, self._current = self._current, None
+        if worker is not None:
+            with contextlib.suppress(NurseryError, TimeoutError):
+                worker.end()
+            worker.close()
+
+    def close(self) -> None:
+        """End every worker and free what was shared with them."""
+        if self._closed:
+            return
+        self._closed = True
+        self._discard()
+        self._current, self._spare = self._spare, None
+        self._discard()
+        if self._nursery is not self._shared:
+            self._nursery.close()
+        self._segments.close()
+
+    def __enter__(self) -> WorkerPool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _redacted(problem: Problem) -> Problem:
+    """Return what a build needs to know: no reference, no workloads, no tolerances."""
+    return dataclasses.replace(
+        problem,
+        reference=Reference(path=Path()),
+        workloads=(),
+        path=None,
+        description="",
+        growth_target={},
+    )
+
+
+def _toolchain(device: str) -> Mapping[str, str]:
+    try:
+        toolchain: Mapping[str, str] = importlib.import_module("cuassay.build").toolchain(device)
+    except AttributeError:  # a builder of the caller's own, in a build without ours
+        toolchain = {"torch": torch.__version__, "device": device}
+    return toolchain

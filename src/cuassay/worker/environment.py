@@ -1,0 +1,70 @@
+"""The environment of workers: an allow-list of variables, private folders, no secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import cuassay
+
+# What compilers, the CUDA driver and torch need to find their files. Everything else stays out.
+_PASSED = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "NVIDIA_VISIBLE_DEVICES",
+    "CC",
+    "CXX",
+    "CUDAHOSTCXX",
+    "CPATH",
+    "LIBRARY_PATH",
+    "TORCH_CUDA_ARCH_LIST",
+    "MAX_JOBS",
+    "TRITON_LIBCUDA_PATH",
+    "TRITON_PTXAS_PATH",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+)
+
+
+def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[str, str]:
+    """Return the environment of a zygote: allowed variables of `source` and private folders."""
+    kept = {name: source[name] for name in _PASSED if name in source}
+    roots = [str(Path(cuassay.__file__).resolve().parent.parent)]
+    roots += [
+        entry for entry in source.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(entry)
+    ]
+    kept |= {
+        "HOME": str(folder / "home"),
+        "TMPDIR": str(folder / "tmp"),
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(roots)),
+        "PYTHONSAFEPATH": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUTF8": "1",
+        # Small blocks then hold poison as well (see placement): the cache skips M_PERTURB.
+        "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
+    }
+    if device == "cpu":
+        kept |= {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+    kept.setdefault("PATH", os.defpath)
+    return kept
+
+
+def private(folder: Path, cache: Path) -> dict[str, str]:
+    """Return the variables of one worker: its own temporary folder, the candidate's caches."""
+    return {
+        "HOME": str(folder),
+        "TMPDIR": str(folder / "tmp"),
+        "TRITON_CACHE_DIR": str(cache / "triton"),
+        "TRITON_HOME": str(cache),
+        "TORCH_EXTENSIONS_DIR": str(cache / "extensions"),
+        "TORCHINDUCTOR_CACHE_DIR": str(cache / "inductor"),
+        "CUDA_CACHE_PATH": str(cache / "cuda"),
+        "XDG_CACHE_HOME": str(cache / "xdg"),
+    }

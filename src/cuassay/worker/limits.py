@@ -1,0 +1,29 @@
+"""Bounds on what a candidate's process may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+GIB = 1 << 30
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on one worker process and its descendants.
+
+    `memory_bytes` bounds private writable memory of each process by RLIMIT_DATA on the CPU,
+    and on every device the resident memory of the whole process tree by the judge's watch.
+    `output_kept_bytes` of what is printed are kept, a scenario that prints more than
+    `output_bytes` is ended. `results_bytes` bounds the bytes that one Read step may send.
+    """
+
+    build_s: float = 300.0
+    memory_bytes: int = 16 * GIB
+    file_bytes: int = 16 * GIB
+    processes: int = 256
+    open_files: int = 4096
+    output_kept_bytes: int = 64 * 1024
+    output_bytes: int = 16 * MIB
+    results_bytes: int = 64 * GIB
+    watch_s: float = 0.2

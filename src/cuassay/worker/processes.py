@@ -1,0 +1,93 @@
+"""Process trees as /proc shows them: who descends from whom, how much they hold, ending them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One line of /proc: parent, process group, state letter."""
+
+    pid: int
+    parent: int
+    group: int
+    state: str
+
+
+def snapshot() -> dict[int, Process]:
+    """Return every process that is visible, by id."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            process = _read(int(name))
+            if process is not None:
+                found[process.pid] = process
+    return found
+
+
+def _read(pid: int) -> Process | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The command may hold spaces and parentheses: fields count from the last one.
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    if len(fields) < 3:
+        return None
+    return Process(
+        pid=pid,
+        state=fields[0].decode(),
+        parent=int(fields[1]),
+        group=int(fields[2]),
+    )
+
+
+def descendants(roots: Iterable[int], table: dict[int, Process]) -> set[int]:
+    """Return the roots and everything below them that is in `table`."""
+    children: dict[int, list[int]] = {}
+    for process in table.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    found: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, [])
+    return found & set(table)
+
+
+def tree_size(root: int) -> tuple[int, int]:
+    """Return (number of live processes, bytes of their own) of the tree under `root`."""
+    table = snapshot()
+    live = [pid for pid in descendants([root], table) if table[pid].state != "Z"]
+    return len(live), sum(_own_bytes(pid) for pid in live)
+
+
+def _own_bytes(pid: int) -> int:
+    """Return resident bytes that come from no file or shared memory, 0 where it is gone."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            fields = file.read().split()
+    except OSError:
+        return 0
+    return (int(fields[1]) - int(fields[2])) * _PAGE
+
+
+def kill_group(group: int) -> None:
+    """Kill a process group at one stroke: forks in it cannot run away."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def kill(pid: int) -> None:
+    """Kill one process; no error where it is gone already."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)

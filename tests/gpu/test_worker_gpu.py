@@ -1,0 +1,164 @@
+"""Workers on CUDA: inter-process handles, poison, refill, sticky errors, spare workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+import pytest
+import torch
+from tests.support.workers import LIMITS, items, nursery, pool, problem, read, scenario, tensor_spec
+
+from cuassay.model.candidate import Convention
+from cuassay.model.case import Case
+from cuassay.model.problem import Scalar
+from cuassay.model.scenario import (
+    Allocate,
+    Call,
+    HashResult,
+    Poison,
+    PoisonFreed,
+    ReadInputs,
+    ReadResult,
+    Refill,
+    Release,
+    Step,
+)
+from cuassay.model.trace import Finished, Killed, StepDone, StepRaised
+from cuassay.worker.client import WorkerPool
+from cuassay.worker.device_memory import Arena
+from cuassay.worker.nursery import Nursery
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here"),
+]
+BFLOAT16 = problem((tensor_spec("x", "bfloat16", "n"),), (tensor_spec("y", "bfloat16", "n"),))
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Nursery]:
+    with nursery("cuda") as opened:
+        yield opened
+
+
+def ramp(case: Case) -> Mapping[str, torch.Tensor | Scalar]:
+    return {"x": torch.arange(case.axes["n"], device="cuda").float() + case.seed}
+
+
+def half(case: Case) -> Mapping[str, torch.Tensor | Scalar]:
+    return {"x": torch.randn(case.axes["n"], device="cuda").bfloat16()}
+
+
+def workers(source: str, keep: Path, gpu: Nursery) -> WorkerPool:
+    return pool(source, keep, gpu, limits=LIMITS)
+
+
+def test_identity_through_device_memory(gpu: Nursery, tmp_path: Path) -> None:
+    with workers("def run(x): return x", tmp_path, gpu) as p:
+        run = p.run(scenario(sizes=(1_000_000,)), ramp)
+        how = p.sandbox["device memory shared"]
+    assert run.result.termination == Finished()
+    (item,) = items(run.result, 2)
+    assert (item.device, item.aliases) == ("cuda", ("x",))
+    assert torch.equal(run.tensor(item), torch.arange(1_000_000, device="cuda").float())
+    assert how == "yes"
+
+
+def test_identity_through_bytes(gpu: Nursery, tmp_path: Path) -> None:
+    with workers("def run(x): return x[1:]", tmp_path, gpu) as p:
+        p._segments.use_bytes("asked for by the test")
+        run = p.run(scenario(sizes=(1001,)), ramp)
+    assert torch.equal(read(run, 2), torch.arange(1001, device="cuda").float()[1:])
+
+
+def test_a_refused_handle_falls_back_to_bytes(
+    gpu: Nursery, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true = Arena.describe
+    monkeypatch.setattr(Arena, "describe", lambda self: true(self) | {"handle": "ff" * 64})
+    with workers("def run(x): return x", tmp_path, gpu) as p:
+        run = p.run(scenario(), ramp)
+        how = p.sandbox["device memory shared"]
+    assert torch.equal(read(run, 2), torch.arange(100, device="cuda").float())
+    assert how.startswith("no: cuIpcOpenMemHandle")
+
+
+def test_destinations_and_answers(gpu: Nursery, tmp_path: Path) -> None:
+    steps: list[Step] = [
+        Allocate(slot="s", case=0),
+        Call(slot="s", result="a"),
+        Call(slot="s", result="b", poison=Poison.RIGHT),
+        ReadResult(result="a"),
+        ReadResult(result="b"),
+    ]
+    source = "def run(x, y): pass"
+    with pool(source, tmp_path, gpu, convention=Convention.DESTINATION) as p:
+        run = p.run(scenario(steps), ramp, lambda case: [torch.full((100,), 3.0, device="cuda")])
+    assert read(run, 3).isnan().all()
+    assert (read(run, 4) == 3.0).all()
+
+
+@pytest.mark.parametrize("size", [10, 5000, 20_000_000])
+def test_fresh_memory_is_poisoned(gpu: Nursery, tmp_path: Path, size: int) -> None:
+    with workers("def run(x): return torch.empty_like(x)", tmp_path, gpu) as p:
+        run = p.run(scenario(sizes=(size,)), ramp)
+    assert read(run, 2).isnan().all()
+
+
+def test_refill_recycling_inputs_and_hashes(gpu: Nursery, tmp_path: Path) -> None:
+    steps: list[Step] = [
+        Allocate(slot="s", case=0),
+        Refill(slot="s", case=1),
+        Call(slot="s", result="r"),
+        ReadInputs(slot="s"),
+        HashResult(result="r"),
+        HashResult(result="r"),
+        Release(name="r"),
+        Release(name="s"),
+        PoisonFreed(),
+        Allocate(slot="s", case=0),
+    ]
+    with pool("def run(x): return (x * 2)[1:]", tmp_path, gpu, over=BFLOAT16) as p:
+        run = p.run(scenario(steps, sizes=(1001, 1001)), half)
+    assert run.result.termination == Finished()
+    assert all(isinstance(record, StepDone) for record in run.result.records)
+    assert items(run.result, 3)[0].shape == (2002,)
+    first, second = (cast(StepDone, run.result.records[i]).digest for i in (4, 5))
+    assert first == second != ""
+    assert items(run.result, 9)[0].scalar == 1.0
+
+
+def test_a_sticky_error_ends_the_worker_and_the_next_one_works(
+    gpu: Nursery, tmp_path: Path
+) -> None:
+    source = """
+        def run(x):
+            if len(x) == 7:
+                return x[torch.tensor([10**6], device="cuda")]
+            return x
+    """
+    with workers(source, tmp_path, gpu) as p:
+        bad = p.run(scenario(sizes=(7,)), ramp).result
+        good = p.run(scenario(), ramp)
+    assert isinstance(bad.records[1], StepRaised)
+    assert cast(StepRaised, bad.records[2]).exception == "ContextLost"
+    assert torch.equal(read(good, 2), torch.arange(100, device="cuda").float())
+
+
+def test_a_crash_on_the_device_side_is_contained(gpu: Nursery, tmp_path: Path) -> None:
+    with workers("def run(x): ctypes.string_at(0)", tmp_path, gpu) as p:
+        for _ in range(2):
+            assert p.run(scenario(), ramp).result.termination == Killed(index=1, signal=11)
+
+
+def test_closing_gives_device_memory_back(gpu: Nursery, tmp_path: Path) -> None:
+    def once() -> int:
+        with workers("def run(x): return x.repeat(4)", tmp_path, gpu) as p:
+            p.run(scenario(sizes=(10_000_000,)), ramp)
+        torch.cuda.empty_cache()
+        return torch.cuda.mem_get_info()[0]
+
+    first, second = once(), once()
+    assert second >= first - (8 << 20)

@@ -1,0 +1,157 @@
+"""The catalogue: names, dtype variants, references against independent float64 formulas."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+from cuassay.catalog import registry
+from cuassay.errors import ProblemError, UnknownNameError
+from cuassay.formats.execute import load_reference
+from cuassay.inputs.materialise import materialise
+from cuassay.inputs.plan import plan_cases
+from cuassay.model.dtype import DType
+from cuassay.model.problem import TensorSpec
+from cuassay.model.verdict import Profile
+
+EIGHT = {
+    "cross_entropy",
+    "embedding_grad",
+    "embedding_rmsnorm_backward",
+    "fused_add_rmsnorm",
+    "rmsnorm",
+    "rmsnorm_backward",
+    "softmax_softcap",
+    "swiglu",
+}
+
+
+def run(name: str, purpose: str = "small") -> tuple[dict[str, Any], list[torch.Tensor]]:
+    problem = registry.get(name)
+    case = plan_cases(problem, purpose, profile=Profile.QUICK, root_seed=2)[0]
+    values = materialise(problem, case, device="cpu")
+    returned = load_reference(problem).call(*values.values())
+    outputs = returned if isinstance(returned, tuple) else (returned,)
+    return {key: _wide(value) for key, value in values.items()}, [_wide(out) for out in outputs]
+
+
+def _wide(value: Any) -> Any:
+    return value.double() if isinstance(value, torch.Tensor) else value
+
+
+def test_the_first_eight_operators_are_there() -> None:
+    assert set(registry.names()) >= EIGHT
+
+
+def test_registry_loads_no_torch() -> None:
+    code = "import sys, cuassay.catalog.registry as r; r.names(); print('torch' in sys.modules)"
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert shown.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("name", sorted(EIGHT))
+@pytest.mark.parametrize("dtype", registry.DTYPES)
+def test_references_match_their_specs_in_every_dtype(name: str, dtype: DType) -> None:
+    problem = registry.get(name, dtype=dtype)
+    case = plan_cases(problem, "small", profile=Profile.QUICK, root_seed=0)[0]
+    values = materialise(problem, case, device="cpu")
+    returned = load_reference(problem).call(*values.values())
+    outputs = returned if isinstance(returned, tuple) else (returned,)
+    for spec, out in zip(problem.outputs, outputs, strict=True):
+        assert isinstance(out, torch.Tensor)
+        assert str(out.dtype) == f"torch.{spec.dtype.value}"
+        assert tuple(out.shape) == tuple(case.axes[axis] for axis in spec.shape)
+
+
+def test_variants_by_name_and_by_argument_are_one() -> None:
+    by_name, by_argument = registry.get("rmsnorm@float16"), registry.get("rmsnorm", dtype="float16")
+    assert by_name == by_argument
+    assert by_name.name == "rmsnorm@float16"
+    assert by_name.digest != registry.get("rmsnorm").digest
+    kept = registry.get("rmsnorm_backward@float16").input("rstd")
+    assert isinstance(kept, TensorSpec)
+    assert kept.dtype is DType.FLOAT32
+    assert registry.get("rmsnorm@bfloat16") == registry.get("rmsnorm")
+
+
+def test_unknown_names_are_refused_with_a_hint() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'rmsnorm'"):
+        registry.get("rms_norm")
+    with pytest.raises(UnknownNameError, match="working dtype 'float8'"):
+        registry.get("rmsnorm@float8")
+    with pytest.raises(ProblemError, match="give one of them"):
+        registry.get("rmsnorm@float16", dtype="float32")
+
+
+def test_rmsnorm_formula() -> None:
+    v, (y,) = run("rmsnorm")
+    norm = v["x"] / (v["x"].square().sum(1, keepdim=True) / v["x"].shape[1] + v["eps"]).sqrt()
+    torch.testing.assert_close(y, norm * v["weight"], rtol=4e-3, atol=1e-6)
+
+
+def test_fused_add_rmsnorm_formula() -> None:
+    v, (y, total) = run("fused_add_rmsnorm")
+    h = v["x"] + v["residual"]
+    norm = h * (h.square().mean(1, keepdim=True) + v["eps"]) ** -0.5
+    torch.testing.assert_close(y, norm * v["weight"], rtol=4e-3, atol=1e-6)
+    torch.testing.assert_close(total, h, rtol=4e-3, atol=1e-6)
+
+
+def test_rmsnorm_backward_formula() -> None:
+    v, (grad_x, grad_weight) = run("rmsnorm_backward")
+    g, x, w, r = v["grad_output"], v["x"], v["weight"], v["rstd"][:, None]
+    # d/dx of x * rstd(x) * w with rstd' = -rstd^3 x / n, contracted with g.
+    inner = torch.einsum("ij,ij->i", g * w, x)[:, None]
+    torch.testing.assert_close(
+        grad_x, g * w * r - x * r**3 * inner / x.shape[1], rtol=1e-2, atol=1e-2
+    )
+    torch.testing.assert_close(
+        grad_weight, torch.einsum("ij,ij,i->j", g, x, v["rstd"]), rtol=4e-3, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("name", ["embedding_grad", "embedding_rmsnorm_backward"])
+def test_embedding_gradients_by_one_hot_matmul(name: str) -> None:
+    v, outputs = run(name)
+    ids = v["input_ids"].long()
+    hot = torch.nn.functional.one_hot(ids, outputs[0].shape[0]).double()
+    g = v["grad_output"]
+    if name == "embedding_grad":
+        terms = g * v["scale"]
+    else:
+        w, h, r = v["norm_weight"], v["hidden_states"], v["rstd"][:, None]
+        inner = (g * w * h).sum(1, keepdim=True)
+        terms = g * w * r - h * r**3 * inner / h.shape[1]
+        torch.testing.assert_close(outputs[1], (g * h * r).sum(0), rtol=4e-3, atol=1e-5)
+    torch.testing.assert_close(outputs[0], hot.T @ terms, rtol=1e-2, atol=1e-2)
+
+
+def test_softmax_softcap_formula() -> None:
+    v, (p,) = run("softmax_softcap")
+    e = torch.exp(v["cap"] * torch.tanh(v["logits"] / v["cap"]))
+    torch.testing.assert_close(p, e / e.sum(1, keepdim=True), rtol=4e-3, atol=1e-6)
+
+
+def test_swiglu_formula() -> None:
+    v, (y,) = run("swiglu")
+    expected = v["gate"] * torch.sigmoid(v["gate"]) * v["up"]
+    torch.testing.assert_close(y, expected, rtol=4e-3, atol=1e-6)
+
+
+def test_cross_entropy_formula() -> None:
+    v, (loss, normaliser) = run("cross_entropy")
+    logits, targets = v["logits"], v["targets"].long()
+    assert (targets == -100).any()
+    lse = logits.exp().sum(1).log()
+    s = v["label_smoothing"]
+    picked = logits.gather(1, targets.clamp_min(0)[:, None])[:, 0]
+    expected = (1 - s) * (lse - picked) + s * (lse - logits.mean(1))
+    expected = torch.where(targets < 0, torch.zeros(()).double(), expected)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(normaliser, lse, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,109 @@
+"""Parts of the worker that need no process: frames, environment, segments, limits, sandbox."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+from cuassay.model.problem import Scalar
+from cuassay.worker import environment, processes, sandbox, wire
+from cuassay.worker.segments import Segments, StillWritableError
+from cuassay.worker.transport import WorkerTransport, place
+
+
+def test_frames_survive_the_channel_with_their_descriptors(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, open(tmp_path / "f", "w") as file:
+        wire.send(ours, {"a": [1, 2.5, None, "\u00e9"]}, [file.fileno()])
+        message, fds = wire.receive(theirs)
+    assert message == {"a": [1, 2.5, None, "\u00e9"]}
+    assert len(fds) == 1
+    os.close(fds[0])
+
+
+def test_a_closed_channel_is_told() -> None:
+    ours, theirs = socket.socketpair()
+    ours.close()
+    with theirs, pytest.raises(wire.ClosedError):
+        wire.receive(theirs)
+
+
+@pytest.mark.parametrize("body", [b"\xff", b"[1]", b"{", b"[" * 100_000, b"3" * 9000])
+def test_bodies_that_are_no_object_are_garbled(body: bytes) -> None:
+    with pytest.raises(wire.GarbledError):
+        wire.parse(body)
+
+
+def test_frames_are_taken_whole_and_bounded() -> None:
+    whole = wire.frame({"a": 1})
+    buffer = bytearray(whole[:-1])
+    assert wire.take_frame(buffer, cap=100) is None
+    buffer += whole[-1:] + b"rest"
+    assert wire.take_frame(buffer, cap=100) == {"a": 1}
+    assert buffer == b"rest"
+    with pytest.raises(wire.GarbledError):
+        wire.take_frame(bytearray(b"\xff" * 8), cap=100)
+
+
+def test_the_environment_is_an_allow_list(tmp_path: Path) -> None:
+    source = {"PATH": "/bin", "AWS_SECRET": "x", "PYTHONPATH": "/abs:rel", "LD_PRELOAD": "/x.so"}
+    made = environment.scrubbed(source, device="cpu", folder=tmp_path)
+    assert not set(made) & {"AWS_SECRET", "LD_PRELOAD"}
+    assert "/abs" in made["PYTHONPATH"].split(":")
+    assert "rel" not in made["PYTHONPATH"].split(":")
+    assert made["TRITON_INTERPRET"] == "1"
+    assert "TRITON_INTERPRET" not in environment.scrubbed(source, device="cuda", folder=tmp_path)
+
+
+def test_blocks_are_placed_apart() -> None:
+    assert place([1, 0, 257]) == ([0, 256, 256], 768)
+
+
+def test_inputs_are_sealed_and_read_back() -> None:
+    inputs: Mapping[str, torch.Tensor | Scalar] = {"x": torch.arange(5).bfloat16(), "n": 3}
+    package = Segments("cpu").pack(inputs, [torch.ones(2)])
+    with pytest.raises(PermissionError):
+        os.pwrite(package.fds[0], b"x", 0)
+    given = WorkerTransport("cpu").open(package.data, package.fds)
+    package.close()
+    assert given.inputs is not None
+    assert given.inputs["n"] == 3
+    assert torch.equal(torch.as_tensor(given.inputs["x"]), torch.arange(5).bfloat16())
+    assert torch.equal(given.answers[0], torch.ones(2))
+
+
+def test_results_are_sealed_before_they_are_believed() -> None:
+    import mmap
+
+    segments, layouts = Segments("cpu"), [("float32", (2, 2)), ("bool", (3,))]
+    package = segments.room(layouts)
+    results = [torch.ones(2, 2), torch.tensor([True, False, True])]
+    WorkerTransport("cpu").write(package.data, package.fds, results)
+    with mmap.mmap(package.fds[0], 0), pytest.raises(StillWritableError):
+        segments.read(package, layouts)
+    found = segments.read(package, layouts)
+    with pytest.raises(PermissionError):
+        os.pwrite(package.fds[0], b"x", 0)
+    package.close()
+    assert torch.equal(found[0], results[0])
+    assert torch.equal(found[1], results[1])
+
+
+def test_process_trees() -> None:
+    table = processes.snapshot()
+    me = os.getpid()
+    assert me in processes.descendants([os.getppid()], table)
+    count, held = processes.tree_size(me)
+    assert count >= 1
+    assert held > 1 << 20
+
+
+def test_every_measure_of_the_sandbox_has_an_outcome() -> None:
+    found = sandbox.capabilities()
+    assert {"network namespace", "writes confined", "resource limits"} <= set(found)
+    assert all(text == "yes" or text.startswith("no") for text in found.values())

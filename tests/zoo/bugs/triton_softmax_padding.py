@@ -1,0 +1,25 @@
+"""Counts the lanes beyond the row, at e^-max, in the normaliser."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _kernel(logits, y, columns, cap, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    offsets = tl.arange(0, BLOCK)
+    inside = offsets < columns
+    x = tl.load(logits + row * columns + offsets, mask=inside, other=0.0).to(tl.float32)
+    e = tl.exp(-2.0 * tl.abs(x) / cap)
+    capped = tl.where(x < 0.0, -cap, cap) * (1.0 - e) / (1.0 + e)
+    peak = tl.max(tl.where(inside, capped, -1.0e30))
+    raised = tl.exp(capped - peak)
+    tl.store(y + row * columns + offsets, raised / tl.sum(raised), mask=inside)
+
+
+def run(logits, cap):
+    y = torch.empty_like(logits)
+    rows, columns = logits.shape
+    _kernel[(rows,)](logits, y, columns, cap, BLOCK=triton.next_power_of_2(columns))
+    return y

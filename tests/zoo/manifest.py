@@ -1,0 +1,260 @@
+"""What is in the zoo: pairs of a planted bug and its correct twin, and honest rewrites.
+
+`bugs/<name>.py` and `twins/<name>.py` differ in the fault alone; `honest/<name>.py` are
+candidates that must be accepted. Every file defines `run` over the problem's inputs in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cuassay.catalog import registry
+from cuassay.model.problem import Problem
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A planted bug and its twin. At least one of `codes` must be reported.
+
+    `problem` is a catalogue name (`rmsnorm@float32`) or `zoo:<function of problems.py>`;
+    `classes` are rows of the failure classes, `lesson` the family of real faults.
+    """
+
+    name: str
+    problem: str
+    codes: tuple[str, ...]
+    classes: tuple[str, ...]
+    lesson: str
+
+    @property
+    def bug(self) -> Path:
+        """The faulty candidate's file."""
+        return HERE / "bugs" / f"{self.name}.py"
+
+    @property
+    def twin(self) -> Path:
+        """The correct candidate's file."""
+        return HERE / "twins" / f"{self.name}.py"
+
+    @property
+    def triton(self) -> bool:
+        """Whether the kernels are Triton's (interpreted where there is no GPU)."""
+        return self.name.startswith("triton_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Honest:
+    """A candidate that must be accepted; `lesson` is the false alarm that it stands for."""
+
+    name: str
+    problem: str
+    lesson: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The candidate's file."""
+        return HERE / "honest" / f"{self.name}.py"
+
+    @property
+    def triton(self) -> bool:
+        """Whether the kernel is Triton's (interpreted where there is no GPU)."""
+        return self.name.endswith("_triton")
+
+
+def load(name: str, *, dtype: str | None = None) -> Problem:
+    """Return the problem of a pair; `dtype` picks a catalogue problem's working dtype."""
+    if not name.startswith("zoo:"):
+        return registry.get(name, dtype=dtype)
+    from tests.zoo import problems
+
+    found = getattr(problems, name.removeprefix("zoo:")).__cuassay_problem__
+    assert isinstance(found, Problem)
+    return found
+
+
+def _rows(table: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield (lesson, cells) of each line; a line that starts with # names the lesson."""
+    lesson = ""
+    for line in table.strip().splitlines():
+        if line.startswith("#"):
+            lesson = line.removeprefix("#").strip()
+        else:
+            yield lesson, [cell.strip() for cell in line.split("|")]
+
+
+# name | problem | codes | classes
+_PAIRS = """
+# host-side state: memo by object identity
+memo_by_identity            | rmsnorm                     | STATE001 API002        | S1
+# host-side state: memo by addresses
+memo_by_address             | rmsnorm                     | STATE001 API002        | S1
+memo_by_version             | swiglu                      | STATE001               | S1
+# host-side state: memo validated on a sample
+memo_by_sample              | rmsnorm                     | STATE001 NUM001        | S2 S1
+# host-side state: derived operand not refreshed
+packed_weight               | rmsnorm                     | STATE001 API002 API003 | S3
+packed_weight_by_address    | rmsnorm_backward            | STATE001 API002        | S3
+# host-side state: cache key without scale
+key_without_scale           | softmax_softcap             | API003 STATE001 NUM001 | S4 A6
+key_without_scale_embedding | embedding_grad              | API003 NUM001 STATE001 | S4 A6
+# host-side state: cache key without shape
+key_without_shape           | rmsnorm_backward            | STATE001 SHP001 NUM001 | S4 M5
+# host-side state: returned buffer overwritten by the next call
+static_output               | rmsnorm                     | API002                 | S1 A5
+static_second_output        | cross_entropy               | API002                 | S1 A5
+# host-side state: inputs one call late
+deferred_inputs             | swiglu                      | API002 STATE001        | S1 A5
+# declared inputs that do not reach the output: only batch row 0 of an index tensor read
+row0_of_positions           | zoo:rotary                  | API003 NUM001          | A12 O5
+# declared inputs that do not reach the output: a frequency table rebuilt instead of read
+table_rebuilt               | zoo:rotary                  | API003 NUM001          | A6
+# declared inputs that do not reach the output: masks
+mask_ignored                | zoo:masked_softmax          | API003 NUM001          | A6
+mask_row0                   | zoo:masked_softmax          | API003 NUM001          | A12
+# declared inputs that do not reach the output: scaling factors always 1
+scale_ignored               | embedding_grad              | API003 NUM001          | A6
+mask_scale_ignored          | zoo:masked_softmax          | API003 NUM001          | A6
+triton_scale_constant       | embedding_grad@float32      | API003 NUM001          | A6
+# declared inputs that do not reach the output: eps
+eps_hardcoded               | rmsnorm                     | API003                 | A6
+eps_dropped                 | fused_add_rmsnorm           | NUM001 API003          | O1 N11
+eps_outside_root            | rmsnorm                     | NUM001 API003          | O1
+# declared inputs that do not reach the output: weights always 1
+gamma_ignored               | rmsnorm                     | NUM001 API003          | A6 O1
+# declared inputs that do not reach the output: per-row values read from row 0
+rstd_row0                   | rmsnorm_backward            | NUM001 API003          | A13 A12
+# declared inputs that do not reach the output: scalars that never vary
+smoothing_ignored           | cross_entropy               | API003 NUM001          | A6
+# declared inputs that do not reach the output: ignore_index
+sentinel_counted            | cross_entropy               | NUM001                 | A15 A6
+# arithmetic: term omitted
+softcap_dropped             | softmax_softcap             | NUM001 API003          | O1
+missing_projection          | rmsnorm_backward            | NUM001                 | O1
+# NaN on large finite inputs (tanh through exp)
+tanh_through_exp            | softmax_softcap             | NUM001                 | N10 N14
+# NaN on large finite inputs
+no_max_subtraction          | cross_entropy               | NUM001                 | N10
+# arithmetic: online soft-max
+stale_running_max           | softmax_softcap             | NUM001                 | N6
+# fp16 range inside a bf16 operator
+half_range                  | swiglu                      | NUM001                 | N10 N8
+# fp16 range inside an fp32 operator
+half_squares                | rmsnorm@float32             | NUM001                 | N10 N8
+# TF32 inside an fp32 operator
+tf32_products               | rmsnorm_backward@float32    | NUM001                 | N8
+# low precision inside an fp32 operator
+bfloat16_inside             | swiglu@float32              | NUM001                 | N8
+# arithmetic: truncated approximation
+polynomial_sigmoid          | swiglu                      | NUM001                 | N14
+# special-casing: magnitude sniffing
+magnitude_sniffing          | rmsnorm                     | NUM001                 | O3
+# arithmetic: N - 1 in a mean
+wrong_divisor               | rmsnorm                     | NUM001 SHP001          | O8
+# arithmetic: rounded intermediate
+rounded_residual            | fused_add_rmsnorm           | NUM001                 | N4
+cancelled_probability       | zoo:probability_gap         | NUM001                 | N4
+# low-precision accumulation
+bf16_embedding_grad         | embedding_grad              | NUM002 NUM001          | N1 N15
+fp16_embedding_grad         | embedding_grad@float16      | NUM002 NUM001          | N1
+bf16_fused_embedding_grad   | embedding_rmsnorm_backward  | NUM002 NUM001          | N1 N15
+# low-precision accumulation: chunk-boundary rounding
+bf16_chunks                 | rmsnorm_backward            | NUM002 NUM001          | N3
+# low-precision accumulation: block reduction
+bf16_row_sum                | rmsnorm                     | NUM002 NUM001          | N2
+# outputs not written
+untouched_rows              | embedding_grad              | MEM001                 | M5
+unwritten_tail              | rmsnorm                     | SHP001 MEM001          | M5 O10
+never_written               | cross_entropy               | MEM001 NUM001          | M5 M6
+# over-fit to shapes: last partial tile dropped
+last_tile_dropped           | rmsnorm                     | SHP001 NUM001          | O10
+last_rows_dropped           | rmsnorm_backward            | SHP001 NUM001          | O10
+triton_floor_grid           | swiglu@float32              | SHP001 MEM001 NUM001   | O10 M5
+# over-fit to shapes: shape table
+shape_table                 | softmax_softcap             | SHP001                 | O7
+shape_table_silent          | rmsnorm                     | SHP001 NUM001          | O8
+# over-fit to shapes: abort elsewhere
+hard_exit                   | swiglu                      | SHP001                 | O7
+# output and input contract: input mutated
+input_mutated               | fused_add_rmsnorm           | API001                 | A3
+input_scratch               | swiglu@float32              | API001                 | A3
+input_ids_sorted            | embedding_grad              | API001                 | A3
+# output and input contract: input returned as output
+input_returned              | fused_add_rmsnorm           | API001 API002          | A3 A5
+output_in_input             | softmax_softcap             | API001 API002          | A3 A5
+# output and input contract: output aliasing
+shared_outputs              | fused_add_rmsnorm           | NUM001 API002          | A5
+weight_view_output          | zoo:scaled_copy             | API002                 | A5
+# output and input contract: wrong dtype
+wrong_dtype                 | rmsnorm                     | API002                 | A7
+# output and input contract: wrong shape
+wrong_shape                 | cross_entropy               | API002                 | A1
+# output and input contract: wrong count
+wrong_count                 | rmsnorm_backward            | API002                 | A1
+# non-determinism
+racy_order                  | embedding_grad              | DET001 NUM002 NUM001   | C1 N1
+lost_update                 | rmsnorm_backward            | DET001 NUM001          | C1 C7
+# does not build
+import_error                | rmsnorm                     | BUILD001               | O7
+missing_import              | swiglu                      | BUILD001               | O7
+# over-fit to shapes: padded lanes leak into a reduction
+triton_padding_leaks        | rmsnorm@float32             | SHP001 NUM001          | O10
+triton_softmax_padding      | softmax_softcap@float32     | SHP001 NUM001          | O10 N12
+# over-fit to shapes: baked constant
+triton_fixed_block          | rmsnorm@float32             | SHP001 NUM001 MEM001   | O8 M5
+"""
+
+# problem: rewrites that differ in order, algorithm or internal precision, for every dtype
+_HONEST = {
+    "rmsnorm": "torch split tree float64 welford reordered triton",
+    "fused_add_rmsnorm": "torch split float64",
+    "rmsnorm_backward": "autograd split matmul float64",
+    "embedding_grad": "index_add aten sorted one_hot scatter float64",
+    "embedding_rmsnorm_backward": "index_add float64",
+    "softmax_softcap": "torch online logsumexp exp2 float64",
+    "swiglu": "sigmoid division float64 triton",
+    "cross_entropy": "torch online float64",
+}
+
+# name | problem, one or more for each cause of a false alarm that can be expressed
+_ALARMS = """
+# tiny groups, or groups dominated by one element
+alarm_tiny_rows         | zoo:tiny_rows
+# the benchmark's tolerance flips under an equally accurate algorithm
+alarm_rounded_softcap   | zoo:rounded_softcap
+# reference not deterministic
+alarm_racy_reference    | zoo:racy_reference
+alarm_racy_candidate    | zoo:racy_reference
+# reference mutates its inputs or aliases its outputs
+alarm_adds_in_place     | zoo:adds_in_place
+# one member of a redundant family changed alone
+alarm_saved_rstd        | zoo:saved_rstd
+# generated indices violate uniqueness, order or range
+alarm_unique_slots      | zoo:scatter_rows
+alarm_sorted_offsets    | zoo:segment_sum
+alarm_sentinel          | cross_entropy
+# absolute bias statistics
+alarm_biased_reference  | zoo:rounded_softcap
+"""
+
+PAIRS = tuple(
+    Pair(
+        name=name,
+        problem=problem,
+        codes=tuple(codes.split()),
+        classes=tuple(classes.split()),
+        lesson=lesson,
+    )
+    for lesson, (name, problem, codes, classes) in _rows(_PAIRS)
+)
+HONEST = tuple(
+    Honest(name=f"{problem}_{style}", problem=problem)
+    for problem, styles in _HONEST.items()
+    for style in styles.split()
+)
+ALARMS = tuple(
+    Honest(name=name, problem=problem, lesson=lesson) for lesson, (name, problem) in _rows(_ALARMS)
+)

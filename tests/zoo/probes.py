@@ -1,0 +1,230 @@
+"""A few plain probes, independent of the checks, that validate the zoo itself.
+
+Each probe looks at one candidate on one device (CPU) in this process and says what it saw
+wrong, or nothing. Bugs must show in some probe, twins and honest rewrites in none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from unittest import mock
+
+import torch
+
+from cuassay.formats.execute import load_reference
+from cuassay.inputs.materialise import Value, materialise
+from cuassay.inputs.plan import plan_cases
+from cuassay.model.case import Case
+from cuassay.model.problem import Problem
+from cuassay.model.verdict import Profile
+
+_PURPOSES = ("arguments", "small", "numeric", "hot", "shapes")
+# Relative energy of the difference from the reference: both round once, so nearly equal.
+_LIMITS = {torch.bfloat16: 3e-3, torch.float16: 5e-4, torch.float32: 2e-5}
+_names = itertools.count()
+
+
+class Exited(Exception):
+    """The candidate called os._exit."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A loaded candidate beside its problem's reference."""
+
+    problem: Problem
+    call: Callable[..., object]
+    reference: Callable[..., object]
+    cases: tuple[Case, ...]
+    tolerance: float = 1.0
+
+    def inputs(self, case: Case) -> list[Value]:
+        """Return fresh inputs of a case."""
+        made = load_reference(self.problem).generator
+        return list(materialise(self.problem, case, device="cpu", generator=made).values())
+
+    def expected(self, case: Case) -> list[torch.Tensor]:
+        """Return what the reference gives, on inputs of its own."""
+        return outputs_of(self.reference(*self.inputs(case)))
+
+
+def import_candidate(path: Path) -> ModuleType:
+    """Import a candidate's file afresh, so that its caches are empty."""
+    spec = importlib.util.spec_from_file_location(f"zoo_{path.stem}_{next(_names)}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def bench(path: Path, problem: Problem, *, cheap: bool = False, tolerance: float = 1.0) -> Bench:
+    """Load a candidate with cases for its problem; `cheap` keeps the first axis at 5."""
+    cases = [
+        case
+        for purpose in _PURPOSES
+        for case in plan_cases(problem, purpose, profile=Profile.QUICK, root_seed=23)
+    ]
+    if cheap:
+        cases = [_few_rows(problem, case) for case in cases]
+    return Bench(
+        problem=problem,
+        call=import_candidate(path).run,
+        reference=load_reference(problem).call,
+        cases=tuple(cases),
+        tolerance=tolerance,
+    )
+
+
+def _few_rows(problem: Problem, case: Case) -> Case:
+    first = problem.var_axes()[0].name
+    return dataclasses.replace(case, axes={**case.axes, first: min(case.axes[first], 5)})
+
+
+def outputs_of(returned: object) -> list[torch.Tensor]:
+    """Return a call's tensors as a list; anything else is not a tensor and is left out."""
+    items = returned if isinstance(returned, tuple | list) else (returned,)
+    return [item for item in items if isinstance(item, torch.Tensor)]
+
+
+def differs(got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor], scale: float) -> str:
+    """Say how outputs differ: count, dtype, shape, NaN and infinities, relative energy."""
+    if len(got) != len(expected):
+        return f"{len(got)} outputs, expected {len(expected)}"
+    for position, (out, want) in enumerate(zip(got, expected, strict=True)):
+        if out.dtype != want.dtype or out.shape != want.shape:
+            return f"output {position} is {out.dtype} {tuple(out.shape)}"
+        wide, truth = out.double(), want.double()
+        finite = torch.isfinite(truth)
+        if not torch.equal(torch.nan_to_num(wide[~finite]), torch.nan_to_num(truth[~finite])):
+            return f"output {position} differs where it is not finite"
+        error = (wide[finite] - truth[finite]).norm() / truth[finite].norm().clamp_min(1e-30)
+        if not float(error) <= _LIMITS[want.dtype] * scale:
+            return f"output {position} differs by {float(error):.2e}"
+    return ""
+
+
+def numbers(bench: Bench) -> Iterator[str]:
+    """Fresh inputs of every case, one after another in the same process, each run twice."""
+    for case in bench.cases:
+        for _ in range(2):
+            said = differs(
+                outputs_of(bench.call(*bench.inputs(case))), bench.expected(case), bench.tolerance
+            )
+            if said:
+                yield f"{case.label}: {said}"
+
+
+def contract(bench: Bench) -> Iterator[str]:
+    """Inputs changed, outputs that share memory with inputs or with each other."""
+    case = _small(bench)[0]
+    inputs, before = bench.inputs(case), bench.inputs(case)
+    ours = outputs_of(bench.call(*inputs))
+    spared = bench.inputs(case)
+    theirs = outputs_of(bench.reference(*spared))
+    for changed, kept, mutated in zip(inputs, before, spared, strict=True):
+        if (
+            isinstance(changed, torch.Tensor)
+            and not _equal(changed, kept)
+            and _equal(mutated, kept)
+        ):
+            yield "an input was changed"
+    if _shared(ours, inputs) > _shared(theirs, spared):
+        yield "an output shares memory with an input"
+    pointers = [out.data_ptr() for out in ours]
+    if len(set(pointers)) < len(pointers):
+        yield "two outputs share memory"
+
+
+def _equal(left: Value, right: Value) -> bool:
+    assert isinstance(left, torch.Tensor)
+    assert isinstance(right, torch.Tensor)
+    return torch.equal(left, right)
+
+
+def _shared(outputs: Sequence[torch.Tensor], inputs: Sequence[Value]) -> int:
+    owned = {t.untyped_storage().data_ptr() for t in inputs if isinstance(t, torch.Tensor)}
+    return sum(out.untyped_storage().data_ptr() in owned for out in outputs)
+
+
+def state(bench: Bench) -> Iterator[str]:
+    """Refill in place without a version bump, and hold an output across the next call."""
+    first, refilled = _small(bench)[:2]
+    inputs = bench.inputs(first)
+    held = outputs_of(bench.call(*inputs))
+    kept = [out.clone() for out in held]
+    aliases = _shared(held, inputs) > 0
+    for old, new in zip(inputs, bench.inputs(refilled), strict=True):
+        if isinstance(old, torch.Tensor) and isinstance(new, torch.Tensor):
+            old.data.copy_(new)  # .data: as a raw kernel would, unseen by the version counter
+    second = outputs_of(bench.call(*inputs))
+    said = differs(second, bench.expected(refilled), bench.tolerance)
+    if said:
+        yield f"after a refill: {said}"
+    if not aliases and differs(held, kept, bench.tolerance):
+        yield "a held output changed"
+
+
+def _small(bench: Bench) -> list[Case]:
+    return [case for case in bench.cases if case.label.startswith("small")]
+
+
+def poison(bench: Bench) -> Iterator[str]:
+    """Memory that the candidate allocates and does not clear holds NaN."""
+    with _poisoned():
+        for case in bench.cases:
+            if case.label.startswith(("small", "shape")):
+                said = differs(
+                    outputs_of(bench.call(*bench.inputs(case))),
+                    bench.expected(case),
+                    bench.tolerance,
+                )
+                if said:
+                    yield f"{case.label} over poisoned memory: {said}"
+
+
+@contextlib.contextmanager
+def _poisoned() -> Iterator[None]:
+    def fill(make: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def made(*args: object, **keywords: object) -> torch.Tensor:
+            tensor = make(*args, **keywords)
+            return tensor.fill_(float("nan")) if tensor.is_floating_point() else tensor
+
+        return made
+
+    with (
+        mock.patch.object(torch, "empty", fill(torch.empty)),
+        mock.patch.object(torch, "empty_like", fill(torch.empty_like)),
+    ):
+        yield
+
+
+PROBES = (contract, state, poison, numbers)
+
+
+def faults(
+    path: Path, problem: Problem, *, cheap: bool = False, tolerance: float = 1.0
+) -> list[str]:
+    """Return what each probe says first; an exception of the candidate counts as a fault."""
+
+    def leave(code: int) -> None:
+        raise Exited(f"exit code {code}")
+
+    found: list[str] = []
+    with mock.patch.object(os, "_exit", leave):
+        for probe in PROBES:
+            try:
+                loaded = bench(path, problem, cheap=cheap, tolerance=tolerance)
+                said = next(probe(loaded), "")
+            except Exception as error:
+                said = f"{type(error).__name__}: {error}"
+            if said:
+                found.append(f"{probe.__name__}: {said}")
+    return found

@@ -1,0 +1,172 @@
+"""Problems that the zoo needs beside the catalogue: batches of indices, masks, odd references.
+
+The second half are references that a careless verifier blames on the candidate: they mutate,
+alias, draw at random, round in the middle, or come with inputs that belong together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated
+
+import torch
+
+from cuassay.formats.native import problem, scalar, tensor
+from cuassay.model.domain import Index, Mask, Offsets, Opaque, Real
+
+_Rows = Annotated[torch.Tensor, tensor("bfloat16", "rows", "columns")]
+_Out = Annotated[torch.Tensor, tensor("bfloat16", "rows", "columns", name="y")]
+_AXES = {"rows": (1, 65_536), "columns": (1, 65_536)}
+_WORKLOADS = ({"rows": 64, "columns": 256}, {"rows": 4096, "columns": 4096})
+
+
+@problem(
+    axes={"batch": (1, 512), "tokens": (1, 65_536), "half": (1, 512), "positions": (1, 131_072)},
+    workloads=(
+        {"batch": 2, "tokens": 64, "half": 32, "positions": 128},
+        {"batch": 4, "tokens": 2048, "half": 64, "positions": 4096},
+    ),
+)
+def rotary(
+    x: Annotated[torch.Tensor, tensor("bfloat16", "batch", "tokens", "2*half")],
+    cos: Annotated[
+        torch.Tensor, tensor("float32", "positions", "half", domain=Real(low=-1, high=1))
+    ],
+    sin: Annotated[
+        torch.Tensor, tensor("float32", "positions", "half", domain=Real(low=-1, high=1))
+    ],
+    position_ids: Annotated[
+        torch.Tensor, tensor("int64", "batch", "tokens", domain=Index(axis="positions"))
+    ],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "batch", "tokens", "2*half", name="y")]:
+    """Rotary position embedding (arXiv 2104.09864) with given tables and positions."""
+    c, s = cos[position_ids], sin[position_ids]
+    first, second = x.to(torch.float32).chunk(2, dim=-1)
+    return torch.cat((first * c - second * s, second * c + first * s), dim=-1).to(x.dtype)
+
+
+@problem(axes=_AXES, workloads=_WORKLOADS)
+def masked_softmax(
+    scores: _Rows,
+    mask: Annotated[torch.Tensor, tensor("bool", "rows", "columns", domain=Mask())],
+    scale: Annotated[float, scalar("float32", low=0.05, high=4.0, default=1.0)],
+) -> _Out:
+    """Soft-max of scaled scores over the kept columns of each row."""
+    scaled = (scores.to(torch.float32) * scale).masked_fill(~mask, float("-inf"))
+    return torch.softmax(scaled, dim=-1).to(scores.dtype)
+
+
+@problem(axes=_AXES, workloads=_WORKLOADS)
+def probability_gap(
+    logits: _Rows,
+    targets: Annotated[torch.Tensor, tensor("int64", "rows", domain=Index(axis="columns"))],
+) -> _Out:
+    """Gradient of cross-entropy with respect to logits: softmax minus one at the target."""
+    p = torch.softmax(logits.to(torch.float32), dim=-1)
+    hot = torch.zeros_like(p).scatter_(1, targets.unsqueeze(1), 1.0)
+    return (p - hot).to(logits.dtype)
+
+
+@problem(axes=_AXES, workloads=_WORKLOADS)
+def scaled_copy(
+    x: _Rows, scale: Annotated[float, scalar("float32", low=0.25, high=4.0, default=1.0)]
+) -> _Out:
+    """A copy of x times scale."""
+    return (x.to(torch.float32) * scale).to(x.dtype)
+
+
+@problem(axes={"rows": (1, 4096), "columns": (1, 64)}, workloads=({"rows": 40, "columns": 3},))
+def tiny_rows(x: _Rows) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", name="y")]:
+    """Sums of three terms: groups too small for ratios of errors."""
+    return x.to(torch.float32).sum(dim=-1).to(x.dtype)
+
+
+@problem(axes=_AXES, workloads=_WORKLOADS)
+def rounded_softcap(
+    logits: _Rows, cap: Annotated[float, scalar("float32", low=5.0, high=100.0, default=30.0)]
+) -> _Out:
+    """Capped soft-max that rounds to the dtype after every step, less exact than a kernel."""
+    return torch.softmax(cap * torch.tanh(logits / cap), dim=-1)
+
+
+@problem(
+    axes={"tokens": (1, 256), "hidden": (1, 4096), "vocab": 64},
+    workloads=({"tokens": 128, "hidden": 32},),
+    reduction_axes=("tokens",),
+)
+def racy_reference(
+    grad_output: Annotated[torch.Tensor, tensor("bfloat16", "tokens", "hidden")],
+    input_ids: Annotated[torch.Tensor, tensor("int64", "tokens", domain=Index(axis="vocab"))],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "vocab", "hidden", name="grad_weight")]:
+    """An embedding gradient by additions in bfloat16 in random order: two runs differ."""
+    generator = torch.Generator(device="cpu").manual_seed(int.from_bytes(os.urandom(4), "little"))
+    table = grad_output.new_zeros(64, grad_output.shape[1])
+    for token in torch.randperm(len(input_ids), generator=generator).tolist():
+        table[input_ids[token]] += grad_output[token]
+    return table
+
+
+@problem(axes=_AXES, workloads=_WORKLOADS)
+def adds_in_place(x: _Rows, residual: _Rows) -> _Out:
+    """x += residual: the reference mutates its input and returns it."""
+    return x.add_(residual)
+
+
+def consistent_inputs(
+    axes_and_scalars: Mapping[str, int], device: torch.device
+) -> dict[str, torch.Tensor]:
+    """Return x and the rstd that belongs to it."""
+    rows, columns = axes_and_scalars["rows"], axes_and_scalars["columns"]
+    x = torch.randn(rows, columns, device=device).to(torch.bfloat16)
+    grad = torch.randn(rows, columns, device=device).to(torch.bfloat16)
+    rstd = torch.rsqrt(x.to(torch.float32).square().mean(dim=-1) + 1e-6)
+    return {"grad_output": grad, "x": x, "rstd": rstd}
+
+
+_FAMILY = Opaque(why="x and rstd belong together: only the generator makes a consistent pair")
+
+
+@problem(axes=_AXES, workloads=_WORKLOADS, generator=consistent_inputs)
+def saved_rstd(
+    grad_output: _Rows,
+    x: Annotated[torch.Tensor, tensor("bfloat16", "rows", "columns", domain=_FAMILY)],
+    rstd: Annotated[torch.Tensor, tensor("float32", "rows", domain=_FAMILY)],
+) -> _Out:
+    """Input gradient of an RMSNorm without weight, from the saved rstd."""
+    grad, scale = grad_output.to(torch.float32), rstd.unsqueeze(-1)
+    normed = x.to(torch.float32) * scale
+    along = (grad * normed).mean(dim=-1, keepdim=True)
+    return ((grad - normed * along) * scale).to(x.dtype)
+
+
+@problem(
+    axes={"rows": (1, 4096), "columns": (1, 4096), "slots": "2*rows"},
+    workloads=({"rows": 48, "columns": 64},),
+)
+def scatter_rows(
+    x: _Rows,
+    slots_of: Annotated[
+        torch.Tensor, tensor("int64", "rows", domain=Index(axis="slots", unique=True))
+    ],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "slots", "columns", name="y")]:
+    """Rows written to slots that never repeat: which of two writers wins is undefined."""
+    table = x.new_zeros(2 * x.shape[0], x.shape[1])
+    table[slots_of] = x
+    return table
+
+
+@problem(
+    axes={"segments": (1, 512), "columns": (1, 4096), "total": (1, 65_536), "ends": "segments+1"},
+    workloads=({"segments": 6, "columns": 32, "total": 200},),
+    reduction_axes=("total",),
+)
+def segment_sum(
+    x: Annotated[torch.Tensor, tensor("bfloat16", "total", "columns")],
+    offsets: Annotated[torch.Tensor, tensor("int64", "ends", domain=Offsets(axis="total"))],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "segments", "columns", name="y")]:
+    """Sums of consecutive rows between sorted offsets, empty segments included."""
+    lengths = offsets.diff()
+    owner = torch.repeat_interleave(torch.arange(len(lengths), device=x.device), lengths)
+    total = torch.zeros(len(lengths), x.shape[1], dtype=torch.float32, device=x.device)
+    return total.index_add_(0, owner, x.to(torch.float32)).to(x.dtype)

@@ -1,0 +1,87 @@
+"""The zoo is what it says: each bug shows somewhere, each twin and honest rewrite nowhere."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from cuassay.catalog import registry
+from cuassay.model.dtype import DType
+from tests.zoo.manifest import ALARMS, HERE, HONEST, PAIRS, Honest, Pair, load
+from tests.zoo.probes import faults
+
+CODES = {
+    "NUM001",
+    "NUM002",
+    "SHP001",
+    "MEM001",
+    "API001",
+    "API002",
+    "API003",
+    "STATE001",
+    "DET001",
+    "BUILD001",
+}
+# References that draw at random or round after every step: equal answers differ by more.
+_LOOSE = {"zoo:racy_reference": 30.0, "zoo:rounded_softcap": 30.0, "zoo:tiny_rows": 4.0}
+
+
+# NumPy, which interprets Triton, warns where an exponential overflows as it should.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+@pytest.mark.usefixtures("interpreted")
+def test_bug_shows_and_twin_does_not(pair: Pair) -> None:
+    if pair.triton:
+        pytest.importorskip("triton")
+    problem = load(pair.problem)
+    assert faults(pair.bug, problem, cheap=pair.triton), "the planted bug shows nowhere"
+    assert faults(pair.twin, problem, cheap=pair.triton) == []
+
+
+@pytest.mark.parametrize("dtype", registry.DTYPES)
+@pytest.mark.parametrize("honest", HONEST, ids=lambda honest: honest.name)
+@pytest.mark.usefixtures("interpreted")
+def test_honest_rewrites_are_right_in_every_dtype(honest: Honest, dtype: DType) -> None:
+    if honest.triton:
+        pytest.importorskip("triton")
+        if dtype is DType.BFLOAT16:
+            pytest.skip("the interpreter as shipped truncates bfloat16; the worker repairs it")
+    assert faults(honest.path, load(honest.problem, dtype=dtype), cheap=honest.triton) == []
+
+
+@pytest.mark.parametrize("alarm", ALARMS, ids=lambda alarm: alarm.name)
+def test_causes_of_false_alarms_are_right_answers(alarm: Honest) -> None:
+    tolerance = _LOOSE.get(alarm.problem, 1.0)
+    assert faults(alarm.path, load(alarm.problem), tolerance=tolerance) == []
+
+
+def test_manifest_and_files_agree() -> None:
+    assert {pair.name for pair in PAIRS} == _stems("bugs") == _stems("twins")
+    assert {honest.name for honest in (*HONEST, *ALARMS)} == _stems("honest")
+    assert len(PAIRS) >= 30
+    assert len({pair.name for pair in PAIRS}) == len(PAIRS)
+
+
+def test_every_code_has_a_pair_and_no_other_is_named() -> None:
+    assert {code for pair in PAIRS for code in pair.codes} == CODES
+    assert {pair.codes[0] for pair in PAIRS} == CODES
+
+
+def test_every_file_says_in_one_line_what_it_is() -> None:
+    for path in sorted(HERE.glob("*/*.py")):
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        assert docstring, path
+        assert "\n" not in docstring, path
+
+
+def _stems(folder: str) -> set[str]:
+    return {path.stem for path in Path(HERE / folder).glob("*.py")}
