@@ -72,7 +72,8 @@ def synthetic(rows: int, device: str) -> tuple[Tensor, OutputTruth]:
 
 def eager(candidate: Tensor, truth: OutputTruth) -> list[Tensor]:
     """The same metrics on whole tensors, as one would write them first."""
-    assert truth.scale is not None and truth.hits is not None
+    assert truth.scale is not None
+    assert truth.hits is not None
     t, s, c = truth.value, truth.scale.double(), candidate.double()
     both = torch.isfinite(c) & torch.isfinite(t)
     same = both | (torch.isnan(c) & torch.isnan(t)) | (c == t)
@@ -106,12 +107,15 @@ def seconds(work: Callable[[], object], device: str, repeats: int) -> float:
     return sorted(times)[len(times) // 2]
 
 
-def measure(elements: int, device: str, repeats: int) -> dict[str, object]:
-    source = torch.empty(elements * 2, dtype=torch.bfloat16, device=device)
+def copy_rate(elements: int, device: str, repeats: int) -> float:
+    """Return bytes read plus written per second by a device copy of bfloat16 elements."""
+    source = torch.empty(elements, dtype=torch.bfloat16, device=device)
     target = torch.empty_like(source)
-    copy_s = seconds(lambda: target.copy_(source), device, repeats)
-    copy_bandwidth = 2 * source.numel() * 2 / copy_s
-    del source, target
+    return 4 * elements / seconds(lambda: target.copy_(source), device, repeats)
+
+
+def measure(elements: int, device: str, repeats: int) -> dict[str, object]:
+    copy_bandwidth = copy_rate(elements * 2, device, repeats)
     candidate, truth = synthetic(elements // COLUMNS, device)
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()

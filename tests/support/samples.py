@@ -282,6 +282,7 @@ def rejected() -> Verdict:
         environment=ENVIRONMENT,
         seed=SEED,
         run=RUN,
+        notes=("axis 'tokens' has no declared bounds: 1 or more is assumed",),
     )
 
 
@@ -368,6 +369,7 @@ def nasty() -> Verdict:
         benchmark_rule=dataclasses.replace(rule, workload=NASTY, note=NASTY, worst_output=NASTY),
         power=Power(mutants=2, killed=1, survivors=(NASTY,)),
         environment={NASTY: NASTY},
+        notes=(NASTY,),
     )
 
 

@@ -46,7 +46,7 @@ def compare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compare]:
         ]
         calls[name](*inputs, *outputs)
         expected: Any = reference.call(*inputs)
-        assert torch.equal(outputs[1], expected[1])
+        assert relative_error(outputs[1].float(), expected[1].float()) < 4e-3
         return outputs[0].float(), expected[0].float()
 
     with pytest.MonkeyPatch.context() as monkeypatch:

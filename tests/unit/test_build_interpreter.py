@@ -95,6 +95,10 @@ def _inline(x, B: tl.constexpr):
     tl.store(x + i, y)
 
 def run(what, *tensors, **meta):
+    if what == "target":
+        active = triton.runtime.driver.active
+        size = active.utils.get_device_properties(0)["multiprocessor_count"]
+        return active.get_current_target().arch, active.get_active_torch_device().type, size > 0
     n = tensors[0].numel()
     if what in ("binary", "cast"):
         globals()["_" + what][(triton.cdiv(n, 4096),)](*tensors, n, B=4096, **meta)
@@ -318,3 +322,7 @@ def test_inline_assembly_is_a_missing_gpu_not_a_fault(run: Callable[..., Any]) -
 
     with pytest.raises(MissingToolError, match="NVIDIA GPU"):
         run("inline", torch.zeros(16, dtype=torch.int32))
+
+
+def test_questions_to_tritons_driver_have_answers(run: Callable[..., Any]) -> None:
+    assert run("target") == (90, "cuda", True)

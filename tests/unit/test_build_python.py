@@ -97,7 +97,10 @@ def test_hard_coded_cuda_runs_on_the_cpu(tmp_path: Path) -> None:
 import torch
 def run(x):
     assert x.is_cuda and x.device.type == "cuda" and torch.cuda.is_available()
-    out = torch.zeros(x.shape, device="cuda") + torch.ones(x.shape, device=x.device)
+    device = torch.device("cuda", 0)
+    assert device == x.device == torch.device("cuda:0")
+    out = torch.zeros(x.shape, device="cuda") + torch.ones(x.shape, device=device)
+    out = torch.full_like(out, 1.0, device=x.device).new_zeros(3, device="cuda") + out
     with torch.cuda.device(x.device):
         torch.cuda.synchronize()
     assert torch.cuda.get_device_properties(0).multi_processor_count > 0

@@ -103,6 +103,14 @@ def test_tiny_reaches_subnormals_and_huge_stays_finite() -> None:
     assert float(huge.abs().max()) > 1e37
 
 
+def test_confident_rows_have_a_probability_close_to_one_at_the_end() -> None:
+    p = torch.softmax(draw(REAL, "confident").double(), dim=1)[:, -1]
+    assert float(p.min()) > 0.4
+    assert float(p.max()) > 0.999
+    assert float((1 - p).min()) > 1e-6
+    assert int(draw(IDS, "single_hot", row=2.0**40).min()) == 99
+
+
 def test_explicit_values_repeat_row_major() -> None:
     made = draw_explicit((1.0, 2.0, 3.0))
     assert made.flatten()[:5].tolist() == [1.0, 2.0, 3.0, 1.0, 2.0]

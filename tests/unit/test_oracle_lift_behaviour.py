@@ -337,6 +337,19 @@ def test_attention_module_and_user_chosen_kernels() -> None:
         torch.testing.assert_close(exact, plain.double(), rtol=2e-2, atol=2e-2)
 
 
+def test_fused_optimizer_step() -> None:
+    def reference(w: Tensor, g: Tensor) -> Tensor:
+        p = nn.Parameter(w.float())
+        optimizer = torch.optim.AdamW([p], lr=0.1, weight_decay=0.0, fused=True)
+        p.grad = g.float()
+        optimizer.step()
+        return p.detach()
+
+    (out,) = lift(reference, [X, X * 2])
+    step = 0.1 * X.double() * 2 / ((X.double() * 2).abs() + 1e-8)
+    torch.testing.assert_close(out, X.double() - step, rtol=1e-9, atol=1e-9)
+
+
 def test_grouped_and_scaled_products() -> None:
     a, b = torch.randn(6, 16), torch.randn(2, 16, 16)
 

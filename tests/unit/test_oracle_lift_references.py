@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,10 @@ from tests.support.references_norms import NORMS
 from tests.support.references_sequence import SEQUENCE
 from tests.support.references_training import TRAINING
 
+from cuassay.oracle import lift_nominal
 from cuassay.oracle.lift import lift, nominal_of, run_as_written
+from cuassay.oracle.lift_tensor import LIFTABLE
+from cuassay.oracle.lift_traits import Traits
 
 REFERENCES = (*NORMS, *ATTENTION, *MLP, *SEQUENCE, *TRAINING, *MISC)
 STYLES = (torch.bfloat16, torch.float16, torch.float32)
@@ -42,6 +47,35 @@ def test_equals_formula(reference: Reference, style: torch.dtype) -> None:
         np.testing.assert_allclose(got.numpy(), want, rtol=reference.rtol, atol=1e-12)
     for was, now in zip(before, inputs, strict=True):
         assert not isinstance(was, torch.Tensor) or torch.equal(was, now)
+
+
+def test_promotion_rules_agree_with_atens_own_shape_functions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every operation of every reference, by the short cut and on meta tensors."""
+    found, differing = lift_nominal._find, set()
+
+    def both(op: Any, traits: Traits, args: Any, kwargs: Any) -> Any:
+        rule = found(op, traits, args, kwargs)
+        named = {name: lift_nominal._meta(value) for name, value in kwargs.items()}
+        tensors = lift_nominal.tensors_in([*args, *kwargs.values()])
+        try:
+            out = op(*(lift_nominal._meta(value) for value in args), **named) if tensors else None
+        except (RuntimeError, NotImplementedError):
+            return rule
+        for index, tensor in enumerate(lift_nominal.tensors_in(out)):
+            if tensor.dtype in LIFTABLE:
+                nominal = lift_nominal.nominal_at(rule, index, tensor.dtype)
+                if nominal is not tensor.dtype:
+                    differing.add(f"{op} {index}: {nominal}, ATen {tensor.dtype}")
+        return rule
+
+    monkeypatch.setattr(lift_nominal, "_find", both)
+    monkeypatch.setattr(lift_nominal, "_CACHE", {})
+    for style in STYLES:
+        for reference in REFERENCES:
+            lift(reference.fn, list(reference.inputs(Draw(style, 4))))
+    assert not differing
 
 
 @pytest.mark.parametrize("style", STYLES, ids=_id)

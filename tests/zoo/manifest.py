@@ -156,7 +156,7 @@ magnitude_sniffing          | rmsnorm                     | NUM001              
 wrong_divisor               | rmsnorm                     | NUM001 SHP001          | O8
 # arithmetic: rounded intermediate
 rounded_residual            | fused_add_rmsnorm           | NUM001                 | N4
-cancelled_probability       | zoo:probability_gap         | NUM001                 | N4
+cancelled_probability       | zoo:probability_gap         | NUM001 SHP001          | N4
 # low-precision accumulation
 bf16_embedding_grad         | embedding_grad              | NUM002 NUM001          | N1 N15
 fp16_embedding_grad         | embedding_grad@float16      | NUM002 NUM001          | N1

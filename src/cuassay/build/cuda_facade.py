@@ -20,7 +20,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 _DEVICE = torch.device("cuda", 0)
-_MULTIPROCESSORS = 4  # persistent kernels launch this many programs: few, each takes 1 ms
+MULTIPROCESSORS = 4  # persistent kernels launch this many programs: few, each takes 1 ms
 _lock = threading.Lock()
 _depth = 0
 _originals: dict[str, Any] = {}
@@ -38,7 +38,8 @@ class _Mode(TorchFunctionMode):
             return answer(*args, **kwargs)
         if func is torch.Tensor.to and _names_cpu(args[1:], kwargs):
             return func(*args, **{**kwargs, "copy": True})  # a transfer is always a copy
-        if _names_cuda(args, kwargs):
+        # torch.device("cuda") stays what it says; it is mapped where memory is asked for
+        if func is not torch.device and _names_cuda(args, kwargs):
             args = tuple(_on_cpu(value) for value in args)
             kwargs = {name: _on_cpu(value) for name, value in kwargs.items()}
         return func(*args, **kwargs)
@@ -127,7 +128,7 @@ def _properties(*_: object) -> SimpleNamespace:
         name="Triton interpreter (no GPU)",
         major=9,
         minor=0,
-        multi_processor_count=_MULTIPROCESSORS,
+        multi_processor_count=MULTIPROCESSORS,
         total_memory=2**33,
         warp_size=32,
         max_threads_per_multi_processor=2048,

@@ -20,6 +20,7 @@ def install(module: Any) -> None:
     _patch_language_once(module)
     _silence(module)
     _tune_without_driver()
+    _stand_in_for_driver()
     _bind_libdevice(module)
 
 
@@ -107,6 +108,30 @@ def _tune_without_driver() -> None:
         return [0.0, 0.0, 0.0]
 
     autotuner._bench = bench
+
+
+def _stand_in_for_driver() -> None:
+    """Answer what candidates ask of `triton.runtime.driver.active`: the target and its size."""
+    import torch
+
+    from cuassay.build.cuda_facade import MULTIPROCESSORS
+
+    target = importlib.import_module("triton.backends.compiler").GPUTarget("cuda", 90, 32)
+    properties = {
+        "multiprocessor_count": MULTIPROCESSORS,
+        "max_shared_mem": 232448,
+        "max_num_regs": 65536,
+        "warpSize": 32,
+    }
+    active = SimpleNamespace(
+        get_current_target=lambda: target,
+        get_current_device=lambda: 0,
+        get_current_stream=lambda device=None: 0,
+        get_active_torch_device=lambda: torch.device("cuda", 0),
+        get_device_interface=lambda: torch.cuda,
+        utils=SimpleNamespace(get_device_properties=lambda device=None: dict(properties)),
+    )
+    importlib.import_module("triton.runtime").driver.set_active(active)
 
 
 def _bind_libdevice(module: Any) -> None:

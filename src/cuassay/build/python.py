@@ -48,9 +48,11 @@ def load_python(candidate: Candidate, *, device: str, folder: Path) -> Callable[
         from cuassay.build.triton_interpreter import enable
 
         enable()
+    if not on_cpu:
+        os.environ.pop("TRITON_INTERPRET", None)  # a GPU is judged by its own arithmetic
     root = write_sources(candidate, folder)
     _private_caches(folder)
-    around = _surroundings(on_cpu and ("cuda" in text or "triton" in text))
+    around = _surroundings(on_cpu and _speaks_of_a_gpu(text))
     with contextlib.ExitStack() as stack:
         stack.enter_context(_translated(root, "importing", on_cpu=on_cpu))
         stack.enter_context(around())
@@ -93,6 +95,11 @@ def _owned_extensions(folder: Path) -> Iterator[None]:
         for stale in (folder / "torch_extensions").glob("*/lock"):
             stale.unlink(missing_ok=True)
         yield
+
+
+def _speaks_of_a_gpu(text: str) -> bool:
+    """Return whether the facade is wanted; torch.compile does not trace through it."""
+    return "triton" in text or ("cuda" in text and "torch.compile" not in text)
 
 
 def _surroundings(facade: bool) -> Callable[[], contextlib.AbstractContextManager[None]]:

@@ -75,6 +75,7 @@ def _report(output: Output) -> TerminalReport:
         progress=None if output.quiet else progress,
         quiet=output.quiet,
         summarise=not output.json,
+        replayed=output.replayed,
         runs=str(runs_dir()),
     )
 

@@ -126,5 +126,5 @@ def _stdout_lost(error: OSError) -> int:
         os.close(nothing)
     why = error.strerror or str(error)
     with contextlib.suppress(OSError):
-        say(f"cuassay: the result could not be written to stdout ({why}); it is in the run folder")
+        say(f"cuassay: the result could not be written to stdout ({why})")
     return 3

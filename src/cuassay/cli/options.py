@@ -28,6 +28,7 @@ class Output:
     html: Path | None = None
     quiet: bool = False
     color: bool = True
+    replayed: bool = False
 
 
 def output_options(verb: _Verb) -> _Verb:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import click
 
 from cuassay.cli import options
@@ -31,4 +33,5 @@ def replay(
     from cuassay.engine import run
 
     output = options.output(as_json=as_json, html=html, quiet=quiet, no_color=no_color)
+    output = dataclasses.replace(output, replayed=True)
     context.exit(drive(run.replay(where, device=options.device(device)), output))

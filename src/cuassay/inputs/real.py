@@ -172,6 +172,19 @@ def late_peak(request: Request) -> torch.Tensor:
     return raw
 
 
+def confident(request: Request) -> torch.Tensor:
+    """Normal logits whose last column takes a soft-max probability of 0.7 to 0.9999.
+
+    Differences such as p - 1 then cancel. exp of a normal number has mean e^0.5, so the
+    others sum to about n e^0.5.
+    """
+    raw = request.normal()
+    if request.shape and request.count:
+        margin = request.uniform(request.shape[:-1]).mul_(8.0).add_(1.0)
+        raw[..., -1] = margin + math.log(request.shape[-1]) + 0.5
+    return raw
+
+
 def low_bits(request: Request) -> torch.Tensor:
     """Information in the last bits of the dtype: 1 + k * 2**-(precision-1), k in 0..7."""
     spacing = 2.0 * _format(request).unit_roundoff
@@ -223,6 +236,7 @@ REAL: dict[str, FillFunction] = {
     "huge": huge,
     "sorted": sorted_values,
     "late_peak": late_peak,
+    "confident": confident,
     "low_bits": low_bits,
     "explicit": explicit,
 }

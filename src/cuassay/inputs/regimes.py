@@ -56,6 +56,8 @@ NUMERIC: tuple[Regime, ...] = (
         usual_scalars=False,
     ),
     Regime(name="same sign", main=fill("same_sign"), index=ZIPF, usual_scalars=False),
+    # Every index is the last one (row counts are clipped to it), where the peak is.
+    Regime(name="confident", main=Fill(kind="confident"), index=fill("single_hot", row=2.0**40)),
     Regime(name="offset", main=fill("offset", mean=3.0), side=_ZERO_MEAN_SIDE),
     Regime(name="sigma 30", main=fill("normal", scale=30.0), index=TWO),
     Regime(name="mixed row sizes", main=Fill(kind="mixed_scale"), index=ZIPF),

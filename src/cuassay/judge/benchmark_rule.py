@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import done
 from cuassay.checks.numeric import single_call
 from cuassay.errors import CuassayError
+from cuassay.inputs.geometry import elements
 from cuassay.judge.structure import matched
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
@@ -40,34 +41,22 @@ def benchmark_case(trial: JudgeTrial, workload: Workload) -> Case:
 def evaluate(trial: JudgeTrial, run: RunScenario) -> BenchmarkRule | None:
     """Return what the problem's own rule says of the candidate: the worst workload tried."""
     worst: BenchmarkRule | None = None
-    for workload in _affordable(trial)[: _WORKLOADS[trial.profile]]:
+    for workload in affordable(trial)[: _WORKLOADS[trial.profile]]:
         rule = _one(trial, run, workload)
         if worst is None or _badness(rule) > _badness(worst):
             worst = rule
     return worst
 
 
-def _affordable(trial: JudgeTrial) -> list[Workload]:
+def affordable(trial: JudgeTrial) -> list[Workload]:
     """Return the workloads whose inputs fit the device's element budget, largest first."""
     limit = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
-    sized = [(_volume(trial, workload), workload) for workload in trial.problem.workloads]
+    sized = [
+        (elements(trial.problem, resolve(trial.problem.axes, workload.axes)), workload)
+        for workload in trial.problem.workloads
+    ]
     fitting = [pair for pair in sized if pair[0] <= limit] or [min(sized, key=lambda p: p[0])]
     return [workload for _, workload in sorted(fitting, key=lambda pair: -pair[0])]
-
-
-def _volume(trial: JudgeTrial, workload: Workload) -> int:
-    from cuassay.model.axes import shape_of
-    from cuassay.model.problem import TensorSpec
-
-    sizes = resolve(trial.problem.axes, workload.axes)
-    total = 0
-    for spec in (*trial.problem.inputs, *trial.problem.outputs):
-        if isinstance(spec, TensorSpec):
-            count = 1
-            for size in shape_of(spec.shape, sizes):
-                count *= size
-            total += count
-    return total
 
 
 def _badness(rule: BenchmarkRule) -> float:

@@ -80,9 +80,10 @@ class Session:
     def judge(self) -> Verdict:
         """Run every check and return the verdict."""
         self._announce([check.code for check in all_checks()])
-        smoke(self.trial)
         with self._stack:
+            # Its worker starts to build at once, beside the reference's first run.
             runner = self._stack.enter_context(self._runner(self._candidate))
+            smoke(self.trial)
             control = self._control()
             reports, extras = self._examine(runner, control)
             build_s, candidate_s = runner.build_s, runner.candidate_s

@@ -51,4 +51,6 @@ def _one(
         return f"output '{spec.name}' has shape {list(item.shape)}, expected {list(shape)}"
     if item.dtype != spec.dtype.value:
         return f"output '{spec.name}' is {item.dtype}, expected {spec.dtype.value}"
+    if item.buffer < 0:
+        return f"output '{spec.name}' is too large to be read back ({list(item.shape)})"
     return run.tensor(item)

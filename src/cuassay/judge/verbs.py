@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from cuassay.judge.smoke import smoke
 from cuassay.judge.snapshot import save
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.digest import candidate_digest
-from cuassay.model.events import Document, EngineFinished, Event
+from cuassay.model.events import Document, EngineFinished, Event, Progress
 from cuassay.worker.nursery import Nursery
 
 
@@ -35,8 +36,11 @@ def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurser
 
 def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None) -> None:
     """Judge a candidate and emit its verdict."""
-    problem = load_problem(job.problem, lenient=job.lenient)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+    notes: list[str] = []
+    problem = load_problem(job.problem, lenient=job.lenient, notes=notes)
+    candidate = load_candidate(job.candidate, problem, lenient=job.lenient, notes=notes)
+    for note in notes:
+        emit(Progress(text=note))
     device = choose_device(job.device)
     toolchain = build.toolchain(device)
     if job.run_dir:
@@ -53,7 +57,8 @@ def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurs
         started=started,
         nursery=nursery if nursery and nursery.device == device else None,
     )
-    emit(EngineFinished(verdict=session.judge()))
+    verdict = dataclasses.replace(session.judge(), notes=tuple(notes))
+    emit(EngineFinished(verdict=verdict))
 
 
 def show(job: Job) -> dict[str, object]:

@@ -65,7 +65,10 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The judgement on one candidate for one problem."""
+    """The judgement on one candidate for one problem.
+
+    `notes` is what was assumed or passed over while reading the problem and the candidate.
+    """
 
     decision: Decision
     reason: str
@@ -85,6 +88,7 @@ class Verdict:
     environment: Mapping[str, str] = field(default_factory=dict)
     seed: int = 0
     run: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:

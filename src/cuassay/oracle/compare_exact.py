@@ -31,6 +31,8 @@ def judge_exact(candidate: Tensor, truth: OutputTruth) -> ExactResult:
     """
     if truth.quantised:
         return _judge_codes(candidate, truth)
+    if candidate.dtype != truth.value.dtype:  # packed pairs are compared as bytes
+        candidate = candidate.view(truth.value.dtype)
     got, want = candidate.reshape(-1), truth.value.reshape(-1)
     flags = None if truth.ambiguous is None else truth.ambiguous.reshape(-1)
     count, worst = 0, None

@@ -24,7 +24,9 @@ from cuassay.oracle.trust_types import OutputTruth
 SUPPORTED = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 _FOLD = 1024  # a single row is cut into rows of this width, so that no program is half empty
 _STRIP = 64  # rows a program walks
-_TILE = 2048  # elements a program holds at once
+_TILE = 1024  # elements a program holds at once: 8 a thread, three blocks an SM on sm_90
+_WIDTH = 256  # columns of a tile: one row a warp, so that row sums need no barrier
+_WARPS = 4
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -127,7 +129,7 @@ def fused_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTr
 
 
 def _columns(columns: int) -> int:
-    return min(1024, max(16, int(triton.next_power_of_2(columns))))
+    return min(_WIDTH, max(16, int(triton.next_power_of_2(columns))))
 
 
 def _launch(
@@ -147,6 +149,6 @@ def _launch(
         candidate, truth, scale, row_out, peak, column_out,
         truth.numel(), rows, columns, 1.0 / output.unit, special.flush_threshold(output.dtype),
         form.maximum, special.boundary_slack(output.dtype),
-        STRIP=strip, ROWS=height, COLUMNS=width, num_warps=4,
+        STRIP=strip, ROWS=height, COLUMNS=width, num_warps=_WARPS,
     )  # fmt: skip
     return row_out.sum(1, dtype=torch.float64), peak, column_out.sum(1, dtype=torch.float64)

@@ -12,8 +12,9 @@ pointers) raises LiftError with the operation and the reference's source line.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 import torch
@@ -103,13 +104,26 @@ def _backends(to: torch.dtype) -> Iterator[None]:
     try:
         for unit in exact:
             unit.fp32_precision = "ieee"
-        with sdpa_kernel(SDPBackend.MATH), torch.inference_mode(False), torch.enable_grad():
+        with (
+            sdpa_kernel(SDPBackend.MATH),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            _uncompiled(),
+        ):
             yield
     finally:
         for unit, precision in zip(exact, before, strict=True):
             unit.fp32_precision = precision
         torch._C._set_mkldnn_enabled(onednn)
         torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def _uncompiled() -> AbstractContextManager[object]:
+    """Run compiled functions eagerly, if the reference's module has made any."""
+    if "torch._dynamo" not in sys.modules:
+        return nullcontext()
+    stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return stance
 
 
 _MEMORY_ERRORS = (

@@ -1,8 +1,10 @@
 """Which dtype an operation's results would have in the reference as written.
 
-ATen's own shape functions say it: the operation runs once on meta tensors of the nominal
-dtypes. The answer depends on dtypes, 0-d-ness and scalar types only, so it is kept per such
-key. Operations whose meta function needs data (nonzero, masked_select) follow type promotion.
+Pointwise operations and common reductions follow type promotion. For the others ATen's own
+shape functions say it: the operation runs once on meta tensors of the nominal dtypes. (They
+would say it for all, but many import torch._dynamo, which takes a second.) The answer depends
+on dtypes, 0-d-ness and scalar types only, so it is kept per such key. Operations whose meta
+function needs data (nonzero, masked_select) follow type promotion as well.
 """
 
 from __future__ import annotations
@@ -17,6 +19,21 @@ from cuassay.oracle.lift_traits import Traits
 
 Nominals = tuple[torch.dtype | None, ...]
 
+_PROMOTING = {"sum", "mean", "amax", "amin", "prod", "cumsum", "cumprod", "logsumexp", "var"}
+_PROMOTING |= {"std", "var_mean", "linalg_vector_norm", "norm"}
+_PROMOTING |= {"cat", "stack", "mm", "bmm", "addmm"}
+_PROMOTING |= {"baddbmm", "tril", "triu", "roll", "flip", "index_select", "gather"}
+_PROMOTING |= {"embedding", "clone", "_safe_softmax"}
+_PROMOTING |= {
+    "_softmax_backward_data",
+    "_log_softmax_backward_data",
+    "nll_loss_forward",
+    "nll_loss_backward",
+    "log_sigmoid_forward",
+    "embedding_dense_backward",
+    "convolution",
+}
+_HALF_TO_FLOAT = frozenset({"_softmax", "_log_softmax"})  # third argument: the result is float32
 _CACHE: dict[Any, Nominals] = {}
 _CACHE_LIMIT = 20_000  # keys; a reference makes tens
 
@@ -63,8 +80,13 @@ def _key(value: Any) -> Any:
 
 def _find(op: Any, traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Nominals:
     tensors = [*tensors_in(args), *tensors_in(tuple(kwargs.values()))]
-    if not tensors:
+    name = op._schema.name.removeprefix("aten::")
+    if name in _HALF_TO_FLOAT:
+        return (torch.float32 if args[2] is True else args[0].dtype,)
+    if not tensors or torch.Tag.pointwise in op.tags or name in _PROMOTING:
         return (_promoted(tensors, args, kwargs),)
+    if name == "native_layer_norm":
+        return args[0].dtype, _statistics(args[0].dtype)
     try:
         named = {name: _meta(value) for name, value in kwargs.items()}
         if "device" in traits.names:
@@ -84,6 +106,11 @@ def _meta(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return type(value)(_meta(item) for item in value)
     return value
+
+
+def _statistics(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which normalisations keep mean and reciprocal deviation."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
 def _promoted(

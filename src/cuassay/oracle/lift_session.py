@@ -307,7 +307,10 @@ class LiftMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Spare the import of torch._dynamo (a second) that torch makes to exempt a mode."""
+        """Spare the import of torch._dynamo (a second) that torch makes to exempt a mode.
+
+        The attribute set below exempts it without.
+        """
         return False
 
     def __init__(self, session: Session) -> None:
@@ -323,6 +326,10 @@ class LiftMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Hand the operation over."""
         return self.session.dispatch(func, args, kwargs or {})
+
+
+_EXEMPT: Any = LiftMode.__torch_dispatch__
+_EXEMPT._torchdynamo_disable = True
 
 
 def _returned(traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

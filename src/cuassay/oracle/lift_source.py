@@ -81,10 +81,11 @@ def _foreign(filename: str) -> bool:
 
 def failing_line(error: BaseException) -> str:
     """Return `file:line` of the innermost such frame in an exception's traceback."""
-    found, trace = "", error.__traceback__
+    found, installed, trace = "", "", error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
         if not _foreign(name):
-            found = f"{os.path.basename(name)}:{trace.tb_lineno}"
+            line = f"{os.path.basename(name)}:{trace.tb_lineno}"
+            found, installed = (found, line) if _installed(name) else (line, installed)
         trace = trace.tb_next
-    return found or "its call"
+    return found or installed or "its call"

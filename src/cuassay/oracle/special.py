@@ -97,6 +97,8 @@ def settle_overflow(value: Tensor, scale: Tensor, dtype: DType) -> Tensor:
     that value, so that a candidate may show either. float64 in, float64 out.
     """
     top = form_of(dtype).maximum
+    if value.numel() == 0:
+        return value
     low, high = torch.aminmax(value)
     reach = max(-float(low), float(high)) + BOUNDARY_SCALES * float(scale.abs().amax())
     if reach + boundary_slack(dtype) < top:  # false for NaN

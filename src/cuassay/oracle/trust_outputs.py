@@ -153,10 +153,10 @@ def finish(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputT
 
 
 def _finish_exact(found: Collector, discontinuous: bool) -> OutputTruth:
-    quantised = found.spec.dtype in _CODES and discontinuous
+    quantised = found.spec.dtype in _CODES and (discontinuous or found.spec.dtype.is_floating)
     flipped = found.flipped if found.flips else None
     count = 0 if flipped is None else int(flipped.sum())
-    if quantised:
+    if quantised and discontinuous:
         allowed = int(4 * found.flips + 3 * math.sqrt(found.flips) + 2)
     else:
         allowed = int(_AMBIGUOUS_MISSED * count)

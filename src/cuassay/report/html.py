@@ -253,6 +253,7 @@ def _origin(verdict: Verdict) -> str:
         ("digest", one_line(verdict.digest)),
         ("run", one_line(verdict.run)),
     ]
+    origin += [("assumed", one_line(note)) for note in verdict.notes[:20]]
     origin += [(one_line(n, limit=60), one_line(v)) for n, v in verdict.environment.items()]
     return (
         f'<section><h2>Time and origin</h2><div class="card">{time_bar(parts)}'

@@ -49,6 +49,7 @@ def document(verdict: Verdict) -> dict[str, Any]:
         "precision_grade": clean(verdict.precision_grade),
         "seed": verdict.seed,
         "run": clean(verdict.run),
+        "notes": [clean(note) for note in verdict.notes],
     }
 
 

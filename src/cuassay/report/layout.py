@@ -26,7 +26,7 @@ class Marks:
     condition: str = "!"
     inconclusive: str = "?"
     skipped: str = "⏭"
-    errored: str = "✗"
+    errored: str = "E"
     full: str = "█"
     empty: str = "░"
     over: str = "▶"
@@ -38,7 +38,7 @@ ASCII = Marks(
     passed="+",
     failed="x",
     skipped="-",
-    errored="x",
+    errored="E",
     full="#",
     empty=".",
     over=">",

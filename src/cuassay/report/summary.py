@@ -11,9 +11,12 @@ from cuassay.report.clean import one_line
 from cuassay.report.layout import STYLES, Marks, command, labelled
 
 _LEFT_OUT_LINES = 8
+_NOTES = 5
 
 
-def summary(verdict: Verdict, *, width: int, signs: Marks, runs: str) -> list[Text]:
+def summary(
+    verdict: Verdict, *, width: int, signs: Marks, runs: str, replayed: bool = False
+) -> list[Text]:
     """Return the verdict, why, conditions, their rule, power, what was not checked, and next."""
     word = verdict.decision.value
     lines = [
@@ -24,9 +27,12 @@ def summary(verdict: Verdict, *, width: int, signs: Marks, runs: str) -> list[Te
     for number, condition in enumerate(verdict.conditions):
         label = "" if number else "conditions"
         lines += labelled(label, f"{signs.dot} {one_line(condition)}", width=width, style="yellow")
-    lines += _sides(verdict, width=width)
-    lines += labelled("power", words.power_line(verdict.power), width=width)
-    lines += _left_out(verdict, width=width, signs=signs)
+    if not replayed:
+        lines += _sides(verdict, width=width)
+        lines += labelled("power", words.power_line(verdict.power), width=width)
+        lines += _left_out(verdict, width=width, signs=signs)
+    for number, note in enumerate(verdict.notes[:_NOTES]):
+        lines += labelled("" if number else "assumed", one_line(note), width=width, lines=2)
     truth = f"{one_line(verdict.truth)}: {one_line(verdict.truth_reason) or 'no reason given'}"
     lines += labelled("truth", truth, width=width)
     if verdict.precision_grade:

@@ -6,6 +6,7 @@ No text is ever parsed as Rich markup; every string is cleaned first.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from collections import Counter
@@ -34,13 +35,21 @@ from cuassay.report.summary import quiet_line, summary
 _MAXIMUM_WIDTH = 100
 _CARDS = 6
 _CARDS_PER_CODE = 2
-_TITLE_WIDTH = 34
+_TITLE_WIDTHS = (34, 42)  # on a narrow and on a wide terminal
+_WIDE = 96
+
+
+class _Console(Console):
+    """A console that lets a closed stdout be seen: Rich would exit with 1, our REJECTED."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def console(*, stderr: bool = False, no_color: bool = False) -> Console:
     """Return a console that parses no markup, and is plain off a terminal or with NO_COLOR."""
     plain = no_color or bool(os.environ.get("NO_COLOR"))
-    return Console(
+    return _Console(
         stderr=stderr,
         no_color=plain or None,
         color_system=None if plain else "auto",
@@ -52,7 +61,12 @@ def console(*, stderr: bool = False, no_color: bool = False) -> Console:
 
 
 class TerminalReport:
-    """Consumes events. `summarise=False` leaves out findings and verdict (for `--json`)."""
+    """Consumes events.
+
+    `summarise=False` leaves out findings and verdict (for `--json`); `replayed=True` leaves out
+    what only a whole trial can say: their rule, power and what was not checked. `runs` is the
+    folder of run folders, for the line that says where the run is kept.
+    """
 
     def __init__(
         self,
@@ -61,10 +75,12 @@ class TerminalReport:
         progress: Console | None = None,
         quiet: bool = False,
         summarise: bool = True,
+        replayed: bool = False,
         runs: str = "",
     ) -> None:
         self._console, self._progress = console, progress
-        self._quiet, self._summarise, self._runs = quiet, summarise, runs
+        self._quiet, self._summarise, self._replayed = quiet, summarise, replayed
+        self._runs = runs
         self._signs = marks(console.encoding)
         self._status: Status | None = None
         self._current = ""
@@ -141,7 +157,8 @@ class TerminalReport:
         kind = "condition" if word == "failed" and words.only_condition(report) else word
         share = words.times(words.outcome_share(report))
         took = words.seconds(report.duration_s) if not isinstance(report.outcome, Skipped) else ""
-        title = one_line(report.title, limit=_TITLE_WIDTH).ljust(_TITLE_WIDTH)
+        titles = _TITLE_WIDTHS[self._width >= _WIDE]
+        title = one_line(report.title, limit=titles).ljust(titles)
         line = Text.assemble(
             "  ",
             (f"{getattr(self._signs, kind)} {one_line(report.code, limit=12):<9}", STYLES[kind]),
@@ -151,7 +168,7 @@ class TerminalReport:
         reason = words.outcome_reason(report)
         if word == "skipped" and not words.applies(report):
             reason = f"does not apply: {reason}"
-        note = share if word == "passed" else reason
+        note = "; ".join(t for t in (share, reason) if t) if word == "passed" else reason
         if note:
             room = max(20, self._width - len(line) - 2)
             line.append(f"  {one_line(note, limit=room)}", style="dim")
@@ -164,9 +181,14 @@ class TerminalReport:
         if not self._summarise:
             return
         self._findings(words.identified(verdict))
-        self._print(
-            Text(""), *summary(verdict, width=self._width, signs=self._signs, runs=self._runs)
+        lines = summary(
+            verdict,
+            width=self._width,
+            signs=self._signs,
+            runs=self._runs,
+            replayed=self._replayed,
         )
+        self._print(Text(""), *lines)
 
     def _findings(self, findings: tuple[Finding, ...]) -> None:
         """Show the worst findings as cards; repeats of a code and advice as one line each."""

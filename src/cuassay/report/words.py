@@ -259,8 +259,7 @@ def not_checked(verdict: Verdict) -> tuple[str, ...]:
         )
     survivors = verdict.power.survivors if verdict.power else ()
     lines += [
-        f"faults like '{one_line(name, limit=120)}': these inputs cannot see them"
-        for name in survivors
+        f"these inputs cannot see this fault: {one_line(name, limit=260)}" for name in survivors
     ]
     if verdict.power is None:
         lines.append("power: no broken versions of the reference were tried on these inputs")

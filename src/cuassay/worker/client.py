@@ -1,4 +1,4 @@
-"""Runs scenarios on an untrusted candidate: a pool of workers, one in use and one in spare."""
+"""Runs scenarios on an untrusted candidate: a pool of workers, one in use, some spare."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from cuassay.worker.segments import Segments
 
 DEFAULT_LIMITS = Limits()
 DEFAULT_BUILDER = "cuassay.build:load"
+_SPARES = {"cpu": 1, "cuda": 3}
 
 
 class _NotBuiltError(Exception):
@@ -66,12 +67,14 @@ class WorkerPool:
         self._cache.mkdir(parents=True, exist_ok=True)
         self._segments = Segments(device)
         self._current: WorkerHandle | None = None
-        self._spare: WorkerHandle | None = None
+        self._spares: list[WorkerHandle] = []
         self._failure: BuildFailed | ToolMissing | None = None
         self._built_once, self._closed = False, False
         self._build_s, self._cached, self._log = 0.0, False, ""
         self._sandbox: dict[str, str] = {}
-        self._spare = self._spawn()
+        # Its build overlaps with whatever the judge does before the first scenario.
+        self._current = self._spawn()
+        self._post_build(self._current)
 
     @property
     def build_s(self) -> float:
@@ -104,7 +107,7 @@ class WorkerPool:
             worker = self._worker(fresh=fresh or scenario.fresh)
         except _NotBuiltError as error:
             return WorkerRun(self._result((), error.termination, started, text=self._log), ())
-        self._prepare_spare()
+        self._prepare_spares()
         worker.scenarios += 1
         execution = Execution(worker, self._segments, scenario, limits=self._limits)
         try:
@@ -152,7 +155,7 @@ class WorkerPool:
         if self._current is not None and fresh and self._current.scenarios:
             self._discard()
         if self._current is None:
-            self._current, self._spare = self._spare or self._spawn(), None
+            self._current = self._spares.pop(0) if self._spares else self._spawn()
         worker = self._current
         if not worker.built:
             self._nursery.wait_ready()
@@ -166,13 +169,22 @@ class WorkerPool:
             worker.built = self._built_once = True
         return worker
 
-    def _prepare_spare(self) -> None:
-        """Fork the next worker now, and let it build while this one works."""
-        if self._spare is None:
-            self._spare = self._spawn()
-        if self._spare.build_nonce is None:
-            with contextlib.suppress(GoneError):
-                self._spare.build_nonce = self._spare.post(self._build_request())
+    def _prepare_spares(self) -> None:
+        """Fork the next workers now, and let them build while this one works.
+
+        Only after one build has ended: two compilers on the same sources help nobody. A CUDA
+        context takes about half a second, so there several are kept ready.
+        """
+        wanted = _SPARES["cuda" if self._device.startswith("cuda") else "cpu"]
+        while len(self._spares) < wanted:
+            self._spares.append(self._spawn())
+        for spare in self._spares:
+            if spare.build_nonce is None:
+                self._post_build(spare)
+
+    def _post_build(self, worker: WorkerHandle) -> None:
+        with contextlib.suppress(GoneError):  # seen again, and reported, when it is waited for
+            worker.build_nonce = worker.post(self._build_request())
 
     def _build_request(self) -> dict[str, Any]:
         return {
@@ -233,8 +245,10 @@ class WorkerPool:
             return
         self._closed = True
         self._discard()
-        self._current, self._spare = self._spare, None
-        self._discard()
+        for spare in self._spares:
+            self._current = spare
+            self._discard()
+        self._spares = []
         if self._nursery is not self._shared:
             self._nursery.close()
         self._segments.close()

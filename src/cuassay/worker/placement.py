@@ -24,6 +24,7 @@ _DATA_PTR = torch.Tensor.data_ptr
 _FILL = torch.Tensor.fill_
 _VIEW = torch.Tensor.view
 _STORAGE = torch.Tensor.untyped_storage
+_ALIAS: Callable[[torch.Tensor], torch.Tensor] = torch.Tensor.data.__get__  # type: ignore[attr-defined]
 
 _M_PERTURB = -6
 _CACHED_BYTES = 2048  # a little above what glibc caches per thread
@@ -53,9 +54,14 @@ def own_copy(source: torch.Tensor, device: str) -> torch.Tensor:
 
 
 def copy_into(target: torch.Tensor, source: torch.Tensor) -> None:
-    """Copy values of the same dtype and shape; bytes where torch has no copy for the dtype."""
+    """Copy values of the same dtype and shape; bytes where torch has no copy for the dtype.
+
+    Writes through an alias without a version counter, as raw kernels and optimizers do: a
+    cache keyed on the address and the version must not look fresh.
+    """
     if target.numel() == 0:
         return
+    target = _ALIAS(target)
     with torch.no_grad():
         if target.element_size() == 1 and target.is_contiguous() and source.is_contiguous():
             _COPY(_VIEW(target, torch.uint8), _VIEW(source, torch.uint8))

@@ -1,0 +1,255 @@
+"""What this machine has, found in child processes: torch and CUDA never load in the driver.
+
+Each probe ends as a `Probe`: what was found, or what its absence costs and how to get it.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_TIMEOUT_S = 90
+
+# Runs in a child: prints one JSON object of name -> version or "" where absent.
+_PACKAGES = """
+import importlib.metadata as m, importlib.util as u, json
+found = {}
+for name in ("torch", "triton", "ml_dtypes", "safetensors", "numpy"):
+    try:
+        found[name] = m.version(name) if u.find_spec(name) else ""
+    except (m.PackageNotFoundError, ImportError, ValueError):
+        found[name] = ""
+print(json.dumps(found))
+"""
+_TORCH = """
+import json
+found = {"error": "", "cuda": "", "device": "", "count": 0, "nvrtc": ""}
+try:
+    import torch
+    found["cuda"] = torch.version.cuda or ""
+    if torch.cuda.is_available():
+        p = torch.cuda.get_device_properties(0)
+        found["device"] = f"{p.name} (sm_{p.major}{p.minor}, {p.total_memory >> 30} GiB)"
+        found["count"] = torch.cuda.device_count()
+    import ctypes
+    major = found["cuda"].split(".")[0]
+    for name in ([f"libnvrtc.so.{major}"] if major else []) + ["libnvrtc.so"]:
+        try:
+            ctypes.CDLL(name)
+            found["nvrtc"] = name
+            break
+        except OSError:
+            pass
+except Exception as error:
+    found["error"] = f"{type(error).__name__}: {error}"
+print(json.dumps(found))
+"""
+_INTERPRETER = """
+import json
+from cuassay.build import triton_interpreter
+try:
+    triton_interpreter.enable()
+    why = ""
+except Exception as error:
+    why = str(error) or type(error).__name__
+print(json.dumps({"why": why}))
+"""
+_NVCC = """
+import json
+from cuassay.build import toolkit
+try:
+    found = str(toolkit.find_nvcc())
+except Exception:
+    found = ""
+print(json.dumps({"nvcc": found}))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """One thing that a trial may need: what its absence costs and how to get it."""
+
+    name: str
+    ok: bool
+    found: str = ""
+    costs: str = ""
+    fix: str = ""
+
+
+def probes() -> Iterator[Probe]:
+    """Yield every probe, cheap ones first."""
+    yield Probe(
+        name="python",
+        ok=sys.version_info >= (3, 11),
+        found=platform.python_version(),
+        costs="cuassay does not run",
+        fix="install Python 3.11 or newer",
+    )
+    packages = child(_PACKAGES)
+    yield from _packages(packages)
+    has_torch = bool(packages.get("torch"))
+    torch = child(_TORCH) if has_torch else {}
+    yield from _device(torch, has_torch=has_torch)
+    yield from _compilers(torch)
+    yield _interpreter(packages, gpu=bool(torch.get("device")))
+    yield from _sandbox()
+
+
+def child(program: str) -> Mapping[str, object]:
+    """Return the JSON object that `program` prints in a Python of its own; empty on any failure."""
+    return _object([sys.executable, "-P", "-c", program])
+
+
+def _object(command: list[str]) -> Mapping[str, object]:
+    text = _output(command).strip()
+    try:
+        found = json.loads(text.splitlines()[-1] if text else "null")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _output(command: list[str]) -> str:
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout
+
+
+def _packages(found: Mapping[str, object]) -> Iterator[Probe]:
+    needs = (
+        ("torch", "nothing can be judged", "pip install 'cuassay[torch]'"),
+        ("numpy", "nothing can be judged", "pip install 'cuassay[torch]'"),
+        (
+            "safetensors",
+            "workloads stored as safetensors cannot be read",
+            "pip install safetensors",
+        ),
+        ("triton", "Triton kernels cannot be judged", "pip install 'cuassay[triton]'"),
+    )
+    for name, costs, fix in needs:
+        version = str(found.get(name) or "")
+        yield Probe(name=name, ok=bool(version), found=version, costs=costs, fix=fix)
+
+
+def _device(torch: Mapping[str, object], *, has_torch: bool) -> Iterator[Probe]:
+    if error := str(torch.get("error") or ""):
+        yield Probe(
+            name="torch import",
+            ok=False,
+            found=error,
+            costs="nothing can be judged",
+            fix="pip install --force-reinstall 'cuassay[torch]'",
+        )
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    driver = _output(query).strip().splitlines()[:1] if shutil.which("nvidia-smi") else []
+    yield Probe(
+        name="driver",
+        ok=bool(driver),
+        found=driver[0] if driver else "",
+        costs="no GPU can be used; kernels run on the CPU",
+        fix="install NVIDIA's driver (nvidia-smi must print the GPU)",
+    )
+    device, built = str(torch.get("device") or ""), str(torch.get("cuda") or "")
+    reason = "" if built or not has_torch else "this torch is a CPU build"
+    yield Probe(
+        name="gpu",
+        ok=bool(device),
+        found=device or reason,
+        costs="CUDA kernels cannot be judged; Triton kernels run in the interpreter",
+        fix="use a machine with an NVIDIA GPU and a CUDA build of torch: "
+        "pip install torch --index-url https://download.pytorch.org/whl/cu130",
+    )
+
+
+def _compilers(torch: Mapping[str, object]) -> Iterator[Probe]:
+    nvcc = str(child(_NVCC).get("nvcc") or "")
+    yield Probe(
+        name="nvcc",
+        ok=bool(nvcc),
+        found=nvcc,
+        costs="CUDA C++ that uses torch's headers cannot be built",
+        fix="pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-cccl, then set "
+        f"CUDA_HOME={_pip_toolkit()}",
+    )
+    nvrtc = str(torch.get("nvrtc") or "")
+    yield Probe(
+        name="nvrtc",
+        ok=bool(nvrtc),
+        found=nvrtc,
+        costs='raw extern "C" CUDA kernels cannot be built',
+        fix="pip install 'cuassay[cuda]' with a CUDA build of torch, which brings libnvrtc",
+    )
+    host = shutil.which("g++") or shutil.which("c++") or ""
+    yield Probe(
+        name="c++",
+        ok=bool(host),
+        found=host,
+        costs="C++ and CUDA C++ extensions cannot be built",
+        fix="apt-get install g++",
+    )
+    sanitizer = shutil.which("compute-sanitizer") or ""
+    yield Probe(
+        name="compute-sanitizer",
+        ok=bool(sanitizer),
+        found=sanitizer,
+        costs="no second opinion on memory faults; cuassay's own poisoning still runs",
+        fix="pip install nvidia-cuda-sanitizer-api (the version of your driver's CUDA)",
+    )
+
+
+def _pip_toolkit() -> str:
+    return str(Path(sys.prefix) / "lib" / f"python{_minor()}" / "site-packages/nvidia/cu13")
+
+
+def _minor() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _interpreter(packages: Mapping[str, object], *, gpu: bool) -> Probe:
+    name, costs = "interpreter repair", "Triton kernels cannot be judged without a GPU"
+    if gpu:
+        return Probe(name=name, ok=True, found="not needed: Triton runs on the GPU")
+    if not packages.get("triton") or not packages.get("ml_dtypes"):
+        fix = "pip install 'cuassay[triton]'"
+        return Probe(name=name, ok=False, found="needs triton and ml-dtypes", costs=costs, fix=fix)
+    answer = child(_INTERPRETER)
+    why = re.sub(r"\s+", " ", str(answer.get("why", "the probe did not end well")))
+    if why:
+        return Probe(
+            name=name, ok=False, found=why, costs=costs, fix="pip install 'triton>=3.6,<3.10'"
+        )
+    return Probe(name=name, ok=True, found="bfloat16 arithmetic proved bit-identical to torch's")
+
+
+def _sandbox() -> Iterator[Probe]:
+    """Yield what the kernel lets a candidate's process be confined by, one probe a measure."""
+    found = _object([sys.executable, "-P", "-m", "cuassay.worker.sandbox"])
+    if not found:
+        found = {"sandbox": "the probe did not end well"}
+    for name, outcome in found.items():
+        ok = str(outcome) == "yes"
+        yield Probe(
+            name=f"sandbox: {name}",
+            ok=ok,
+            found="" if ok else re.sub(r"\s+", " ", str(outcome)),
+            costs="a candidate is less confined: judge only kernels that you would run yourself",
+            fix="allow it in the kernel or container (for namespaces: "
+            "sysctl kernel.unprivileged_userns_clone=1, or --security-opt seccomp=unconfined)",
+        )
