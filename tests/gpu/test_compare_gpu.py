@@ -6,12 +6,12 @@ import math
 
 import pytest
 import torch
+from tests.support.oracle_cases import spec
 from torch import Tensor
 
 from cuassay.oracle import compare_groups, compare_sums
 from cuassay.oracle.compare import compare, output_sums
 from cuassay.oracle.trust import OutputTruth, hit_counts, make_truth
-from tests.support.oracle_cases import spec
 
 pytestmark = [
     pytest.mark.gpu,

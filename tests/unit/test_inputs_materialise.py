@@ -86,9 +86,18 @@ def test_a_broken_generator_is_the_problems_fault() -> None:
 
     with pytest.raises(ReferenceError_, match="raised ValueError: no room"):
         materialise(NORM, case, device="cpu", generator=raises)
+    foreign = dataclasses.replace(NORM, origin="sol")
     with pytest.raises(ReferenceError_, match="made no weight"):
-        materialise(NORM, case, device="cpu", generator=lambda a, d: {"x": torch.ones(5, 7)})
+        materialise(foreign, case, device="cpu", generator=lambda a, d: {"x": torch.ones(5, 7)})
     with pytest.raises(ReferenceError_, match="returned a list"):
         materialise(NORM, case, device="cpu", generator=lambda a, d: [])  # type: ignore[arg-type, return-value]
     with pytest.raises(ReferenceError_, match="a str for input 'x'"):
         materialise(NORM, case, device="cpu", generator=lambda a, d: {"x": "", "weight": ""})
+
+
+def test_a_native_generator_may_leave_inputs_to_their_domains() -> None:
+    case = dataclasses.replace(CASE, generator=True)
+    values = materialise(NORM, case, device="cpu", generator=lambda a, d: {"x": torch.ones(5, 7)})
+    plain = materialise(NORM, CASE, device="cpu")
+    assert _same(values["weight"], plain["weight"])
+    assert _same(values["x"], torch.ones(5, 7))

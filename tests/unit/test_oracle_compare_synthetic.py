@@ -6,12 +6,12 @@ import math
 
 import pytest
 import torch
+from tests.support.oracle_cases import normal, truth_of, whole
+from tests.support.oracle_cases import spec as output_spec
 from torch import Tensor
 
 from cuassay.oracle.compare import Comparison, compare
 from cuassay.oracle.trust import OutputTruth
-from tests.support.oracle_cases import normal, truth_of, whole
-from tests.support.oracle_cases import spec as output_spec
 
 _ROWS, _COLUMNS = 24, 128
 

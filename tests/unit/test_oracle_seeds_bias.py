@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from tests.support.oracle_cases import normal, truth_of
 from torch import Tensor
 
 from cuassay.oracle.compare import Comparison, compare
 from cuassay.oracle.seeds import SeedAccumulator
-from tests.support.oracle_cases import normal, truth_of
 
 
 def _reference(x: Tensor) -> Tensor:

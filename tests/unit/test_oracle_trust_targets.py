@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests.support.oracle_cases import normal, spec, truth_of
 from torch import Tensor
 
 from cuassay.oracle.compare import Comparison, compare
 from cuassay.oracle.grade import grade
 from cuassay.oracle.trust import OutputTruth, hit_counts, make_truth
-from tests.support.oracle_cases import normal, spec, truth_of
 
 _VOCABULARY, _WIDTH, _TOKENS = 256, 48, 3000
 
@@ -24,9 +24,9 @@ def _embedding_gradient(grad: Tensor, ids: Tensor) -> Tensor:
 def _by_tiles(grad: Tensor, ids: Tensor, tile: int) -> Tensor:
     """Accumulate float32 inside tiles of one row's hits, bfloat16 across them."""
     out = torch.zeros(_VOCABULARY, grad.shape[1], dtype=torch.bfloat16)
-    for row in ids.unique().tolist():
+    for row in sorted(set(ids.tolist())):
         total = torch.zeros(grad.shape[1])
-        for part in grad[ids == row].float().split(tile):
+        for part in torch.split(grad[ids == row].float(), tile):
             total = (total + part.sum(0)).to(torch.bfloat16).float()
         out[row] = total.to(torch.bfloat16)
     return out
@@ -34,7 +34,7 @@ def _by_tiles(grad: Tensor, ids: Tensor, tile: int) -> Tensor:
 
 def _pairwise(grad: Tensor, ids: Tensor) -> Tensor:
     out = torch.zeros(_VOCABULARY, grad.shape[1], dtype=torch.bfloat16)
-    for row in ids.unique().tolist():
+    for row in sorted(set(ids.tolist())):
         parts = grad[ids == row].float()
         while len(parts) > 1:
             if len(parts) % 2:

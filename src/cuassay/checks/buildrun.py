@@ -90,6 +90,9 @@ def inconclusive_reason(run: Run) -> str:
     """Return why no verdict follows from a run (missing tool, out of memory), or nothing."""
     if isinstance(run.result.termination, ToolMissing):
         return run.result.termination.what
+    for record in run.result.records:
+        if isinstance(record, StepRaised) and record.exception == "MissingToolError":
+            return record.message.strip().splitlines()[0][:_MESSAGE]
     if _out_of_memory(run):
         return "out of memory: run it again alone, or with smaller workloads"
     return ""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import torch
 from torch import Tensor
 
 from cuassay.model.outcome import ErrorMap
@@ -21,6 +20,7 @@ from cuassay.oracle import compare_slow, special
 from cuassay.oracle.benchmark_rule import matched_ratio
 from cuassay.oracle.compare_exact import judge_exact
 from cuassay.oracle.compare_groups import LIMIT_W, Judged, Statistic, judge_groups
+from cuassay.oracle.compare_index import unravel
 from cuassay.oracle.compare_sums import MISMATCH, Sums, eager_sums, matrix_shape
 from cuassay.oracle.trust_types import OutputTruth, TrustedBias
 
@@ -199,7 +199,7 @@ def _place(
 ) -> tuple[tuple[int, ...], float, float]:
     if flat is None:
         return (), math.nan, math.nan
-    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), truth.value.shape))
+    index = unravel(flat, truth.value.shape)
     got, want = candidate[index], truth.value[index]
     if not want.dtype.is_floating_point:
         return index, float(got.item()), float(want.item())

@@ -73,35 +73,40 @@ def make_truth(
     if all(spec.dtype is DType.FLOAT64 for spec in specs):
         roundoff = form_of(DType.FLOAT64).unit_roundoff
     count = _draw_count(plain) if draws is None else draws
-    discontinuous = _draw(runner, found, roundoff, count)
+    discontinuous, unmodelled = _draw(runner, found, roundoff, count)
     outputs = tuple(finish(f, roundoff=roundoff, discontinuous=discontinuous) for f in found)
     return Truth(
         outputs=outputs,
         kind="float64",
-        reason="the reference was run with every float lifted to float64",
+        reason="the reference was run with every float lifted to float64" + unmodelled,
         ill_conditioned=condition(outputs),
         runs=runner.cost(),
         draws=count,
     )
 
 
-def _draw(runner: Runner, found: Sequence[Collector], roundoff: float, count: int) -> bool:
-    """Make the draws; return whether the reference jumps anywhere."""
+def _draw(
+    runner: Runner, found: Sequence[Collector], roundoff: float, count: int
+) -> tuple[bool, str]:
+    """Make the draws; return whether the reference jumps, and what had no noise model."""
     deviations = Deviations(runner.device)
     discontinuous = False
+    unmodelled: set[str] = set()
     for index in range(count):
         noise = Noise(_mix(runner.seed, index), roundoff, runner.device)
         hook = NoiseHook(noise, deviations)
         for item, output in zip(found, runner.lifted(torch.float64, hook), strict=True):
             item.draw(output)
         discontinuous |= hook.discontinuous
+        unmodelled |= hook.unmodelled
     if discontinuous and any(item.exact for item in found):
         for index in range(_WIDE_DRAWS):
             noise = Noise(_mix(runner.seed, count + index), roundoff * _WIDE_GAIN, runner.device)
             hook = NoiseHook(noise, deviations)
             for item, output in zip(found, runner.lifted(torch.float64, hook), strict=True):
                 item.wide(output)
-    return discontinuous
+    listed = ", ".join(sorted(unmodelled))
+    return discontinuous, f"; plain relative noise for {listed}" if listed else ""
 
 
 def _collectors(

@@ -37,7 +37,8 @@ def clean(text: str, *, cap_bytes: int = CAP_BYTES) -> str:
     Tabs and newlines stay, a carriage return becomes a newline, other controls become `�`.
     """
     text = text[: 4 * cap_bytes].replace("\r\n", "\n").replace("\r", "\n")
-    text = _CONTROLS.sub("�", _ESCAPES.sub("", text))
+    if _CONTROLS.search(text):  # holds the escape characters too
+        text = _CONTROLS.sub("�", _ESCAPES.sub("", text))
     data = text.encode()
     if len(data) <= cap_bytes:
         return text

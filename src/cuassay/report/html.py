@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from cuassay.model.outcome import CheckReport, Finding
@@ -20,9 +21,27 @@ from cuassay.report.html_style import CSS, SCRIPT
 from cuassay.report.html_svg import time_bar
 from cuassay.report.json_report import document
 
-_CARDS = 30
-_PICTURES = 4
-_ISLAND_TEXT = 1500
+LIMIT_BYTES = 300_000
+_ITEMS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Detail:
+    """How much a page tells: findings as cards, of these with pictures, text and list lengths."""
+
+    cards: int
+    pictures: int
+    text: int
+    items: int
+
+
+# A page that comes out too big is made again with less detail; --json always has everything.
+_DETAILS = (
+    _Detail(cards=30, pictures=4, text=8192, items=60),
+    _Detail(cards=20, pictures=3, text=1024, items=30),
+    _Detail(cards=8, pictures=2, text=256, items=12),
+    _Detail(cards=3, pictures=1, text=128, items=6),
+)
 _VERDICT_TONES = {
     Decision.ACCEPTED: "good",
     Decision.REJECTED: "bad",
@@ -38,7 +57,16 @@ _OUTCOME_TONES = {
 
 
 def render(verdict: Verdict) -> str:
-    """Return the whole page."""
+    """Return the whole page, at most 300 kB long."""
+    text = ""
+    for detail in _DETAILS:
+        text = _page(verdict, detail)
+        if len(text.encode()) < LIMIT_BYTES:
+            break
+    return text
+
+
+def _page(verdict: Verdict, detail: _Detail) -> str:
     findings = words.identified(verdict)
     title = f"{verdict.decision.value}: {one_line(verdict.candidate, limit=120)}"
     body = "".join(
@@ -46,13 +74,14 @@ def render(verdict: Verdict) -> str:
             _top(verdict),
             _hero(verdict, findings),
             _sides(verdict),
-            _findings(findings),
+            _findings(findings, detail),
             _left_out(verdict),
             _checks(verdict),
             _power(verdict),
             _origin(verdict),
         )
     )
+    island = json_island(_island(verdict, detail))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
@@ -60,7 +89,7 @@ def render(verdict: Verdict) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{html_text(title)}</title>\n<style>{CSS}</style>\n</head>\n"
         f"<body>\n<main>\n{body}</main>\n"
-        f'<script type="application/json" id="verdict">{json_island(_island(verdict))}</script>\n'
+        f'<script type="application/json" id="verdict">{island}</script>\n'
         f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 
@@ -76,16 +105,24 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _island(verdict: Verdict) -> dict[str, Any]:
-    """Return the JSON document with long texts cut, so that the page stays small."""
-    data = document(verdict)
-    for finding in data["findings"]:
-        for key in ("evidence", "counterexample", "message"):
-            if len(finding[key]) > _ISLAND_TEXT:
-                finding[key] = finding[key][:_ISLAND_TEXT] + "\n[cut: --json has all of it]"
-        finding["details"] = finding["details"][:20]
-    data["findings"] = data["findings"][:_CARDS]
-    return data
+def _island(verdict: Verdict, detail: _Detail) -> Any:
+    """Return the JSON document with long texts and lists cut, so that the page stays small."""
+    found = words.identified(verdict)[: detail.cards]
+    shown = document(verdict, findings=found)
+    return _shortened(shown, text=min(detail.text, 1500), items=detail.items)
+
+
+def _shortened(value: Any, *, text: int, items: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= text else value[:text] + " [cut: --json has all of it]"
+    if isinstance(value, list):
+        return [_shortened(item, text=text, items=items) for item in value[:items]]
+    if isinstance(value, dict):
+        return {
+            _shortened(key, text=text, items=items): _shortened(item, text=text, items=items)
+            for key, item in list(value.items())[:_ITEMS]
+        }
+    return value
 
 
 def _top(verdict: Verdict) -> str:
@@ -106,7 +143,9 @@ def _hero(verdict: Verdict, findings: tuple[Finding, ...]) -> str:
     listed = "".join(
         f"<div><dt>{name}</dt><dd>{html_text(value)}</dd></div>" for name, value in facts if value
     )
-    conditions = "".join(f"<li>{html_text(one_line(text))}</li>" for text in verdict.conditions)
+    conditions = "".join(
+        f"<li>{html_text(one_line(text))}</li>" for text in verdict.conditions[:_ITEMS]
+    )
     binding = (
         f'<div class="plot"><h3>{_conditions_title(verdict)}</h3><ul class="list">{conditions}'
         "</ul></div>"
@@ -162,23 +201,21 @@ def _sides(verdict: Verdict) -> str:
     )
 
 
-def _findings(findings: tuple[Finding, ...]) -> str:
+def _findings(findings: tuple[Finding, ...], detail: _Detail) -> str:
     if not findings:
         return ""
     cards = "".join(
-        finding_card(
-            finding, pictures=number < _PICTURES, evidence_bytes=8192 if number < 5 else 1024
-        )
-        for number, finding in enumerate(findings[:_CARDS])
+        finding_card(finding, pictures=number < detail.pictures, text_bytes=detail.text)
+        for number, finding in enumerate(findings[: detail.cards])
     )
-    more = len(findings) - _CARDS
+    more = len(findings) - detail.cards
     rest = f'<p class="key">and {more} more, all in the JSON report</p>' if more > 0 else ""
     return f"<section><h2>What was found</h2>{cards}{rest}</section>"
 
 
 def _left_out(verdict: Verdict) -> str:
     every = words.not_checked(verdict)
-    items = "".join(f"<li>{html_text(text)}</li>" for text in every[:60])
+    items = "".join(f"<li>{html_text(text)}</li>" for text in every[:_ITEMS])
     text = f'<ul class="list">{items}</ul>' if items else "<p>Nothing that this profile plans.</p>"
     return f'<section><h2>What was not checked</h2><div class="card">{text}</div></section>'
 
@@ -194,7 +231,7 @@ def _checks(verdict: Verdict) -> str:
 
 
 def _table(checks: list[CheckReport]) -> str:
-    body = "".join(_row(check) for check in checks)
+    body = "".join(_row(check) for check in checks[:_ITEMS])
     return (
         '<div class="scroll"><table class="checks"><tr class="head-row"><th>Check</th>'
         '<th>Outcome</th><th></th><th>Why</th><th class="num">Time</th></tr>'
@@ -208,7 +245,9 @@ def _row(check: CheckReport) -> str:
     shown = "condition" if tone == "mid" and word == "failed" else word
     shown = shown if words.applies(check) else "not applicable"
     share = words.outcome_share(check)
-    reason = words.outcome_reason(check) or (words.times(share) if share is not None else "")
+    reason = one_line(words.outcome_reason(check), limit=240) or (
+        words.times(share) if share is not None else ""
+    )
     took = words.seconds(check.duration_s) if word != "skipped" else ""
     return (
         f'<tr class="{tone}"><td class="mono">{html_text(one_line(check.code, limit=20))}</td>'
@@ -254,7 +293,8 @@ def _origin(verdict: Verdict) -> str:
         ("run", one_line(verdict.run)),
     ]
     origin += [("assumed", one_line(note)) for note in verdict.notes[:20]]
-    origin += [(one_line(n, limit=60), one_line(v)) for n, v in verdict.environment.items()]
+    environment = list(verdict.environment.items())[:_ITEMS]
+    origin += [(one_line(n, limit=60), one_line(v, limit=160)) for n, v in environment]
     return (
         f'<section><h2>Time and origin</h2><div class="card">{time_bar(parts)}'
         f'<div class="key">{key}</div>{rows(origin)}</div></section>'

@@ -24,7 +24,7 @@ def rows(pairs: list[tuple[str, str]]) -> str:
     return f'<dl class="rows">{"".join(found)}</dl>' if found else ""
 
 
-def finding_card(finding: Finding, *, pictures: bool, evidence_bytes: int) -> str:
+def finding_card(finding: Finding, *, pictures: bool, text_bytes: int) -> str:
     """Return the card of one finding; `pictures` draws its error map and growth plot."""
     kind = finding.finding_class.value
     name = html_text(one_line(finding.id, limit=20))
@@ -38,8 +38,8 @@ def finding_card(finding: Finding, *, pictures: bool, evidence_bytes: int) -> st
         + _budget(finding)
         + rows(_where(finding))
         + (_pictures(finding) if pictures else "")
-        + _input(finding)
-        + _evidence(finding, evidence_bytes=evidence_bytes)
+        + _input(finding, text_bytes=min(text_bytes, 4096))
+        + _evidence(finding, text_bytes=text_bytes)
         + "</article>"
     )
 
@@ -70,7 +70,10 @@ def _where(finding: Finding) -> list[tuple[str, str]]:
         ("growth", words.growth_line(finding.growth) if finding.growth else ""),
         ("condition", one_line(finding.condition)),
     ]
-    pairs += [(one_line(name, limit=80), one_line(value)) for name, value in finding.details[:20]]
+    pairs += [
+        (one_line(name, limit=80), one_line(value, limit=200))
+        for name, value in finding.details[:20]
+    ]
     classes = ", ".join(one_line(name, limit=20) for name in finding.classes)
     seed = "" if finding.seed is None else str(finding.seed)
     return [*pairs, ("failure classes", classes), ("seed", seed)]
@@ -107,10 +110,10 @@ def _map_figure(errors: ErrorMap) -> str:
     )
 
 
-def _input(finding: Finding) -> str:
+def _input(finding: Finding, *, text_bytes: int) -> str:
     text = ""
     if finding.counterexample:
-        example = clean(finding.counterexample, cap_bytes=4096).strip("\n")
+        example = clean(finding.counterexample, cap_bytes=text_bytes).strip("\n")
         text += f'<div class="plot"><h3>Smallest failing input</h3>{code_block(example)}</div>'
     if finding.reproduce:
         command = one_line(finding.reproduce)
@@ -118,10 +121,10 @@ def _input(finding: Finding) -> str:
     return text
 
 
-def _evidence(finding: Finding, *, evidence_bytes: int) -> str:
+def _evidence(finding: Finding, *, text_bytes: int) -> str:
     if not finding.evidence:
         return ""
-    text = clean(finding.evidence, cap_bytes=evidence_bytes)
+    text = clean(finding.evidence, cap_bytes=text_bytes)
     shown = " open" if finding.measured is None and len(text) < 3000 else ""
     return (
         f'<details class="plot"{shown}><summary>What the candidate printed or raised</summary>'

@@ -26,14 +26,18 @@ from cuassay.report.clean import clean
 SCHEMA = "cuassay/verdict/1"
 
 
-def document(verdict: Verdict) -> dict[str, Any]:
-    """Return the document of a verdict: plain JSON data with the keys of the schema."""
+def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -> dict[str, Any]:
+    """Return the document of a verdict: plain JSON data with the keys of the schema.
+
+    `findings` replaces the verdict's own, where only some are wanted.
+    """
+    found = words.identified(verdict) if findings is None else findings
     return {
         "schema": SCHEMA,
         "verdict": verdict.decision.value,
         "reason": clean(verdict.reason),
         "conditions": [clean(condition) for condition in verdict.conditions],
-        "findings": [_finding(finding) for finding in words.identified(verdict)],
+        "findings": [_finding(finding) for finding in found],
         "checks": [_check(check) for check in verdict.checks],
         "benchmark_rule": _rule(verdict.benchmark_rule),
         "power": _power(verdict.power),

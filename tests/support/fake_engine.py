@@ -1,0 +1,78 @@
+"""An engine that judges nothing: events and failures for tests of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from cuassay.engine.job import Job
+from cuassay.model.events import Event
+from cuassay.model.verdict import Verdict
+from tests.support import samples
+
+
+class FakeEngine:
+    """Stands in for `cuassay.engine.run`: remembers what it was asked, yields what it was given."""
+
+    def __init__(self, events: tuple[Event, ...] = (), *, error: BaseException | None = None):
+        self.events, self.error = events, error
+        self.jobs: list[Job] = []
+        self.replays: list[tuple[str, str | None]] = []
+
+    def check(self, job: Job) -> Iterator[Event]:
+        self.jobs.append(job)
+        return self._stream()
+
+    def replay(self, where: str, *, device: str | None = None) -> Iterator[Event]:
+        self.replays.append((where, device))
+        return self._stream()
+
+    def show_problem(self, where: str, *, lenient: bool = False) -> Mapping[str, Any]:
+        if self.error is not None:
+            raise self.error
+        return DOCUMENT | {"name": where, "lenient": lenient}
+
+    def _stream(self) -> Iterator[Event]:
+        yield from self.events
+        if self.error is not None:
+            raise self.error
+
+
+def install(
+    monkeypatch: pytest.MonkeyPatch,
+    verdict: Verdict | None = None,
+    *,
+    events: tuple[Event, ...] = (),
+    error: BaseException | None = None,
+) -> FakeEngine:
+    """Put a fake engine in place of the real one for one test and return it."""
+    fake = FakeEngine(samples.events(verdict) if verdict else events, error=error)
+    for name in ("check", "replay", "show_problem"):
+        monkeypatch.setattr(f"cuassay.engine.run.{name}", getattr(fake, name))
+    return fake
+
+
+DOCUMENT: dict[str, Any] = {
+    "name": "rmsnorm",
+    "description": "RMSNorm over the last axis.",
+    "axes": [
+        {"name": "rows", "kind": "var", "minimum": 1, "maximum": None, "multiple_of": 1,
+         "declared": False, "description": ""},
+        {"name": "hidden", "kind": "const", "value": 4096, "description": ""},
+        {"name": "half", "kind": "expr", "expression": "hidden // 2", "description": ""},
+    ],
+    "inputs": [
+        {"name": "x", "dtype": "bfloat16", "kind": "tensor", "shape": ["rows", "hidden"]},
+        {"name": "eps", "dtype": "float32", "kind": "scalar", "default": 1e-6},
+    ],
+    "outputs": [{"name": "y", "dtype": "bfloat16", "kind": "tensor", "shape": ["rows", "hidden"]}],
+    "domains": {
+        "x": {"type": "Real", "low": None, "high": None, "source": "default"},
+        "eps": {"type": "Real", "low": 1e-7, "high": 1e-3, "source": "declared"},
+    },
+    "workloads": [{"id": f"w{n}", "axes": {"rows": 2**n, "hidden": 4096}} for n in range(14)],
+    "truth": "float64",
+    "truth_reason": "every operation was lifted",
+}  # fmt: skip
