@@ -29,6 +29,7 @@ from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.compare import Comparison, compare
+from cuassay.oracle.compare_groups import LIMIT_G, LIMIT_P, LIMIT_W, LIMIT_Z
 from cuassay.oracle.trust import Truth, hit_counts, make_truth
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -42,7 +43,7 @@ class Tally:
         self.honest: Counter[str] = Counter()
         self.alarms: list[dict[str, object]] = []
         self.caught: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-        self.largest: dict[str, float] = defaultdict(float)
+        self.largest: dict[str, tuple[float, str]] = defaultdict(lambda: (0.0, ""))
         self.by_statistic: Counter[str] = Counter()
         self.alone: Counter[str] = Counter()
         self.runs: list[float] = []
@@ -52,7 +53,8 @@ class Tally:
     def add_honest(self, place: str, comparison: Comparison) -> None:
         self.honest["cases"] += 1
         for found in comparison.statistics:
-            self.largest[found.name] = max(self.largest[found.name], found.value)
+            if found.value > self.largest[found.name][0]:
+                self.largest[found.name] = (found.value, f"{place} / {found.group}")
         if not comparison.passed:
             worst = comparison.worst
             self.alarms.append(
@@ -193,7 +195,12 @@ def main() -> None:
         "ill_conditioned_cases": tally.set_aside,
         "ill_conditioned_alarms": tally.set_aside_alarms,
         "cost_runs_median": statistics.median(tally.runs) if tally.runs else None,
+        "cost_runs_95_percent": sorted(tally.runs)[int(len(tally.runs) * 0.95)]
+        if tally.runs
+        else None,
         "cost_runs_maximum": max(tally.runs, default=None),
+        "seeds": options.seeds,
+        "limits": {"W": LIMIT_W, "G": LIMIT_G, "Z": LIMIT_Z, "P": LIMIT_P},
     }
     if not options.only:
         document["growth"] = growth_study(options.device)

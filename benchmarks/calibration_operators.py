@@ -257,6 +257,13 @@ def near_integers(rows: int, columns: int) -> Tensor:
     return torch.randint(-4, 5, (rows, columns)) + 1e-3 * torch.randn(rows, columns)
 
 
+def paired(rows: int, columns: int) -> Tensor:
+    """Each value is followed by almost its negative: sums cancel to a thousandth."""
+    half = torch.randn(rows, -(-columns // 2)).repeat_interleave(2, 1)[:, :columns]
+    sign = 1.0 - 2.0 * (torch.arange(columns) % 2)
+    return half * sign + 1e-3 * torch.randn(rows, columns)
+
+
 FILLS: dict[str, Callable[[int, int], Tensor]] = {
     "log-normal": log_normal,
     "student": student,
@@ -264,4 +271,5 @@ FILLS: dict[str, Callable[[int, int], Tensor]] = {
     "alternating": alternating,
     "ascending": ascending,
     "near-integers": near_integers,
+    "paired": paired,
 }

@@ -3,7 +3,7 @@
 CuassayError
 ├── UsageError            the user's call or files are off: exit code 2, one message, no traceback
 │   ├── ProblemError      a problem's definition cannot be read or contradicts itself
-│   ├── CandidateError    a candidate's files or entry point cannot be found or contradict themselves
+│   ├── CandidateError    a candidate's files or entry point are missing or contradict each other
 │   └── UnknownNameError  a name is not in a closed list; carries the legal list and a suggestion
 ├── CannotJudgeError      the trial cannot be carried out: exit code 3
 │   ├── ReferenceError_   the problem's own reference or generator fails

@@ -48,7 +48,7 @@ def install(
     error: BaseException | None = None,
 ) -> FakeEngine:
     """Put a fake engine in place of the real one for one test and return it."""
-    fake = FakeEngine(samples.events(verdict) if verdict else events, error=error)
+    fake = FakeEngine(events if verdict is None else samples.events(verdict), error=error)
     for name in ("check", "replay", "show_problem"):
         monkeypatch.setattr(f"cuassay.engine.run.{name}", getattr(fake, name))
     return fake

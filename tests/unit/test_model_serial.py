@@ -93,7 +93,7 @@ def test_unions_carry_their_type(outcome: Outcome) -> None:
 
 
 def test_domains_and_stops_survive() -> None:
-    for domain in (Real(low=-1.0), Index(axis="vocab", sentinels=(-1,))):
+    for domain in (Real(low=-1.0), Real(low=-1, high=2), Index(axis="vocab", sentinels=(-1,))):
         assert serial.loads(Domain, serial.dumps(domain)) == domain
     stop = EngineStopped(exit_code=2, message="no")
     assert serial.loads(Event, serial.dumps(stop)) == stop

@@ -173,3 +173,25 @@ def test_every_kind_of_operator_gets_noise_and_accepts_its_own_reference(fn: obj
     assert isinstance(result, Tensor)
     assert compare(result, truth).passed
     assert not compare(result * 1.0005, truth).passed
+
+
+@pytest.mark.parametrize("low", [-math.inf, torch.finfo(torch.float32).min])
+def test_masks_carry_no_noise_and_do_not_swallow_that_of_the_rest(low: float) -> None:
+    x = normal(16, 64) * 8
+    mask = torch.zeros(16, 64)
+    mask[:, 40:] = low
+    mask[3] = torch.finfo(torch.float32).min  # a row with every key masked
+
+    def masked(v: Tensor, m: Tensor) -> Tensor:
+        return torch.softmax(v * 0.7 + m, -1)
+
+    plain = truth_of(lambda v: torch.softmax(v * 0.7, -1), [x[:3, :40]], "float32", "m", "n")
+    truth = whole(masked, [x, mask], spec("float32", "m", "n"))
+    assert truth.ill_conditioned == ""
+    scale = truth.outputs[0].scale
+    assert scale is not None
+    assert plain.scale is not None
+    ratio = scale[:3, :40].double().square().mean() / plain.scale.double().square().mean()
+    assert 0.2 < float(ratio) < 5
+    assert compare(masked(x, mask), truth.outputs[0]).passed
+    assert not compare(masked(x, mask * 0), truth.outputs[0]).passed

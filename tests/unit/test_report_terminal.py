@@ -11,6 +11,7 @@ from tests.support import samples
 
 from cuassay.model.outcome import CheckReport, Errored, Failed, Finding
 from cuassay.model.verdict import Verdict
+from cuassay.report import words
 from cuassay.report.cards import LINES, card
 from cuassay.report.layout import ASCII, Marks, bar, marks
 from cuassay.report.terminal import TerminalReport, console, story
@@ -89,8 +90,18 @@ def test_many_findings_are_grouped() -> None:
     )
     check = CheckReport(code="NUM002", title="t", outcome=Failed(findings=many))
     text = _show(dataclasses.replace(samples.rejected(), checks=(check,)))
-    assert text.count("reproduce") == 2
-    assert "and 18 more" in text
+    assert text.count("reproduce") == 1
+    assert "and 19 more" in text
+
+
+def test_the_smallest_input_leads_and_growth_follows() -> None:
+    story = samples.hot_rows()
+    plain = dataclasses.replace(story, id="F1", counterexample="", growth=None)
+    small = dataclasses.replace(story, id="F2", growth=None, measured=0.02)
+    grown = dataclasses.replace(story, id="F3", counterexample="", measured=0.01)
+    telling, rest = words.grouped((plain, small, grown, samples.empty_batch()))
+    assert [finding.id for finding in telling] == ["F2", "F3"]
+    assert [finding.code for finding in rest] == ["NUM002", "SHP001"]
 
 
 def test_an_errored_check_is_no_failure_of_the_kernel() -> None:

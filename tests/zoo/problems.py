@@ -31,10 +31,10 @@ _WORKLOADS = ({"rows": 64, "columns": 256}, {"rows": 4096, "columns": 4096})
 def rotary(
     x: Annotated[torch.Tensor, tensor("bfloat16", "batch", "tokens", "2*half")],
     cos: Annotated[
-        torch.Tensor, tensor("float32", "positions", "half", domain=Real(low=-1, high=1))
+        torch.Tensor, tensor("float32", "positions", "half", domain=Real(low=-1.0, high=1.0))
     ],
     sin: Annotated[
-        torch.Tensor, tensor("float32", "positions", "half", domain=Real(low=-1, high=1))
+        torch.Tensor, tensor("float32", "positions", "half", domain=Real(low=-1.0, high=1.0))
     ],
     position_ids: Annotated[
         torch.Tensor, tensor("int64", "batch", "tokens", domain=Index(axis="positions"))

@@ -59,8 +59,8 @@ def comparison_finding(
 
 def worst_statistic(comparison: Comparison) -> Statistic | None:
     """Return the statistic that overspends its limit the most, or None for a mismatch."""
-    over = [s for s in comparison.statistics if s.value > s.limit]
-    return max(over, key=lambda s: s.value / s.limit if s.limit else s.value, default=None)
+    worst = comparison.worst
+    return worst if worst is not None and worst.share > 1.0 else None
 
 
 def message(comparison: Comparison, worst: Statistic | None) -> str:

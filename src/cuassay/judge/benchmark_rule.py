@@ -15,7 +15,6 @@ from cuassay.model.problem import Workload
 from cuassay.model.scenario import Poison
 from cuassay.model.verdict import BenchmarkRule, Profile
 from cuassay.oracle.benchmark_rule import matched_ratio
-from cuassay.oracle.lift import run_as_written
 
 if TYPE_CHECKING:
     from cuassay.judge.control import RunScenario
@@ -83,7 +82,7 @@ def _one(trial: JudgeTrial, run: RunScenario, workload: Workload) -> BenchmarkRu
 
     try:
         inputs = trial.inputs(case)
-        expected = run_as_written(trial.reference.call, list(inputs.values()))
+        expected = trial.as_written(list(inputs.values()))
     except CuassayError as error:
         return rule(None, None, "", f"the benchmark's inputs could not be made: {error}")
     # The benchmark hands zero-filled outputs to destination-style kernels.

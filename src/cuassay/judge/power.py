@@ -14,7 +14,6 @@ from cuassay.model.case import Case
 from cuassay.model.verdict import Power, Profile
 from cuassay.oracle.benchmark_rule import matched_ratio
 from cuassay.oracle.compare import compare
-from cuassay.oracle.lift import run_as_written
 from cuassay.oracle.mutants import Implementation, Theirs, power
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def _theirs(trial: JudgeTrial) -> Theirs | None:
         return None
     try:
         inputs = list(trial.inputs(case).values())
-        expected = run_as_written(trial.reference.call, inputs)
+        expected = trial.as_written(inputs)
     except CuassayError:
         return None
 

@@ -87,8 +87,8 @@ class Session:
             control = self._control()
             reports, extras = self._examine(runner, control)
             build_s, candidate_s = runner.build_s, runner.candidate_s
-        reports = bind(reports, self._job.require)
-        decision, reason = decide(reports, profile=self._job.profile)
+        bound = bind(reports, self._job.require)
+        decision, reason = decide(bound, profile=self._job.profile)
         timing = Timing(
             total_s=time.time() - self._started,
             build_s=build_s,
@@ -96,7 +96,7 @@ class Session:
             candidate_s=candidate_s,
             compare_s=self.trial.compare_s,
         )
-        return self._verdict(decision, reason, reports, timing=timing, extras=extras)
+        return self._verdict(decision, reason, bound, timing=timing, extras=extras)
 
     def _announce(self, codes: list[str]) -> None:
         self._emit(

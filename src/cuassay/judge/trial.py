@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -82,7 +83,7 @@ class JudgeTrial:
         if self._deterministic is None:
             cases = self.cases("small") or self.cases("numeric")
             values = list(self.inputs(cases[0]).values())
-            twice = [run_as_written(self._reference.call, values) for _ in range(2)]
+            twice = [self.as_written(values) for _ in range(2)]
             pairs = zip(*twice, strict=True)
             self._deterministic = all(_same_bits(first, second) for first, second in pairs)
         return self._deterministic
@@ -115,6 +116,11 @@ class JudgeTrial:
             )
         generator = self._reference.generator if case.generator else None
         return materialise(self._problem, case, device=self._device, generator=generator)
+
+    def as_written(self, values: Sequence[torch.Tensor | Scalar]) -> tuple[torch.Tensor, ...]:
+        """Run the reference as written; its outputs in the problem's order."""
+        names = [spec.name for spec in self._problem.outputs]
+        return run_as_written(self._reference.call, values, names=names)
 
     def truth(self, case: Case) -> Truth:
         """Return truth and achievable error of a case (cached). Raises CannotJudgeError."""
@@ -195,4 +201,4 @@ def _same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 
 def _mismatched(output: str, why: str) -> Comparison:
-    return Comparison.mismatched(output, why)
+    return Comparison(output=output, passed=False, share=math.inf, mismatch=why)

@@ -110,11 +110,12 @@ def _union(members: tuple[Any, ...], data: Any) -> Any:
     for member in members:
         if dataclasses.is_dataclass(member) and getattr(member, "__name__", "") == tag:
             return from_json(member, data)
-    for member in members:
-        if member is type(None) or dataclasses.is_dataclass(member):
-            continue
+    plain = [m for m in members if m is not type(None) and not dataclasses.is_dataclass(m)]
+    for member in plain:
         if _fits(member, data):
             return from_json(member, data)
+    if float in plain and type(data) is int:  # an int where only floats are declared
+        return from_json(float, data)
     names = ", ".join(getattr(member, "__name__", str(member)) for member in members)
     raise UsageError(f"expected one of {names}, got {json.dumps(data)[:80]}")
 

@@ -9,6 +9,7 @@ noise as sqrt(K).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cuassay.oracle.compare import Comparison
@@ -20,16 +21,15 @@ class _Running:
     projection: float = 0.0
     norm2: float = 0.0
     room: float = 0.0
-    trusted: list[float] = field(default_factory=list)
-    draws: int = 0
+    draws: list[float] = field(default_factory=list)
+    known: list[float] = field(default_factory=list)
 
     def score(self) -> float:
         """Return P of everything added so far, 0 where there is no weight."""
         if self.norm2 <= 0:
             return 0.0
         norm = math.sqrt(self.norm2)
-        own = [(value / norm) ** 2 for value in self.trusted]
-        draws, known = own[: self.draws], own[self.draws :]
+        draws, known = ([(v / norm) ** 2 for v in part] for part in (self.draws, self.known))
         spread = 1.0 + (sum(draws) / len(draws) if draws else 0.0) + max(known, default=0.0)
         return max(0.0, abs(self.projection) - self.room) / norm / math.sqrt(spread)
 
@@ -54,13 +54,8 @@ class SeedAccumulator:
             running.projection += bias.projection
             running.norm2 += trusted.norm2
             running.room += trusted.room
-            count = len(trusted.projections)
-            if not running.trusted:
-                running.trusted = [0.0] * count
-                running.draws = max(count - 2, 0)  # reference and float32 lift come last
-            shared = min(count, len(running.trusted))
-            for index in range(shared):
-                running.trusted[index] += trusted.projections[index]
+            _add(running.draws, trusted.draws)
+            _add(running.known, trusted.known)
 
     def result(self) -> Statistic:
         """Return the worst accumulated projection; value 0 where nothing was added."""
@@ -72,3 +67,10 @@ class SeedAccumulator:
         seeds = self._seeds // max(len(self._outputs), 1)
         group = f"{place[1]} of output '{place[0]}' over {seeds} seeds"
         return Statistic(name="P", value=best, limit=LIMIT_P, group=group)
+
+
+def _add(total: list[float], values: Sequence[float]) -> None:
+    """Add by place; cases with fewer draws add to the first ones."""
+    total.extend([0.0] * (len(values) - len(total)))
+    for index, value in enumerate(values):
+        total[index] += value

@@ -13,17 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuassay.oracle.trust_random import Noise
+from cuassay.oracle.trust_random import Noise, moderate
 from cuassay.oracle.trust_reductions import walk_deviation
 
 Composite = Callable[[dict[str, Any], Any, Noise], Any]
 
 
 def _row(values: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """Return finite-masked logits and their log-sum-exp (kept axis; 0 where not finite)."""
-    lse = values.logsumexp(dim, keepdim=True)
-    finite = torch.isfinite(values)
-    return torch.where(finite, values, 0.0), torch.where(torch.isfinite(lse), lse, 0.0)
+    """Return logits and their log-sum-exp (axis kept); 0 for infinities and sentinels."""
+    return moderate(values), moderate(values.logsumexp(dim, keepdim=True))
 
 
 def _softmax(named: dict[str, Any], out: Tensor, noise: Noise) -> Tensor:
@@ -40,7 +38,7 @@ def _log_softmax(named: dict[str, Any], out: Tensor, noise: Noise) -> Tensor:
     values, dim = named["self"], named["dim"]
     clean, lse = _row(values, dim)
     terms = values.shape[dim] if values.dim() else 1
-    shown = torch.where(torch.isfinite(out), out, 0.0)
+    shown = moderate(out)
     per_element = (clean.square() + shown.square()).sqrt_()
     row = noise.normal(lse.shape, lse.device) * (lse.square() + terms / 3).sqrt_()
     xi = noise.normal(out.shape, out.device) * per_element
@@ -49,20 +47,20 @@ def _log_softmax(named: dict[str, Any], out: Tensor, noise: Noise) -> Tensor:
 
 def _logsumexp(named: dict[str, Any], out: Tensor, noise: Noise) -> Tensor:
     terms = named["self"].numel() / max(out.numel(), 1)
-    shown = torch.where(torch.isfinite(out), out, 0.0)
+    shown = moderate(out)
     return noise.additive(out, (2 * shown.square() + terms / 3 + 4.0).sqrt_())
 
 
 def _gelu(named: dict[str, Any], out: Tensor, noise: Noise) -> Tensor:
-    values = torch.where(torch.isfinite(out), named["self"], 0.0)
-    shown = torch.where(torch.isfinite(out), out, 0.0)
+    values = moderate(named["self"])
+    shown = moderate(out)
     return noise.additive(out, (1.25 * values.square() + 3 * shown.square()).sqrt_())
 
 
 def _silu(named: dict[str, Any], out: Tensor, noise: Noise) -> Tensor:
-    values = torch.where(torch.isfinite(out), named["self"], 0.0)
+    values = moderate(named["self"])
     rest = 1.0 - torch.sigmoid(values)
-    shown = torch.where(torch.isfinite(out), out, 0.0)
+    shown = moderate(out)
     return noise.additive(out, shown.abs() * (2 * (rest * values).square() + 8.0).sqrt_())
 
 

@@ -168,7 +168,7 @@ class NoiseHook:
             if isinstance(operand, Tensor) and floating_in(operand):
                 size = operand.abs() if operand.is_complex() else operand
                 noisy = self.noise.additive(noisy, size * factor if factor != 1.0 else size)
-        return noisy
+        return _exact_zeros(named.get("self"), out, noisy)
 
     def _rounded_move(self, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Any:
         """Moved values are rounded only where a wider type becomes a narrower one."""
@@ -184,6 +184,18 @@ class NoiseHook:
             return tensor
 
         return _mapped(out, narrow)
+
+
+def _exact_zeros(operand: Any, out: Tensor, noisy: Tensor) -> Tensor:
+    """Keep zeros that are the difference of coarse numbers: 1 - mask is exact in every form."""
+    zero = out == 0
+    if out.is_complex() or (out.device.type == "cpu" and not bool(zero.any())):
+        return noisy
+    if isinstance(operand, Tensor) and operand.dtype.is_floating_point:
+        narrow = operand.float()
+        coarse = (narrow == operand) & ((narrow.view(torch.int32) & 0xFFFF) == 0)
+        zero &= coarse
+    return torch.where(zero, out, noisy)
 
 
 def _mapped(out: Any, change: Any) -> Any:

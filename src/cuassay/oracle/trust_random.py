@@ -14,7 +14,23 @@ _DROPPED_BITS = {torch.bfloat16: 16, torch.float16: 13}  # of float32's signific
 _EXPONENT_BITS = 0x7F800000
 _SNAP_ULPS = 8  # float32 spacings from the grid within which a value was exact as written
 _ROOT3 = 3.0**-0.5
+SENTINEL = 1e30  # as large, a value is a mask's constant rather than a computed one
 _POOL_SLACK = 4  # the pool is a quarter longer than its largest user
+
+
+def moderate(values: Tensor) -> Tensor:
+    """Return values with 0 for infinities, NaN and sentinels (1e30 and more).
+
+    Masks add -inf or finfo.min: constants that carry no rounding error. On the CPU one look at
+    the extremes saves the mask, which costs far more there.
+    """
+    if values.numel() == 0:
+        return values
+    if values.device.type == "cpu":
+        low, high = torch.aminmax(values)
+        if float(low) > -SENTINEL and float(high) < SENTINEL:
+            return values
+    return torch.where(values.abs() < SENTINEL, values, torch.zeros_like(values))
 
 
 class Noise:
@@ -54,7 +70,7 @@ class Noise:
     def plus(self, out: Tensor, size: Tensor, factor: float = 1.0) -> Tensor:
         """Return out + factor * u * size * xi; `size` broadcasts to out."""
         xi = self.normal(out.shape, out.device)
-        return torch.addcmul(out, size, xi, value=self._signed(factor * self.roundoff))
+        return torch.addcmul(out, moderate(size), xi, value=self._signed(factor * self.roundoff))
 
     def additive(self, out: Tensor, deviation: Tensor) -> Tensor:
         """Return out + u * deviation * xi, for real and complex results."""

@@ -23,6 +23,8 @@ class Yardstick:
     signal          norm2(truth), in squared natural units
     judge_energy    enough terms, and no element dominates the scale
     judge_z         enough terms
+    common          largest normalised score of any draw, at least 1: where one rounding moves a
+                    whole group (a row's variance), a group is one sample, not many
     gain_*, bias_*  projection on truth / scale and on 1: norm of the weights, room for a
                     systematic error of 4 u |truth|, the trusted runs' own spread, and whether
                     the weights are spread widely enough for a verdict
@@ -36,6 +38,7 @@ class Yardstick:
     signal: Tensor
     judge_energy: Tensor
     judge_z: Tensor
+    common: Tensor
     gain_norm: Tensor
     gain_room: Tensor
     gain_trust: Tensor
@@ -50,11 +53,12 @@ class Yardstick:
 class TrustedBias:
     """Whole-tensor projections of trusted runs, for accumulation over seeds.
 
-    `projections` are sums of e * w / scale: draws first, then the reference as written and
-    the float32 lift; `norm2` is the sum of w**2 and `room` that of 4 u |truth| |w| / scale.
+    Sums of e * w / scale: of the draws, and of the `known` runs (the reference as written, its
+    float32 lift); `norm2` is the sum of w**2 and `room` that of 4 u |truth| |w| / scale.
     """
 
-    projections: tuple[float, ...]
+    draws: tuple[float, ...]
+    known: tuple[float, ...]
     norm2: float
     room: float
 

@@ -61,7 +61,7 @@ def yardsticks(trusted: Trusted) -> Yardsticks:
     views = [t.reshape(shape) for t in (trusted.value, trusted.scale, trusted.noise)]
     flat = [run.reshape(shape) for run in runs]
     per_unit = 1.0 / trusted.unit
-    count = _FIXED + len(trusted.errors) + 2 * len(runs)
+    count = _FIXED + len(trusted.errors) + 2 * len(runs) + len(trusted.deviations)
 
     def measure(r: slice, c: slice) -> list[Tensor]:
         value, scale, noise = (view[r, c] for view in views)
@@ -86,7 +86,8 @@ def yardsticks(trusted: Trusted) -> Yardsticks:
             for error in errors[len(trusted.deviations) :]
         ]
         scores = [(e.float() * narrow).clamp_(-CLIP_P, CLIP_P) for e in errors]
-        return [*fixed, *energies, *(z * weight for z in scores), *scores]
+        squares = [z.square() for z in scores[: len(trusted.deviations)]]
+        return [*fixed, *energies, *(z * weight for z in scores), *scores, *squares]
 
     rows, columns = fold(shape, measure, count, device=trusted.value.device)
     kinds = group_kinds(trusted.value.shape, trusted.names, trusted.hits)
@@ -108,7 +109,8 @@ def _stick(kind: GroupKind, sums: Tensor, trusted: Trusted) -> Yardstick:
     runs = len(trusted.deviations) + known
     energies = sums[_FIXED : _FIXED + known]
     gains = sums[_FIXED + known : _FIXED + known + runs]
-    biases = sums[_FIXED + known + runs :]
+    biases = sums[_FIXED + known + runs : _FIXED + known + 2 * runs]
+    squares = sums[_FIXED + known + 2 * runs :]
     energy = torch.cat([own[None], energies]).amax(0)
     enough = terms >= MIN_TERMS
     roundoff = SYSTEMATIC_ROUNDOFFS * trusted.roundoff
@@ -128,6 +130,7 @@ def _stick(kind: GroupKind, sums: Tensor, trusted: Trusted) -> Yardstick:
         signal=signal,
         judge_energy=enough & (_participation(size2, size4) >= MIN_PARTICIPATION) & (energy > 0),
         judge_z=enough,
+        common=_common(squares, terms),
         gain_norm=gain_norm,
         gain_room=gain_room,
         gain_trust=_spread(gains, gain_norm, judge_gain, trusted, sliced),
@@ -137,6 +140,13 @@ def _stick(kind: GroupKind, sums: Tensor, trusted: Trusted) -> Yardstick:
         bias_trust=_spread(biases, bias_norm, judge_bias, trusted, sliced),
         judge_bias=judge_bias,
     )
+
+
+def _common(squares: Tensor, terms: Tensor) -> Tensor:
+    """Return the largest normalised score of a draw per group, 1 at least."""
+    if not len(squares):
+        return torch.ones_like(terms)
+    return (squares.amax(0) / terms.clamp_min(1.0)).sqrt().clamp_min(1.0)
 
 
 def _participation(second: Tensor, fourth: Tensor) -> Tensor:
@@ -162,14 +172,17 @@ def _spread(totals: Tensor, norm: Tensor, judged: Tensor, trusted: Trusted, slic
 
 
 def _whole(sums: Sequence[float], trusted: Trusted) -> tuple[TrustedBias, TrustedBias]:
-    known = len(trusted.errors)
-    runs = len(trusted.deviations) + known
-    start = _FIXED + known
+    start = _FIXED + len(trusted.errors)
+    runs = len(trusted.deviations) + len(trusted.errors)
     roundoff = SYSTEMATIC_ROUNDOFFS * trusted.roundoff
-    gain = TrustedBias(
-        projections=tuple(sums[start : start + runs]), norm2=sums[4], room=roundoff * sums[4]
-    )
-    bias = TrustedBias(
-        projections=tuple(sums[start + runs :]), norm2=sums[0], room=roundoff * sums[6]
-    )
-    return gain, bias
+
+    def bias(first: int, norm2: float, weight: float) -> TrustedBias:
+        middle = first + len(trusted.deviations)
+        return TrustedBias(
+            draws=tuple(sums[first:middle]),
+            known=tuple(sums[middle : first + runs]),
+            norm2=norm2,
+            room=roundoff * weight,
+        )
+
+    return bias(start, sums[4], sums[4]), bias(start + runs, sums[0], sums[6])

@@ -67,7 +67,8 @@ def render(verdict: Verdict) -> str:
 
 
 def _page(verdict: Verdict, detail: _Detail) -> str:
-    findings = words.identified(verdict)
+    telling, rest = words.grouped(words.identified(verdict))
+    findings = (*telling, *rest)
     title = f"{verdict.decision.value}: {one_line(verdict.candidate, limit=120)}"
     body = "".join(
         (
@@ -107,7 +108,8 @@ def _hash(text: str) -> str:
 
 def _island(verdict: Verdict, detail: _Detail) -> Any:
     """Return the JSON document with long texts and lists cut, so that the page stays small."""
-    found = words.identified(verdict)[: detail.cards]
+    telling, rest = words.grouped(words.identified(verdict))
+    found = (*telling, *rest)[: detail.cards]
     shown = document(verdict, findings=found)
     return _shortened(shown, text=min(detail.text, 1500), items=detail.items)
 

@@ -74,11 +74,11 @@ text-wrap:pretty}
 .budget{margin-top:1rem;max-width:46rem}
 .mark{margin-left:calc(34% + .3rem);color:var(--soft);font-size:.8rem;line-height:1.2}
 .budget p{font-size:.94rem}.budget p b{font-size:1.05em;color:var(--tone)}
-.rows{display:grid;grid-template-columns:fit-content(13rem) 1fr;gap:.3rem 1.1rem;
+.rows{display:grid;grid-template-columns:fit-content(17rem) 1fr;gap:.3rem 1.1rem;
 font-size:.94rem;margin-top:1rem}
 .rows dt{color:var(--soft)}.rows dd{min-width:0}
 .plot{margin-top:1.25rem}
-.plot svg{display:block;width:100%;height:auto}
+.plot svg{display:block;width:100%;max-width:42rem;height:auto}
 figcaption{color:var(--soft);font-size:.86rem;margin-top:.35rem}
 svg text{font-family:var(--sans);font-size:12px;fill:var(--soft)}
 svg .strong{fill:var(--ink);font-weight:650}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Verdict
 from cuassay.report import words
 from cuassay.report.clean import one_line
@@ -48,14 +47,12 @@ def summary(
 def quiet_line(verdict: Verdict) -> Text:
     """Return the verdict in one line."""
     word = verdict.decision.value
-    findings = words.identified(verdict)
-    command_ = findings[0].reproduce if findings else ""
-    worst = findings[0].finding_class if findings else None
-    shown = worst in (FindingClass.WRONG, FindingClass.UNSAFE)
-    tail = f"; {one_line(command_, limit=120)}" if shown and command_ else ""
+    telling, _ = words.grouped(words.identified(verdict))
+    command_ = telling[0].reproduce if telling else ""
+    tail = f"; {one_line(command_, limit=120)}" if command_ else ""
     return Text.assemble(
         (word, STYLES[word]),
-        f" {one_line(verdict.candidate, limit=120)}: {one_line(verdict.reason)}{tail}",
+        f" {one_line(verdict.candidate, limit=120)}: {one_line(verdict.reason).rstrip('.')}{tail}",
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-from collections import Counter
 
 from rich.console import Console
 from rich.status import Status
@@ -24,7 +23,7 @@ from cuassay.model.events import (
     Event,
     Progress,
 )
-from cuassay.model.outcome import CheckReport, Finding, FindingClass, Skipped
+from cuassay.model.outcome import CheckReport, Finding, Skipped
 from cuassay.model.verdict import Verdict
 from cuassay.report import words
 from cuassay.report.cards import brief, card
@@ -34,7 +33,6 @@ from cuassay.report.summary import quiet_line, summary
 
 _MAXIMUM_WIDTH = 100
 _CARDS = 6
-_CARDS_PER_CODE = 2
 _TITLE_WIDTHS = (34, 42)  # on a narrow and on a wide terminal
 _WIDE = 96
 
@@ -175,10 +173,10 @@ class TerminalReport:
         return line
 
     def _finish(self, verdict: Verdict) -> None:
+        if not self._summarise:
+            return
         if self._quiet:
             self._print(quiet_line(verdict))
-            return
-        if not self._summarise:
             return
         self._findings(words.identified(verdict))
         lines = summary(
@@ -191,15 +189,10 @@ class TerminalReport:
         self._print(Text(""), *lines)
 
     def _findings(self, findings: tuple[Finding, ...]) -> None:
-        """Show the worst findings as cards; repeats of a code and advice as one line each."""
-        shown: Counter[str] = Counter()
-        rest: list[Finding] = []
-        for finding in findings:
-            spent = shown.total() >= _CARDS or shown[finding.code] >= _CARDS_PER_CODE
-            if spent or finding.finding_class is FindingClass.ADVICE:
-                rest.append(finding)
-                continue
-            shown[finding.code] += 1
+        """Show the telling findings as cards; repeats of a code and advice as one line each."""
+        telling, others = words.grouped(findings)
+        rest = (*telling[_CARDS:], *others)
+        for finding in telling[:_CARDS]:
             self._print(Text(""), *card(finding, width=self._width, signs=self._signs))
         if rest:
             self._print(Text(""))

@@ -24,7 +24,7 @@ from cuassay.model.outcome import (
 from cuassay.model.verdict import BenchmarkRule, Decision, Power, Profile, Verdict
 from cuassay.report.clean import clean, one_line
 
-OUTCOMES = ("passed", "failed", "inconclusive", "skipped", "errored")
+_ROW = 240  # longest line of code that is shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +140,23 @@ def identified(verdict: Verdict) -> tuple[Finding, ...]:
         )
         named.append(replace(finding, id=name, reproduce=command))
     return tuple(named)
+
+
+def grouped(findings: tuple[Finding, ...]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Return the findings that tell the story, one or two a code, and the rest.
+
+    Of each code the worst one with a smallest input leads; one that shows growth follows.
+    """
+    telling: list[Finding] = []
+    serious = [f for f in findings if f.finding_class is not FindingClass.ADVICE]
+    for code in dict.fromkeys(finding.code for finding in serious):
+        group = [finding for finding in serious if finding.code == code]
+        lead = next((finding for finding in group if finding.counterexample), group[0])
+        growing = next((finding for finding in group if finding.growth is not None), lead)
+        telling.append(lead)
+        if lead.growth is None and growing is not lead:
+            telling.append(growing)
+    return tuple(telling), tuple(finding for finding in findings if finding not in telling)
 
 
 def sizes(axes: Mapping[str, int]) -> str:
@@ -292,7 +309,8 @@ def next_step(verdict: Verdict) -> str:
 
 def block(text: str, *, lines: int) -> tuple[str, ...]:
     """Return the first `lines` lines of a cleaned text, with a note where more was cut."""
-    every = clean(text).strip("\n").splitlines()
+    rows = clean(text).strip("\n").splitlines()
+    every = [row if len(row) <= _ROW else row[: _ROW - 1] + "…" for row in rows]
     if len(every) <= lines:
         return tuple(every)
     return (*every[: lines - 1], f"... {len(every) - lines + 1} more lines in the run folder")

@@ -36,6 +36,7 @@ from cuassay.worker.interpreter import Executed, Interpreter, raised
 from cuassay.worker.limits import Limits
 
 _LOST_CHANNEL, _NO_SANDBOX = 71, 72
+OWN_FAULTS = (_LOST_CHANNEL, _NO_SANDBOX)  # exit codes that say nothing of the candidate
 
 
 def main(

@@ -20,6 +20,7 @@ from cuassay.model.digest import candidate_digest
 from cuassay.model.problem import Problem, Reference
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import BuildFailed, ScenarioResult, Termination, ToolMissing
+from cuassay.worker.child import OWN_FAULTS
 from cuassay.worker.execution import Execution, WorkerRun
 from cuassay.worker.handle import GoneError, WorkerHandle
 from cuassay.worker.limits import Limits
@@ -219,12 +220,15 @@ class WorkerPool:
             self._sandbox = {str(k): str(v) for k, v in held.items()} if held else {}
         return None
 
-    def _died_building(self, worker: WorkerHandle, gone: GoneError) -> BuildFailed:
+    def _died_building(self, worker: WorkerHandle, gone: GoneError) -> BuildFailed | ToolMissing:
         if gone.kind == "timeout":
             what = f"building and importing did not end within {self._limits.build_s:g} s"
         elif gone.kind == "ended":
             status = worker.end()
             signal = status & 0x7F
+            if not signal and status >> 8 in OWN_FAULTS:
+                log = worker.take_output().strip().splitlines()
+                return ToolMissing(what=f"a worker failed by a fault of cuassay: {log[-1:]}")
             how = f"died of signal {signal}" if signal else f"exited with code {status >> 8}"
             what = f"the process {how} while it built and imported the candidate"
         else:

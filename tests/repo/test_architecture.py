@@ -1,0 +1,167 @@
+"""Who may import whom, how long files and functions may be, and that nothing goes in circles.
+
+The design's dependency directions are the table below; a new package has to be added to it.
+Imports under TYPE_CHECKING are for readers only and do not count.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_SOURCE = Path(__file__).resolve().parents[2] / "src"
+_PACKAGE = _SOURCE / "cuassay"
+_FILE_LINES, _FUNCTION_LINES = 400, 50
+
+# Package -> packages or modules of cuassay that it may import.
+_MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "home": set(),
+    "model": {"errors"},
+    "formats": {"model", "errors", "home", "catalog"},
+    "catalog": {"model", "errors", "formats"},
+    "inputs": {"model", "errors", "formats"},
+    "oracle": {"model", "errors"},
+    "build": {"model", "errors", "home"},
+    "worker": {"model", "errors", "home", "inputs", "build"},
+    "checks": {"model", "errors", "inputs", "oracle"},
+    "judge": {
+        "model", "errors", "home", "formats", "inputs", "oracle", "build", "worker", "checks",
+        "engine.job", "__version__",
+    },
+    "report": {"model", "errors"},
+    "store": {"model", "errors", "home", "engine.job"},
+    "engine": {"model", "errors", "home", "store", "judge.protocol", "worker.protocol"},
+    "cli": {
+        "model", "errors", "home", "engine", "report", "store", "checks.registry", "__version__",
+    },
+    "api": {"model", "errors", "home", "engine", "report", "store", "formats"},
+    "__main__": {"cli"},
+    "__init__": set(),
+}  # fmt: skip
+# Packages of the driver: no torch, no arrays, not even inside a function.
+_LIGHT = {"errors", "home", "model", "report", "store", "engine", "cli", "api", "__init__"}
+_HEAVY = {"torch", "numpy", "triton", "ray", "ml_dtypes", "safetensors"}
+_FILES = sorted(_PACKAGE.rglob("*.py"))
+
+
+def _module(file: Path) -> str:
+    parts = file.relative_to(_SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+_MODULES = {_module(file) for file in _FILES}
+
+
+def _package(file: Path) -> str:
+    return file.relative_to(_PACKAGE).parts[0].removesuffix(".py")
+
+
+def _imports(node: ast.AST, *, inside_functions: bool) -> Iterator[str]:
+    """Yield the dotted names that a tree imports; `from a import b` yields a.b."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and not inside_functions:
+            continue
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, "relative imports hide who imports whom"
+            yield from (f"{child.module}.{alias.name}" for alias in child.names)
+        yield from _imports(child, inside_functions=inside_functions)
+
+
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def _ids(file: Path) -> str:
+    return file.relative_to(_PACKAGE).as_posix()
+
+
+@pytest.mark.parametrize("file", _FILES, ids=_ids)
+def test_dependencies_point_one_way(file: Path) -> None:
+    package = _package(file)
+    assert package in _MAY_IMPORT, f"add package '{package}' to the table of this test"
+    for name in _imports(_tree(file), inside_functions=True):
+        if package in _LIGHT:
+            assert name.split(".")[0] not in _HEAVY, f"{name} in a package of the driver"
+        if name.startswith("cuassay."):
+            target = name.removeprefix("cuassay.")
+            allowed = {package, *_MAY_IMPORT[package]}
+            assert any(f"{target}.".startswith(f"{entry}.") for entry in allowed), name
+
+
+def test_no_import_cycles() -> None:
+    graph: dict[str, set[str]] = {}
+    for file in _FILES:
+        module = _module(file)
+        names = set(_imports(_tree(file), inside_functions=False))
+        names |= {name.rpartition(".")[0] for name in names}
+        graph[module] = {name for name in names if name in _MODULES} - {module, "cuassay"}
+    tuple(graphlib.TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("file", _FILES, ids=_ids)
+def test_files_and_functions_stay_short(file: Path) -> None:
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= _FILE_LINES
+    for node in ast.walk(_tree(file)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_kernel(node):
+            assert _length(node) <= _FUNCTION_LINES, node.name
+
+
+def _is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether this is a GPU kernel: one straight line of loads, sums and stores."""
+    return any("triton.jit" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the lines of a function without its docstring."""
+    docstring = node.body[0] if ast.get_docstring(node) else None
+    taken = (docstring.end_lineno or 0) - docstring.lineno + 1 if docstring else 0
+    return (node.end_lineno or 0) - node.lineno + 1 - taken
+
+
+# Forks one child a module from a parent that has only other people's packages loaded.
+_ALONE = """
+import importlib, os, sys, traceback
+for name in ("torch", "numpy", "triton", "pydantic", "click", "rich.console"):
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        pass
+failed = []
+for name in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        try:
+            importlib.import_module(name)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        failed.append(name)
+print(" ".join(failed))
+"""
+
+
+@pytest.mark.slow
+def test_each_module_imports_alone() -> None:
+    names = sorted(name for name in _MODULES if not name.endswith("__main__"))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _ALONE, *names],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=dict(os.environ, PYTHONPATH=str(_SOURCE), OMP_NUM_THREADS="1"),
+    )
+    assert done.stdout.strip() == "", done.stderr

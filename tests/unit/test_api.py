@@ -1,0 +1,84 @@
+"""The Python calls over a fake engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support import fake_engine, samples
+
+import cuassay
+from cuassay.errors import CannotJudgeError, ProblemError, UsageError
+from cuassay.model.events import EngineStopped
+from cuassay.model.problem import Problem, Reference
+
+
+def _problem(origin: str, path: Path | None = None) -> Problem:
+    return Problem(
+        name="double",
+        axes=(),
+        inputs=(),
+        outputs=(),
+        reference=Reference(path=Path("/p/double.py"), function="double"),
+        workloads=(),
+        origin=origin,
+        path=path,
+    )
+
+
+def test_check_returns_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = fake_engine.install(monkeypatch, samples.rejected())
+    verdict = cuassay.check("k.py", problem=Path("p"), profile="quick", device="cpu", seed=3)
+    assert verdict == samples.rejected()
+    (job,) = fake.jobs
+    assert (job.candidate, job.problem, job.profile) == ("k.py", "p", cuassay.Profile.QUICK)
+    assert (job.device, job.seed) == ("cpu", 3)
+
+
+def test_problems_are_named_so_that_another_process_reads_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = fake_engine.install(monkeypatch, samples.accepted())
+
+    def decorated() -> None: ...
+
+    decorated.__cuassay_problem__ = _problem("native")  # type: ignore[attr-defined]
+    cuassay.check("k.py", problem=decorated)  # type: ignore[arg-type]
+    cuassay.check("k.py", problem=_problem("sol-execbench", Path("/sol")))
+    assert [job.problem for job in fake.jobs] == ["/p/double.py:double", "/sol"]
+    with pytest.raises(ProblemError, match="pass the path"):
+        cuassay.check("k.py", problem=_problem("sol-execbench"))
+
+
+def test_assert_correct_tells_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_engine.install(monkeypatch, samples.rejected())
+    with pytest.raises(cuassay.CuassayAssertionError) as caught:
+        cuassay.assert_correct("k.py", problem="p")
+    assert "18.4 x the budget" in str(caught.value)
+    assert f"cuassay replay {samples.RUN}/F1" in str(caught.value)
+    assert caught.value.verdict == samples.rejected()
+
+
+def test_assert_correct_takes_inconclusive_for_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_engine.install(monkeypatch, samples.inconclusive())
+    with pytest.raises(AssertionError, match="INCONCLUSIVE"):
+        cuassay.assert_correct("k.py", problem="p")
+    fake_engine.install(monkeypatch, samples.accepted())
+    assert cuassay.assert_correct("k.py", problem="p").passed
+
+
+@pytest.mark.parametrize(("exit_code", "kind"), [(2, UsageError), (3, CannotJudgeError)])
+def test_a_stopped_trial_raises(
+    exit_code: int, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_engine.install(monkeypatch, events=(EngineStopped(exit_code=exit_code, message="why"),))
+    with pytest.raises(kind, match="why"):
+        cuassay.check("k.py", problem="p")
+    fake_engine.install(monkeypatch)
+    with pytest.raises(CannotJudgeError, match="without a verdict"):
+        cuassay.check("k.py", problem="p")
+
+
+def test_a_wrong_profile_names_the_legal_ones() -> None:
+    with pytest.raises(UsageError, match="'fast', expected one of quick, standard, deep"):
+        cuassay.check("k.py", problem="p", profile="fast")
