@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint bench install clean
+.PHONY: demo test lint bench power install clean
 
 install: $(STAMP)
 
@@ -30,6 +30,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/run.py
+
+# Every planted bug and its correct twin through the gate: class x (caught, missed, false alarm).
+power: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/power.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

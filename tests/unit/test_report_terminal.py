@@ -46,7 +46,7 @@ def _show(
         dataclasses.replace(samples.empty_batch(), evidence="line\n" * 500),
     ],
 )
-def test_a_card_has_at_most_twelve_lines_and_the_command(finding: Finding, width: int) -> None:
+def test_a_card_has_few_lines_and_the_command(finding: Finding, width: int) -> None:
     lines = [line.plain for line in card(finding, width=width, signs=Marks())]
     assert len(lines) <= LINES
     assert finding.reproduce in lines[-1]

@@ -1,7 +1,8 @@
 """What is in the zoo: pairs of a planted bug and its correct twin, and honest rewrites.
 
 `bugs/<name>.py` and `twins/<name>.py` differ in the fault alone; `honest/<name>.py` are
-candidates that must be accepted. Every file defines `run` over the problem's inputs in order.
+candidates that must be accepted. Every Python file defines `run` over the problem's inputs in
+order. `cuda/bugs/<name>.cu` and `cuda/twins/<name>.cu` are pairs of raw CUDA kernels.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from cuassay.catalog import registry
 from cuassay.model.problem import Problem
+from cuassay.model.verdict import Profile
 
 HERE = Path(__file__).parent
 
@@ -21,7 +23,8 @@ class Pair:
     """A planted bug and its twin. At least one of `codes` must be reported.
 
     `problem` is a catalogue name (`rmsnorm@float32`) or `zoo:<function of problems.py>`;
-    `classes` are rows of the failure classes, `lesson` the family of real faults.
+    `classes` are rows of the failure classes, `lesson` the family of real faults, `since` the
+    first profile whose inputs can show the fault, `cuda` a pair of raw CUDA kernels (GPU only).
     """
 
     name: str
@@ -29,16 +32,23 @@ class Pair:
     codes: tuple[str, ...]
     classes: tuple[str, ...]
     lesson: str
+    since: Profile = Profile.QUICK
+    cuda: bool = False
 
     @property
     def bug(self) -> Path:
         """The faulty candidate's file."""
-        return HERE / "bugs" / f"{self.name}.py"
+        return self._file("bugs")
 
     @property
     def twin(self) -> Path:
         """The correct candidate's file."""
-        return HERE / "twins" / f"{self.name}.py"
+        return self._file("twins")
+
+    def _file(self, folder: str) -> Path:
+        if self.cuda:
+            return HERE / "cuda" / folder / f"{self.name}.cu"
+        return HERE / folder / f"{self.name}.py"
 
     @property
     def triton(self) -> bool:
@@ -86,7 +96,7 @@ def _rows(table: str) -> Iterator[tuple[str, list[str]]]:
             yield lesson, [cell.strip() for cell in line.split("|")]
 
 
-# name | problem | codes | classes
+# name | problem | codes | classes | first profile that can show it, if not quick
 _PAIRS = """
 # host-side state: memo by object identity
 memo_by_identity            | rmsnorm                     | STATE001 API002        | S1
@@ -207,6 +217,10 @@ triton_softmax_padding      | softmax_softcap@float32     | SHP001 NUM001       
 triton_fixed_block          | rmsnorm@float32             | SHP001 NUM001 MEM001   | O8 M5
 """
 
+# The same, raw CUDA kernels
+_CUDA_PAIRS = """
+"""
+
 # problem: rewrites that differ in order, algorithm or internal precision, for every dtype
 _HONEST = {
     "rmsnorm": "torch split tree float64 welford reordered triton",
@@ -240,16 +254,21 @@ alarm_sentinel          | cross_entropy
 alarm_biased_reference  | zoo:rounded_softcap
 """
 
-PAIRS = tuple(
-    Pair(
-        name=name,
-        problem=problem,
-        codes=tuple(codes.split()),
-        classes=tuple(classes.split()),
-        lesson=lesson,
-    )
-    for lesson, (name, problem, codes, classes) in _rows(_PAIRS)
-)
+
+def _pairs(table: str, *, cuda: bool = False) -> Iterator[Pair]:
+    for lesson, (name, problem, codes, classes, *since) in _rows(table):
+        yield Pair(
+            name=name,
+            problem=problem,
+            codes=tuple(codes.split()),
+            classes=tuple(classes.split()),
+            lesson=lesson,
+            since=Profile(since[0]) if since else Profile.QUICK,
+            cuda=cuda,
+        )
+
+
+PAIRS = (*_pairs(_PAIRS), *_pairs(_CUDA_PAIRS, cuda=True))
 HONEST = tuple(
     Honest(name=f"{problem}_{style}", problem=problem)
     for problem, styles in _HONEST.items()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 from pathlib import Path
 
 import pytest
+import torch
 
+from cuassay.build import triton_interpreter
 from cuassay.catalog import registry
 from cuassay.model.dtype import DType
 from tests.zoo.manifest import ALARMS, HERE, HONEST, PAIRS, Honest, Pair, load
@@ -34,14 +37,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarn
 
 @pytest.fixture
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interpret Triton as the worker does, repaired, whatever imported Triton before."""
     monkeypatch.setenv("TRITON_INTERPRET", "1")
+    if importlib.util.find_spec("triton") and not torch.cuda.is_available():
+        triton_interpreter.enable()
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 @pytest.mark.usefixtures("interpreted")
 def test_bug_shows_and_twin_does_not(pair: Pair) -> None:
-    if pair.triton:
-        pytest.importorskip("triton")
+    _need_triton(pair)
     problem = load(pair.problem)
     assert faults(pair.bug, problem, cheap=pair.triton), "the planted bug shows nowhere"
     assert faults(pair.twin, problem, cheap=pair.triton) == []
@@ -51,10 +56,7 @@ def test_bug_shows_and_twin_does_not(pair: Pair) -> None:
 @pytest.mark.parametrize("honest", HONEST, ids=lambda honest: honest.name)
 @pytest.mark.usefixtures("interpreted")
 def test_honest_rewrites_are_right_in_every_dtype(honest: Honest, dtype: DType) -> None:
-    if honest.triton:
-        pytest.importorskip("triton")
-        if dtype is DType.BFLOAT16:
-            pytest.skip("the interpreter as shipped truncates bfloat16; the worker repairs it")
+    _need_triton(honest)
     assert faults(honest.path, load(honest.problem, dtype=dtype), cheap=honest.triton) == []
 
 
@@ -62,6 +64,14 @@ def test_honest_rewrites_are_right_in_every_dtype(honest: Honest, dtype: DType) 
 def test_causes_of_false_alarms_are_right_answers(alarm: Honest) -> None:
     tolerance = _LOOSE.get(alarm.problem, 1.0)
     assert faults(alarm.path, load(alarm.problem), tolerance=tolerance) == []
+
+
+def _need_triton(of: Pair | Honest) -> None:
+    """Skip where Triton's kernels cannot be interpreted."""
+    if of.triton:
+        pytest.importorskip("triton")
+        if torch.cuda.is_available():
+            pytest.skip("on a GPU tests/gpu/test_zoo_gpu.py runs Triton's kernels natively")
 
 
 def test_manifest_and_files_agree() -> None:

@@ -1,4 +1,4 @@
-"""Embedding gradients: sums over all tokens that share an id, alone and behind RMSNorm.
+"""Embeddings: the look-up, and gradients that sum over all tokens that share an id.
 
 Frequent tokens put thousands of terms on one row, so the precision of the running sum
 decides; the sum is kept in float32 and rounded once.
@@ -56,6 +56,16 @@ def embedding_grad(
     total = torch.zeros(weight.shape, dtype=torch.float32, device=weight.device)
     total.index_add_(0, input_ids, grad_output.to(torch.float32) * scale)
     return total.to(grad_output.dtype)
+
+
+@problem(axes={"tokens": _TOKENS, "hidden": _HIDDEN, "vocab": _VOCAB}, workloads=_WORKLOADS)
+def embedding(
+    input_ids: _Ids,
+    weight: Annotated[torch.Tensor, tensor("bfloat16", "vocab", "hidden")],
+    scale: Annotated[float, scalar("float32", low=0.125, high=64.0, default=1.0)],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "tokens", "hidden", name="y")]:
+    """scale * weight[input_ids]; Gemma scales by the root of the hidden size."""
+    return (weight[input_ids].to(torch.float32) * scale).to(weight.dtype)
 
 
 def _backward(

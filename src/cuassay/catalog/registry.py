@@ -12,17 +12,37 @@ from cuassay.model.digest import problem_digest
 from cuassay.model.dtype import DType
 from cuassay.model.problem import InputSpec, Problem, TensorSpec
 
+_FAMILIES: Mapping[str, str] = {
+    "attention": "attention attention_varlen attention_window_softcap",
+    "attention_backward": "attention_backward",
+    "decode": "mla_decode paged_attention_decode",
+    "embedding": (
+        "embedding embedding_grad embedding_rmsnorm_backward embedding_rmsnorm_backward_64k"
+    ),
+    "gemm": "batched_gemm gemm gemm_bias_gelu grouped_gemm",
+    "gemm_fp8": "fp8_gemm fp8_gemm_block",
+    "glu": "geglu geglu_backward swiglu swiglu_backward",
+    "layernorm": "groupnorm groupnorm_backward layernorm layernorm_backward",
+    "losses": (
+        "cross_entropy cross_entropy_backward linear_cross_entropy linear_cross_entropy_backward"
+    ),
+    "moe": "moe_combine moe_experts moe_gather moe_route moe_route_grouped moe_scatter",
+    "norms": "fused_add_rmsnorm rmsnorm rmsnorm_backward",
+    "optimizer": "adamw_step muon_step sgd_momentum_step",
+    "quant": (
+        "dequantize_fp8_block dequantize_int8_per_row quantize_fp8_block quantize_fp8_per_row "
+        "quantize_fp8_per_tensor quantize_int8_per_row"
+    ),
+    "rope": "rope_interleaved rope_llama3 rope_neox rope_neox_backward",
+    "sampling": "sample_top_k sample_top_p",
+    "scan": "causal_conv1d selective_scan",
+    "softmax": "softmax_dropout softmax_masked softmax_softcap",
+}
 _MODULES: Mapping[str, str] = MappingProxyType(
     {
-        "cross_entropy": "cuassay.catalog.losses",
-        "embedding_grad": "cuassay.catalog.embedding",
-        "embedding_rmsnorm_backward": "cuassay.catalog.embedding",
-        "embedding_rmsnorm_backward_64k": "cuassay.catalog.embedding",
-        "fused_add_rmsnorm": "cuassay.catalog.norms",
-        "rmsnorm": "cuassay.catalog.norms",
-        "rmsnorm_backward": "cuassay.catalog.norms",
-        "softmax_softcap": "cuassay.catalog.softmax",
-        "swiglu": "cuassay.catalog.glu",
+        name: f"cuassay.catalog.{module}"
+        for module, names_in in _FAMILIES.items()
+        for name in names_in.split()
     }
 )
 DTYPES = (DType.BFLOAT16, DType.FLOAT16, DType.FLOAT32)

@@ -98,9 +98,14 @@ class Check:
     finding_class: ClassVar[FindingClass] = FindingClass.WRONG
     severity: ClassVar[Severity] = Severity.CRITICAL
     judges_failures: ClassVar[bool] = False  # True: `judge` sees raised and dead runs itself
+    searches: ClassVar[bool] = False  # True: the judge searches for cases for `on_case`
 
     def skip(self, trial: Trial) -> str:
         """Return why this check cannot run on this problem, or an empty string."""
+        return ""
+
+    def missing(self) -> str:
+        """Return what this check needs and is not installed, or an empty string."""
         return ""
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
@@ -109,6 +114,13 @@ class Check:
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Return what is wrong with one finished run; crashes are judged elsewhere."""
+        raise NotImplementedError  # abstract
+
+    def on_case(self, case: Case) -> Scenario:
+        """Return the scenario that tries one searched case; only of checks that search.
+
+        `judge` sees it like any other: what a search found replays without the search.
+        """
         raise NotImplementedError  # abstract
 
     def finding(

@@ -69,7 +69,7 @@ class Det001(Check):
         """Yield the repeats on an ordinary case and on one with hot keys."""
         cases = [*_largest(trial, trial.cases("numeric")), *_largest(trial, trial.cases("hot"))]
         for case in cases:
-            yield _repeats(trial, case)
+            yield repeats(trial, case)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Compare digests, then measure what differs against truth."""
@@ -78,7 +78,10 @@ class Det001(Check):
             for index, step in enumerate(scenario.steps)
             if isinstance(step, HashResult) and (record := done(run, index)) is not None
         ]
-        if len(set(digests)) < 2 or trial.truth(scenario.cases[0]).ill_conditioned:
+        if len(set(digests)) == 1 or trial.truth(scenario.cases[0]).ill_conditioned:
+            return
+        if not digests:
+            yield from self._seen_elsewhere(trial, scenario, run)
             return
         reads = _distinct(run, reads_of(scenario, run))
         worst = [_worst(trial, read, run) for read in reads]
@@ -88,12 +91,24 @@ class Det001(Check):
         elif not failed and trial.deterministic_reference:
             yield self._advice(scenario, len(set(digests)), len(digests), worst)
 
+    def _seen_elsewhere(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Judge a scenario of another check whose failure did not show on every run."""
+        worst = [_worst(trial, read, run) for read in reads_of(scenario, run)]
+        failed = [comparison for comparison in worst if comparison and not comparison.passed]
+        if failed:
+            yield self._wrong(scenario, failed, len(worst))
+
     def _wrong(self, scenario: Scenario, failed: list[Comparison], measured: int) -> Finding:
         first = failed[0]
         statistic = worst_statistic(first)
-        return self.finding(
+        lead = (
             f"the same call gives right and wrong results: {len(failed)} of {measured} different "
-            f"results are wrong; {message(first, statistic)}",
+            "results are wrong"
+            if len(failed) < measured
+            else "wrong on inputs on which other runs are right"
+        )
+        return self.finding(
+            f"{lead}; {message(first, statistic)}",
             scenario=scenario,
             measured=statistic.value if statistic else None,
             allowed=statistic.limit if statistic else None,
@@ -150,7 +165,8 @@ def _elements(trial: Trial, case: Case) -> int:
     return sum(prod(shape_of(spec.shape, case.axes)) for spec in trial.problem.outputs)
 
 
-def _repeats(trial: Trial, case: Case) -> Scenario:
+def repeats(trial: Trial, case: Case) -> Scenario:
+    """Return the scenario of many calls on one case, every result hashed, the first ones read."""
     calls = _CALLS[trial.profile]
     outputs = trial.problem.outputs
     size = sum(prod(shape_of(s.shape, case.axes)) * s.dtype.itemsize for s in outputs)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Trial
-from cuassay.model.case import Case, Fill
+from cuassay.model.case import Case, Fill, FillValue
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
 
 if TYPE_CHECKING:
     from cuassay.oracle.compare import Comparison, Statistic
 
+_SHOWN_VALUES = 8
 _STATISTICS = {
     "W": "worst element",
     "G": "energy of the error",
@@ -121,6 +122,13 @@ def where(comparison: Comparison, case: Case, worst: Statistic | None) -> Where:
 
 
 def fill_text(fill: Fill) -> str:
-    """Return a fill as text, such as `normal(scale=30)`."""
-    parameters = ", ".join(f"{name}={value}" for name, value in fill.parameters.items())
+    """Return a fill as text, such as `normal(scale=30)`; long lists of values are cut."""
+    parameters = ", ".join(f"{name}={_short(value)}" for name, value in fill.parameters.items())
     return f"{fill.kind}({parameters})" if parameters else fill.kind
+
+
+def _short(value: FillValue) -> str:
+    if not isinstance(value, tuple) or len(value) <= _SHOWN_VALUES:
+        return str(value)
+    first = ", ".join(str(item) for item in value[:_SHOWN_VALUES])
+    return f"({first}, ... {len(value)} values)"

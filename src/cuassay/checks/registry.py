@@ -25,9 +25,11 @@ _PAGES = {
     "API003": ("api003.py", "Api003"),
     "STATE001": ("state001.py", "State001"),
     "MEM001": ("mem001.py", "Mem001"),
+    "KNOWN001": ("known001.py", "Known001"),
     "NUM001": ("num001.py", "Num001"),
     "NUM002": ("num002.py", "Num002"),
     "SHP001": ("shp001.py", "Shp001"),
+    "FUZZ001": ("fuzz001.py", "Fuzz001"),
     "DET001": ("det001.py", "Det001"),
     "BUILD001": ("endings.py", "Build001"),
     "RUN001": ("endings.py", "Run001"),
@@ -46,6 +48,8 @@ def all_checks() -> tuple[Check, ...]:
     from cuassay.checks.api002 import Api002
     from cuassay.checks.api003 import Api003
     from cuassay.checks.det001 import Det001
+    from cuassay.checks.fuzz001 import Fuzz001
+    from cuassay.checks.known001 import Known001
     from cuassay.checks.mem001 import Mem001
     from cuassay.checks.num001 import Num001
     from cuassay.checks.num002 import Num002
@@ -58,9 +62,11 @@ def all_checks() -> tuple[Check, ...]:
         Api003(),
         State001(),
         Mem001(),
+        Known001(),
         Num001(),
         Num002(),
         Shp001(),
+        Fuzz001(),
         Det001(),
     )
 

@@ -21,6 +21,7 @@ from typing import Protocol, TypeVar
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.formats.native_annotations import read_signature
 from cuassay.formats.native_axes import AxisForm, read_axes, read_workloads
+from cuassay.formats.native_relations import read_relations
 from cuassay.formats.native_spec import (
     ScalarAnnotation,
     TensorAnnotation,
@@ -32,6 +33,7 @@ from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Index
 from cuassay.model.dtype import DType
 from cuassay.model.problem import InputSpec, Problem, Reference, Scalar, TensorSpec, Tolerance
+from cuassay.model.relation import Relation
 
 __all__ = ["ScalarAnnotation", "TensorAnnotation", "problem", "problem_of", "scalar", "tensor"]
 
@@ -61,6 +63,7 @@ def problem(
     growth_target: Mapping[str, int] | None = None,
     accumulation: str | DType = DType.FLOAT32,
     generator: _Generator | None = None,
+    relations: Sequence[Relation] = (),
 ) -> Callable[[_F], _F]:
     """Declare the decorated function as the reference of a problem.
 
@@ -68,6 +71,7 @@ def problem(
     expression of other axes. A workload binds the axes that vary and may give scalar inputs.
     `generator(axes_and_scalars, device)` makes inputs; `index_inputs` maps an index input to
     the outputs whose rows it addresses (default: those whose first axis is its domain's).
+    `relations` (cuassay.model.relation) are checked on the reference before they are used.
     Raises ProblemError where any of it contradicts the signature.
     """
 
@@ -98,6 +102,7 @@ def problem(
             reduction_axes=_known("reduction axis", reduction_axes, axes),
             index_inputs=_index_inputs(index_inputs, inputs, outputs),
             growth_target=_growth_target(growth_target, axes, where=where),
+            relations=read_relations(relations, inputs, outputs, where=where),
         )
         _attach(function, made, generator)
         return function

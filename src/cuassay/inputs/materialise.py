@@ -11,8 +11,9 @@ from cuassay.errors import CuassayError, ReferenceError_
 from cuassay.inputs.fills import default_fill, make
 from cuassay.inputs.scalars import default_scalar
 from cuassay.inputs.seeds import derive
+from cuassay.inputs.transforms import GENERATED, transformed
 from cuassay.model.axes import resolve
-from cuassay.model.case import Case
+from cuassay.model.case import Case, Fill
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 
 Value: TypeAlias = torch.Tensor | Scalar
@@ -27,7 +28,8 @@ def materialise(
     Each tensor's seed is derived from the case's seed and the input's name (and the fill's
     parameter `salt`, which moves one input alone). With `case.generator` the problem's own
     generator runs first, under the case's seed, and the case's fills and scalars replace
-    what it made. Raises ReferenceError_ where the generator fails or leaves an input out.
+    what it made; a fill of kind `generated` transforms what it made. Fills may carry
+    transforms (see inputs.transforms). Raises ReferenceError_ where the generator fails or leaves an input out.
     """
     sizes = resolve(problem.axes, {k: v for k, v in case.axes.items() if _known(problem, k)})
     made = _generated(problem, case, sizes=sizes, device=device, generator=generator)
@@ -35,13 +37,28 @@ def materialise(
     for spec in problem.inputs:
         if isinstance(spec, ScalarSpec):
             values[spec.name] = _scalar(spec, case, made)
-        elif spec.name in made and spec.name not in case.fills:
-            values[spec.name] = _tensor(spec, made[spec.name], device=device)
+        elif spec.name in made and _from_generator(case.fills.get(spec.name)):
+            own = _tensor(spec, made[spec.name], device=device)
+            fill = case.fills.get(spec.name) or Fill(kind=GENERATED)
+            values[spec.name] = transformed(spec, fill, sizes, lambda _, own=own: own)
         else:
-            fill = case.fills.get(spec.name) or default_fill(spec)
-            seed = derive(case.seed, spec.name, fill.parameters.get("salt", 0))
-            values[spec.name] = make(spec, fill, sizes=sizes, seed=seed, device=device)
+            values[spec.name] = _drawn(spec, case, sizes, device=device)
     return values
+
+
+def _from_generator(fill: Fill | None) -> bool:
+    return fill is None or fill.kind == GENERATED
+
+
+def _drawn(spec: TensorSpec, case: Case, sizes: Mapping[str, int], *, device: str) -> torch.Tensor:
+    fill = case.fills.get(spec.name) or default_fill(spec)
+    seed = derive(case.seed, spec.name, fill.parameters.get("salt", 0))
+    return transformed(
+        spec,
+        fill,
+        sizes,
+        lambda wanted: make(spec, fill, sizes=wanted, seed=seed, device=device),
+    )
 
 
 def _known(problem: Problem, name: str) -> bool:

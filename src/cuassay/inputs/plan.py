@@ -3,12 +3,12 @@
 Purposes: `numeric` (regimes on workload shapes), `hot` (many terms on one sum), `growth`
 (the same at growing lengths), `shapes` (neighbours of the listed shapes), `small` (cheap,
 every axis at least 2), `arguments` (each input and scalar moved alone), `benchmark` (the
-workloads' own inputs).
+workloads' own inputs), `known` (failures kept from earlier trials: the judge puts them there).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from cuassay.errors import UnknownNameError
 from cuassay.inputs.arguments import arguments
@@ -28,10 +28,18 @@ __all__ = ["PURPOSES", "growth_axes", "plan_cases", "small_sizes"]
 
 
 def plan_cases(
-    problem: Problem, purpose: str, *, profile: Profile, root_seed: int, device: str = "cpu"
+    problem: Problem,
+    purpose: str,
+    *,
+    profile: Profile,
+    root_seed: int,
+    device: str = "cpu",
+    first: Sequence[str] = (),
 ) -> tuple[Case, ...]:
     """Return the cases of a purpose, most telling first; deterministic in all arguments.
 
+    `first` names regimes that this problem needs most: `numeric` runs them before those that
+    the profile always runs. The cases of a regime are the same with and without it.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
     workloads or with axes that contradict each other.
     """
@@ -41,17 +49,21 @@ def plan_cases(
         problem=problem,
         budget=budget_for(profile, device=device),
         root_seed=derive(root_seed, "plan", purpose),
+        first=tuple(first),
     )
     return PURPOSES[purpose](planner)
 
 
 def numeric(planner: Planner) -> tuple[Case, ...]:
-    """Regimes in order of worth, over the workload shapes that fit, largest first."""
+    """Regimes in order of worth, over the workload shapes that fit, largest first.
+
+    The planner's own regimes come first, then those of the budget.
+    """
     budget = planner.budget
     picked = planner.fitting(budget.numeric_elements, budget.numeric_workloads)
     own = _own_generator(planner, picked[0][1])
     cases = []
-    for position in range(budget.numeric_cases):
+    for position in _positions(planner):
         regime = NUMERIC[position % len(NUMERIC)]
         # Offset by the round, so that a second round meets other shapes.
         turn = position + position // len(NUMERIC)
@@ -60,6 +72,12 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
         path = ("numeric", position)
         cases.append(planner.case(label, sizes, regime, workload=workload, seed_path=path))
     return (*own, *cases)
+
+
+def _positions(planner: Planner) -> tuple[int, ...]:
+    """Return places in the endless round of regimes: the wanted ones, then the budget's."""
+    wanted = [i for name in planner.first for i, r in enumerate(NUMERIC) if r.name == name]
+    return tuple(dict.fromkeys((*wanted, *range(planner.budget.numeric_cases))))
 
 
 def _own_generator(planner: Planner, sizes: Mapping[str, int]) -> tuple[Case, ...]:
@@ -113,4 +131,5 @@ PURPOSES: Mapping[str, Callable[[Planner], tuple[Case, ...]]] = {
     "small": small,
     "arguments": arguments,
     "benchmark": benchmark,
+    "known": lambda _: (),
 }

@@ -17,11 +17,12 @@ from cuassay.model.problem import CustomSource, Problem, Scalar, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planner:
-    """A problem, a budget and a root seed."""
+    """A problem, a budget and a root seed; `first` names numeric regimes to run before others."""
 
     problem: Problem
     budget: Budget
     root_seed: int
+    first: tuple[str, ...] = ()
 
     def case(
         self,

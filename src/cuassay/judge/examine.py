@@ -11,6 +11,7 @@ from cuassay.checks.base import Check, Run
 from cuassay.checks.buildrun import inconclusive_reason, termination_finding
 from cuassay.errors import CannotJudgeError
 from cuassay.judge.control import Control, RunScenario
+from cuassay.judge.search import Answer, search
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.events import CaseFinished, Event, FindingReported
 from cuassay.model.outcome import (
@@ -98,6 +99,7 @@ class Examination:
     ) -> None:
         self._trial, self._run, self._control = trial, run, control
         self._emit, self._name = emit, name
+        self._rejected = False
 
     def examine(self, check: Check) -> CheckReport:
         """Run one check to its end. Raises BuildStopped where the candidate cannot be built."""
@@ -105,15 +107,7 @@ class Examination:
         tally = Tally()
         outcome: Outcome
         try:
-            reason = check.skip(self._trial)
-            if reason:
-                outcome = Skipped(reason=reason, applicable=False)
-            else:
-                for scenario in check.propose(self._trial):
-                    self._guarded(check, scenario, tally)
-                    if len(tally.wrong) >= _ENOUGH:
-                        break
-                outcome = tally.outcome()
+            outcome = self._skipped(check) or self._outcome(check, tally)
         except CannotJudgeError as error:
             outcome = Inconclusive(reason=str(error))
         except (BuildStopped, KeyboardInterrupt):
@@ -122,6 +116,7 @@ class Examination:
             outcome = Errored(
                 reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
             )
+        self._rejected = self._rejected or bool(tally.wrong)
         return CheckReport(
             code=check.code,
             title=check.title,
@@ -132,16 +127,49 @@ class Examination:
             clean=tally.clean,
         )
 
-    def _guarded(self, check: Check, scenario: Scenario, tally: Tally) -> None:
+    def _skipped(self, check: Check) -> Skipped | None:
+        """Return why a check does not run, if it does not."""
+        reason = check.skip(self._trial)
+        if not reason and check.searches and self._rejected:
+            reason = "planned cases fail already: there is nothing to search for"
+        if reason:
+            return Skipped(reason=reason, applicable=False)
+        missing = check.missing()
+        return Skipped(reason=missing) if missing else None
+
+    def _outcome(self, check: Check, tally: Tally) -> Outcome:
+        """Run what a check proposes, then what a search for it comes upon."""
+        for scenario in check.propose(self._trial):
+            self._guarded(check, scenario, tally)
+            if len(tally.wrong) >= _ENOUGH:
+                return tally.outcome()
+        if check.searches:
+            search(self._trial, lambda case: self._answer(check, check.on_case(case), tally))
+        return tally.outcome()
+
+    def _answer(self, check: Check, scenario: Scenario, tally: Tally) -> Answer:
+        """Run one searched scenario and say what a search learns from it.
+
+        The reference is asked only where the candidate fails: most recipes pass.
+        """
+        mark, wrong = len(self._trial.comparisons), len(tally.wrong)
+        self._guarded(check, scenario, tally, control_first=False)
+        shares = [comparison.share for comparison in self._trial.comparisons[mark:]]
+        return Answer(share=max(shares, default=None), failed=len(tally.wrong) > wrong)
+
+    def _guarded(
+        self, check: Check, scenario: Scenario, tally: Tally, *, control_first: bool = True
+    ) -> None:
         """Run one scenario; one that cannot be judged loses no finding of the others."""
         try:
-            self._one(check, scenario, tally)
+            self._one(check, scenario, tally, control_first=control_first)
         except CannotJudgeError as error:
             tally.undecided.append(str(error))
 
-    def _one(self, check: Check, scenario: Scenario, tally: Tally) -> None:
+    def _one(self, check: Check, scenario: Scenario, tally: Tally, *, control_first: bool) -> None:
         started = time.perf_counter()
-        if self._trial.profile is not Profile.QUICK and self._control.findings(check, scenario):
+        first = control_first and self._trial.profile is not Profile.QUICK
+        if first and self._control.findings(check, scenario):
             tally.shared.append(self._control.findings(check, scenario)[0].message)
             return
         run = self._run(scenario)

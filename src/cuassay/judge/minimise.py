@@ -1,19 +1,25 @@
-"""From a failing case to a minimal one, and its text: the counterexample."""
+"""From a failing case to a minimal one, what does not matter to it, and its text."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check
 from cuassay.checks.numeric import fill_text
 from cuassay.errors import CuassayError
+from cuassay.inputs.generalise import generalise
+from cuassay.inputs.geometry import elements
 from cuassay.inputs.shrink import shrink
+from cuassay.inputs.size_law import OutOfBudget
 from cuassay.judge.examine import judge_scenario
-from cuassay.model.case import Case
+from cuassay.judge.steady import steady
+from cuassay.model.axes import shape_of
+from cuassay.model.case import Case, Fill
 from cuassay.model.outcome import Finding
-from cuassay.model.problem import Problem, ScalarSpec
+from cuassay.model.problem import Problem, ScalarSpec, TensorSpec
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 
@@ -21,18 +27,26 @@ if TYPE_CHECKING:
     from cuassay.judge.control import Control, RunScenario
     from cuassay.judge.trial import JudgeTrial
 
-_TRIES = {Profile.QUICK: 40, Profile.STANDARD: 80, Profile.DEEP: 200}
+_TRIES = {Profile.QUICK: 40, Profile.STANDARD: 120, Profile.DEEP: 400}
 # A smaller case counts while it overspends its budget clearly: a counterexample that stands
 # at 1.01 of the limit convinces nobody.
 _CLEAR_SHARE = 3.0
 _BUDGET_S = {Profile.QUICK: 2.5, Profile.STANDARD: 15.0, Profile.DEEP: 60.0}
+# Runs and seconds for telling what does not matter, and fills tried for each input.
+_GENERAL_RUNS = {Profile.QUICK: 20, Profile.STANDARD: 80, Profile.DEEP: 200}
+_GENERAL_S = {Profile.QUICK: 1.0, Profile.STANDARD: 8.0, Profile.DEEP: 30.0}
+_GENERAL_FILLS = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 5}
+_GENERAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 22}
+_SHOWN_ELEMENTS = 8
 
 
 class Minimiser:
     """Edits the case of a one-case finding towards the smallest that still fails.
 
     Every try is a real run of the candidate; a case that the reference fails as well, or that
-    is ill-conditioned, does not count. Bounded by tries and seconds of the profile.
+    is ill-conditioned, does not count. Bounded by tries and seconds of the profile. A failure
+    that a second run on identical inputs does not show is not shrunk: it becomes a finding
+    about determinism.
     """
 
     def __init__(
@@ -42,51 +56,86 @@ class Minimiser:
         self._found: list[tuple[Case, Finding]] = []
 
     def minimise(self, finding: Finding) -> Finding:
-        """Return the finding with its counterexample on the smallest failing case."""
+        """Return the finding with its counterexample on the smallest failing case.
+
+        Message, measure and place stay those of the case that first showed it, which says how
+        bad it gets; the scenario, and so the replay, is the smallest.
+        """
+        finding, shows_again = steady(self._trial, self._check, finding, run=self._run)
         scenario = finding.scenario
-        if scenario is None or len(scenario.cases) != 1:
+        if scenario is None or len(scenario.cases) != 1 or not shows_again:
             return finding
+        recording, self._trial.record = self._trial.record, False
+        try:
+            smallest = self._smallest(finding, scenario)
+            last = next((found for case, found in self._found if case == smallest), finding)
+            general = self._holds_for(last, scenario, smallest)
+        finally:
+            self._trial.record = recording
+        details = [("smallest failing case", last.message)]
+        if general:
+            details.append(("holds for", general))
+        return dataclasses.replace(
+            finding,
+            counterexample=counterexample_text(self._trial.problem, smallest, last),
+            scenario=last.scenario,
+            details=(*details, *finding.details),
+        )
+
+    def _smallest(self, finding: Finding, scenario: Scenario) -> Case:
         profile = self._trial.profile
         deadline = time.perf_counter() + _BUDGET_S[profile]
 
         def still_fails(case: Case) -> bool:
-            return time.perf_counter() < deadline and self._fails(finding, scenario, case)
+            if time.perf_counter() >= deadline:
+                return False
+            return self._fails(finding, scenario, case) is True
 
-        recording, self._trial.record = self._trial.record, False
-        try:
-            smallest = shrink(
-                scenario.cases[0], still_fails, self._trial.problem, max_tries=_TRIES[profile]
-            )
-        finally:
-            self._trial.record = recording
-        last = next((found for case, found in self._found if case == smallest), finding)
-        text = counterexample_text(self._trial.problem, smallest, last)
-        minimal = ("smallest failing case", f"{last.message}")
-        return dataclasses.replace(
-            finding,
-            counterexample=text,
-            scenario=last.scenario,
-            where=last.where,
-            details=(minimal, *finding.details),
+        return shrink(
+            scenario.cases[0],
+            still_fails,
+            self._trial.problem,
+            max_tries=_TRIES[profile],
+            inputs=self._trial.inputs,
         )
 
-    def _fails(self, finding: Finding, scenario: Scenario, case: Case) -> bool:
-        smaller = dataclasses.replace(scenario, cases=(case,))
+    def _holds_for(self, finding: Finding, scenario: Scenario, smallest: Case) -> str:
+        profile, problem = self._trial.profile, self._trial.problem
+        deadline = time.perf_counter() + _GENERAL_S[profile]
+
+        def fails(case: Case) -> bool | None:
+            if time.perf_counter() >= deadline:
+                raise OutOfBudget
+            return self._fails(finding, scenario, case)
+
+        limit = _GENERAL_ELEMENTS["cuda" if self._trial.device.startswith("cuda") else "cpu"]
+        return generalise(
+            smallest,
+            fails,
+            problem,
+            max_runs=_GENERAL_RUNS[profile],
+            max_elements=max(limit, 2 * elements(problem, smallest.axes)),
+            fills=_GENERAL_FILLS[profile],
+        )
+
+    def _fails(self, finding: Finding, scenario: Scenario, case: Case) -> bool | None:
+        """Return whether the same failure shows on `case`; None where the case cannot tell."""
+        changed = dataclasses.replace(scenario, cases=(case,))
         try:
             if self._trial.truth(case).ill_conditioned:
-                return False
-            run = self._run(smaller)
+                return None
+            run = self._run(changed)
             found = [
                 f
-                for f in judge_scenario(self._trial, self._check, smaller, run)
+                for f in judge_scenario(self._trial, self._check, changed, run)
                 if f.code == finding.code and f.finding_class is finding.finding_class
             ]
-            if not found or not _clear(finding, found[0]):
+            if not found:
                 return False
-            if self._control.shares(self._check, smaller, found):
-                return False
+            if not _clear(finding, found[0]) or self._control.shares(self._check, changed, found):
+                return None
         except CuassayError:
-            return False
+            return None
         self._found.append((case, found[0]))
         return True
 
@@ -109,10 +158,31 @@ def counterexample_text(problem: Problem, case: Case, finding: Finding) -> str:
         else:
             fill = case.fills.get(spec.name)
             usual = "the problem's own generator" if case.generator else "its domain's default"
-            text = fill_text(fill) if fill else usual
+            text = _fill_words(fill, spec, case) if fill else usual
             lines.append(f"{spec.name} = {spec.dtype.value}[{', '.join(spec.shape)}]: {text}")
     place = finding.where
     if place.got:
         index = ", ".join(str(i) for i in place.index)
         lines.append(f"# {place.output}[{index}]: got {place.got}, expected {place.expected}")
     return "\n".join(lines)
+
+
+def _fill_words(fill: Fill, spec: TensorSpec, case: Case) -> str:
+    """Return a fill as text; of explicit values only the elements that are not zero."""
+    values = fill.parameters.get("values")
+    if fill.kind != "explicit" or not isinstance(values, tuple):
+        return fill_text(fill)
+    shape = shape_of(spec.shape, case.axes)
+    hot = [(place, value) for place, value in enumerate(values) if value]
+    if len(values) != math.prod(shape) or not hot or len(hot) > _SHOWN_ELEMENTS:
+        return fill_text(fill)
+    shown = ", ".join(f"[{_index(place, shape)}] = {value:g}" for place, value in hot)
+    return f"zeros but {shown}" if len(hot) < len(values) else shown
+
+
+def _index(place: int, shape: tuple[int, ...]) -> str:
+    index: list[str] = []
+    for size in reversed(shape):
+        index.append(str(place % size))
+        place //= size
+    return ", ".join(reversed(index))

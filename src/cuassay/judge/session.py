@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from cuassay.checks.registry import all_checks
 from cuassay.engine.job import Job
 from cuassay.errors import CuassayError
-from cuassay.judge import benchmark_rule, power
+from cuassay.judge import benchmark_rule, failures, power
 from cuassay.judge.control import Control, reference_candidate
 from cuassay.judge.decide import bind, conditions, decide
 from cuassay.judge.environment import environment
@@ -128,6 +128,8 @@ class Session:
         )
         reports: list[CheckReport] = []
         group = ""
+        entry = self._candidate.entry_file
+        self.trial.preset("known", failures.known(self.trial.problem, entry))
         try:
             for check in all_checks():
                 self._emit(CheckStarted(code=check.code, title=check.title))
@@ -142,6 +144,7 @@ class Session:
             self._emit(CheckFinished(report=report))
             return [report], (None, None)
         reports = self._minimised(reports, runner, control)
+        failures.keep(self.trial.problem, entry, failures.failing_cases(reports))
         self._emit(Progress(text="the benchmark's own rule"))
         rule = self._optional(lambda: benchmark_rule.evaluate(self.trial, runner))
         self._emit(Progress(text="power of the inputs"))
@@ -164,13 +167,14 @@ class Session:
         for report in reports:
             outcome = report.outcome
             if isinstance(outcome, Failed) and left and report.code in by_code:
-                first, *rest = outcome.findings
-                if first.finding_class is FindingClass.WRONG:
+                worst = _worst(outcome.findings)
+                if worst is not None:
                     left -= 1
                     self._emit(Progress(text=f"smallest failing input for {report.code}"))
                     check = by_code[report.code]
                     minimiser = Minimiser(self.trial, check, run=runner, control=control)
-                    changed = (minimiser.minimise(first), *rest)
+                    rest = [found for found in outcome.findings if found is not worst]
+                    changed = (minimiser.minimise(worst), *rest)
                     outcome = dataclasses.replace(outcome, findings=changed)
                     report = dataclasses.replace(report, outcome=outcome)
             out.append(report)
@@ -226,3 +230,15 @@ class Session:
             outcome = Failed(findings=(self._named(stopped.finding),))
         title = "The candidate builds and imports"
         return CheckReport(code="BUILD001", title=title, outcome=outcome)
+
+
+def _worst(findings: Sequence[Finding]) -> Finding | None:
+    """Return the wrong finding that overspends most among those that can be shrunk."""
+    wrong = [
+        finding
+        for finding in findings
+        if finding.finding_class is FindingClass.WRONG
+        and finding.scenario is not None
+        and len(finding.scenario.cases) == 1
+    ]
+    return max(wrong, key=lambda finding: finding.share or 0.0, default=None)

@@ -13,6 +13,7 @@ import torch
 from cuassay.inputs import benchmark, plan
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.seeds import derive
+from cuassay.judge import selection
 from cuassay.judge.structure import matched
 from cuassay.model import serial
 from cuassay.model.axes import resolve
@@ -101,8 +102,13 @@ class JudgeTrial:
                 profile=self._profile,
                 root_seed=self._root,
                 device=self._device,
+                first=self._regimes() if purpose == "numeric" else (),
             )
         return self._plans[purpose]
+
+    def preset(self, purpose: str, cases: tuple[Case, ...]) -> None:
+        """Make `cases(purpose)` return these instead of what the planner would plan."""
+        self._plans[purpose] = cases
 
     def inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
         """Return fresh inputs of a case, in the order of the problem's inputs."""
@@ -157,6 +163,11 @@ class JudgeTrial:
         if self.record:
             self.comparisons.extend(found)
         return found
+
+    def _regimes(self) -> tuple[str, ...]:
+        """Return the regimes that this problem needs most, where they are known."""
+        known = selection.load(self._problem)
+        return known.regimes if known else ()
 
     def _workload(self, case: Case) -> Workload:
         return next(w for w in self._problem.workloads if w.id == case.workload)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
+
+import torch
 
 from cuassay import build
 from cuassay.engine.job import Job
@@ -21,6 +25,7 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Document, EngineFinished, Event, Progress
 from cuassay.worker.nursery import Nursery
+from cuassay.worker.preload import prepare_triton
 
 
 def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None) -> None:
@@ -36,6 +41,8 @@ def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurser
 
 def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None) -> None:
     """Judge a candidate and emit its verdict."""
+    if nursery is not None and nursery.device.startswith("cuda"):
+        _warm_up()
     notes: list[str] = []
     problem = load_problem(job.problem, lenient=job.lenient, notes=notes)
     candidate = load_candidate(job.candidate, problem, lenient=job.lenient, notes=notes)
@@ -59,6 +66,17 @@ def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurs
     )
     verdict = dataclasses.replace(session.judge(), notes=tuple(notes))
     emit(EngineFinished(verdict=verdict))
+
+
+def _warm_up() -> None:
+    """Start the GPU's context and Triton's first steps beside what the judge does meanwhile."""
+
+    def context() -> None:
+        with contextlib.suppress(Exception):  # reported by whatever needs the device first
+            torch.zeros(1, device="cuda")
+
+    for step in (context, prepare_triton):
+        threading.Thread(target=step, daemon=True).start()
 
 
 def show(job: Job) -> dict[str, object]:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from cuassay.model.domain import Domain
 from cuassay.model.dtype import DType
+from cuassay.model.relation import Relation
 
 Scalar: TypeAlias = float | int | bool
 
@@ -151,7 +152,7 @@ class Problem:
 
     `accumulation` is the declared precision of reductions, `reduction_axes` the axes that a
     growth test may lengthen (empty: derive them), `index_inputs` maps an index input to the
-    outputs whose rows it addresses.
+    outputs whose rows it addresses, `relations` are those that the reference is said to obey.
     """
 
     name: str
@@ -168,6 +169,7 @@ class Problem:
     index_inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
     growth_target: Mapping[str, int] = field(default_factory=dict)
+    relations: tuple[Relation, ...] = ()
     digest: str = ""
 
     def input(self, name: str) -> InputSpec:

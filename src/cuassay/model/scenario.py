@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuassay.model.case import Case
+from cuassay.model.relation import Relation
 
 
 class Poison(enum.StrEnum):
@@ -99,10 +100,14 @@ Step: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """Steps over cases. `timeout_s` bounds one step, `label` says in words what is tried."""
+    """Steps over cases. `timeout_s` bounds one step, `label` says in words what is tried.
+
+    `relation` ties the answers to the cases together, where that is what is judged.
+    """
 
     label: str
     cases: tuple[Case, ...]
     steps: tuple[Step, ...]
     timeout_s: float = 60.0
     fresh: bool = False  # True: run in a process that ran no other scenario before
+    relation: Relation | None = None

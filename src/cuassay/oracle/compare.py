@@ -28,7 +28,6 @@ __all__ = ["Bias", "Comparison", "Statistic", "compare", "matched_ratio", "outpu
 
 Matrices: TypeAlias = tuple[Tensor, Tensor, Tensor]  # candidate, truth, scale
 SumsFunction: TypeAlias = Callable[[Tensor, Tensor, Tensor, OutputTruth], Sums]
-AMBIGUOUS_CAP = 0.05  # a larger ambiguous share leaves too little to judge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

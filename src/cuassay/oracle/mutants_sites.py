@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from cuassay.oracle.lift_source import Position, source_position
-from cuassay.oracle.mutants_ops import Fault, faults_of
+from cuassay.oracle.mutants_ops import Fault, constant_of, faults_of, replaced_constant
 from cuassay.oracle.mutants_sums import name_of
 
 _MANY = 8
@@ -60,6 +60,7 @@ class Recorder:
         self._found: dict[Site, list[Fault]] = {}
         self._maxima: dict[int, tuple[Site, torch.Tensor]] = {}
         self._shifts: set[Site] = set()
+        self._constants: dict[Site, tuple[str, float]] = {}
 
     def replace(
         self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominal: torch.dtype | None
@@ -90,6 +91,9 @@ class Recorder:
         if site not in self._found:
             found = faults_of(op, args, kwargs, out)
             self._found[site] = [f for f in found if not (shift and f.kind == "operand")]
+            constant = constant_of(op, args)
+            if constant is not None:
+                self._constants[site] = (name, constant)
         return out
 
     def _shift(self, args: Sequence[Any]) -> Site | None:
@@ -101,6 +105,7 @@ class Recorder:
 
     def sites(self) -> list[tuple[Site, Fault]]:
         """Return every pair of site and fault, in the order of the reference."""
+        self._exchange_constants()
         most: Counter[tuple[Position, str]] = Counter()
         for site in self._found:
             most[site.position, site.op] += 1
@@ -112,6 +117,16 @@ class Recorder:
             place = Site(position=site.position, op=site.op, turn=-1) if looped else site
             pairs += [(place, fault) for fault in faults if self._tells(site, fault)]
         return pairs
+
+    def _exchange_constants(self) -> None:
+        """Give every literal the fault of being the next different one of the reference."""
+        places, self._constants = list(self._constants.items()), {}
+        for position, (site, (name, value)) in enumerate(places):
+            others = [*places[position + 1 :], *places[:position]]
+            other = next((v for _, (_, v) in others if v != value), None)
+            if other is not None:
+                words = f"constant {value:g} exchanged for {other:g}"
+                self._found[site].append(replaced_constant(name, other, words))
 
     def _tells(self, site: Site, fault: Fault) -> bool:
         """A maximum that only shifts an exponent may be any number; others may not be 0."""

@@ -1,11 +1,12 @@
-"""Sums computed wrongly: the last term dropped, or the running sum kept in bfloat16.
+"""Sums computed wrongly: terms left out, or the running sum kept in 16 bits.
 
 A sum whose terms carry weights or indices (matrix products, scatters, gradients of
-embeddings) is described once, as how to run it on a part of its terms; both faults follow.
+embeddings) is described once, as how to run it on a part of its terms; the faults follow.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,8 +38,15 @@ class Accumulation:
         """Return the sum without its last term."""
         return op(*self.part(args, 0, self.count(args) - 1), **kwargs)
 
-    def low(self, op: Any, args: Args, kwargs: Kwargs) -> Any:
-        """Return the sum with its running total rounded to bfloat16."""
+    def first(self, count: Callable[[int], int]) -> Wrong:
+        """Return the sum over the first `count(number of terms)` terms."""
+        return lambda op, args, kwargs: op(*self.part(args, 0, count(self.count(args))), **kwargs)
+
+    def low(self, dtype: torch.dtype) -> Wrong:
+        """Return the sum with its running total rounded to `dtype`."""
+        return functools.partial(self._low, dtype=dtype)
+
+    def _low(self, op: Any, args: Args, kwargs: Kwargs, *, dtype: torch.dtype) -> Any:
         total: Any = None
         for low, high in _spans(self.count(args)):
             some = list(self.part(args, low, high))
@@ -47,7 +55,7 @@ class Accumulation:
             else:
                 some[self.start] = args[self.start] if total is None else total
                 total = op(*some, **kwargs)
-            total = total.to(torch.bfloat16).to(total.dtype)
+            total = total.to(dtype).to(total.dtype)
         return total
 
 
@@ -65,14 +73,14 @@ def accumulation(name: str, args: Args, kwargs: Kwargs) -> Accumulation | None:
     return found if plain and found.count(args) > 1 else None
 
 
-def low_sum(op: Any, args: Args, kwargs: Kwargs, *, axis: int) -> Any:
-    """Return a plain sum or mean along `axis` with its running total in bfloat16."""
+def low_sum(op: Any, args: Args, kwargs: Kwargs, *, axis: int, dtype: torch.dtype) -> Any:
+    """Return a plain sum or mean along `axis` with its running total in `dtype`."""
     x = args[0]
     total = torch.zeros((), dtype=x.dtype, device=x.device)
     for low, high in _spans(x.shape[axis]):
         weight = (high - low) / x.shape[axis] if name_of(op) == "mean" else 1.0
         part = op(x.narrow(axis, low, high - low), *args[1:], **kwargs)
-        total = (total + part * weight).to(torch.bfloat16).to(x.dtype)
+        total = (total + part * weight).to(dtype).to(x.dtype)
     return total
 
 

@@ -11,7 +11,7 @@ from cuassay.report import words
 from cuassay.report.clean import clean, one_line
 from cuassay.report.layout import STYLES, Marks, bar, code, command, labelled, wrapped
 
-LINES = 12
+LINES = 16  # twelve, and room for a smallest input
 _ERROR = re.compile(r"\b(error|fatal)\b", re.IGNORECASE)
 
 
@@ -81,9 +81,9 @@ def _input(finding: Finding, *, room: int, width: int) -> list[Text]:
         for name, fill in finding.where.fills.items()
     )
     summary = "; ".join(part for part in (short, fills) if part)
-    rows = words.block(finding.counterexample, lines=10**6) if finding.counterexample else ()
-    if rows and (len(rows) <= room or not summary):
-        return code("input", words.block(finding.counterexample, lines=room), style="cyan")
+    if finding.counterexample:
+        rows = words.block(finding.counterexample, lines=room)
+        return code("smallest", rows, style="cyan")
     return labelled("input", summary, width=width, style="cyan", lines=room) if summary else []
 
 

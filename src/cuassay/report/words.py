@@ -261,8 +261,19 @@ def power_line(power: Power | None) -> str:
     return text
 
 
+# Failure classes that no check of this version looks for: said under every verdict.
+NO_CHECK_YET = (
+    "no check yet: races and barriers, streams, CUDA graphs, strided or misaligned inputs, "
+    "out-of-bounds accesses, indices beyond 2^31, several GPUs, speed"
+)
+
+
 def not_checked(verdict: Verdict) -> tuple[str, ...]:
-    """Return what the verdict does not rest on: checks that gave no answer, survivors, truth."""
+    """Return what the verdict does not rest on.
+
+    Checks that gave no answer, survivors of the power test, a lesser truth, and the failure
+    classes that no check covers.
+    """
     lines = [
         f"{check.code} {one_line(check.title, limit=80)}: {outcome_word(check)}, "
         f"{outcome_reason(check) or 'no reason given'}"
@@ -280,7 +291,7 @@ def not_checked(verdict: Verdict) -> tuple[str, ...]:
     ]
     if verdict.power is None:
         lines.append("power: no broken versions of the reference were tried on these inputs")
-    return tuple(lines)
+    return (*lines, NO_CHECK_YET)
 
 
 def timing_line(verdict: Verdict) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import json
 import os
 import select
@@ -23,10 +22,10 @@ from typing import Any
 
 from cuassay.worker import kernel, processes, sandbox
 from cuassay.worker.limits import Limits
+from cuassay.worker.preload import preload
 
 CONTROL_CAP = 1 << 16
 _SWEEPS = 200
-_PRELOADED = ("numpy", "triton", "triton.language", "cuassay.worker.child", "cuassay.build")
 
 
 class Zygote:
@@ -49,12 +48,7 @@ class Zygote:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the judge handles an interrupt
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         kernel.die_with_parent(signal.SIGTERM)
-        missing = []
-        for name in _PRELOADED:
-            try:
-                importlib.import_module(name)
-            except Exception as error:
-                missing.append(f"{name}: {error}")
+        missing = preload(str(self._settings["device"]))
         gc.collect()
         gc.freeze()  # what is loaded now need not be walked again in every worker
         self._namespaces = report

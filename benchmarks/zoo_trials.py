@@ -1,0 +1,164 @@
+"""Many trials of zoo candidates through the real gate: over processes, resumable.
+
+Each finished trial is a line of a journal; `--resume` takes the lines that are there and runs
+the rest. A line names the candidate, the profile, the secret seed, the verdict and the time.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import secrets
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+for _place in (ROOT, ROOT / "src"):
+    if str(_place) not in sys.path:
+        sys.path.insert(0, str(_place))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One candidate to judge: `kind` is bug, twin or honest; `number` counts the seeds."""
+
+    kind: str
+    name: str
+    path: str
+    problem: str
+    dtype: str = ""
+    profile: str = "quick"
+    number: int = 0
+
+    @property
+    def key(self) -> str:
+        """What identifies a trial in a journal."""
+        return "/".join((self.profile, self.kind, self.name, self.dtype, str(self.number)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """How a trial ended. `share` is the largest part of the numeric budget that was used."""
+
+    key: str
+    kind: str
+    name: str
+    problem: str
+    dtype: str
+    profile: str
+    seed: int
+    decision: str
+    codes: list[str]
+    reason: str
+    share: float
+    seconds: float
+    checks_s: dict[str, float] = field(default_factory=dict)
+
+
+def run_trials(
+    trials: Sequence[Trial],
+    *,
+    device: str,
+    processes: int,
+    journal: Path,
+    resume: bool,
+    say: Callable[[Row], None],
+) -> list[Row]:
+    """Judge every trial, each under a fresh secret seed; return the rows in order of trials."""
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    if not resume:
+        journal.unlink(missing_ok=True)
+    rows = {row.key: row for row in _read(journal)}
+    left = [trial for trial in trials if trial.key not in rows]
+    context = multiprocessing.get_context("spawn")
+    with (
+        open(journal, "a", encoding="utf-8") as out,
+        ProcessPoolExecutor(processes, context, _open_gate, (device,)) as pool,
+    ):
+        for done in as_completed([pool.submit(_judge, trial) for trial in left]):
+            row = done.result()
+            rows[row.key] = row
+            out.write(json.dumps(asdict(row)) + "\n")
+            out.flush()
+            say(row)
+    return [rows[trial.key] for trial in trials]
+
+
+def _read(journal: Path) -> Iterator[Row]:
+    if journal.is_file():
+        for text in journal.read_text(encoding="utf-8").splitlines():
+            yield Row(**json.loads(text))
+
+
+_gate = None
+
+
+def _open_gate(device: str) -> None:
+    """Start this process's gate; it lives as long as the process."""
+    global _gate
+    import atexit
+
+    import torch
+    from tests.zoo.judging import Gate
+
+    torch.set_num_threads(1)
+    _gate = Gate(device)
+    atexit.register(_gate.close)
+
+
+def _judge(trial: Trial) -> Row:
+    from tests.zoo.manifest import load
+
+    from cuassay.errors import CuassayError
+    from cuassay.model.verdict import Profile
+
+    assert _gate is not None
+    seed, started = secrets.randbits(62), time.perf_counter()
+    decision, codes, reason, share, checks_s = "ERROR", [], "", 0.0, {}
+    try:
+        problem = load(trial.problem, dtype=trial.dtype or None)
+        found = _gate.judge(problem, Path(trial.path), profile=Profile(trial.profile), seed=seed)
+        verdict = found.verdict
+        decision, codes = verdict.decision.value, list(found.codes)
+        reason, share = verdict.reason, found.share
+        checks_s = {report.code: round(report.duration_s, 3) for report in verdict.checks}
+    except CuassayError as error:
+        reason = f"{type(error).__name__}: {error}"
+    return Row(
+        key=trial.key,
+        kind=trial.kind,
+        name=trial.name,
+        problem=trial.problem,
+        dtype=trial.dtype,
+        profile=trial.profile,
+        seed=seed,
+        decision=decision,
+        codes=codes,
+        reason=reason[:400],
+        share=share if share < 1e30 else 1e30,
+        seconds=round(time.perf_counter() - started, 3),
+        checks_s=checks_s,
+    )
+
+
+def say(row: Row) -> None:
+    """Print one finished trial."""
+    name = f"{row.name}{'@' + row.dtype if row.dtype else ''}"
+    said = f"{row.profile:9s}{row.kind:7s}{name:40s}{row.decision:13s}{row.seconds:6.1f} s"
+    print(f"{said}  {' '.join(row.codes)}", flush=True)
+
+
+def seconds_of(rows: Iterable[Row]) -> float:
+    """Return the seconds that trials took, added up over processes."""
+    return sum(row.seconds for row in rows)
+
+
+def cuda_or_cpu() -> str:
+    """Return the device that trials run on unless told otherwise."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"

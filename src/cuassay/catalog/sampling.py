@@ -1,0 +1,66 @@
+"""Sampling of the next token by given uniform numbers: top-k, and top-p (arXiv 1904.09751)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+
+from cuassay.formats.native import problem, scalar, tensor
+from cuassay.model.domain import Real
+
+_AXES = {"rows": (1, 65_536), "vocab": (2, 262_144)}
+# The first two are for CPUs; then Llama-2, Llama-3, Qwen-2.5 and Gemma-2 vocabularies.
+_WORKLOADS = (
+    {"rows": 96, "vocab": 512},
+    {"rows": 64, "vocab": 1000},
+    {"rows": 256, "vocab": 32_000},
+    {"rows": 128, "vocab": 128_256},
+    {"rows": 64, "vocab": 151_936},
+    {"rows": 64, "vocab": 256_000},
+)
+# Wider logits put all weight on one token, where no uniform number matters.
+_Logits = Annotated[
+    torch.Tensor, tensor("float32", "rows", "vocab", domain=Real(low=-20.0, high=20.0))
+]
+_Uniform = Annotated[torch.Tensor, tensor("float32", "rows", domain=Real(low=0.0, high=0.999))]
+_Temperature = Annotated[float, scalar("float32", low=0.5, high=4.0, default=1.0)]
+_Token = Annotated[torch.Tensor, tensor("int64", "rows", name="token")]
+
+
+def _draw(weights: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """The first token whose cumulated weight, in vocabulary order, exceeds uniform * total."""
+    cumulative = weights.cumsum(dim=-1)
+    goal = uniform.unsqueeze(-1) * cumulative[:, -1:]
+    return (cumulative <= goal).sum(dim=-1).clamp_max(weights.shape[-1] - 1)
+
+
+@problem(axes=_AXES, workloads=_WORKLOADS)
+def sample_top_k(
+    logits: _Logits,
+    uniform: _Uniform,
+    temperature: _Temperature,
+    k: Annotated[int, scalar("int32", low=1, high=256, default=40)],
+) -> _Token:
+    """Inverse-CDF sampling, in vocabulary order, among the k largest logits of each row."""
+    weights = torch.softmax(logits / temperature, dim=-1)
+    least = torch.topk(logits, min(k, logits.shape[-1]), dim=-1).values[:, -1:]
+    return _draw(torch.where(logits >= least, weights, 0.0), uniform)
+
+
+@problem(axes=_AXES, workloads=_WORKLOADS)
+def sample_top_p(
+    logits: _Logits,
+    uniform: _Uniform,
+    temperature: _Temperature,
+    top_p: Annotated[float, scalar("float32", low=0.1, high=1.0, default=0.9)],
+) -> _Token:
+    """Inverse-CDF sampling, in vocabulary order, among the most likely tokens of each row.
+
+    A token is kept where the tokens more likely than it weigh less than top_p together.
+    """
+    weights = torch.softmax(logits / temperature, dim=-1)
+    ordered, order = torch.sort(weights, dim=-1, descending=True)
+    before = ordered.cumsum(dim=-1) - ordered
+    kept = torch.where(before < top_p, ordered, 0.0)
+    return _draw(torch.zeros_like(weights).scatter(1, order, kept), uniform)

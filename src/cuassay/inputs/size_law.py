@@ -1,0 +1,193 @@
+"""For which sizes of one axis a failure shows, told from a few probes.
+
+Sizes count in steps of the axis. The start fails; larger sizes are probed in growing steps
+and at multiples of 256, a change is located by bisection, and a power of two is looked for
+that explains it as a remainder. What is said is what the probes bear out, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+_JUMPS = (1, 4, 16, 64, 256, 1024, 4096)
+_LISTED = 4
+_TILE = 256
+_ROUNDS = 10  # how often a remainder may be refined
+
+
+class OutOfBudget(Exception):
+    """No further run is allowed."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SizeProbe:
+    """One axis from its failing size `start` up to `cap`, all in steps of `step`.
+
+    `fails` runs the failure at a size and says whether it shows; None where it cannot tell.
+    It raises OutOfBudget where no further run is allowed.
+    """
+
+    name: str
+    start: int
+    low: int
+    cap: int
+    step: int
+    fails: Callable[[int], bool | None]
+    known: dict[int, bool] = field(default_factory=dict)
+
+    def ask(self, size: int) -> bool | None:
+        """Return whether the failure shows at `size`, in steps; each size runs once."""
+        if size not in self.known:
+            answer = self.fails(size * self.step)
+            if answer is None:
+                return None
+            self.known[size] = answer
+        return self.known[size]
+
+    @property
+    def failing(self) -> list[int]:
+        """Return the sizes known to fail, in steps."""
+        return sorted(size for size, failed in self.known.items() if failed)
+
+    @property
+    def passing(self) -> list[int]:
+        """Return the sizes known to pass, in steps."""
+        return sorted(size for size, failed in self.known.items() if not failed)
+
+
+def size_law(probe: SizeProbe) -> str:
+    """Return in words for which sizes the failure shows; empty where nothing was learnt."""
+    probe.known[probe.start] = True
+    try:
+        if probe.start > probe.low:
+            probe.ask(probe.start - 1)
+        if _first_passing(probe) is None:
+            return _from_here_on(probe)
+        return _remainder(probe) or _listed(probe)
+    except OutOfBudget:
+        return _listed(probe)
+
+
+def _first_passing(probe: SizeProbe) -> int | None:
+    """Probe upwards until a size passes; return it, or None where none does."""
+    for size in _upwards(probe):
+        if probe.ask(size) is False:
+            return size
+    return None
+
+
+def _upwards(probe: SizeProbe) -> list[int]:
+    """Return the sizes to try: growing steps, then multiples of 256 (and the one after)."""
+    jumps = [probe.start + jump for jump in _JUMPS]
+    tile = -(-(probe.start + 1) // _TILE) * _TILE
+    sizes = [*jumps[:3], tile, *jumps[3:], tile + 1]
+    if probe.start == probe.low:  # most likely an axis that does not matter
+        sizes = [jumps[0], jumps[2], tile]
+    return [size for size in dict.fromkeys(sizes) if size <= probe.cap]
+
+
+def _from_here_on(probe: SizeProbe) -> str:
+    failing = probe.failing
+    if len(failing) < 2:
+        return ""
+    below = probe.known.get(probe.start - 1)
+    if probe.start == probe.low:
+        return f"any {probe.name}"
+    if below is False:
+        return f"any {probe.name} >= {probe.start * probe.step}"
+    return _listed(probe)
+
+
+def _remainder(probe: SizeProbe) -> str:
+    """Return the law as a remainder of a power of two, or nothing where none explains it."""
+    for _ in range(_ROUNDS):
+        last = _last_of_run(probe)
+        period = _period(probe, last)
+        if period is None:
+            return _only_here(probe, last)
+        inner = probe.start - 1 + period // 2
+        if probe.start <= inner <= last and probe.ask(inner) is False:
+            continue  # the run of failing sizes has a gap: look again below it
+        if _confirmed(probe, last, period):
+            return _remainder_text(probe, last, period)
+        return ""
+    return ""
+
+
+def _last_of_run(probe: SizeProbe) -> int:
+    """Return the last size of the run of failing ones from the start, by bisection."""
+    high = min(size for size in probe.passing if size > probe.start)
+    low = max(size for size in probe.failing if size < high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if probe.ask(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _period(probe: SizeProbe, last: int) -> int | None:
+    """Return the least power of two by which the run of failing sizes repeats."""
+    period = 2
+    while probe.start + period <= probe.cap:
+        longer = period > last - probe.start + 1
+        if longer and probe.ask(probe.start + period) and not probe.ask(probe.start + period - 1):
+            return period
+        period *= 2
+    return None
+
+
+def _confirmed(probe: SizeProbe, last: int, period: int) -> bool:
+    """Whether the run ends one period later where it should, and no probe contradicts."""
+    for size in (last + period, last + period + 1):
+        if size <= probe.cap:
+            probe.ask(size)
+    first, length = probe.start % period, last - probe.start
+    return all(
+        ((size - first) % period <= length) == failed
+        for size, failed in probe.known.items()
+        if size >= probe.start
+    )
+
+
+def _remainder_text(probe: SizeProbe, last: int, period: int) -> str:
+    first, final = probe.start % period, last % period
+    step, modulus = probe.step, f"{probe.name} mod {period * probe.step}"
+    if first == final:
+        text = f"{modulus} = {first * step}"
+    elif last - probe.start == period - 2:
+        text = f"{modulus} != {(final + 1) % period * step}"
+    elif final == period - 1:
+        text = f"{modulus} > {(first - 1) * step}"
+    elif final < first:
+        text = f"{modulus} <= {final * step} or >= {first * step}"
+    else:
+        text = f"{modulus} from {first * step} to {final * step}"
+    larger = f" and {probe.name} >= {probe.start * step}" if probe.start > period else ""
+    return f"only when {text}{larger}"
+
+
+def _only_here(probe: SizeProbe, last: int) -> str:
+    if any(size > last for size in probe.failing):
+        return ""
+    tried = f"of {len(probe.known)} sizes tried only"
+    if last == probe.start:
+        return f"{tried} {probe.name} = {probe.start * probe.step}"
+    if probe.start == probe.low:
+        return f"only when {probe.name} <= {last * probe.step}"
+    return f"{tried} {probe.name} from {probe.start * probe.step} to {last * probe.step}"
+
+
+def _listed(probe: SizeProbe) -> str:
+    """Return a few sizes that fail and that pass, where no rule was found."""
+    failing, passing = probe.failing, probe.passing
+    if not passing or len(failing) + len(passing) < 3:
+        return ""
+    return f"{probe.name} = {_some(failing, probe)}, not {_some(passing, probe)}"
+
+
+def _some(sizes: list[int], probe: SizeProbe) -> str:
+    shown = ", ".join(str(size * probe.step) for size in sizes[:_LISTED])
+    return shown + (", ..." if len(sizes) > _LISTED else "")

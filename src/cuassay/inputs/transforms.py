@@ -1,0 +1,95 @@
+"""Changes applied after a fill, so that related inputs are data: a case replays by itself.
+
+Parameters of a Fill, applied in this order:
+
+take, take_axis, take_of   the tensor is drawn with `take_of` slices along axis `take_axis`;
+                           slice i of the result is slice take[i mod len(take)] of that
+part, part_seed            keep (part 0) or drop (part 1) a random half of the elements
+scale_by                   multiply; a power of two is exact
+shift, shift_axis          add a number to every slice along a dimension, its sign alternating
+                           from slice to slice
+
+Everything is exact or rounded once to the tensor's dtype, and the same on every device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+from cuassay.errors import ProblemError
+from cuassay.model.case import Fill
+from cuassay.model.problem import TensorSpec
+
+__all__ = ["GENERATED", "transformed"]
+
+GENERATED = "generated"  # the fill kind of a transformed value of the problem's own generator
+Draw = Callable[[Mapping[str, int]], torch.Tensor]
+
+
+def transformed(
+    spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw
+) -> torch.Tensor:
+    """Return `draw(sizes)` with the fill's transforms, contiguous, of spec's shape and dtype.
+
+    Raises ProblemError for parameters that do not fit the tensor.
+    """
+    value = _taken(spec, fill, sizes, draw) if "take" in fill.parameters else draw(sizes)
+    if "part" in fill.parameters:
+        value = _part(spec, fill, value)
+    if "scale_by" in fill.parameters:
+        value = (value.double() * _number(spec, fill, "scale_by")).to(value.dtype)
+    if "shift" in fill.parameters:
+        value = _shifted(spec, fill, value)
+    return value.contiguous()
+
+
+def _taken(
+    spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw
+) -> torch.Tensor:
+    rows, axis = fill.parameters["take"], fill.parameters.get("take_axis")
+    of = int(_number(spec, fill, "take_of"))
+    if not isinstance(rows, tuple) or not isinstance(axis, str) or axis not in spec.shape:
+        raise _unfit(spec, "take", rows, f"a tuple of rows and take_axis among {spec.shape}")
+    picked = [int(row) for row in rows]
+    if not picked or min(picked) < 0 or max(picked) >= of:
+        raise _unfit(spec, "take", rows, f"rows within the {of} of take_of")
+    base = draw({**sizes, axis: of})
+    chosen = [picked[i % len(picked)] for i in range(sizes[axis])]
+    index = torch.tensor(chosen, dtype=torch.int64, device=base.device)
+    if base.dtype.itemsize == 1 and base.dtype.is_floating_point:  # not indexable everywhere
+        taken = base.view(torch.uint8).index_select(spec.shape.index(axis), index)
+        return taken.view(base.dtype)
+    return base.index_select(spec.shape.index(axis), index)
+
+
+def _part(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator(device="cpu")  # so that every device splits alike
+    generator.manual_seed(int(_number(spec, fill, "part_seed")))
+    first = torch.rand(value.shape, generator=generator) < 0.5
+    kept = first if _number(spec, fill, "part") == 0 else ~first
+    return torch.where(kept.to(value.device), value, torch.zeros((), dtype=value.dtype))
+
+
+def _shifted(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    amount, dimension = _number(spec, fill, "shift"), int(_number(spec, fill, "shift_axis"))
+    if not 0 <= dimension < value.dim():
+        raise _unfit(spec, "shift_axis", dimension, f"a dimension of {spec.shape}")
+    shape = [1 if d == dimension else size for d, size in enumerate(value.shape)]
+    count = torch.Size(shape).numel()
+    signs = 1 - 2 * (torch.arange(count, device=value.device) % 2)
+    return (value.double() + amount * signs.reshape(shape)).to(value.dtype)
+
+
+def _number(spec: TensorSpec, fill: Fill, name: str) -> float:
+    value = fill.parameters.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _unfit(spec, name, value, "a number")
+    return value
+
+
+def _unfit(spec: TensorSpec, name: str, value: object, expected: str) -> ProblemError:
+    return ProblemError(
+        f"fill parameter '{name}' of input '{spec.name}' is {value!r}, expected {expected}"
+    )
