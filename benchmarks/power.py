@@ -14,8 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from common import ROOT, save
-from zoo_trials import Row, Trial, cuda_or_cpu, run_trials, say, seconds_of
-
+from gate_trials import Row, Trial, cuda_or_cpu, run_trials, say, seconds_of
 from tests.zoo.manifest import PAIRS, Pair
 
 QUICK_SHARE = 0.9  # of the pairs, that `quick` has to catch

@@ -79,6 +79,11 @@ class FakeTrial:
         generator = self.generator if case.generator else None
         return materialise(self.problem, case, device="cpu", generator=generator)
 
+    def exact(self, case: Case) -> tuple[torch.Tensor, ...]:
+        """Return the reference's answer on float64 inputs."""
+        values = [_lifted(value) for value in self.inputs(case).values()]
+        return tuple(outputs_of(self.reference(*values)))
+
     def truth(self, case: Case) -> Truth:
         """Return the reference's answer on float64 inputs and a plain noise scale."""
         values = [_lifted(value) for value in self.inputs(case).values()]

@@ -87,7 +87,7 @@ def test_findings_without_id_get_one_and_a_command() -> None:
 
 def test_not_checked_lists_everything_without_an_answer() -> None:
     lines = words.not_checked(samples.rejected())
-    assert [line.split()[0] for line in lines] == ["DET001", "MEM001", "these"]
+    assert [line.split()[0] for line in lines] == ["DET001", "MEM001", "these", "no"]
     assert any("truth is float32" in line for line in words.not_checked(samples.inconclusive()))
 
 
@@ -96,7 +96,7 @@ def test_a_check_that_does_not_apply_is_no_gap() -> None:
         code="NUM002", title="t", outcome=Skipped(reason="no reduction", applicable=False)
     )
     verdict = dataclasses.replace(samples.accepted(), checks=(skipped,))
-    assert words.not_checked(verdict) == ()
+    assert words.not_checked(verdict) == (words.NO_CHECK_YET,)
     assert not words.applies(skipped)
 
 

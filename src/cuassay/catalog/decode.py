@@ -28,12 +28,12 @@ def _masked_softmax(
 
 @problem(
     axes={
+        "slots": (1, 8192),
+        "dim": (1, 512),
         "batch": (1, 4096),
         "kv_heads": (1, 128),
-        "group": (1, 64),
-        "dim": (1, 512),
+        "group": (1, 8),
         "pages": (1, 1_048_576),
-        "slots": (1, 8192),
     },
     # The first two are for CPUs; then Llama-3 8B, Llama-3 70B on 8 GPUs, Qwen-2.5 7B.
     workloads=(

@@ -68,6 +68,12 @@ class Trial(Protocol):
     def inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
         """Return fresh inputs of a case, in the order of the problem's inputs."""
 
+    def exact(self, case: Case) -> tuple[torch.Tensor, ...]:
+        """Return the float64 reference's outputs alone: cheaper than truth, no achievable error.
+
+        Raises LiftError where the reference cannot be lifted, ReferenceError_ where it fails.
+        """
+
     def truth(self, case: Case) -> Truth:
         """Return truth and achievable error of a case (cached). Raises CannotJudgeError."""
 

@@ -21,6 +21,7 @@ from cuassay import __version__
 from cuassay.cli.check import check
 from cuassay.cli.doctor import doctor
 from cuassay.cli.explain import explain
+from cuassay.cli.power import power
 from cuassay.cli.problem import problem
 from cuassay.cli.replay import replay
 from cuassay.errors import BuildError, CuassayError, UsageError
@@ -38,7 +39,7 @@ def cli() -> None:
     """
 
 
-for _verb in (check, problem, replay, explain, doctor):
+for _verb in (check, power, problem, replay, explain, doctor):
     cli.add_command(_verb)
 
 

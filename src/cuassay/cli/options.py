@@ -100,7 +100,7 @@ def require(value: str) -> tuple[str, ...]:
 
 def candidate(path: str) -> str:
     """Return the path of a candidate as given. Raises CandidateError where nothing is there."""
-    from cuassay.store.snapshot import locate
+    from cuassay.store.place import locate
 
     if locate(path) is not None:
         return path

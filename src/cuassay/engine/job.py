@@ -24,4 +24,4 @@ class Job:
     require: tuple[str, ...] = ()
     replay: str | None = None
     run_dir: str = ""
-    mode: str = "check"  # check | replay | show
+    mode: str = "check"  # check | replay | show | power

@@ -15,14 +15,14 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model import serial
-from cuassay.model.events import Document, EngineFinished, EngineStopped, Event
+from cuassay.model.events import Document, EngineFinished, EngineStopped, Event, Progress
 from cuassay.store.runs import RunFolder, open_run
 
 _LOG_TAIL_BYTES = 4096
@@ -49,8 +49,6 @@ def replay(where: str, *, device: str | None = None) -> Iterator[Event]:
         mode="replay",
         replay=str(recorded.path if recorded.finding is None else recorded.finding_path()),
         device=device or job.device,
-        problem=str(recorded.problem_snapshot() or job.problem),
-        candidate=str(recorded.candidate_snapshot() or job.candidate),
     )
     yield from check(again)
 
@@ -61,13 +59,30 @@ def show_problem(where: str, *, lenient: bool = False) -> Mapping[str, Any]:
     Runs the lifted reference on the smallest workload in a judge process. Raises UsageError
     or CannotJudgeError with the judge's message.
     """
-    for event in _drive(Job(problem=where, lenient=lenient, mode="show"), None):
-        if isinstance(event, Document):
-            document: Mapping[str, Any] = json.loads(event.text)
-            return document
-        if isinstance(event, EngineStopped):
-            raise (UsageError if event.exit_code == 2 else CannotJudgeError)(event.message)
-    raise CannotJudgeError("the judge ended without describing the problem")
+    return _document(Job(problem=where, lenient=lenient, mode="show"), lambda text: None)
+
+
+def measure_power(job: Job, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
+    """Return the document of `cuassay power`: what a problem's inputs can tell apart.
+
+    `progress` gets a line now and then. Raises UsageError or CannotJudgeError with the judge's
+    message.
+    """
+    return _document(dataclasses.replace(job, mode="power"), progress)
+
+
+def _document(job: Job, progress: Callable[[str], None]) -> Mapping[str, Any]:
+    """Run a job that ends in a document."""
+    for event in _drive(job, None):
+        match event:
+            case Document(text=text):
+                document: Mapping[str, Any] = json.loads(text)
+                return document
+            case Progress(text=text):
+                progress(text)
+            case EngineStopped(exit_code=code, message=message):
+                raise (UsageError if code == 2 else CannotJudgeError)(message)
+    raise CannotJudgeError("the judge ended without a document")
 
 
 def _drive(job: Job, run: RunFolder | None) -> Iterator[Event]:

@@ -17,7 +17,8 @@ from cuassay.model.problem import ScalarSpec, TensorSpec
 
 _BASE = Regime(name="arguments", main=fill("normal"), index=Fill(kind="uniform"))
 # A scalar may act on small data only (an epsilon) or on large data only (a soft-cap).
-_LOUD = Regime(name="arguments, large data", main=fill("normal", scale=20.0))
+# Outliers go beyond any cap, and beyond 88, where exp overflows float32.
+_LOUD = Regime(name="arguments, large data", main=fill("outlier", scale=20.0))
 _QUIET = Regime(name="arguments, small data", main=fill("normal", scale=0.05))
 
 
@@ -62,14 +63,19 @@ def _moved_tensor(base: Case, spec: TensorSpec) -> Case:
 
 
 def _moved_scalars(planner: Planner, sizes: dict[str, int], spec: ScalarSpec) -> Iterator[Case]:
+    """Yield pairs to the far end of the scalar's range, and on large data to the other end."""
     usual = usual_scalar(spec, planner.first_workload, seed=0)
     moved = moved_scalar(spec, usual)
     if moved is None:
         return
-    for regime in (_QUIET, _LOUD):
+    moves = [(_QUIET, moved), (_LOUD, moved)]
+    other = moved_scalar(spec, moved)
+    if other is not None and other != usual:
+        moves.append((_LOUD, other))
+    for regime, value in moves:
         base = _base(planner, sizes, regime, name=spec.name)
         base = dataclasses.replace(base, scalars={**base.scalars, spec.name: usual})
         yield base
         yield dataclasses.replace(
-            base, label=f"{spec.name} moved", scalars={**base.scalars, spec.name: moved}
+            base, label=f"{spec.name} moved", scalars={**base.scalars, spec.name: value}
         )

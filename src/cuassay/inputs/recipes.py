@@ -1,16 +1,16 @@
-"""Recipes as Hypothesis strategies: sizes, fills with parameters, scalars; never elements.
+"""Recipes of a search: sampled anew from a number, or changed step by step from a good one.
 
-Needs Hypothesis (extra `fuzz`): only the search imports this module. A recipe is a `Case`,
-some hundred bytes that describe a tensor of any size, so that drawing and mutating one costs
-about a millisecond. Public API of Hypothesis only.
+A recipe is a `Case`: sizes, fills with parameters, scalars, a seed, never elements. Some
+hundred bytes describe a tensor of any size. Both ways are pure functions of numbers, so that
+whoever searches (Hypothesis, in the judge) needs to know numbers only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
-from hypothesis import strategies as st
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import TypeAlias
 
 from cuassay.inputs.fills import family
 from cuassay.inputs.geometry import elements, least, legal, step_to, tensor_inputs, try_sizes
@@ -23,76 +23,137 @@ from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Opaque, Positive, Probability
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec, VarAxis
 
-Fills = st.SearchStrategy[Fill]
+Change: TypeAlias = tuple[int, int]  # which aspect (taken modulo their number), how much
+_Table: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
+REACH = 32  # changes go from -REACH to REACH
 _TILES = (16, 32, 64, 128, 256, 512, 1024)
+_MULTIPLES = 8
 _WIDE, _NARROW = (-16, 16), (-12, 5)  # quarter decades of scale; float16 ends at 65504
-_SCALAR_DRAWS = 64
-_SCATTER, _MULTIPLES = 1 << 30, 8
+_SCALED = ("scale", "mean", "value")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """What the strategy draws: all that a case needs but its label and seed."""
+def sample(planner: Planner, number: int, *, max_elements: int) -> Case | None:
+    """Return the recipe of a number, at most `max_elements` elements of inputs and outputs.
 
-    axes: Mapping[str, int]
-    fills: Mapping[str, Fill]
-    scalars: Mapping[str, Scalar]
-    variant: int
-
-
-def recipes(planner: Planner, *, max_elements: int) -> st.SearchStrategy[Case | None]:
-    """Return the strategy of legal cases up to `max_elements` elements of inputs and outputs.
-
-    None stands for a draw whose sizes break a constraint. The planner's root seed and the
-    recipe give the case its seed.
+    None where the drawn sizes break a constraint.
     """
-    return drawn(planner, max_elements=max_elements).map(lambda one: _case(planner, one))
-
-
-@st.composite
-def drawn(draw: st.DrawFn, planner: Planner, *, max_elements: int) -> Drawn | None:
-    """Draw sizes axis by axis in a drawn order, then fills and scalars."""
-    problem = planner.problem
-    sizes = _sizes(draw, problem, max_elements)
+    random = Random(derive(planner.root_seed, "recipe", number))
+    sizes = _sizes(random, planner.problem, max_elements)
     if sizes is None:
         return None
-    regime = draw(st.sampled_from(NUMERIC))
-    fills = fills_for(problem, regime)
-    for spec in tensor_inputs(problem):
-        if not isinstance(spec.domain, Opaque) and draw(st.booleans()):
-            fills[spec.name] = draw(fill_strategy(spec))
-    scalars = scalars_for(problem, planner.first_workload, seed=planner.root_seed)
-    for scalar in problem.inputs:
-        if isinstance(scalar, ScalarSpec) and draw(st.booleans()):
-            number = draw(st.integers(0, _SCALAR_DRAWS - 1))
-            scalars[scalar.name] = drawn_scalar(scalar, seed=number)
-    return Drawn(axes=sizes, fills=fills, scalars=scalars, variant=draw(st.integers(0, 3)))
+    fills = fills_for(planner.problem, random.choice(NUMERIC))
+    for spec in _filled(planner.problem):
+        if random.random() < 0.5:
+            fills[spec.name] = draw_fill(random, spec)
+    scalars = scalars_for(planner.problem, planner.first_workload, seed=planner.root_seed)
+    for scalar in _scalars(planner.problem):
+        if random.random() < 0.5:
+            scalars[scalar.name] = drawn_scalar(scalar, seed=random.randrange(1 << 30))
+    return _case(planner, sizes, fills=fills, scalars=scalars, variant=number)
 
 
-def _sizes(draw: st.DrawFn, problem: Problem, max_elements: int) -> dict[str, int] | None:
-    """Draw each axis within what the axes drawn before leave of the elements."""
-    axes = problem.var_axes()
-    sizes = try_sizes(problem, _any_sizes(problem), {axis.name: least(axis) for axis in axes})
-    if sizes is None:
-        return None
-    for axis in draw(st.permutations(axes)) if len(axes) > 1 else axes:
-        cap = _cap(problem, sizes, axis, max_elements)
-        changed = try_sizes(problem, sizes, {axis.name: draw(size_strategy(axis, cap))})
-        if changed is None:
+def change(
+    planner: Planner, case: Case, changes: Sequence[Change], *, max_elements: int
+) -> Case | None:
+    """Return `case` with changes of single aspects, or None where its sizes become illegal.
+
+    Aspects: each axis multiplied and shifted, each input's magnitude and kind of fill, each
+    scalar, the seed. A change of amount 0 changes nothing.
+    """
+    variant = case.seed
+    for aspect, amount in changes:
+        if not amount:
+            continue
+        aspects = _aspects(planner.problem)
+        changed = aspects[aspect % len(aspects)](case, amount)
+        if changed is None or elements(planner.problem, changed.axes) > max_elements:
             return None
-        sizes = changed
-    return sizes if legal(problem, sizes) else None
+        case = changed
+        variant = derive(variant, amount)
+    return _case(planner, case.axes, fills=case.fills, scalars=case.scalars, variant=variant)
 
 
-def _any_sizes(problem: Problem) -> dict[str, int]:
-    workload = problem.workloads[0]
-    return dict(workload.axes)
+def draw_fill(random: Random, spec: TensorSpec) -> Fill:
+    """Return a fill with drawn parameters within the input's domain."""
+    if isinstance(spec.domain, Positive):
+        table: _Table = {"normal": {}, "sorted": {}, "ones": {}}
+    elif isinstance(spec.domain, Probability):
+        table = {"normal": {"scale": (0.1, 1.0, 2.0, 10.0)}, "one_hot": {}}
+    else:
+        table = _real(spec) if family(spec) == "real" else _TABLES[family(spec)]
+    kind = random.choice(list(table))
+    parameters = {name: random.choice(values) for name, values in table[kind].items()}
+    return Fill(kind=kind, parameters=parameters)
+
+
+def _real(spec: TensorSpec) -> _Table:
+    low, high = _NARROW if _is_narrow(spec) else _WIDE
+    scale = [float(f"{10 ** (quarter / 4):.2g}") for quarter in range(low, high + 1)]
+    scaled = ("normal", "same_sign", "alternating", "cancelling", "cauchy", "sorted")
+    plain = ("ones", "zeros", "small_integers", "powers_of_two", "mixed_scale", "tiny")
+    return {
+        **{kind: {"scale": scale} for kind in scaled},
+        **{kind: {} for kind in (*plain, "confident", "low_bits", "large_mean_small_variance")},
+        "offset": {"mean": scale, "scale": (0.01, 0.1, 1.0)},
+        "lognormal": {"sigma": (0.5, 1.0, 2.0)},
+        "outlier": {"scale": scale, "factor": (10.0, 100.0)},
+        "constant": {"value": scale},
+        "one_hot": {"value": scale},
+        "late_peak": {"value": scale},
+        "near_constant": {"relative": (1e-4, 1e-3, 1e-2)},
+    }
+
+
+_INTEGERS: _Table = {"uniform": {}, "ones": {}, "zeros": {}, "arange": {}}
+_TABLES: Mapping[str, _Table] = {
+    "index": {
+        "uniform": {},
+        "zipf": {"exponent": (0.5, 1.0, 1.2, 2.0)},
+        "single_hot": {"row": (-1.0, 0.0, 1.0, 2.0**40)},
+        "two_hot": {},
+        "arange": {},
+        "distinct": {},
+        "sorted": {},
+        "sentinel": {},
+    },
+    "offsets": {"uniform": {}, "even": {}, "ragged": {}},
+    # No mask that blocks whole rows: what a soft-max of nothing is, few references define.
+    "mask": {"ones": {}, "uniform": {"share": (0.05, 0.3, 0.7, 0.95)}},
+    "integers": _INTEGERS,
+    "choice": _INTEGERS,
+}
+
+
+def _is_narrow(spec: TensorSpec) -> bool:
+    return spec.dtype.is_liftable and spec.dtype.float_format.maximum < 1e5
+
+
+def _filled(problem: Problem) -> list[TensorSpec]:
+    return [spec for spec in tensor_inputs(problem) if not isinstance(spec.domain, Opaque)]
+
+
+def _scalars(problem: Problem) -> list[ScalarSpec]:
+    return [spec for spec in problem.inputs if isinstance(spec, ScalarSpec)]
+
+
+def _sizes(random: Random, problem: Problem, max_elements: int) -> dict[str, int] | None:
+    """Draw axis by axis in random order, each within what the earlier ones leave."""
+    axes = list(problem.var_axes())
+    least_sizes = {axis.name: least(axis) for axis in axes}
+    sizes = try_sizes(problem, problem.workloads[0].axes, least_sizes)
+    random.shuffle(axes)
+    for axis in axes:
+        if sizes is None:
+            return None
+        size = _size(random, axis, _cap(problem, sizes, axis, max_elements))
+        sizes = try_sizes(problem, sizes, {axis.name: size})
+    return sizes if sizes is not None and legal(problem, sizes) else None
 
 
 def _cap(problem: Problem, sizes: Mapping[str, int], axis: VarAxis, max_elements: int) -> int:
     """Return the largest size of the axis that keeps to the elements, at least its least."""
     low = least(axis)
-    high = max_elements if axis.maximum is None else axis.maximum
+    high = max_elements if axis.maximum is None else min(axis.maximum, max_elements)
     while low < high:
         middle = (low + high + 1) // 2
         changed = try_sizes(problem, sizes, {axis.name: middle})
@@ -103,109 +164,93 @@ def _cap(problem: Problem, sizes: Mapping[str, int], axis: VarAxis, max_elements
     return low
 
 
-def size_strategy(axis: VarAxis, cap: int) -> st.SearchStrategy[int]:
-    """Return sizes up to `cap`: any, and scattered ones near multiples of tiles.
-
-    Hypothesis favours the ends of a range and repeats itself, which suits climbing; sizes
-    scattered by a hash are what meets a remainder that nobody listed.
-    """
-    low = least(axis)
-    high = max(cap, low)
-    scattered = st.integers(0, _SCATTER - 1).map(lambda number: _scattered(number, high))
-    drawn_size = st.one_of(st.integers(low, high), scattered, scattered)
-    return drawn_size.map(lambda size: min(max(step_to(axis, size), low), high))
-
-
-def _scattered(number: int, high: int) -> int:
-    """Return a size up to `high`: a tile's multiple plus 0, 1, -1, half the tile, or anything."""
-    bits = derive(number, "size")
-    fitting = [tile for tile in _TILES if tile <= high] or [1]
-    bits, place = divmod(bits, len(fitting))
-    tile = fitting[place]
-    bits, multiple = divmod(bits, min(max(high // tile, 1), _MULTIPLES))
-    bits, kind = divmod(bits, 6)
-    offset = (0, 1, -1, tile // 2, tile // 2 + 1, bits % tile)[kind]
-    return (multiple + 1) * tile + offset if kind < 3 else multiple * tile + offset
+def _size(random: Random, axis: VarAxis, cap: int) -> int:
+    """Return a size up to `cap`: any magnitude, or near a multiple of a tile or of half one."""
+    low, high = least(axis), max(cap, least(axis))
+    tiles = [tile for tile in _TILES if tile <= high]
+    if not tiles or random.random() < 0.3:
+        size = round(low * (high / low) ** random.random()) if low else random.randint(0, high)
+    else:
+        tile = random.choice(tiles)
+        whole = tile * random.randint(0, min(high // tile, _MULTIPLES))
+        offset = random.choice((0, 1, -1, tile // 2, tile // 2 + 1, random.randrange(tile)))
+        size = whole + offset
+    return min(max(step_to(axis, size), low), high)
 
 
-def fill_strategy(spec: TensorSpec) -> Fills:
-    """Return the fills of one input with drawn parameters, within its domain."""
-    if isinstance(spec.domain, Positive):
-        return _kinds("normal", "sorted", "ones")
-    if isinstance(spec.domain, Probability):
-        scales = st.sampled_from((0.1, 1.0, 2.0, 10.0))
-        return st.one_of(_one("normal", scale=scales), _kinds("one_hot"))
-    return _FAMILIES[family(spec)](spec)
+def _aspects(problem: Problem) -> list[Callable[[Case, int], Case | None]]:
+    found: list[Callable[[Case, int], Case | None]] = []
+    for spec in _filled(problem):
+        found += [_part(_magnitude, spec), _part(_other_fill, spec)]
+    for axis in problem.var_axes():
+        found += [_part(_multiplied, problem, axis), _part(_shifted, problem, axis)]
+    found += [_part(_other_scalar, scalar) for scalar in _scalars(problem)]
+    return [*found, lambda case, amount: case]  # the last: another seed
 
 
-def _real(spec: TensorSpec) -> Fills:
-    narrow = spec.dtype.is_liftable and spec.dtype.float_format.maximum < 1e5
-    quarters = _NARROW if narrow else _WIDE
-    scale = st.integers(*quarters).map(lambda quarter: float(f"{10 ** (quarter / 4):.2g}"))
-    scaled = ("normal", "same_sign", "alternating", "cancelling", "cauchy", "sorted")
-    return st.one_of(
-        *(_one(kind, scale=scale) for kind in scaled),
-        _one("offset", mean=scale, scale=st.sampled_from((0.01, 0.1, 1.0))),
-        _one("lognormal", sigma=st.sampled_from((0.5, 1.0, 2.0))),
-        _one("outlier", scale=scale, factor=st.sampled_from((10.0, 100.0))),
-        _one("constant", value=scale),
-        _one("one_hot", value=scale),
-        _one("late_peak", value=scale),
-        _one("near_constant", relative=st.sampled_from((1e-4, 1e-3, 1e-2))),
-        _kinds("large_mean_small_variance", "ones", "zeros", "small_integers"),
-        _kinds("powers_of_two", "mixed_scale", "tiny", "confident", "low_bits"),
-    )
+def _part(change: Callable[..., Case | None], *fixed: object) -> Callable[[Case, int], Case | None]:
+    return lambda case, amount: change(*fixed, case, amount)
 
 
-def _index(_: TensorSpec) -> Fills:
-    exponents = st.sampled_from((0.5, 1.0, 1.2, 2.0))
-    rows = st.sampled_from((0.0, 1.0, 2.0**40))
-    return st.one_of(
-        _kinds("uniform", "single_hot", "two_hot", "arange", "distinct", "sorted", "sentinel"),
-        _one("zipf", exponent=exponents),
-        _one("single_hot", row=rows),
-    )
+def _magnitude(spec: TensorSpec, case: Case, amount: int) -> Case | None:
+    """Multiply the fill's size by 10**(amount / 8), within what the dtype may hold."""
+    fill = case.fills[spec.name]
+    low, high = (10.0 ** (end / 4) for end in (_NARROW if _is_narrow(spec) else _WIDE))
+    parameters = dict(fill.parameters)
+    for name, value in fill.parameters.items():
+        if name in _SCALED and isinstance(value, float | int):
+            scaled = min(max(abs(value) * 10 ** (amount / 8), low), high)
+            parameters[name] = float(f"{scaled:.3g}")
+    if not parameters and fill.kind in ("normal", "same_sign", "cauchy", "alternating"):
+        parameters["scale"] = min(max(float(f"{10 ** (amount / 8):.3g}"), low), high)
+    return _with_fill(case, spec, Fill(kind=fill.kind, parameters=parameters))
 
 
-_FAMILIES: Mapping[str, Callable[[TensorSpec], Fills]] = {
-    "real": _real,
-    "index": _index,
-    "offsets": lambda _: _kinds("uniform", "even", "ragged"),
-    "mask": lambda _: st.one_of(
-        _kinds("ones"), _one("uniform", share=st.sampled_from((0.05, 0.3, 0.7, 0.95)))
-    ),
-    "integers": lambda _: _kinds("uniform", "ones", "zeros", "arange"),
-    "choice": lambda _: _kinds("uniform", "ones", "zeros", "arange"),
-}
+def _other_fill(spec: TensorSpec, case: Case, amount: int) -> Case | None:
+    return _with_fill(case, spec, draw_fill(Random(amount), spec))
 
 
-def _kinds(*kinds: str) -> Fills:
-    return st.sampled_from([Fill(kind=kind) for kind in kinds])
+def _with_fill(case: Case, spec: TensorSpec, fill: Fill) -> Case:
+    return dataclasses.replace(case, fills={**case.fills, spec.name: fill})
 
 
-def _one(kind: str, **parameters: st.SearchStrategy[float]) -> Fills:
-    return st.fixed_dictionaries(parameters).map(lambda made: Fill(kind=kind, parameters=made))
+def _multiplied(problem: Problem, axis: VarAxis, case: Case, amount: int) -> Case | None:
+    return _resized(problem, axis, case, round(case.axes[axis.name] * 2 ** (amount / 8)))
 
 
-def _case(planner: Planner, one: Drawn | None) -> Case | None:
-    if one is None:
+def _shifted(problem: Problem, axis: VarAxis, case: Case, amount: int) -> Case | None:
+    return _resized(problem, axis, case, case.axes[axis.name] + amount * axis.multiple_of)
+
+
+def _resized(problem: Problem, axis: VarAxis, case: Case, size: int) -> Case | None:
+    sizes = try_sizes(problem, case.axes, {axis.name: step_to(axis, size)})
+    if sizes is None or not legal(problem, sizes):
         return None
-    plain = Case(
-        label="",
-        axes=one.axes,
-        fills=one.fills,
-        scalars=one.scalars,
-        generator=planner.needs_generator,
-    )
-    seed = derive(planner.root_seed, "recipe", serial.dumps(plain), one.variant)
+    return dataclasses.replace(case, axes=sizes)
+
+
+def _other_scalar(spec: ScalarSpec, case: Case, amount: int) -> Case | None:
+    scalars = {**case.scalars, spec.name: drawn_scalar(spec, seed=amount)}
+    return dataclasses.replace(case, scalars=scalars)
+
+
+def _case(
+    planner: Planner,
+    sizes: Mapping[str, int],
+    *,
+    fills: Mapping[str, Fill],
+    scalars: Mapping[str, Scalar],
+    variant: int,
+) -> Case:
     names = [axis.name for axis in planner.problem.var_axes()]
-    sizes = " ".join(f"{name}={one.axes[name]}" for name in names)
-    kinds = ", ".join(f"{name} {fill.kind}" for name, fill in one.fills.items())
-    return Case(
-        label=f"{sizes}; {kinds}",
-        axes=one.axes,
-        fills=one.fills,
-        scalars=one.scalars,
-        seed=seed,
+    plain = Case(
+        label=" ".join(f"{name}={sizes[name]}" for name in names)
+        + "; "
+        + ", ".join(f"{name} {fill.kind}" for name, fill in fills.items()),
+        axes=dict(sizes),
+        fills=dict(fills),
+        scalars=dict(scalars),
         generator=planner.needs_generator,
     )
+    seed = derive(planner.root_seed, serial.dumps(plain), variant)
+    return dataclasses.replace(plain, seed=seed)

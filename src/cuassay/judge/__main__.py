@@ -63,7 +63,7 @@ def _guarded(job: Job, emit: Callable[[Event], None], started: float) -> int:
 
 def _works(job: Job) -> bool:
     """Whether the job runs a candidate at all."""
-    return job.mode != "show"
+    return job.mode not in ("show", "power")
 
 
 def _likely_device(job: Job) -> str:

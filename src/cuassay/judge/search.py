@@ -6,9 +6,11 @@ must hear at once. So the judge drives: a check with `searches` says how one cas
 one and answers with the share of the error budget that it used. Findings stay one-case
 scenarios that replay without the search.
 
-Rounds of some sixty recipes: one that only explores, then one whose second half climbs from
-the best of it (`hypothesis.target`), and so on. Shrinking is left to `judge.minimise`, which
-serves every check and knows tensors. Same root seed and same answers, same recipes.
+Two kinds of round alternate. Exploring, Hypothesis draws numbers that `inputs.recipes` turns into
+recipes: independent ones, since its own mutations repeat sizes and fills. Climbing, it draws
+changes to the best recipes so far and is told each share as its `target`. Shrinking is left to
+`judge.minimise`, which serves every check and knows tensors. The same root seed and the same
+answers give the same recipes.
 """
 
 from __future__ import annotations
@@ -18,18 +20,23 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cuassay.home import home
 from cuassay.inputs.budget import budget_for
 from cuassay.inputs.planner import Planner
+from cuassay.inputs.recipes import REACH, Change, change, sample
 from cuassay.inputs.seeds import derive
 from cuassay.model import serial
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
     from cuassay.judge.trial import JudgeTrial
     from cuassay.model.case import Case
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +57,8 @@ _CUDA = {
     Profile.STANDARD: Effort(seconds=10.0, recipes=60, rounds=2, elements=1 << 20),
     Profile.DEEP: Effort(seconds=90.0, recipes=100, rounds=12, elements=1 << 22),
 }
+_PARENTS = 5  # best recipes that climbing starts from
+_ASPECTS, _CHANGES = 63, 4  # aspects are counted modulo their number; changes at once
 _LARGEST_SHARE = 1e6  # Hypothesis climbs finite numbers only
 
 
@@ -79,27 +88,35 @@ class _Ended(BaseException):
 @dataclass(slots=True, kw_only=True)
 class _Search:
     ask: Ask
+    planner: Planner
+    effort: Effort
     deadline: float
     known: dict[str, Answer] = field(default_factory=dict)
+    best: list[tuple[float, Case]] = field(default_factory=list)
 
-    def check_time(self) -> None:
-        """Raise _Ended where the time is over."""
+    def share(self, case: Case | None) -> float | None:
+        """Return the share that a case used, asked once. Raises _Ended where all is over."""
         if time.perf_counter() >= self.deadline:
             raise _Ended
-
-    def __call__(self, case: Case) -> Answer:
-        """Return the answer to a case, asked once. Raises _Ended where the search is over."""
-        self.check_time()
+        if case is None:
+            return None
         key = serial.dumps(case)
-        if key in self.known:
-            return self.known[key]
+        if key not in self.known:
+            self.known[key] = self._asked(case)
+        return self.known[key].share
+
+    def _asked(self, case: Case) -> Answer:
         try:
             answer = self.ask(case)
         except BaseException as error:  # the judge's own; Hypothesis must not meddle with it
             raise _Ended(error) from None
-        self.known[key] = answer
         if answer.failed:
+            self.known[serial.dumps(case)] = answer
             raise _Ended
+        if answer.share is not None and math.isfinite(answer.share):
+            self.best.append((answer.share, case))
+            self.best.sort(key=lambda pair: -pair[0])
+            del self.best[_PARENTS:]
         return answer
 
 
@@ -116,54 +133,80 @@ def search(trial: JudgeTrial, ask: Ask, *, effort: Effort | None = None) -> int:
     effort = effort or effort_for(trial.profile, device=trial.device)
     if effort is None:
         return 0
-    one = _Search(ask=ask, deadline=time.perf_counter() + effort.seconds)
     seed = trial.seed("search")
     planner = Planner(
         problem=trial.problem,
         budget=budget_for(trial.profile, device=trial.device),
         root_seed=seed,
     )
+    deadline = time.perf_counter() + effort.seconds
+    one = _Search(ask=ask, planner=planner, effort=effort, deadline=deadline)
     try:
         for number in range(effort.rounds):
-            own = derive(seed, "round", number)
-            _round(planner, one, effort=effort, seed=own, climb=number % 2 == 1)
+            kind = _climb if number % 2 and one.best else _explore
+            kind(one, derive(seed, "round", number))
     except _Ended as ended:
         if ended.cause is not None:
             raise ended.cause from None
     return len(one.known)
 
 
-def _round(planner: Planner, one: _Search, *, effort: Effort, seed: int, climb: bool) -> None:
-    """Let Hypothesis draw one round of recipes. Raises _Ended where the search is over."""
+def _explore(one: _Search, seed: int) -> None:
+    """Ask independent recipes. Raises _Ended where the search is over."""
+    from hypothesis import strategies as st
+
+    def explored(number: int) -> None:
+        one.share(sample(one.planner, number, max_elements=one.effort.elements))
+
+    _driven(explored, st.integers(0, 1 << 60), effort=one.effort, seed=seed)
+
+
+def _climb(one: _Search, seed: int) -> None:
+    """Ask changes of the best recipes, toward a larger share. Raises _Ended."""
+    import hypothesis
+    from hypothesis import strategies as st
+
+    parents = [case for _, case in one.best]
+    amounts = st.tuples(st.integers(0, _ASPECTS), st.integers(-REACH, REACH))
+    drawn = st.tuples(st.integers(0, len(parents) - 1), st.lists(amounts, max_size=_CHANGES))
+
+    def climbed(chosen: tuple[int, list[Change]]) -> None:
+        parent, changes = chosen
+        limit = one.effort.elements
+        share = one.share(change(one.planner, parents[parent], changes, max_elements=limit))
+        if share is None:
+            hypothesis.reject()
+        if math.isfinite(share):
+            hypothesis.target(min(share, _LARGEST_SHARE), label="share of the error budget")
+
+    _driven(climbed, drawn, effort=one.effort, seed=seed)
+
+
+def _driven(
+    tried: Callable[[T], None], drawn: SearchStrategy[T], *, effort: Effort, seed: int
+) -> None:
+    """Let Hypothesis call `tried` with what it draws, some `effort.recipes` times."""
     # Hypothesis keeps what it reads of installed sources here, not in the working folder.
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(home() / "hypothesis"))
     import hypothesis
 
-    from cuassay.inputs.recipes import recipes
-
-    @hypothesis.seed(seed)
-    @hypothesis.settings(
+    settings = hypothesis.settings(
         max_examples=effort.recipes,
         database=None,  # failures are kept by judge.failures, as cases
         deadline=None,
-        phases=(hypothesis.Phase.generate, *((hypothesis.Phase.target,) if climb else ())),
+        phases=(hypothesis.Phase.generate, hypothesis.Phase.target),
         suppress_health_check=list(hypothesis.HealthCheck),
         verbosity=hypothesis.Verbosity.quiet,
         print_blob=False,
     )
-    @hypothesis.given(recipes(planner, max_elements=effort.elements))
-    def tried(case: Case | None) -> None:
-        if case is None:
-            one.check_time()
-            hypothesis.reject()
-        answer = one(case)
-        if climb and answer.share is not None and not math.isnan(answer.share):
-            share = min(answer.share, _LARGEST_SHARE)
-            hypothesis.target(share, label="share of the error budget")
 
+    def called(value: T) -> None:
+        tried(value)
+
+    given = hypothesis.given(value=drawn)
     try:
-        tried()
-    except hypothesis.errors.Flaky:
-        return  # cases are asked once, so only Hypothesis's own bookkeeping can disagree
-    except hypothesis.errors.Unsatisfiable:
-        return  # no legal sizes were drawn in this round
+        hypothesis.seed(seed)(settings(given(called)))()
+    except (hypothesis.errors.Flaky, hypothesis.errors.Unsatisfiable):
+        # Every case is asked once, so only Hypothesis's own bookkeeping can disagree; and a
+        # round may draw no legal sizes at all. Neither says anything of the candidate.
+        return

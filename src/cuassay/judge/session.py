@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, TypeVar
 from cuassay.checks.registry import all_checks
 from cuassay.engine.job import Job
 from cuassay.errors import CuassayError
-from cuassay.judge import benchmark_rule, failures, power
+from cuassay.judge import benchmark_rule, failures, power, selection
+from cuassay.judge.choose import choose
 from cuassay.judge.control import Control, reference_candidate
 from cuassay.judge.decide import bind, conditions, decide
 from cuassay.judge.environment import environment
@@ -33,7 +34,14 @@ from cuassay.model.outcome import (
     Skipped,
 )
 from cuassay.model.problem import Problem
-from cuassay.model.verdict import BenchmarkRule, Decision, Power, Timing, Verdict
+from cuassay.model.verdict import (
+    BenchmarkRule,
+    Decision,
+    Power,
+    Profile,
+    Timing,
+    Verdict,
+)
 from cuassay.oracle.grade import grade
 from cuassay.worker.nursery import Nursery
 
@@ -148,7 +156,19 @@ class Session:
         self._emit(Progress(text="the benchmark's own rule"))
         rule = self._optional(lambda: benchmark_rule.evaluate(self.trial, runner))
         self._emit(Progress(text="power of the inputs"))
-        return reports, (rule, self._optional(lambda: power.measure(self.trial)))
+        measured = self._optional(lambda: power.measure(self.trial))
+        self._select()
+        return reports, (rule, measured)
+
+    def _select(self) -> None:
+        """Choose the regimes that later trials of this problem run first; `quick` never does."""
+        problem = self.trial.problem
+        if self._job.profile is Profile.QUICK or selection.load(problem) is not None:
+            return
+        self._emit(Progress(text="the fewest regimes at equal power, for later trials"))
+        chosen = self._optional(lambda: choose(self.trial))
+        if chosen is not None:
+            selection.store(problem, chosen)
 
     def _optional(self, make: Callable[[], T | None]) -> T | None:
         try:

@@ -22,7 +22,7 @@ from cuassay.model.problem import Problem, Scalar, TensorSpec, Workload
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare import Comparison, compare
-from cuassay.oracle.lift import run_as_written
+from cuassay.oracle.lift import lift, run_as_written
 from cuassay.oracle.trust import Truth, make_truth
 
 if TYPE_CHECKING:
@@ -127,6 +127,11 @@ class JudgeTrial:
         """Run the reference as written; its outputs in the problem's order."""
         names = [spec.name for spec in self._problem.outputs]
         return run_as_written(self._reference.call, values, names=names)
+
+    def exact(self, case: Case) -> tuple[torch.Tensor, ...]:
+        """Run the reference once in float64; its outputs in the problem's order."""
+        names = [spec.name for spec in self._problem.outputs]
+        return lift(self._reference.call, list(self.inputs(case).values()), names=names)
 
     def truth(self, case: Case) -> Truth:
         """Return truth and achievable error of a case (cached). Raises CannotJudgeError."""

@@ -1,4 +1,4 @@
-"""What a judge process can be asked to do: check, replay, show."""
+"""What a judge process can be asked to do: check, replay, show, power."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
 from cuassay.judge.environment import choose_device
+from cuassay.judge.power_document import power_document
 from cuassay.judge.replay import replay
 from cuassay.judge.session import Session
 from cuassay.judge.smoke import smoke
@@ -33,6 +34,8 @@ def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurser
     match job.mode:
         case "show":
             emit(Document(text=json.dumps(show(job))))
+        case "power":
+            emit(Document(text=json.dumps(power_document(job, emit))))
         case "replay":
             emit(EngineFinished(verdict=replay(job, emit, started, nursery)))
         case _:

@@ -1,7 +1,7 @@
 """Run folders: one a trial, under `home()/runs/<id>`, readable whatever killed the trial.
 
     job.json           what was asked for, with absolute paths
-    candidate/         copy of the kernel as judged      problem/   copy of the problem
+    candidate.json     the kernel as judged, sources included    problem.json   the problem
     events.ndjson      every event, one a line; synced to disk at findings and at the verdict
     findings/F1.json   one finding with the scenario that reproduces it
     verdict.json       written in one step at the end
@@ -30,7 +30,7 @@ from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, E
 from cuassay.model.events import FindingReported as Reported
 from cuassay.model.outcome import Finding
 from cuassay.model.verdict import Verdict
-from cuassay.store import snapshot
+from cuassay.store.place import absolute
 
 _LOG = logging.getLogger("cuassay")
 _FINDING = re.compile(r"[A-Z]{1,4}\d{1,6}")
@@ -49,7 +49,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, job: Job) -> RunFolder:
-        """Make a new folder for `job` and copy the candidate and the problem into it.
+        """Make a new folder for `job`; the judge keeps the candidate and the problem in it.
 
         Where the home cannot be written the folder is made in the system's temporary
         folder; where that fails too nothing is kept. Either is said once.
@@ -75,13 +75,11 @@ class RunFolder:
         self.path.mkdir(parents=True, mode=0o700)
         kept = replace(
             job,
-            problem=snapshot.absolute(job.problem),
-            candidate=snapshot.absolute(job.candidate),
+            problem=absolute(job.problem),
+            candidate=absolute(job.candidate),
             run_dir=str(self.path),
         )
         _write_atomically(self.path / "job.json", serial.dumps(kept, indent=1))
-        snapshot.keep(job.candidate, self.path / "candidate")
-        snapshot.keep(job.problem, self.path / "problem")
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._events = os.open(self.path / "events.ndjson", flags, 0o600)
 
@@ -183,14 +181,6 @@ class RunFolder:
         if name not in self.findings():
             raise UnknownNameError(f"finding of run {self.id}", name, self.findings())
         return self.path / "findings" / f"{name}.json"
-
-    def candidate_snapshot(self) -> Path | None:
-        """Return the kept copy of the candidate, or None where the original is unchanged."""
-        return snapshot.restore(self.path / "candidate")
-
-    def problem_snapshot(self) -> Path | None:
-        """Return the kept copy of the problem, or None where the original is unchanged."""
-        return snapshot.restore(self.path / "problem")
 
 
 def open_run(where: str) -> RunFolder:

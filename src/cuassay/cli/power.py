@@ -1,0 +1,72 @@
+"""`cuassay power`: what a problem's inputs can tell from a right kernel."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from cuassay.cli import options
+from cuassay.cli.drive import emit_json, say
+
+PROFILES = ("quick", "standard", "deep")
+
+
+@click.command("power")
+@click.argument("where", metavar="PROBLEM")
+@click.option(
+    "--inputs",
+    type=click.Choice(("ours", "theirs")),
+    default="ours",
+    show_default=True,
+    help="Whose survivors to list: cuassay's inputs, or the benchmark's own inputs and rule.",
+)
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    default="standard",
+    show_default=True,
+    help="Whose planned inputs to measure.",
+)
+@options.device_option
+@click.option("--seed", type=int, metavar="N", help="Repeat a measurement.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+def power(
+    *,
+    where: str,
+    inputs: str,
+    profile: str,
+    device: str | None,
+    seed: int | None,
+    as_json: bool,
+    lenient: bool,
+) -> None:
+    """Count the broken versions of PROBLEM's reference that its inputs tell apart.
+
+    Every survivor is named with the input that would show it. Exit code 0: measured, 2: the
+    call is off, 3: it could not be measured. Later trials of PROBLEM run the regimes first
+    that it needs most.
+    """
+    from cuassay.engine import run
+    from cuassay.engine.job import Job
+    from cuassay.model.verdict import Profile
+    from cuassay.report.power_report import document, lines
+
+    job = Job(
+        problem=where,
+        profile=Profile(profile),
+        device=options.device(device),
+        seed=options.seed(seed),
+        lenient=lenient,
+        mode="power",
+    )
+    quiet = as_json or not sys.stderr.isatty()
+    found = document(
+        run.measure_power(job, progress=lambda text: None if quiet else say(text)), inputs=inputs
+    )
+    if as_json:
+        emit_json(found)
+        return
+    for line in lines(found):
+        click.echo(line)

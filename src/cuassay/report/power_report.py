@@ -1,0 +1,104 @@
+"""The document of `cuassay power`, as it is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from cuassay.report.clean import clean, one_line
+
+_NAME, _LINE = 20, 200
+_SHOWN = 24  # survivors that are listed; --json has them all
+
+
+def document(found: Mapping[str, Any], *, inputs: str) -> dict[str, Any]:
+    """Return the document with the survivors of `inputs` (ours or theirs), all text cleaned."""
+    whose = found["survivors" if inputs == "ours" else "survivors_theirs"]
+    kept = {key: value for key, value in found.items() if key != "survivors_theirs"}
+    cleaned = _cleaned({**kept, "inputs": inputs, "survivors": whose})
+    assert isinstance(cleaned, dict)
+    return cleaned
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a terminal shows: the sum, killed by kind and class, every survivor."""
+    told = found["mutants"] - found["equivalent"]
+    yield f"{one_line(found['problem'])}: power of the {found['profile']} inputs"
+    yield f"  {_share('told apart by cuassay', found['killed_ours'], told)}"
+    if found["killed_theirs"] is None:
+        yield "  the benchmark's own inputs and rule: not measured (its workloads are too large)"
+    else:
+        yield f"  {_share('by the benchmark', found['killed_theirs'], told)}"
+    if found["equivalent"]:
+        yield (
+            f"  {found['equivalent']} more are equivalent: no legal input tells them from the "
+            "reference"
+        )
+    yield ""
+    yield from _table("kind of fault", [(_kind(r), r) for r in found["by_kind"]])
+    yield ""
+    yield from _table("failure class", [(str(r["class"]), r) for r in found["by_class"]])
+    yield ""
+    yield from _survivors(found["survivors"], inputs=str(found["inputs"]))
+    yield ""
+    yield from _cases(found)
+
+
+def _share(what: str, killed: int, total: int) -> str:
+    percent = f" ({100 * killed / total:.0f} %)" if total else ""
+    return f"{what + ':':<22} {killed} of {total} broken versions of the reference{percent}"
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    return f"{row['kind']} ({'/'.join(row['classes'])})"
+
+
+def _table(title: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:
+    width = max((len(name) for name, _ in rows), default=_NAME)
+    yield f"  {title:<{width}}  killed  alive  benchmark  equivalent"
+    for name, row in rows:
+        told = row["mutants"] - row["equivalent"]
+        theirs = "-" if row["killed_theirs"] is None else str(row["killed_theirs"])
+        yield (
+            f"  {name:<{width}}  {row['killed_ours']:>6}  {told - row['killed_ours']:>5}  "
+            f"{theirs:>9}  {row['equivalent']:>10}"
+        )
+
+
+def _survivors(survivors: Sequence[Mapping[str, Any]], *, inputs: str) -> Iterator[str]:
+    whose = "cuassay's inputs" if inputs == "ours" else "the benchmark's inputs and rule"
+    if not survivors:
+        yield f"No broken version survives {whose}."
+        return
+    yield f"Survivors of {whose} ({len(survivors)}):"
+    for one in survivors[:_SHOWN]:
+        yield f"  {'/'.join(one['classes'])}  {one_line(one['words'], limit=_LINE)}"
+        yield f"      {_shown(one)}"
+    if len(survivors) > _SHOWN:
+        yield f"  and {len(survivors) - _SHOWN} more (--json lists them)"
+
+
+def _shown(one: Mapping[str, Any]) -> str:
+    if one["killed_by"]:
+        return f"told apart by: {one_line(one['killed_by'], limit=_LINE)}"
+    return one_line(f"would show with {one['shown_by']} ({one['why']})", limit=_LINE)
+
+
+def _cases(found: Mapping[str, Any]) -> Iterator[str]:
+    cases, regimes = found["cases"], found["regimes"]
+    yield f"Fewest cases at equal power: {cases['covering']} of {cases['full']}"
+    for label in cases["labels"]:
+        yield f"  {one_line(label, limit=_LINE)}"
+    chosen = one_line(", ".join(regimes["chosen"]), limit=400)
+    yield f"Regimes that later trials run first: {chosen}"
+
+
+def _cleaned(value: Any) -> Any:
+    """Return plain data with every text cleaned: words quote the reference's source."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {key: _cleaned(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(item) for item in value]
+    return value

@@ -1,0 +1,38 @@
+"""What a user's argument names: an existing path, perhaps with a function, or a plain name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A user's argument taken apart: an existing path, and `:function` or `::function`."""
+
+    path: Path
+    suffix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}{self.suffix}"
+
+
+def locate(where: str) -> Place | None:
+    """Return the existing path that `where` names, or None for a name that is no path."""
+    if not where:
+        return None
+    whole = Path(where).expanduser()
+    if whole.exists():
+        return Place(path=whole.absolute())
+    head, colon, tail = where.rpartition(":")
+    file = Path(head.removesuffix(":")).expanduser()
+    if colon and head and file.is_file():
+        suffix = f"::{tail}" if head.endswith(":") else f":{tail}"
+        return Place(path=file.absolute(), suffix=suffix)
+    return None
+
+
+def absolute(where: str) -> str:
+    """Return `where` with its path made absolute; names that are no path come back as given."""
+    place = locate(where)
+    return str(place) if place else where

@@ -1,0 +1,22 @@
+"""What a user's argument names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cuassay.store.place import absolute, locate
+
+
+def test_paths_become_absolute_and_names_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernel.py").write_text("one")
+    monkeypatch.chdir(tmp_path)
+    assert str(locate("kernel.py")) == str(tmp_path / "kernel.py")
+    assert absolute("kernel.py:run") == f"{tmp_path / 'kernel.py'}:run"
+    assert absolute("kernel.py::run") == f"{tmp_path / 'kernel.py'}::run"
+    for name in ("", "rmsnorm", "package.module:function", "absent.py:run"):
+        assert locate(name) is None
+        assert absolute(name) == name
