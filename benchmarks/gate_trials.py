@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import secrets
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -108,6 +110,14 @@ def _open_gate(device: str) -> None:
     torch.set_num_threads(1)
     _gate = Gate(device)
     atexit.register(_gate.close)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End this process when the one that started it was killed; the zygote notices that too."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def _judge(trial: Trial) -> Row:

@@ -40,6 +40,7 @@ from cuassay.model.scenario import Scenario
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare import Comparison, Statistic, compare
+from cuassay.oracle.lift import lift
 from cuassay.oracle.trust import make_truth
 from cuassay.oracle.trust_types import OutputTruth, Truth
 from cuassay.worker.local import LocalRunner
@@ -80,9 +81,8 @@ class FakeTrial:
         return materialise(self.problem, case, device="cpu", generator=generator)
 
     def exact(self, case: Case) -> tuple[torch.Tensor, ...]:
-        """Return the reference's answer on float64 inputs."""
-        values = [_lifted(value) for value in self.inputs(case).values()]
-        return tuple(outputs_of(self.reference(*values)))
+        """Return the lifted reference's answer."""
+        return lift(self.reference, list(self.inputs(case).values()))
 
     def truth(self, case: Case) -> Truth:
         """Return the reference's answer on float64 inputs and a plain noise scale."""

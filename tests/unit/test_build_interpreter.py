@@ -77,6 +77,11 @@ def _dot(a, b, c, B: tl.constexpr, PRECISION: tl.constexpr):
     tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at), input_precision=PRECISION))
 
 @triton.jit
+def _kept(mask, x, out, B: tl.constexpr):
+    i = tl.arange(0, B)
+    tl.store(out + i, tl.where(tl.load(mask + i), tl.load(x + i), 0.0))
+
+@triton.jit
 def _cumsum(x, out, B: tl.constexpr):
     i = tl.arange(0, B)
     tl.store(out + i, tl.cumsum(tl.load(x + i), 0) + tl.full((B,), 1.0, tl.bfloat16))
@@ -167,6 +172,13 @@ def test_arithmetic_has_torch_bits(
         "where": lambda: torch.where(x > y, x, y),
     }[operation]()
     assert same_bits(out, expected)
+
+
+def test_bool_tensors_are_read(run: Callable[..., Any]) -> None:
+    x = torch.randn(64, generator=torch.Generator().manual_seed(1))
+    mask, out = x > 0.0, torch.empty_like(x)
+    run("kept", mask, x, out)
+    assert torch.equal(out, x.relu())
 
 
 @pytest.mark.parametrize("source", TYPES, ids=str)

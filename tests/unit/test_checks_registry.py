@@ -21,9 +21,12 @@ def test_the_order_is_host_state_first() -> None:
         "API003",
         "STATE001",
         "MEM001",
+        "KNOWN001",
         "NUM001",
         "NUM002",
+        "META001",
         "SHP001",
+        "FUZZ001",
         "DET001",
     ]
     groups = [check.group for check in all_checks()]

@@ -31,7 +31,9 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
 
-@pytest.mark.parametrize("verb", ["", "check", "replay", "explain", "doctor", "problem show"])
+@pytest.mark.parametrize(
+    "verb", ["", "check", "power", "replay", "explain", "doctor", "problem show"]
+)
 def test_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*verb.split(), "--help"]) == 0
     assert_snapshot(f"help_{verb.replace(' ', '_') or 'all'}.txt", capsys.readouterr().out)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import pytest
 import torch
@@ -13,7 +14,61 @@ from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.lift import lift
-from cuassay.oracle.mutants import Judge, Outputs, mutants_of, power
+from cuassay.oracle.mutants import (
+    CANNOT_RUN,
+    Mutant,
+    Outputs,
+    Theirs,
+    mutants_of,
+    spread,
+    theirs_accepts,
+    unused,
+)
+from cuassay.oracle.mutants_faults import first_tile, tf32, whole_tiles
+from cuassay.oracle.mutants_kinds import KINDS
+
+Judge: TypeAlias = Callable[[Outputs], bool]
+
+
+@dataclass
+class Found:
+    """What some cases make of a reference's mutants."""
+
+    mutants: int = 0
+    killed: int = 0
+    benchmark_killed: int = 0
+    survivors: list[str] = field(default_factory=list)
+
+
+def power(
+    fn: Callable[..., object],
+    cases: Sequence[Sequence[Any]],
+    judges: Sequence[Judge],
+    specs: Sequence[TensorSpec],
+    *,
+    limit: int = 40,
+    theirs: Theirs | None = None,
+    **more: Any,
+) -> Found:
+    """Run the mutants of `fn` on cases; a judge says whether it accepts an answer to its case."""
+    found = Found()
+    for mutant in spread(mutants_of(fn, cases, specs, **more), limit):
+        verdicts = [accepts(mutant, c, j) for c, j in zip(cases, judges, strict=True)]
+        alive = False not in verdicts
+        if verdicts == [None] * len(verdicts) or (alive and unused(fn, mutant, cases)):
+            continue
+        found.mutants += 1
+        found.killed += not alive
+        found.survivors += [f"{mutant.words}; would show with {mutant.shown_by}"] * alive
+        found.benchmark_killed += theirs is not None and not theirs_accepts(theirs, mutant)
+    return found
+
+
+def accepts(mutant: Mutant, case: Sequence[Any], judge: Judge) -> bool | None:
+    try:
+        return judge(mutant.run(case))
+    except CANNOT_RUN:
+        return None
 
 
 def spec(name: str, dtype: DType = DType.FLOAT32) -> TensorSpec:
@@ -184,9 +239,110 @@ def test_loops_are_one_site() -> None:
         return total
 
     found = power(loop, [[drawn(30, 4)]], [lambda out: True], (spec("y"),), limit=1000)
-    assert sum("`total + row`" in survivor for survivor in found.survivors) == 2
+    assert sum("`total + row`" in survivor for survivor in found.survivors) == 3
 
 
-def test_cases_and_judges_must_pair() -> None:
-    with pytest.raises(ValueError, match="give one judge each"):
-        power(softcap, [[drawn(5, 9), 30.0]], [], (spec("y"),))
+def wrongs(fn: Callable[..., object], case: list[Any], start: str) -> dict[str, float]:
+    """Return the largest error that each mutant whose words begin so makes on a case."""
+    truth = lift(fn, case)[0]
+    found = {}
+    for mutant in mutants_of(fn, [case], (spec("y"),)):
+        if mutant.words.startswith(start):
+            found[mutant.words.split(" in `")[0]] = float((mutant.run(case)[0] - truth).abs().max())
+    return found
+
+
+def test_every_kind_is_described_and_belongs_to_a_failure_class() -> None:
+    cases: list[list[Any]] = [[drawn(40, 48), drawn(48, seed=3), 1e-6]]
+    for mutant in mutants_of(rmsnorm, cases, (spec("y"),), names=("x", "w", "eps")):
+        assert mutant.classes == KINDS[mutant.kind].classes != ()
+        assert mutant.words
+        assert mutant.shown_by
+
+
+def test_partial_tiles_are_dropped_only_where_there_are_some() -> None:
+    def total(x: Tensor) -> Tensor:
+        return x.sum(-1)
+
+    assert wrongs(total, [torch.ones(4, 64)], "last partial") == {
+        "last partial tile of 32 dropped": 0.0
+    }
+    assert list(wrongs(total, [torch.ones(4, 70)], "last partial").values()) == [6.0]
+    assert list(wrongs(total, [torch.ones(4, 20)], "last partial").values()) == [0.0]
+    assert list(wrongs(total, [torch.ones(4, 70)], "only the first").values()) == [6.0]
+    assert list(wrongs(total, [torch.ones(4, 64)], "only the first").values()) == [32.0]
+    assert [first_tile(n) for n in (1, 2, 3, 64, 65)] == [1, 1, 2, 32, 64]
+    assert [whole_tiles(n) for n in (5, 32, 33, 96)] == [5, 32, 32, 96]
+
+
+def test_wrong_scales_and_axes_of_a_mean() -> None:
+    def mean(x: Tensor) -> Tensor:
+        return x.mean(-1)
+
+    x = torch.arange(24.0).reshape(4, 6)
+    assert wrongs(mean, [x], "divided by n - 1")["divided by n - 1"] == pytest.approx(20.5 / 5)
+    assert wrongs(mean, [x], "not divided")["not divided by n"] == pytest.approx(20.5 * 5)
+    padded = wrongs(mean, [x], "divided by the length padded")
+    assert list(padded.values()) == [pytest.approx(20.5 * (1 - 6 / 64))]
+    assert list(wrongs(mean, [x], "reduced along axis 0").values()) == [pytest.approx(8.5)]
+
+
+@pytest.mark.parametrize("words", ["bfloat16", "float16", "TF32"])
+def test_factors_are_rounded_only_where_it_changes_them(words: str) -> None:
+    fine = wrongs(product, [drawn(16, 8), torch.zeros(1)], f"left factor rounded to {words}")
+    assert all(0 < error < 0.2 for error in fine.values())
+    assert len(fine) == 1
+    coarse = [torch.ones(16, 8), torch.zeros(1)]
+    assert wrongs(product, coarse, f"left factor rounded to {words}") == {}
+
+
+def test_tf32_keeps_ten_fraction_bits_and_what_is_not_finite() -> None:
+    one, inf = 1.0, float("inf")
+    x = torch.tensor([one, one + 2**-10, one + 2**-11, one + 2**-12, -3.0, inf, -inf])
+    want = torch.tensor([one, one + 2**-10, one + 2**-10, one, -3.0, inf, -inf])
+    assert torch.equal(tf32(x.double()), want.double())
+    assert bool(tf32(torch.tensor([float("nan")])).isnan())
+
+
+def gelu(x: Tensor) -> Tensor:
+    return 0.5 * x * (1.0 + torch.tanh((x + 0.044715 * x * x * x) * 0.79788))
+
+
+def test_constants_are_moved_and_exchanged() -> None:
+    found = wrongs(gelu, [drawn(64)], "constant")
+    assert "constant 0.044715 one percent off" in found
+    assert "constant 0.044715 exchanged for 0.79788" in found
+    assert all(error > 0 for error in found.values())
+
+
+def test_scalars_freeze_and_inputs_are_exchanged() -> None:
+    def scaled(x: Tensor, y: Tensor, a: float, b: float) -> Tensor:
+        return a * x - b * y
+
+    x, y = drawn(4, 8), drawn(4, 8, seed=1)
+    case: list[Any] = [x, y, 2.0, 3.0]
+    names = ("x", "y", "a", "b")
+    found = mutants_of(scaled, [case], (spec("y"),), names=names, usual={"a": 1.5, "b": 3.0})
+    by_words = {mutant.words: mutant.run(case)[0] for mutant in found}
+    torch.testing.assert_close(by_words["input a frozen at 1.5"], 1.5 * x - 3 * y)
+    torch.testing.assert_close(by_words["input b frozen at 3"], 2 * x - 3 * y)
+    torch.testing.assert_close(by_words["inputs x and y exchanged"], 2 * y - 3 * x)
+    torch.testing.assert_close(by_words["inputs a and b exchanged"], 3 * x - 2 * y)
+    left = next(words for words in by_words if words.startswith("left side of '-' ignored"))
+    torch.testing.assert_close(by_words[left], -3 * y)
+
+
+def test_stale_answers_come_from_another_call_of_the_same_shapes() -> None:
+    def double(x: Tensor) -> Tensor:
+        return 2 * x
+
+    first, second, odd = drawn(5, 3), drawn(5, 3, seed=1), drawn(2, 2)
+    mutants = mutants_of(double, [[first], [odd], [second]], (spec("y"),))
+    stale = {m.words: m.run([first])[0] for m in mutants if m.kind == "stale answer"}
+    assert torch.equal(stale["another seed's answer returned"], 2 * second)
+    kept = stale["last row left from the call before"]
+    assert torch.equal(kept[:-1], 2 * first[:-1])
+    assert torch.equal(kept[-1], 2 * second[-1])
+    torch.testing.assert_close(
+        stale["added to the answer of the call before"], 2 * (first + second)
+    )

@@ -1,25 +1,37 @@
-"""The real gate, in this process: a zoo candidate through every check, workers included."""
+"""The real gate, in this process: a zoo candidate through every check, workers included.
+
+Nothing is carried from one trial to the next: cuassay's home is a private folder, failures
+kept by a trial are forgotten after it, and no choice of regimes is stored.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from cuassay import build
 from cuassay.engine.job import Job
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
+from cuassay.judge.control import Control
+from cuassay.judge.runner import Runner
 from cuassay.judge.session import Session
 from cuassay.model.digest import candidate_digest
-from cuassay.model.events import Event
-from cuassay.model.outcome import FindingClass
+from cuassay.model.events import CheckFinished, Event, FindingReported
+from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Decision, Profile, Verdict
 from cuassay.worker.nursery import Nursery
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +63,49 @@ class Judgement:
         return f"{verdict.decision} {' '.join(self.codes)} seed {verdict.seed}: {verdict.reason}"
 
 
-class Gate:
-    """Judges candidates on one device; one zygote serves them all, one after another."""
+class _Brief(Session):
+    """A session without what decides nothing: counterexamples, their rule, power, choices."""
 
-    def __init__(self, device: str = "cpu") -> None:
+    def _minimised(
+        self, reports: list[CheckReport], runner: Runner, control: Control
+    ) -> list[CheckReport]:
+        return reports
+
+    def _optional(self, make: Callable[[], T | None]) -> T | None:
+        return None
+
+    def _select(self) -> None:
+        return
+
+
+class _Enough(BaseException):
+    """A finding was seen; BaseException, since checks guard themselves against Exception."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        super().__init__(finding.message)
+
+
+def _rejects(finding: Finding, codes: Collection[str]) -> bool:
+    return finding.finding_class is FindingClass.WRONG and finding.code in codes
+
+
+class Gate:
+    """Judges candidates on one device; one zygote serves them all, one after another.
+
+    `whole` sessions also make minimal counterexamples and measure power, which takes longer
+    and changes no decision.
+    """
+
+    def __init__(self, device: str = "cpu", *, whole: bool = False) -> None:
         self.device = device
-        self._nursery = Nursery(device)
-        self._toolchain: Mapping[str, str] = build.toolchain(device)
+        self._session = Session if whole else _Brief
+        self._stack = ExitStack()
+        self._home = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        with _home(self._home):
+            self._nursery = self._stack.enter_context(Nursery(device))
+            self._toolchain: Mapping[str, str] = build.toolchain(device)
+        self._references: dict[int, tuple[Problem, LoadedReference]] = {}
 
     def judge(
         self,
@@ -66,27 +114,15 @@ class Gate:
         *,
         profile: Profile = Profile.QUICK,
         seed: int | None = None,
-        emit: Callable[[Event], None] = lambda event: None,
     ) -> Judgement:
         """Judge the candidate at `path`; no run folder is left. `seed` None draws a secret one.
 
         Raises CannotJudgeError and UsageError as `cuassay check` would.
         """
         started = time.time()
-        candidate = load_candidate(str(path), problem)
-        session = Session(
-            Job(problem=problem.name, candidate=str(path), profile=profile, seed=seed),
-            problem,
-            candidate,
-            reference=_reference(problem),
-            device=self.device,
-            digest=candidate_digest(candidate, self._toolchain),
-            toolchain=self._toolchain,
-            emit=emit,
-            started=started,
-            nursery=self._nursery,
-        )
-        verdict = session.judge()
+        session = self._open(problem, path, profile=profile, seed=seed, emit=lambda event: None)
+        with self._private():
+            verdict = session.judge()
         wrong = (f.code for f in verdict.findings if f.finding_class is FindingClass.WRONG)
         return Judgement(
             verdict=verdict,
@@ -95,9 +131,69 @@ class Gate:
             seconds=time.time() - started,
         )
 
+    def first_finding(
+        self, problem: Problem, path: Path, *, codes: Collection[str], seed: int, profile: Profile
+    ) -> Finding | None:
+        """Return the first finding under one of `codes` that rejects; the trial ends with it.
+
+        None where the trial ends without one.
+        """
+
+        def listen(event: Event) -> None:
+            match event:
+                case FindingReported(finding=finding) if _rejects(finding, codes):
+                    raise _Enough(finding)
+                case CheckFinished(report=CheckReport(outcome=Failed(findings=findings))):
+                    for finding in findings:  # a build that failed is reported here alone
+                        if _rejects(finding, codes):
+                            raise _Enough(finding)
+
+        try:
+            with self._private():
+                self._open(problem, path, profile=profile, seed=seed, emit=listen).judge()
+        except _Enough as enough:
+            return enough.finding
+        return None
+
+    def _open(
+        self,
+        problem: Problem,
+        path: Path,
+        *,
+        profile: Profile,
+        seed: int | None,
+        emit: Callable[[Event], None],
+    ) -> Session:
+        candidate = load_candidate(str(path), problem)
+        return self._session(
+            Job(problem=problem.name, candidate=str(path), profile=profile, seed=seed),
+            problem,
+            candidate,
+            reference=self._reference(problem),
+            device=self.device,
+            digest=candidate_digest(candidate, self._toolchain),
+            toolchain=self._toolchain,
+            emit=emit,
+            started=time.time(),
+            nursery=self._nursery,
+        )
+
+    @contextmanager
+    def _private(self) -> Iterator[None]:
+        """Use the private home, and forget afterwards which inputs a trial saw fail."""
+        with _home(self._home):
+            yield
+        shutil.rmtree(self._home / "failures", ignore_errors=True)
+
+    def _reference(self, problem: Problem) -> LoadedReference:
+        """Load a problem's reference once; the problem is kept so that its id stays its own."""
+        if id(problem) not in self._references:
+            self._references[id(problem)] = (problem, load_reference(problem))
+        return self._references[id(problem)][1]
+
     def close(self) -> None:
-        """End the zygote and its workers."""
-        self._nursery.close()
+        """End the zygote and its workers, and remove the private home."""
+        self._stack.close()
 
     def __enter__(self) -> Gate:
         return self
@@ -111,14 +207,14 @@ class Gate:
         self.close()
 
 
-@cache
-def _references() -> dict[int, tuple[Problem, LoadedReference]]:
-    return {}
-
-
-def _reference(problem: Problem) -> LoadedReference:
-    """Load a problem's reference once; the problem is kept so that its id stays its own."""
-    known = _references()
-    if id(problem) not in known:
-        known[id(problem)] = (problem, load_reference(problem))
-    return known[id(problem)][1]
+@contextmanager
+def _home(folder: Path) -> Iterator[None]:
+    before = os.environ.get("CUASSAY_HOME")
+    os.environ["CUASSAY_HOME"] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["CUASSAY_HOME"]
+        else:
+            os.environ["CUASSAY_HOME"] = before

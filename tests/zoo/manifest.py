@@ -215,10 +215,117 @@ triton_padding_leaks        | rmsnorm@float32             | SHP001 NUM001       
 triton_softmax_padding      | softmax_softcap@float32     | SHP001 NUM001          | O10 N12
 # over-fit to shapes: baked constant
 triton_fixed_block          | rmsnorm@float32             | SHP001 NUM001 MEM001   | O8 M5
+# low-precision accumulation: tiles of 32, trees of pairs, chunks of 128
+bf16_tiles_of_32            | gemm                        | NUM002 NUM001          | N2
+bf16_pairwise_sum           | rmsnorm_backward            | NUM002 NUM001          | N2
+bf16_chunks_of_128          | rmsnorm_backward            | NUM002 NUM001          | N3
+half_atomics                | moe_scatter                 | NUM002 NUM001          | N1 N15
+bf16_recurrence             | zoo:decayed_sum             | NUM002 NUM001          | N9
+narrow_accumulator          | fp8_gemm                    | NUM002 NUM001          | N5
+triton_bf16_accumulator     | gemm@float32                | NUM002 NUM001          | N2 N8
+# arithmetic: cancellation
+one_pass_variance           | layernorm@float32           | NUM001                 | N4
+triton_one_pass_variance    | layernorm@float32           | NUM001                 | N4
+rounded_probability         | cross_entropy_backward      | NUM001                 | N4
+# TF32 inside an fp32 operator: matrix products
+tf32_gemm                   | gemm@float32                | NUM001                 | N8
+half_operand                | batched_gemm@float32        | NUM001                 | N8
+# arithmetic: rounding
+truncated_result            | swiglu                      | NUM001                 | N9
+truncated_codes             | quantize_int8_per_row       | NUM001                 | N9
+# arithmetic: approximations cut short
+exp_by_squares              | softmax_masked              | NUM001                 | N14
+exp2_two_terms              | softmax_softcap             | NUM001                 | N14
+rational_tanh               | softmax_softcap             | NUM001                 | N14
+gelu_other_form             | geglu                       | NUM001                 | N14 O1
+gelu_by_sigmoid             | gemm_bias_gelu              | NUM001                 | N14
+short_newton                | rmsnorm                     | NUM001                 | N14
+# arithmetic: ratios and saturation
+pruned_weights              | attention                   | NUM001                 | N7
+triton_stale_max            | softmax_masked@float32      | NUM001                 | N6
+zero_row_divides            | quantize_int8_per_row       | NUM001                 | N11
+finite_sentinel             | softmax_masked              | NUM001                 | N12
+int8_wraps                  | quantize_int8_per_row       | NUM001                 | N6
+fp8_overflow                | quantize_fp8_per_tensor     | NUM001                 | N6 N10
+# special-casing: one row, one residue, one size
+one_row_of_ten_thousand     | zoo:long_softmax            | NUM001                 | N15
+residue_64_of_128           | rmsnorm                     | SHP001 NUM001         | O8 | standard
+size_gate                   | gemm                        | NUM001 NUM002          | O9
+public_seed                 | gemm                        | NUM001                 | O6
+# special-casing: what the benchmark's data look like
+prefix_sniffing             | softmax_softcap             | NUM001                 | O3
+tie_lost                    | moe_route                   | NUM001                 | O4
+gaussian_threshold          | sample_top_k                | NUM001                 | O4
+expert_capacity             | moe_gather                  | NUM001                 | O5
+empty_group_shifts          | grouped_gemm                | NUM001                 | O5
+equal_lengths               | attention_varlen            | NUM001 API003          | O5 A6
+greedy_token                | sample_top_p                | NUM001 API003          | O2 A6
+# over-fit to shapes: padding, strides, borders of tiles
+padded_experts              | moe_route                   | SHP001 NUM001          | O10
+baked_stride                | rmsnorm                     | SHP001 NUM001          | O8
+tile_border                 | causal_conv1d               | NUM001 SHP001          | O10
+whole_page_read             | paged_attention_decode      | NUM001                 | O10
+triton_k_tail               | gemm@float32                | SHP001 NUM001          | O10
+# declared inputs that do not reach the output: upstream gradients, heads, windows
+first_row_gradient          | cross_entropy_backward      | NUM001 API003          | A13
+kv_head_modulo              | attention                   | NUM001                 | A12
+mask_from_top_left          | attention                   | NUM001                 | A12 O1
+window_ignored              | attention_window_softcap    | NUM001 API003          | A6
+cap_missing                 | attention_window_softcap    | NUM001 API003          | O1 A6
+biased_weights              | moe_route_grouped           | NUM001                 | O1
+temperature_ignored         | sample_top_k                | NUM001 API003          | A6
+block_scale_row0            | dequantize_fp8_block        | NUM001 API003          | A12
+batch0_statistics           | groupnorm                   | NUM001                 | A12
+# declared inputs that do not reach the output: optimizer settings
+coupled_decay               | adamw_step                  | NUM001                 | O1
+step_ignored                | adamw_step                  | NUM001 API003          | A6
+nesterov_ignored            | sgd_momentum_step           | API003 NUM001          | A6
+# declared inputs that do not reach the output: factors near one
+dropout_unscaled            | softmax_dropout             | NUM001 API003          | O1 A6
+beta_ignored                | layernorm                   | NUM001 API003          | O1 A6
+scaling_ignored             | rope_llama3                 | NUM001 API003          | A6
+# host-side state: memo validated on a part
+first_8192_validated        | softmax_masked              | STATE001               | S2 S1
+# host-side state: recurrent state
+state_leaks                 | zoo:decayed_sum             | STATE001               | S8
+# host-side state: autotuner side effects
+tuned_in_place              | moe_scatter                 | STATE001 NUM001        | S6
+# host-side state: cache key without a scalar
+table_by_length             | rope_llama3                 | API003 STATE001 NUM001 | S4 A6
+quantised_once              | gemm_bias_gelu              | STATE001 API002        | S3
+# outputs not written: memory that nobody cleared
+accumulates_into_empty      | moe_scatter                 | MEM001 NUM001          | M5
+launch_refused              | layernorm                   | SHP001 NUM001 MEM001   | M6
+ignored_rows_unwritten      | cross_entropy_backward      | MEM001 NUM001          | M5
+workspace_tail              | rmsnorm_backward            | MEM001 NUM001          | M5
 """
 
 # The same, raw CUDA kernels
 _CUDA_PAIRS = """
+# low-precision accumulation: atomics, partial sums, accumulators
+cuda_bf16_atomics           | embedding_grad              | NUM002 NUM001          | N1 N15
+cuda_half_atomics           | embedding_grad@float16      | NUM002 NUM001          | N1 N15
+cuda_bf16_partial_sums      | rmsnorm                     | NUM002 NUM001          | N2
+cuda_bf16_accumulator       | gemm                        | NUM002 NUM001          | N2
+# TF32 inside an fp32 operator: CUDA
+cuda_tf32_factors           | gemm@float32                | NUM001                 | N8
+# arithmetic: CUDA
+cuda_one_pass_variance      | layernorm@float32           | NUM001                 | N4
+cuda_no_max_subtraction     | cross_entropy               | NUM001                 | N10
+cuda_half_range             | swiglu                      | NUM001                 | N10
+cuda_fast_exp               | softmax_softcap             | NUM001                 | N14
+# over-fit to shapes: CUDA
+cuda_tail_dropped           | swiglu                      | SHP001 MEM001 NUM001   | O10 M5
+cuda_vector_tail            | swiglu                      | SHP001 MEM001 NUM001   | O10 M5
+cuda_k_tail                 | gemm                        | SHP001 NUM001          | O10
+cuda_baked_stride           | rmsnorm                     | SHP001 NUM001          | O8
+cuda_short_index            | swiglu                      | NUM001 SHP001          | M1
+# declared inputs that do not reach the output: CUDA
+cuda_eps_ignored            | rmsnorm                     | API003 NUM001          | A6
+cuda_first_gradient         | cross_entropy_backward      | NUM001 API003          | A13
+cuda_rstd_row0              | rmsnorm_backward            | NUM001 API003          | A12
+# output and input contract: CUDA
+cuda_input_scratch          | fused_add_rmsnorm           | API001                 | A3
 """
 
 # problem: rewrites that differ in order, algorithm or internal precision, for every dtype

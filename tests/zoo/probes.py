@@ -27,7 +27,14 @@ from cuassay.model.verdict import Profile
 
 _PURPOSES = ("arguments", "small", "numeric", "hot", "shapes")
 # Relative energy of the difference from the reference: both round once, so nearly equal.
-_LIMITS = {torch.bfloat16: 3e-3, torch.float16: 5e-4, torch.float32: 2e-5}
+_LIMITS = {
+    torch.bfloat16: 3e-3,
+    torch.float16: 5e-4,
+    torch.float32: 2e-5,
+    torch.float8_e4m3fn: 1e-2,  # a few codes may fall on the other side of a boundary
+    torch.int8: 2e-3,
+    torch.int64: 1e-2,
+}
 _names = itertools.count()
 
 

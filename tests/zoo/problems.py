@@ -76,6 +76,28 @@ def scaled_copy(
     return (x.to(torch.float32) * scale).to(x.dtype)
 
 
+@problem(
+    axes={"rows": (1, 65_536), "columns": (1, 4096)},
+    workloads=({"rows": 10_007, "columns": 8}, {"rows": 10_007, "columns": 4096}),
+)
+def long_softmax(logits: _Rows) -> _Out:
+    """Soft-max of more than ten thousand rows."""
+    return torch.softmax(logits.to(torch.float32), dim=-1).to(logits.dtype)
+
+
+@problem(axes={"rows": (1, 4096), "steps": (1, 192)}, workloads=({"rows": 32, "steps": 96},))
+def decayed_sum(
+    x: Annotated[torch.Tensor, tensor("bfloat16", "rows", "steps")],
+    decay: Annotated[torch.Tensor, tensor("float32", "rows", domain=Real(low=0.5, high=0.99))],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", "steps", name="y")]:
+    """y[t] = decay y[t-1] + x[t], from zero, for each row."""
+    state, ys = torch.zeros_like(decay), []
+    for column in x.to(torch.float32).unbind(1):
+        state = decay * state + column
+        ys.append(state)
+    return torch.stack(ys, dim=1).to(x.dtype)
+
+
 @problem(axes={"rows": (1, 4096), "columns": (1, 64)}, workloads=({"rows": 40, "columns": 3},))
 def tiny_rows(x: _Rows) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", name="y")]:
     """Sums of three terms: groups too small for ratios of errors."""

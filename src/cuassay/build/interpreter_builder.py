@@ -34,9 +34,9 @@ def numpy_type_function(language: Any, original: Callable[[Any], Any]) -> Callab
     narrow = numpy_types(language)
 
     def numpy_type(triton_type: Any) -> Any:
-        if isinstance(triton_type, language.pointer_type):
-            return original(triton_type)
-        element = getattr(triton_type, "element_ty", triton_type)
+        element = getattr(triton_type, "element_ty", triton_type)  # of a block
+        if any(isinstance(each, language.pointer_type) for each in (triton_type, element)):
+            return original(triton_type)  # pointers cannot be hashed; bool ones are cast to int8
         return narrow[element] if element in narrow else original(triton_type)
 
     return numpy_type

@@ -13,6 +13,7 @@ import torch
 
 from cuassay.formats.native import problem, scalar, tensor
 from cuassay.model.domain import Offsets, Real
+from cuassay.model.relation import Conserves, LinearIn, RowsIndependent
 
 # Beyond this size scores leave the range in which float32 can tell them apart.
 QK = Real(low=-30.0, high=30.0)
@@ -27,8 +28,8 @@ _AXES = {
 }
 # The first two are for CPUs; then Llama-3 8B, Llama-3 70B on 8 GPUs, Qwen-2.5 7B, Gemma-2 9B.
 _WORKLOADS = (
-    {"batch": 2, "kv_heads": 2, "group": 2, "queries": 24, "past": 8, "dim": 32},
-    {"batch": 1, "kv_heads": 1, "group": 4, "queries": 64, "past": 64, "dim": 64},
+    {"batch": 1, "kv_heads": 2, "group": 2, "queries": 16, "past": 8, "dim": 32},
+    {"batch": 2, "kv_heads": 1, "group": 2, "queries": 40, "past": 50, "dim": 64},
     {"batch": 1, "kv_heads": 8, "group": 4, "queries": 2048, "past": 128, "dim": 128},
     {"batch": 4, "kv_heads": 1, "group": 8, "queries": 1024, "past": 1024, "dim": 128},
     {"batch": 1, "kv_heads": 4, "group": 7, "queries": 2048, "past": 1, "dim": 128},
@@ -77,6 +78,11 @@ def _attend(
     workloads=_WORKLOADS,
     reduction_axes=("past",),
     growth_target={"past": 131_072},
+    relations=(
+        RowsIndependent(axis="batch"),
+        LinearIn(input="v"),
+        Conserves(input="v"),
+    ),
 )
 def attention(q: _Query, k: _Key, v: _Value, scale: _Scale) -> _Output:
     """Causal attention; `group` query heads share one key and value head (GQA, MQA, MHA)."""
@@ -86,6 +92,10 @@ def attention(q: _Query, k: _Key, v: _Value, scale: _Scale) -> _Output:
 @problem(
     axes=_AXES,
     workloads=tuple({**w, "window": 12 if w["queries"] < 100 else 1024} for w in _WORKLOADS),
+    relations=(
+        RowsIndependent(axis="batch"),
+        Conserves(input="v"),
+    ),
 )
 def attention_window_softcap(
     q: _Query,
@@ -112,6 +122,10 @@ def attention_window_softcap(
         {"sequences": 4, "total": 72, "kv_heads": 2, "group": 2, "dim": 32},
         {"sequences": 16, "total": 2048, "kv_heads": 8, "group": 4, "dim": 128},
         {"sequences": 64, "total": 4096, "kv_heads": 1, "group": 8, "dim": 128},
+    ),
+    relations=(
+        LinearIn(input="v"),
+        Conserves(input="v"),
     ),
 )
 def attention_varlen(

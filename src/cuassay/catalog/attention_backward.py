@@ -8,6 +8,7 @@ import torch
 
 from cuassay.catalog.attention import QK, grouped, visible
 from cuassay.formats.native import problem, scalar, tensor
+from cuassay.model.relation import LinearIn, RowsIndependent
 
 _HEADS = ("batch", "kv_heads*group", "queries", "dim")
 _KEYS = ("batch", "kv_heads", "queries+past", "dim")
@@ -24,13 +25,17 @@ _KEYS = ("batch", "kv_heads", "queries+past", "dim")
     },
     # The first two are for CPUs; then Llama-3 8B and Qwen-2.5 7B in training.
     workloads=(
-        {"batch": 2, "kv_heads": 2, "group": 2, "queries": 24, "past": 8, "dim": 32},
-        {"batch": 1, "kv_heads": 1, "group": 4, "queries": 64, "past": 64, "dim": 64},
+        {"batch": 1, "kv_heads": 2, "group": 2, "queries": 16, "past": 8, "dim": 32},
+        {"batch": 2, "kv_heads": 1, "group": 2, "queries": 40, "past": 50, "dim": 64},
         {"batch": 1, "kv_heads": 8, "group": 4, "queries": 1024, "past": 1, "dim": 128},
         {"batch": 1, "kv_heads": 4, "group": 7, "queries": 1024, "past": 1, "dim": 128},
     ),
     reduction_axes=("past",),
     growth_target={"past": 131_072},
+    relations=(
+        RowsIndependent(axis="batch"),
+        LinearIn(input="grad_output"),
+    ),
 )
 def attention_backward(
     grad_output: Annotated[torch.Tensor, tensor("bfloat16", *_HEADS)],

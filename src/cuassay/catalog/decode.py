@@ -9,6 +9,7 @@ import torch
 from cuassay.catalog.attention import QK
 from cuassay.formats.native import problem, scalar, tensor
 from cuassay.model.domain import Index
+from cuassay.model.relation import Conserves, LinearIn, RowsIndependent
 
 PAGE = 16  # tokens a page
 
@@ -45,6 +46,10 @@ def _masked_softmax(
     ),
     reduction_axes=("slots",),
     growth_target={"slots": 8192},
+    relations=(
+        LinearIn(input="v_cache"),
+        Conserves(input="v_cache"),
+    ),
 )
 def paged_attention_decode(
     q: Annotated[torch.Tensor, tensor("bfloat16", "batch", "kv_heads*group", "dim", domain=QK)],
@@ -92,6 +97,7 @@ def paged_attention_decode(
     ),
     reduction_axes=("tokens",),
     growth_target={"tokens": 131_072},
+    relations=(RowsIndependent(axis="batch"),),
 )
 def mla_decode(
     q_latent: Annotated[torch.Tensor, tensor("bfloat16", "batch", "heads", "rank", domain=QK)],

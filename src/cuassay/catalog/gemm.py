@@ -8,6 +8,7 @@ import torch
 
 from cuassay.formats.native import problem, tensor
 from cuassay.model.domain import Offsets
+from cuassay.model.relation import AdditiveOver, LinearIn, RowsIndependent
 
 _AXES = {"m": (1, 1_048_576), "n": (1, 262_144), "k": (1, 131_072)}
 # The first three are for CPUs; then Llama-3 8B's qkv and down projections, Qwen-2.5 7B decode,
@@ -26,13 +27,29 @@ _B = Annotated[torch.Tensor, tensor("bfloat16", "k", "n")]
 _Y = Annotated[torch.Tensor, tensor("bfloat16", "m", "n", name="y")]
 
 
-@problem(axes=_AXES, workloads=_WORKLOADS, reduction_axes=("k",), growth_target={"k": 131_072})
+@problem(
+    axes=_AXES,
+    workloads=_WORKLOADS,
+    reduction_axes=("k",),
+    growth_target={"k": 131_072},
+    relations=(
+        RowsIndependent(axis="m"),
+        LinearIn(input="a"),
+        AdditiveOver(axis="k"),
+    ),
+)
 def gemm(a: _A, b: _B) -> _Y:
     """a @ b."""
     return (a.to(torch.float32) @ b.to(torch.float32)).to(a.dtype)
 
 
-@problem(axes=_AXES, workloads=_WORKLOADS, reduction_axes=("k",), growth_target={"k": 131_072})
+@problem(
+    axes=_AXES,
+    workloads=_WORKLOADS,
+    reduction_axes=("k",),
+    growth_target={"k": 131_072},
+    relations=(RowsIndependent(axis="m"),),
+)
 def gemm_bias_gelu(a: _A, weight: _B, bias: Annotated[torch.Tensor, tensor("bfloat16", "n")]) -> _Y:
     """gelu(a @ weight + bias), GELU in its exact form, one rounding at the end."""
     product = a.to(torch.float32) @ weight.to(torch.float32) + bias.to(torch.float32)
@@ -50,6 +67,11 @@ def gemm_bias_gelu(a: _A, weight: _B, bias: Annotated[torch.Tensor, tensor("bflo
     ),
     reduction_axes=("k",),
     growth_target={"k": 131_072},
+    relations=(
+        RowsIndependent(axis="batch"),
+        LinearIn(input="a"),
+        AdditiveOver(axis="k"),
+    ),
 )
 def batched_gemm(
     a: Annotated[torch.Tensor, tensor("bfloat16", "batch", "m", "k")],
@@ -80,6 +102,7 @@ def grouped_product(
     ),
     reduction_axes=("k",),
     growth_target={"k": 131_072},
+    relations=(LinearIn(input="a"),),
 )
 def grouped_gemm(
     a: _A,

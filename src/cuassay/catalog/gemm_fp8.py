@@ -9,6 +9,7 @@ import torch
 from cuassay.catalog.quant import BLOCK
 from cuassay.formats.native import problem, tensor
 from cuassay.model.domain import Positive
+from cuassay.model.relation import LinearIn, RowsIndependent
 
 _SCALES = Positive(low=1e-4, high=1e2)
 
@@ -24,6 +25,10 @@ _SCALES = Positive(low=1e-4, high=1e2)
     ),
     reduction_axes=("k",),
     growth_target={"k": 131_072},
+    relations=(
+        RowsIndependent(axis="m"),
+        LinearIn(input="scale_a"),
+    ),
 )
 def fp8_gemm(
     a: Annotated[torch.Tensor, tensor("float8_e4m3fn", "m", "k")],
@@ -37,26 +42,33 @@ def fp8_gemm(
 
 
 @problem(
-    axes={"m": (1, 1_048_576), "n_blocks": (1, 1024), "k_blocks": (1, 1024)},
+    axes={
+        "m": (1, 1_048_576),
+        "n": (BLOCK, 262_144, BLOCK),
+        "k": (BLOCK, 131_072, BLOCK),
+    },
     # The first two are for CPUs; then DeepSeek-V3's query and expert projections.
     workloads=(
-        {"m": 24, "n_blocks": 1, "k_blocks": 3},
-        {"m": 16, "n_blocks": 2, "k_blocks": 2},
-        {"m": 4096, "n_blocks": 12, "k_blocks": 56},
-        {"m": 4096, "n_blocks": 32, "k_blocks": 56},
+        {"m": 24, "n": 128, "k": 384},
+        {"m": 16, "n": 256, "k": 256},
+        {"m": 4096, "n": 1536, "k": 7168},
+        {"m": 4096, "n": 4096, "k": 7168},
     ),
-    reduction_axes=("k_blocks",),
-    growth_target={"k_blocks": 144},
+    reduction_axes=("k",),
+    growth_target={"k": 18_432},
+    relations=(RowsIndependent(axis="m"),),
 )
 def fp8_gemm_block(
-    a: Annotated[torch.Tensor, tensor("float8_e4m3fn", "m", f"k_blocks*{BLOCK}")],
-    b: Annotated[torch.Tensor, tensor("float8_e4m3fn", f"n_blocks*{BLOCK}", f"k_blocks*{BLOCK}")],
-    scale_a: Annotated[torch.Tensor, tensor("float32", "m", "k_blocks", domain=_SCALES)],
-    scale_b: Annotated[torch.Tensor, tensor("float32", "n_blocks", "k_blocks", domain=_SCALES)],
-) -> Annotated[torch.Tensor, tensor("bfloat16", "m", f"n_blocks*{BLOCK}", name="y")]:
+    a: Annotated[torch.Tensor, tensor("float8_e4m3fn", "m", "k")],
+    b: Annotated[torch.Tensor, tensor("float8_e4m3fn", "n", "k")],
+    scale_a: Annotated[torch.Tensor, tensor("float32", "m", f"k//{BLOCK}", domain=_SCALES)],
+    scale_b: Annotated[
+        torch.Tensor, tensor("float32", f"n//{BLOCK}", f"k//{BLOCK}", domain=_SCALES)
+    ],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "m", "n", name="y")]:
     """a @ b.T with scales for 1 x 128 blocks of a and 128 x 128 blocks of b (DeepSeek-V3)."""
-    left = a.to(torch.float32).unflatten(-1, (-1, BLOCK)) * scale_a.unsqueeze(-1)
-    right = b.to(torch.float32).unflatten(-1, (-1, BLOCK)).unflatten(0, (-1, BLOCK))
-    right = right * scale_b.unsqueeze(1).unsqueeze(-1)
-    product = left.flatten(1) @ right.flatten(0, 1).flatten(1).T
+    left = a.to(torch.float32).reshape(len(a), -1, BLOCK) * scale_a.unsqueeze(-1)
+    blocks = (len(b) // BLOCK, BLOCK, -1, BLOCK)
+    right = b.to(torch.float32).reshape(blocks) * scale_b.unsqueeze(1).unsqueeze(-1)
+    product = left.flatten(1) @ right.reshape(b.shape).T
     return product.to(torch.bfloat16)

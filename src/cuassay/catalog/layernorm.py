@@ -11,6 +11,8 @@ from typing import Annotated
 import torch
 
 from cuassay.formats.native import problem, scalar, tensor
+from cuassay.formats.native_axes import AxisForm
+from cuassay.model.relation import AdditiveOver, LinearIn, RowsIndependent
 
 GROUPS = 32  # of diffusion models' GroupNorm; no input's shape tells it
 
@@ -24,7 +26,11 @@ _WORKLOADS = (
     {"rows": 16_384, "hidden": 1024},
     {"rows": 4096, "hidden": 9216},
 )
-_IMAGE_AXES = {"batch": (1, 4096), "channels": (32, 8192, 32), "spatial": (4, 1_048_576)}
+_IMAGE_AXES: dict[str, AxisForm] = {
+    "batch": (1, 4096),
+    "channels": (32, 8192, 32),
+    "spatial": (4, 1_048_576),
+}
 # The first two are for CPUs; then levels of Stable Diffusion XL and its decoder.
 _IMAGES = (
     {"batch": 2, "channels": 64, "spatial": 64},
@@ -45,6 +51,7 @@ _Eps = Annotated[float, scalar("float32", low=1e-7, high=1e-3, default=1e-5)]
     workloads=_WORKLOADS,
     reduction_axes=("hidden",),
     growth_target={"hidden": 65_536},
+    relations=(RowsIndependent(axis="rows"),),
 )
 def layernorm(
     x: _Rows, weight: _Weight, bias: _Weight, eps: _Eps
@@ -60,6 +67,10 @@ def layernorm(
     workloads=_WORKLOADS,
     reduction_axes=("rows", "hidden"),
     growth_target={"rows": 1_000_000},
+    relations=(
+        LinearIn(input="grad_output"),
+        AdditiveOver(axis="rows", outputs=("grad_weight", "grad_bias")),
+    ),
 )
 def layernorm_backward(
     grad_output: _Rows, x: _Rows, weight: _Weight, eps: _Eps
@@ -85,6 +96,7 @@ def layernorm_backward(
     workloads=_IMAGES,
     reduction_axes=("spatial",),
     growth_target={"spatial": 262_144},
+    relations=(RowsIndependent(axis="batch"),),
 )
 def groupnorm(
     x: _Image, weight: _Channel, bias: _Channel, eps: _Eps
@@ -99,6 +111,10 @@ def groupnorm(
     workloads=_IMAGES,
     reduction_axes=("spatial", "batch"),
     growth_target={"spatial": 262_144},
+    relations=(
+        LinearIn(input="grad_output"),
+        AdditiveOver(axis="batch", outputs=("grad_weight", "grad_bias")),
+    ),
 )
 def groupnorm_backward(
     grad_output: _Image, x: _Image, weight: _Channel, eps: _Eps

@@ -12,6 +12,7 @@ import torch
 
 from cuassay.formats.native import problem, scalar, tensor
 from cuassay.model.domain import Index, Real
+from cuassay.model.relation import AdditiveOver, LinearIn, RowsIndependent
 
 IGNORED = -100  # PyTorch's ignore_index
 
@@ -77,6 +78,10 @@ def _grad_logits(
     ),
     reduction_axes=("vocab",),
     growth_target={"vocab": 262_144},
+    relations=(
+        RowsIndependent(axis="rows"),
+        LinearIn(input="grad_loss"),
+    ),
 )
 def cross_entropy_backward(
     logits: Annotated[torch.Tensor, tensor("bfloat16", "rows", "vocab")],
@@ -117,6 +122,7 @@ def _logits(hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     workloads=_LINEAR_WORKLOADS,
     reduction_axes=("vocab", "hidden"),
     growth_target={"vocab": 262_144},
+    relations=(RowsIndependent(axis="rows"),),
 )
 def linear_cross_entropy(
     hidden_states: _HiddenRows, weight: _HeadWeight, targets: _Targets
@@ -136,6 +142,10 @@ def linear_cross_entropy(
     workloads=_LINEAR_WORKLOADS,
     reduction_axes=("rows", "vocab"),
     growth_target={"rows": 65_536},
+    relations=(
+        LinearIn(input="grad_loss"),
+        AdditiveOver(axis="rows", outputs=("grad_weight",)),
+    ),
 )
 def linear_cross_entropy_backward(
     hidden_states: _HiddenRows, weight: _HeadWeight, targets: _Targets, grad_loss: _GradLoss

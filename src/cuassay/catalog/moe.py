@@ -9,6 +9,7 @@ import torch
 from cuassay.catalog.gemm import grouped_product
 from cuassay.formats.native import problem, tensor
 from cuassay.model.domain import Index, Offsets, Probability, Real
+from cuassay.model.relation import LinearIn, RowsIndependent
 
 TOP = 2  # experts a token, as in Mixtral (arXiv 2401.04088)
 GROUPS, KEPT_GROUPS, GROUP_TOP = 8, 4, 8  # DeepSeek-V3 (arXiv 2412.19437, section 2.1.2)
@@ -25,9 +26,10 @@ _GroupWeights = Annotated[torch.Tensor, tensor("float32", "tokens", GROUP_TOP, n
     workloads=(
         {"tokens": 128, "experts": 8},
         {"tokens": 256, "experts": 60},
-        {"tokens": 16_384, "experts": 8},
+        {"tokens": 65_536, "experts": 8},
         {"tokens": 8192, "experts": 64},
     ),
+    relations=(RowsIndependent(axis="tokens"),),
 )
 def moe_route(
     logits: Annotated[
@@ -47,6 +49,7 @@ def moe_route(
         {"tokens": 64, "width": 16},
         {"tokens": 8192, "width": 32},
     ),
+    relations=(RowsIndependent(axis="tokens"),),
 )
 def moe_route_grouped(
     logits: Annotated[
@@ -65,7 +68,7 @@ def moe_route_grouped(
     its two best biased scores. Weights are scores normalised over the chosen, times 2.5.
     """
     scores = torch.sigmoid(logits)
-    biased = (scores + bias).unflatten(-1, (GROUPS, -1))
+    biased = (scores + bias).reshape(len(scores), GROUPS, -1)
     group_scores = torch.topk(biased, 2, dim=-1).values.sum(dim=-1)
     kept = torch.topk(group_scores, KEPT_GROUPS, dim=-1).indices
     closed = torch.ones_like(group_scores, dtype=torch.bool).scatter(1, kept, False)
@@ -112,6 +115,7 @@ def moe_gather(
         {"tokens": 16_384, "hidden": 4096},
         {"tokens": 8192, "hidden": 6144},
     ),
+    relations=(LinearIn(input="rows"),),
 )
 def moe_combine(
     rows: Annotated[torch.Tensor, tensor("bfloat16", f"tokens*{TOP}", "hidden")],
@@ -133,6 +137,7 @@ def moe_combine(
         {"tokens": 16_384, "hidden": 4096},
     ),
     index_inputs={"token_of": ("y",)},
+    relations=(LinearIn(input="rows"),),
 )
 def moe_scatter(
     rows: Annotated[torch.Tensor, tensor("bfloat16", f"tokens*{TOP}", "hidden")],

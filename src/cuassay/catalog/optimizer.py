@@ -11,6 +11,7 @@ import torch
 
 from cuassay.formats.native import problem, scalar, tensor
 from cuassay.model.domain import Real
+from cuassay.model.relation import RowsIndependent
 
 # Newton-Schulz coefficients and steps of Muon (Jordan et al., 2024).
 QUINTIC = (3.4445, -4.7750, 2.0315)
@@ -31,7 +32,7 @@ _Lr = Annotated[float, scalar("float32", low=1e-5, high=1e-1, default=1e-3)]
 _Decay = Annotated[float, scalar("float32", low=0.0, high=0.2, default=0.1)]
 
 
-@problem(axes=_SIZE, workloads=_WORKLOADS)
+@problem(axes=_SIZE, workloads=_WORKLOADS, relations=(RowsIndependent(axis="size"),))
 def adamw_step(
     param: _Vector,
     grad: _Grad,
@@ -57,7 +58,7 @@ def adamw_step(
     return param * (1.0 - lr * weight_decay) - lr * update, first, second
 
 
-@problem(axes=_SIZE, workloads=_WORKLOADS)
+@problem(axes=_SIZE, workloads=_WORKLOADS, relations=(RowsIndependent(axis="size"),))
 def sgd_momentum_step(
     param: _Vector,
     grad: _Grad,
@@ -85,7 +86,8 @@ def _orthogonal(matrix: torch.Tensor, low: torch.dtype) -> torch.Tensor:
     for _ in range(STEPS):
         gram = x @ x.T
         x = first * x + (second * gram + third * (gram @ gram)) @ x
-    return (x.T if tall else x).to(torch.float32)
+    made: torch.Tensor = x.T if tall else x
+    return made.to(torch.float32)
 
 
 @problem(

@@ -12,6 +12,7 @@ import torch
 
 from cuassay.formats.native import problem, tensor
 from cuassay.model.domain import IntegerRange, Positive
+from cuassay.model.relation import LinearIn, RowsIndependent
 
 INT8_MAX, FP8_MAX, LEAST = 127.0, 448.0, 1e-10
 BLOCK = 128  # of DeepSeek-V3's block-wise scales (arXiv 2412.19437, section 3.3.2)
@@ -39,7 +40,7 @@ _RowScale = Annotated[torch.Tensor, tensor("float32", "rows", name="scale")]
 _SCALES = Positive(low=1e-4, high=1e2)
 
 
-@problem(axes=_AXES, workloads=_WORKLOADS)
+@problem(axes=_AXES, workloads=_WORKLOADS, relations=(RowsIndependent(axis="rows"),))
 def quantize_int8_per_row(
     x: _Rows,
 ) -> tuple[Annotated[torch.Tensor, tensor("int8", "rows", "columns", name="codes")], _RowScale]:
@@ -59,7 +60,7 @@ def quantize_fp8_per_tensor(
     return scaled.to(torch.float8_e4m3fn)
 
 
-@problem(axes=_AXES, workloads=_WORKLOADS)
+@problem(axes=_AXES, workloads=_WORKLOADS, relations=(RowsIndependent(axis="rows"),))
 def quantize_fp8_per_row(
     x: _Rows,
 ) -> tuple[
@@ -72,7 +73,7 @@ def quantize_fp8_per_row(
     return scaled.to(torch.float8_e4m3fn), scale
 
 
-@problem(axes=_BLOCKS, workloads=_BLOCK_WORKLOADS)
+@problem(axes=_BLOCKS, workloads=_BLOCK_WORKLOADS, relations=(RowsIndependent(axis="rows"),))
 def quantize_fp8_block(
     x: _Wide,
 ) -> tuple[
@@ -80,28 +81,42 @@ def quantize_fp8_block(
     Annotated[torch.Tensor, tensor("float32", "rows", "blocks", name="scale")],
 ]:
     """Float8 codes with one dynamic scale for every 128 neighbours of a row (DeepSeek-V3)."""
-    wide = x.to(torch.float32).unflatten(-1, (-1, BLOCK))
+    wide = x.to(torch.float32).reshape(len(x), -1, BLOCK)
     scale = (wide.abs().amax(dim=-1) / FP8_MAX).clamp_min(LEAST)
     scaled = (wide / scale.unsqueeze(-1)).clamp(-FP8_MAX, FP8_MAX)
     return scaled.flatten(-2).to(torch.float8_e4m3fn), scale
 
 
-@problem(axes=_AXES, workloads=_WORKLOADS)
+@problem(
+    axes=_AXES,
+    workloads=_WORKLOADS,
+    relations=(
+        RowsIndependent(axis="rows"),
+        LinearIn(input="scale"),
+    ),
+)
 def dequantize_int8_per_row(
     codes: Annotated[
         torch.Tensor, tensor("int8", "rows", "columns", domain=IntegerRange(low=-127, high=127))
     ],
     scale: Annotated[torch.Tensor, tensor("float32", "rows", domain=_SCALES)],
 ) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", "columns", name="y")]:
-    """codes * scale, rounded once to bfloat16 in every variant."""
+    """codes * scale, rounded once."""
     return (codes.to(torch.float32) * scale.unsqueeze(-1)).to(torch.bfloat16)
 
 
-@problem(axes=_BLOCKS, workloads=_BLOCK_WORKLOADS)
+@problem(
+    axes=_BLOCKS,
+    workloads=_BLOCK_WORKLOADS,
+    relations=(
+        RowsIndependent(axis="rows"),
+        LinearIn(input="scale"),
+    ),
+)
 def dequantize_fp8_block(
     codes: Annotated[torch.Tensor, tensor("float8_e4m3fn", "rows", f"blocks*{BLOCK}")],
     scale: Annotated[torch.Tensor, tensor("float32", "rows", "blocks", domain=_SCALES)],
 ) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", f"blocks*{BLOCK}", name="y")]:
     """Float8 codes times the scale of their block of 128, rounded once."""
-    wide = codes.to(torch.float32).unflatten(-1, (-1, BLOCK))
+    wide = codes.to(torch.float32).reshape(len(codes), -1, BLOCK)
     return (wide * scale.unsqueeze(-1)).flatten(-2).to(torch.bfloat16)

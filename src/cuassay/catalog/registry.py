@@ -59,7 +59,7 @@ def get(name: str, *, dtype: str | DType | None = None) -> Problem:
 
     The working dtype (bfloat16 unless chosen) replaces bfloat16 in every input and output;
     tensors declared float32, such as rstd, stay. Raises UnknownNameError for the name or
-    the dtype, ProblemError where both forms disagree.
+    the dtype, ProblemError where both forms disagree or the operator has one form alone.
     """
     plain, _, suffix = name.partition("@")
     if plain not in _MODULES:
@@ -67,10 +67,35 @@ def get(name: str, *, dtype: str | DType | None = None) -> Problem:
     if suffix and dtype is not None and suffix != str(dtype):
         raise ProblemError(f"'{name}' asks for {suffix} but dtype={dtype!s}; give one of them")
     wanted = _dtype(suffix or str(dtype or _WRITTEN))
-    function = getattr(importlib.import_module(_MODULES[plain]), plain)
+    problem = _written(plain)
+    if wanted is _WRITTEN:
+        return problem
+    if wanted not in dtypes(plain):
+        raise ProblemError(
+            f"operator '{plain}' has no {wanted.value} form: no input is in a working dtype, its "
+            f"formats are part of the operator; use '{plain}'"
+        )
+    return _variant(problem, wanted)
+
+
+def dtypes(name: str) -> tuple[DType, ...]:
+    """Return the working dtypes that `get` accepts for an operator, the written one first.
+
+    An operator none of whose inputs is in the working dtype (float8 products, routing and
+    sampling on float32) has one form alone. Raises UnknownNameError for the name.
+    """
+    if name not in _MODULES:
+        raise UnknownNameError("catalogue operator", name, names())
+    inputs = _written(name).inputs
+    several = any(isinstance(s, TensorSpec) and s.dtype is _WRITTEN for s in inputs)
+    return DTYPES if several else (_WRITTEN,)
+
+
+def _written(name: str) -> Problem:
+    function = getattr(importlib.import_module(_MODULES[name]), name)
     problem = function.__cuassay_problem__
     assert isinstance(problem, Problem)
-    return problem if wanted is _WRITTEN else _variant(problem, wanted)
+    return problem
 
 
 def _dtype(name: str) -> DType:

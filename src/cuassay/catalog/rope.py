@@ -9,6 +9,7 @@ import torch
 
 from cuassay.formats.native import problem, scalar, tensor
 from cuassay.model.domain import Index, IntegerRange, Real
+from cuassay.model.relation import LinearIn, RowsIndependent
 
 TRAINED = 8192  # positions that Llama 3 was first trained with
 LOW_FACTOR, HIGH_FACTOR = 1.0, 4.0  # wavelengths kept and scaled, in shares of TRAINED
@@ -30,7 +31,8 @@ _WORKLOADS = (
 )
 _Q = ("bfloat16", "tokens", "heads", "2*half")
 _K = ("bfloat16", "tokens", "kv_heads", "2*half")
-_Query, _Key = Annotated[torch.Tensor, tensor(*_Q)], Annotated[torch.Tensor, tensor(*_K)]
+_Query = Annotated[torch.Tensor, tensor(*_Q)]
+_Key = Annotated[torch.Tensor, tensor(*_K)]
 _Table = Annotated[
     torch.Tensor, tensor("float32", "positions", "half", domain=Real(low=-1.0, high=1.0))
 ]
@@ -48,12 +50,19 @@ def _halves(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
 
 def _pairs(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
     """Rotate (x[2 i], x[2 i + 1]) by the angle of each token: the interleaved layout."""
-    even, odd = x.to(torch.float32).unflatten(-1, (-1, 2)).unbind(-1)
+    even, odd = x.to(torch.float32).reshape(*x.shape[:-1], -1, 2).unbind(-1)
     c, s = cos.unsqueeze(-2), sin.unsqueeze(-2)
     return torch.stack((even * c - odd * s, odd * c + even * s), dim=-1).flatten(-2).to(x.dtype)
 
 
-@problem(axes=_AXES, workloads=_WORKLOADS)
+@problem(
+    axes=_AXES,
+    workloads=_WORKLOADS,
+    relations=(
+        RowsIndependent(axis="heads", outputs=("q_out",)),
+        LinearIn(input="q", outputs=("q_out",)),
+    ),
+)
 def rope_neox(
     q: _Query, k: _Key, cos: _Table, sin: _Table, position_ids: _Places
 ) -> tuple[_QOut, _KOut]:
@@ -62,7 +71,14 @@ def rope_neox(
     return _halves(q, c, s), _halves(k, c, s)
 
 
-@problem(axes=_AXES, workloads=_WORKLOADS)
+@problem(
+    axes=_AXES,
+    workloads=_WORKLOADS,
+    relations=(
+        RowsIndependent(axis="heads", outputs=("q_out",)),
+        LinearIn(input="q", outputs=("q_out",)),
+    ),
+)
 def rope_interleaved(
     q: _Query, k: _Key, cos: _Table, sin: _Table, position_ids: _Places
 ) -> tuple[_QOut, _KOut]:
@@ -71,7 +87,9 @@ def rope_interleaved(
     return _pairs(q, c, s), _pairs(k, c, s)
 
 
-@problem(axes=_AXES, workloads=_WORKLOADS)
+@problem(
+    axes=_AXES, workloads=_WORKLOADS, relations=(LinearIn(input="grad_q", outputs=("q_out",)),)
+)
 def rope_neox_backward(
     grad_q: Annotated[torch.Tensor, tensor(*_Q)],
     grad_k: Annotated[torch.Tensor, tensor(*_K)],
@@ -104,6 +122,10 @@ def _scaled_frequencies(
         {"tokens": 40, "heads": 8, "half": 64},
         {"tokens": 8192, "heads": 32, "half": 64},
         {"tokens": 16_384, "heads": 16, "half": 64},
+    ),
+    relations=(
+        RowsIndependent(axis="tokens"),
+        LinearIn(input="x"),
     ),
 )
 def rope_llama3(

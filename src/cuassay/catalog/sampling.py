@@ -8,6 +8,7 @@ import torch
 
 from cuassay.formats.native import problem, scalar, tensor
 from cuassay.model.domain import Real
+from cuassay.model.relation import RowsIndependent
 
 _AXES = {"rows": (1, 65_536), "vocab": (2, 262_144)}
 # The first two are for CPUs; then Llama-2, Llama-3, Qwen-2.5 and Gemma-2 vocabularies.
@@ -35,7 +36,7 @@ def _draw(weights: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
     return (cumulative <= goal).sum(dim=-1).clamp_max(weights.shape[-1] - 1)
 
 
-@problem(axes=_AXES, workloads=_WORKLOADS)
+@problem(axes=_AXES, workloads=_WORKLOADS, relations=(RowsIndependent(axis="rows"),))
 def sample_top_k(
     logits: _Logits,
     uniform: _Uniform,
@@ -48,7 +49,7 @@ def sample_top_k(
     return _draw(torch.where(logits >= least, weights, 0.0), uniform)
 
 
-@problem(axes=_AXES, workloads=_WORKLOADS)
+@problem(axes=_AXES, workloads=_WORKLOADS, relations=(RowsIndependent(axis="rows"),))
 def sample_top_p(
     logits: _Logits,
     uniform: _Uniform,

@@ -8,6 +8,7 @@ import torch
 
 from cuassay.formats.native import problem, tensor
 from cuassay.model.domain import Real
+from cuassay.model.relation import LinearIn, PrefixStable, RowsIndependent
 
 WIDTH = 4  # taps of Mamba's convolution
 
@@ -48,6 +49,11 @@ def linear_recurrence(decay: torch.Tensor, inflow: torch.Tensor) -> torch.Tensor
     workloads=_WORKLOADS,
     reduction_axes=("length",),
     growth_target={"length": 131_072},
+    relations=(
+        RowsIndependent(axis="batch"),
+        PrefixStable(axis="length"),
+        LinearIn(input="u"),
+    ),
 )
 def selective_scan(
     u: Annotated[torch.Tensor, tensor("bfloat16", *_Signal)],
@@ -80,6 +86,10 @@ def selective_scan(
         {"batch": 3, "channels": 16, "length": 500},
         {"batch": 8, "channels": 1536, "length": 2048},
         {"batch": 2, "channels": 5120, "length": 2048},
+    ),
+    relations=(
+        RowsIndependent(axis="batch"),
+        PrefixStable(axis="length"),
     ),
 )
 def causal_conv1d(

@@ -8,6 +8,7 @@ import torch
 
 from cuassay.formats.native import problem, scalar, tensor
 from cuassay.model.domain import Mask
+from cuassay.model.relation import RowsIndependent, RowsSumToOne, ShiftInvariant
 
 
 @problem(
@@ -48,6 +49,10 @@ _Scale = Annotated[float, scalar("float32", low=0.05, high=4.0, default=0.125)]
     workloads=_WORKLOADS,
     reduction_axes=("columns",),
     growth_target={"columns": 131_072},
+    relations=(
+        RowsIndependent(axis="rows"),
+        RowsSumToOne(output="probabilities", axis="columns"),
+    ),
 )
 def softmax_masked(
     scores: _Scores,
@@ -64,6 +69,10 @@ def softmax_masked(
     workloads=_WORKLOADS,
     reduction_axes=("columns",),
     growth_target={"columns": 131_072},
+    relations=(
+        RowsIndependent(axis="rows"),
+        ShiftInvariant(input="scores", axis="columns"),
+    ),
 )
 def softmax_dropout(
     scores: _Scores,

@@ -24,7 +24,7 @@ class Fuzz001(Check):
         Lets Hypothesis draw recipes: axis sizes within the domain (tile sizes, their
         multiples and neighbours often), a fill with its parameters for every input, scalars.
         It climbs toward inputs on which the kernel uses a larger share of its error budget.
-        120 recipes or 10 s at `standard`, 1200 or 90 s at `deep`.
+        200 recipes or 10 s at `standard`, 1200 or 90 s at `deep`.
 
     Why it matters
         Planned cases meet the faults that somebody thought of. A kernel that is wrong only

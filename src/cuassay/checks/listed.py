@@ -11,7 +11,7 @@ from cuassay.model.axes import resolve, shape_of, smallest_workload_axes
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, TensorSpec
 
-_HOME_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 26}
+HOME_ELEMENTS = {"cpu": 1 << 18, "cuda": 1 << 26}
 _LISTED = 8  # sizes named in a message
 
 
@@ -55,8 +55,8 @@ def home_axes(trial: Trial) -> dict[str, int] | None:
     if all(axis.declared for axis in problem.var_axes()) or not problem.workloads:
         return None
     sizes = smallest_workload_axes(problem)
-    budget = _HOME_ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
-    return sizes if _elements(problem, sizes) <= budget else None
+    budget = HOME_ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    return sizes if elements_of(problem, sizes) <= budget else None
 
 
 def settings(trial: Trial) -> list[dict[str, int]]:
@@ -73,7 +73,8 @@ def settings(trial: Trial) -> list[dict[str, int]]:
     return found
 
 
-def _elements(problem: Problem, sizes: Mapping[str, int]) -> int:
+def elements_of(problem: Problem, sizes: Mapping[str, int]) -> int:
+    """Return how many elements inputs and outputs have together."""
     specs = (*(s for s in problem.inputs if isinstance(s, TensorSpec)), *problem.outputs)
     return sum(prod(shape_of(spec.shape, sizes)) for spec in specs)
 

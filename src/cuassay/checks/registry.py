@@ -28,6 +28,7 @@ _PAGES = {
     "KNOWN001": ("known001.py", "Known001"),
     "NUM001": ("num001.py", "Num001"),
     "NUM002": ("num002.py", "Num002"),
+    "META001": ("meta001.py", "Meta001"),
     "SHP001": ("shp001.py", "Shp001"),
     "FUZZ001": ("fuzz001.py", "Fuzz001"),
     "DET001": ("det001.py", "Det001"),
@@ -51,6 +52,7 @@ def all_checks() -> tuple[Check, ...]:
     from cuassay.checks.fuzz001 import Fuzz001
     from cuassay.checks.known001 import Known001
     from cuassay.checks.mem001 import Mem001
+    from cuassay.checks.meta001 import Meta001
     from cuassay.checks.num001 import Num001
     from cuassay.checks.num002 import Num002
     from cuassay.checks.shp001 import Shp001
@@ -65,6 +67,7 @@ def all_checks() -> tuple[Check, ...]:
         Known001(),
         Num001(),
         Num002(),
+        Meta001(),
         Shp001(),
         Fuzz001(),
         Det001(),

@@ -17,7 +17,6 @@ from cuassay.checks.relation_laws import Law, laws
 from cuassay.checks.relation_members import members, plain_axis
 from cuassay.checks.relation_residual import holds_exactly
 from cuassay.errors import CannotJudgeError, CuassayError, LiftError
-from cuassay.inputs.fills import default_fill
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Opaque, Real
@@ -34,7 +33,6 @@ from cuassay.model.relation import (
     RowsIndependent,
     RowsSumToOne,
     ShiftInvariant,
-    outputs_of,
     text_of,
 )
 from cuassay.model.verdict import Profile
@@ -69,35 +67,56 @@ def relations(trial: Trial) -> Iterator[Relation]:
     """
     declared = [_declared(trial, relation) for relation in trial.problem.relations]
     yield from declared
-    known = {text_of(relation) for relation in declared}
-    verifier = Verifier(trial)
-    stronger: dict[str, set[str]] = {}
+    found = _Found(trial)
     for relation in declared:
-        _remember(trial.problem, relation, stronger)
-    for guess in _in_turn(guesses(trial.problem), lambda g: _use(verifier, g, known, stronger)):
-        _remember(trial.problem, guess, stronger)
-        yield guess
+        found.remember(relation)
+    first, *others = guesses(trial.problem)
+    # All of the strongest kind first: a weaker relation on the same outputs adds nothing.
+    rows = [made for guess in first if (made := found.use(guess)) is not None]
+    yield from _in_turn([rows, *others], lambda g: g if g in rows else found.use(g))
 
 
-def _use(
-    verifier: Verifier, guess: Relation, known: set[str], stronger: dict[str, set[str]]
-) -> Relation | None:
-    if text_of(guess) in known:
-        return None
-    found = verifier.confirmed(guess)
-    weaker = isinstance(found, PermutationEquivariant | PrefixStable | DuplicatesAgree)
-    if found is None or not weaker:
+class _Found:
+    """What is used so far: no guess that it implies is worth a scenario."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._problem, self._verifier = trial.problem, Verifier(trial)
+        self._known: set[str] = set()
+        self._covered: dict[str, set[str]] = {}
+
+    def use(self, guess: Relation) -> Relation | None:
+        """Return the confirmed guess on the outputs that nothing stronger speaks of, or None."""
+        if text_of(guess) in self._known:
+            return None
+        found = self._verifier.confirmed(guess)
+        key = _implied_by(guess)
+        if found is not None and key and not isinstance(found, RowsSumToOne):
+            covered = self._covered.get(key, set())
+            left = tuple(name for name in found.outputs if name not in covered)
+            found = dataclasses.replace(found, outputs=left) if left else None
+        if found is not None:
+            self.remember(found)
         return found
-    assert isinstance(found, PermutationEquivariant | PrefixStable | DuplicatesAgree)
-    left = tuple(o for o in found.outputs if o not in stronger.get(found.axis, set()))
-    return dataclasses.replace(found, outputs=left) if left else None
+
+    def remember(self, relation: Relation) -> None:
+        """Note a relation that is used."""
+        self._known.add(text_of(relation))
+        if isinstance(relation, RowsIndependent | LinearIn):
+            every = tuple(spec.name for spec in self._problem.outputs)
+            covered = self._covered.setdefault(text_of(relation), set())
+            covered.update(relation.outputs or every)
 
 
-def _remember(problem: Problem, relation: Relation, stronger: dict[str, set[str]]) -> None:
-    """Note which outputs have rows on their own along an axis: no weaker relation adds to it."""
-    if isinstance(relation, RowsIndependent):
-        every = [spec.name for spec in problem.outputs if relation.axis in spec.shape]
-        stronger.setdefault(relation.axis, set()).update(relation.outputs or every)
+def _implied_by(guess: Relation) -> str:
+    """Return the text of the relation that implies a guess on the same outputs, if any does."""
+    match guess:
+        case PermutationEquivariant(axis=axis) | PrefixStable(axis=axis):
+            return text_of(RowsIndependent(axis=axis))
+        case DuplicatesAgree(axis=axis):
+            return text_of(RowsIndependent(axis=axis))
+        case Homogeneous(input=name, degree=1):
+            return text_of(LinearIn(input=name))
+    return ""
 
 
 def _in_turn(
@@ -206,6 +225,8 @@ class Verifier:
 
     def _readers(self, name: str) -> frozenset[int]:
         """Return the outputs that move with an input: of the others every law is trivial."""
+        from cuassay.inputs.fills import default_fill
+
         if name not in self._reads and self._bases:
             base = self._bases[0]
             spec = self._trial.problem.input(name)
@@ -271,8 +292,3 @@ def _input_of(relation: Relation) -> str:
         case ShiftInvariant(input=name):
             return name
     return ""
-
-
-def narrowed(relation: Relation, problem: Problem) -> tuple[str, ...]:
-    """Return the names of the outputs that a relation speaks of."""
-    return outputs_of(relation) or tuple(spec.name for spec in problem.outputs)

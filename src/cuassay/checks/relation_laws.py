@@ -121,9 +121,7 @@ def _selected(cases: Sequence[Case], spec: TensorSpec, position: int, axis: str)
         yield _equal(position, Term(member=member), base)
 
 
-def _copies(
-    case: Case, member: int, spec: TensorSpec, position: int, axis: str
-) -> Iterator[Law]:
+def _copies(case: Case, member: int, spec: TensorSpec, position: int, axis: str) -> Iterator[Law]:
     rows = taken(case, axis)
     if rows is None:
         return
@@ -139,8 +137,7 @@ def _sum_of_parts(cases: Sequence[Case], position: int, axis: str, *, mean: bool
         return
     whole = cases[0].axes[axis]
     terms = [
-        Term(member=m, coefficient=-(case.axes[axis] / whole if mean else 1.0))
-        for m, case in parts
+        Term(member=m, coefficient=-(case.axes[axis] / whole if mean else 1.0)) for m, case in parts
     ]
     yield Law(output=position, terms=(Term(member=0), *terms))
 

@@ -8,11 +8,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from cuassay.errors import ProblemError
-from cuassay.inputs.fills import default_fill
 from cuassay.inputs.geometry import elements, legal, tensor_inputs, try_sizes
-from cuassay.inputs.transforms import GENERATED
-from cuassay.model.case import Case, Fill, FillValue
-from cuassay.model.domain import Index, Offsets, Opaque, Positive, Real
+from cuassay.model.case import GENERATED, Case, Fill, FillValue
+from cuassay.model.domain import Index, Offsets, Positive, Real
 from cuassay.model.problem import ExprAxis, Problem, TensorSpec, VarAxis
 from cuassay.model.relation import (
     AdditiveOver,
@@ -254,10 +252,10 @@ def _changed(problem: Problem, base: Case, name: str, label: str, **parameters: 
 
 def _own(base: Case, spec: TensorSpec) -> Fill:
     """Return the fill of an input in the base, made explicit."""
-    opaque = base.generator and isinstance(spec.domain, Opaque)
-    return base.fills.get(spec.name) or (
-        Fill(kind=GENERATED) if opaque or base.generator else default_fill(spec)
-    )
+    from cuassay.inputs.fills import default_fill
+
+    usual = Fill(kind=GENERATED) if base.generator else default_fill(spec)
+    return base.fills.get(spec.name) or usual
 
 
 def _with(fill: Fill, parameters: Mapping[str, FillValue]) -> Fill:

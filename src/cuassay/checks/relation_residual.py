@@ -80,7 +80,8 @@ def residual(
         # Errors of a slice may be one error (a normaliser): they add up, not in quadrature.
         square = square + (term.coefficient * applied(term, scale)) ** 2
         free += abs(term.coefficient) * special.flush_threshold(truth.dtype)
-    assert usable is not None and isinstance(total, torch.Tensor)
+    assert usable is not None
+    assert isinstance(total, torch.Tensor)
     assert isinstance(square, torch.Tensor)
     common = max(_common(truths[term.member]) for term in law.terms)
     return _measured(total, square, usable & (total.abs() > free), common)

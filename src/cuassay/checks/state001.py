@@ -26,7 +26,7 @@ class State001(Check):
         Calls the kernel several times in one fresh process while the world changes as it does
         in training and serving: inputs refilled in place, one tensor or scalar alone changed
         in place (an optimizer step on a weight), a single element changed, tensors freed,
-        their memory poisoned and handed out again to other values, two shapes in turn.
+        their memory poisoned and handed out again to other values, several shapes in turn.
 
     Why it matters
         Caches keyed by address, object identity or shape, packed weights that are not packed
@@ -51,7 +51,8 @@ class State001(Check):
         other values in place".
 
     Options
-        --profile quick uses fewer processes; the others try both orders of two shapes.
+        --profile quick uses fewer processes; the others try shapes in both orders, and change
+        tensors of a listed size beyond their first 8192 elements.
     """
 
     code = "STATE001"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 from cuassay.checks.answers import moved_names, placed, reseeded, truth_moved
 from cuassay.checks.api003 import pairs_of
 from cuassay.checks.base import Trial
-from cuassay.checks.listed import settings
+from cuassay.checks.listed import HOME_ELEMENTS, elements_of, settings
 from cuassay.errors import CannotJudgeError
-from cuassay.model.axes import resolve
+from cuassay.model.axes import resolve, shape_of, smallest_workload_axes
 from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Index, IntegerRange, Positive, Real
 from cuassay.model.problem import TensorSpec
@@ -35,16 +36,19 @@ REFILLED = "state: all inputs refilled in place"
 ARGUMENTS = "state: one argument changed in place"
 ELEMENTS = "state: one element changed in place"
 RECYCLED = "state: new tensors in freed and poisoned memory"
-INTERLEAVED = "state: two shapes in turn"
+INTERLEAVED = "state: shapes in turn"
+LATE = "state: late elements changed in place"
 CHANGES: Mapping[str, str] = {
     IN_PLACE: "in place, same tensors",
     REFILLED: "in place, same tensors",
     ARGUMENTS: "in place, same tensors",
     ELEMENTS: "a single element, in place",
     RECYCLED: "new tensors where freed ones were",
-    INTERLEAVED: "two shapes in turn",
+    INTERLEAVED: "shapes in turn",
+    LATE: "the first elements stay, in place",
 }
 _ELEMENT_LIMIT = 4096
+_HEAD = 8192  # elements that stay: caches are validated on a prefix of such a size
 _POSITIONS = 4  # tried until one moves truth
 
 
@@ -66,11 +70,15 @@ def state_scenarios(trial: Trial) -> Iterator[Scenario]:
             continue
         for chain in _argument_chains(trial, axes):
             yield _in_place(ARGUMENTS, chain)
-        second = _second_shape(trial, axes, listed=number > 0)
-        if second is not None:
-            yield _interleaved(trial, first, second)
+        others_shaped = _other_shapes(trial, axes, listed=number > 0)
+        if others_shaped:
+            yield _interleaved(trial, [first, *others_shaped])
             if not quick:  # what is kept may fit smaller shapes only
-                yield _interleaved(trial, second, first)
+                yield _interleaved(trial, [*reversed(others_shaped), first])
+    if trial.profile is not Profile.QUICK:
+        chain = _late_chain(trial)
+        if chain:
+            yield _in_place(LATE, chain)
 
 
 def _other(trial: Trial, case: Case, number: int) -> Case:
@@ -103,16 +111,18 @@ def _recycled(cases: Sequence[Case]) -> Scenario:
     return Scenario(label=RECYCLED, cases=tuple(cases), steps=tuple(steps), fresh=True)
 
 
-def _interleaved(trial: Trial, first: Case, second: Case) -> Scenario:
-    cases = (first, second, _other(trial, first, 2), _other(trial, second, 3))
+def _interleaved(trial: Trial, shapes: Sequence[Case]) -> Scenario:
+    """Call every shape in turn, then with other values, then on the very same tensors again."""
+    fresh = [_other(trial, case, 2 + number) for number, case in enumerate(shapes)]
+    cases = (*shapes, *fresh)
     steps: list[Step] = []
-    for number in range(4):
+    for number in range(len(cases)):
         steps += [
             Allocate(slot=f"s{number}", case=number),
             Call(slot=f"s{number}", result=f"r{number}"),
             ReadResult(result=f"r{number}"),
         ]
-    for number in range(2):  # the very same tensors once more
+    for number in range(len(shapes)):
         steps += [
             Call(slot=f"s{number}", result=f"again{number}"),
             ReadResult(result=f"again{number}"),
@@ -120,14 +130,46 @@ def _interleaved(trial: Trial, first: Case, second: Case) -> Scenario:
     return Scenario(label=INTERLEAVED, cases=cases, steps=tuple(steps), fresh=True)
 
 
-def _second_shape(trial: Trial, axes: Mapping[str, int], *, listed: bool) -> Case | None:
-    """Return a case at other sizes: another small one, or the next larger workload's."""
+def _other_shapes(trial: Trial, axes: Mapping[str, int], *, listed: bool) -> list[Case]:
+    """Return a case of each other small shape, or of the next larger workload.
+
+    The small ones differ in one axis each, then in all: what is kept under a key that lacks
+    one size shows only between shapes that share all the others.
+    """
     cases = trial.cases("small")
     if not listed:
-        return next((c for c in cases[1:] if dict(c.axes) != dict(axes)), None)
+        by_shape = {tuple(case.axes.items()): case for case in reversed(cases[1:])}
+        by_shape.pop(tuple(axes.items()), None)
+        return [case for case in cases[1:] if any(case is kept for kept in by_shape.values())]
     sizes = [resolve(trial.problem.axes, w.axes) for w in trial.problem.workloads]
     larger = sorted((s for s in sizes if s != dict(axes)), key=lambda s: sum(s.values()))
-    return placed(cases[0], larger[0]) if larger else None
+    return [placed(cases[0], larger[0])] if larger else []
+
+
+def _late_chain(trial: Trial) -> list[Case]:
+    """Return the smallest workload with each tensor's elements beyond the first 8192 changed.
+
+    Between two changes the plain values are back. Empty where no tensor is that large, or the
+    workload is too large for a check that needs no size.
+    """
+    problem = trial.problem
+    if not problem.workloads or not trial.cases("small"):
+        return []
+    axes = smallest_workload_axes(problem)
+    if elements_of(problem, axes) > HOME_ELEMENTS["cuda" if trial.device != "cpu" else "cpu"]:
+        return []
+    base = placed(trial.cases("small")[0], axes)
+    chain: list[Case] = []
+    for spec in problem.inputs:
+        if isinstance(spec, TensorSpec) and spec.name in base.fills and _explicit_is_legal(spec):
+            if prod(shape_of(spec.shape, axes)) <= _HEAD:
+                continue
+            fill = base.fills[spec.name]
+            late = Fill(kind=fill.kind, parameters={**fill.parameters, "salt": 1, "head": _HEAD})
+            label = f"{spec.name} changed beyond its first {_HEAD} elements"
+            fills = {**base.fills, spec.name: late}
+            chain += [base, dataclasses.replace(base, label=label, fills=fills)]
+    return chain
 
 
 def _argument_chains(trial: Trial, axes: Mapping[str, int]) -> list[list[Case]]:

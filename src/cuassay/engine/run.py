@@ -125,6 +125,8 @@ def _start(job: Job, writer: int, log: Any) -> subprocess.Popen[bytes]:
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    # Threads that spin while they wait make a trial on a busy machine many times slower.
+    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "cuassay.judge", str(writer)],
         stdin=subprocess.PIPE,

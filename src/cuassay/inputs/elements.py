@@ -55,6 +55,22 @@ def simplest_elements(
     return _with(case, spec, values)
 
 
+def has_magnitude(spec: TensorSpec) -> bool:
+    """Whether the input holds real numbers, one an element."""
+    return family(spec) == "real" and spec.dtype not in _PACKED
+
+
+def peak(tensor: object) -> float:
+    """Return the element of the largest magnitude, or 0 where there is no finite one."""
+    import torch
+
+    if not isinstance(tensor, torch.Tensor) or not tensor.numel():
+        return 0.0
+    flat = tensor.detach().double().reshape(-1)
+    value = float(flat[flat.abs().argmax()])
+    return value if math.isfinite(value) else 0.0
+
+
 def minimal_subset(
     items: Sequence[int], still_fails: Callable[[Sequence[int]], bool]
 ) -> tuple[int, ...]:

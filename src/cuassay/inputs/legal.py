@@ -65,17 +65,18 @@ def _probability(kind: str, request: Request, axis: int) -> torch.Tensor:
 
 
 def _fold(raw: torch.Tensor, low: float | None, high: float | None) -> torch.Tensor:
-    """Mirror numbers at the bounds: legal ones stay, none pile up at an edge."""
+    """Mirror numbers at the bounds: legal ones stay bit for bit, none pile up at an edge."""
     if low is not None and high is not None:
         if high <= low:
             return raw.fill_(low)
         span = high - low
-        inside = torch.remainder(raw.sub_(low), 2.0 * span)
-        return torch.where(inside > span, 2.0 * span - inside, inside).add_(low)
+        inside = torch.remainder(raw - low, 2.0 * span)
+        mirrored = torch.where(inside > span, 2.0 * span - inside, inside).add_(low)
+        return torch.where((raw < low) | (raw > high), mirrored, raw)
     if low is not None:
-        return raw.sub_(low).abs_().add_(low)
+        return torch.where(raw < low, 2.0 * low - raw, raw)
     if high is not None:
-        return raw.sub_(high).abs_().neg_().add_(high)
+        return torch.where(raw > high, 2.0 * high - raw, raw)
     return raw
 
 

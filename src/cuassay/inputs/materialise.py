@@ -11,9 +11,9 @@ from cuassay.errors import CuassayError, ReferenceError_
 from cuassay.inputs.fills import default_fill, make
 from cuassay.inputs.scalars import default_scalar
 from cuassay.inputs.seeds import derive
-from cuassay.inputs.transforms import GENERATED, transformed
+from cuassay.inputs.transforms import transformed
 from cuassay.model.axes import resolve
-from cuassay.model.case import Case, Fill
+from cuassay.model.case import GENERATED, Case, Fill
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 
 Value: TypeAlias = torch.Tensor | Scalar
@@ -26,10 +26,11 @@ def materialise(
     """Return fresh inputs of `case` in the order of the problem's inputs.
 
     Each tensor's seed is derived from the case's seed and the input's name (and the fill's
-    parameter `salt`, which moves one input alone). With `case.generator` the problem's own
-    generator runs first, under the case's seed, and the case's fills and scalars replace
-    what it made; a fill of kind `generated` transforms what it made. Fills may carry
-    transforms (see inputs.transforms). Raises ReferenceError_ where the generator fails or leaves an input out.
+    parameter `salt`, which moves one input alone; of a salted input the first `head` elements
+    stay). With `case.generator` the problem's own generator runs first, under the case's seed,
+    and the case's fills and scalars replace what it made; a fill of kind `generated` transforms
+    what it made. Fills may carry transforms (see inputs.transforms). Raises ReferenceError_
+    where the generator fails or leaves an input out.
     """
     sizes = resolve(problem.axes, {k: v for k, v in case.axes.items() if _known(problem, k)})
     made = _generated(problem, case, sizes=sizes, device=device, generator=generator)
@@ -38,9 +39,7 @@ def materialise(
         if isinstance(spec, ScalarSpec):
             values[spec.name] = _scalar(spec, case, made)
         elif spec.name in made and _from_generator(case.fills.get(spec.name)):
-            own = _tensor(spec, made[spec.name], device=device)
-            fill = case.fills.get(spec.name) or Fill(kind=GENERATED)
-            values[spec.name] = transformed(spec, fill, sizes, lambda _, own=own: own)
+            values[spec.name] = _generators(spec, case, sizes, made[spec.name], device=device)
         else:
             values[spec.name] = _drawn(spec, case, sizes, device=device)
     return values
@@ -50,15 +49,30 @@ def _from_generator(fill: Fill | None) -> bool:
     return fill is None or fill.kind == GENERATED
 
 
+def _generators(
+    spec: TensorSpec, case: Case, sizes: Mapping[str, int], value: object, *, device: str
+) -> torch.Tensor:
+    own = _tensor(spec, value, device=device)
+    fill = case.fills.get(spec.name)
+    return own if fill is None else transformed(spec, fill, sizes, lambda _: own)
+
+
 def _drawn(spec: TensorSpec, case: Case, sizes: Mapping[str, int], *, device: str) -> torch.Tensor:
     fill = case.fills.get(spec.name) or default_fill(spec)
-    seed = derive(case.seed, spec.name, fill.parameters.get("salt", 0))
-    return transformed(
-        spec,
-        fill,
-        sizes,
-        lambda wanted: make(spec, fill, sizes=wanted, seed=seed, device=device),
-    )
+
+    def drawn(salt: object) -> torch.Tensor:
+        seed = derive(case.seed, spec.name, salt)
+        return transformed(
+            spec,
+            fill,
+            sizes,
+            lambda wanted: make(spec, fill, sizes=wanted, seed=seed, device=device),
+        )
+
+    value, head = drawn(fill.parameters.get("salt", 0)), fill.parameters.get("head", 0)
+    if isinstance(head, int) and head > 0:
+        value.reshape(-1)[:head] = drawn(0).reshape(-1)[:head]
+    return value
 
 
 def _known(problem: Problem, name: str) -> bool:

@@ -13,7 +13,8 @@ from cuassay.model.problem import VarAxis
 TILES = (16, 32, 64, 128, 256)
 _PRIMES = (5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 61, 97, 127, 131, 257, 521, 1031)
 # All axes at once finds most shape faults in a handful of cases; one axis at a time follows.
-_JOINT = ("v-1", "v+1", "1", "prime", "tile+1", "2", "tile-1", "3")
+_JOINT = ("v-1", "v+1", "1", "prime", "tile+1", "2", "half tile", "tile-1", "3")
+_WIDE_TILE = 128  # its odd half is a residue of its own: kernels work in two steps of 64
 _REGIME: Regime = NUMERIC[0]
 
 
@@ -87,6 +88,8 @@ def _by_rule(rule: str, size: int, position: int) -> int:
         case "prime":
             below = [prime for prime in _PRIMES if prime < max(size, 6)]
             return below[max(len(below) - 1 - position, 0)]
+        case "half tile":
+            return max(size // _WIDE_TILE, 1) * _WIDE_TILE + _WIDE_TILE // 2
         case "tile+1" | "tile-1":
             fitting = [tile for tile in TILES if tile <= max(size, TILES[0])]
             return fitting[max(len(fitting) - 1 - position, 0)] + int(rule[4:])

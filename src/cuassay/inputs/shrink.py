@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cuassay.inputs.elements import simplest_elements
+from cuassay.inputs.elements import has_magnitude, peak, simplest_elements
 from cuassay.inputs.fills import family, kinds_for
 from cuassay.inputs.geometry import least, legal, tensor_inputs, try_sizes
 from cuassay.inputs.scalars import default_scalar
@@ -53,6 +53,7 @@ class _Search:
     still_fails: Callable[[Case], bool]
     max_tries: int
     best: Case
+    inputs: MakeInputs | None = None
     tries: int = 0
     known: dict[str, bool] = field(default_factory=dict)
 
@@ -101,7 +102,9 @@ def shrink_counted(
     inputs: MakeInputs | None = None,
 ) -> Shrunk:
     """Return what `shrink` returns together with the number of tries that it took."""
-    search = _Search(problem=problem, still_fails=still_fails, max_tries=max_tries, best=case)
+    search = _Search(
+        problem=problem, still_fails=still_fails, max_tries=max_tries, best=case, inputs=inputs
+    )
     if not _own_fills(search):
         return Shrunk(case=case, tries=search.tries, exhausted=search.exhausted)
     _all_axes_least(search)
@@ -201,12 +204,29 @@ def _plain_fill(search: _Search, spec: TensorSpec) -> None:
     present = search.best.fills.get(spec.name)
     if isinstance(spec.domain, Opaque):
         return
-    for kind in _PLAIN[family(spec)]:
-        if present == Fill(kind=kind) or kind not in kinds_for(spec):
+    for fill in _plainer(search, spec):
+        if present == fill or fill.kind not in kinds_for(spec):
             return
-        fills = {**search.best.fills, spec.name: Fill(kind=kind)}
+        fills = {**search.best.fills, spec.name: fill}
         if search.accept(dataclasses.replace(search.best, fills=fills)):
             return
+
+
+def _plainer(search: _Search, spec: TensorSpec) -> Iterator[Fill]:
+    """Yield fills, the plainest first; among them the present largest value everywhere.
+
+    That one keeps what only a magnitude shows, and then sizes can shrink to one element.
+    """
+    present = search.best.fills.get(spec.name)
+    for kind in _PLAIN[family(spec)]:
+        yield Fill(kind=kind)
+        if kind != "ones" or search.inputs is None or not has_magnitude(spec):
+            continue
+        if present is not None and present.kind == "constant":
+            yield present
+        value = peak(search.inputs(search.best)[spec.name])
+        if value:
+            yield Fill(kind="constant", parameters={"value": value})
 
 
 def _usual_scalar(search: _Search, spec: ScalarSpec) -> None:

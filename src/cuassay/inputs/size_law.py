@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-_JUMPS = (1, 4, 16, 64, 256, 1024, 4096)
+_JUMPS = (1, 8, 64, 512, 4096)
 _LISTED = 4
 _TILE = 256
 _ROUNDS = 10  # how often a remainder may be refined
@@ -83,7 +83,7 @@ def _upwards(probe: SizeProbe) -> list[int]:
     tile = -(-(probe.start + 1) // _TILE) * _TILE
     sizes = [*jumps[:3], tile, *jumps[3:], tile + 1]
     if probe.start == probe.low:  # most likely an axis that does not matter
-        sizes = [jumps[0], jumps[2], tile]
+        sizes = [jumps[0], jumps[1], tile]
     return [size for size in dict.fromkeys(sizes) if size <= probe.cap]
 
 
@@ -140,8 +140,8 @@ def _period(probe: SizeProbe, last: int) -> int | None:
 
 
 def _confirmed(probe: SizeProbe, last: int, period: int) -> bool:
-    """Whether the run ends one period later where it should, and no probe contradicts."""
-    for size in (last + period, last + period + 1):
+    """Whether the next run ends where it should, a third begins, and no probe contradicts."""
+    for size in (last + period, last + period + 1, probe.start + 2 * period):
         if size <= probe.cap:
             probe.ask(size)
     first, length = probe.start % period, last - probe.start

@@ -22,15 +22,10 @@ from cuassay.errors import ProblemError
 from cuassay.model.case import Fill
 from cuassay.model.problem import TensorSpec
 
-__all__ = ["GENERATED", "transformed"]
-
-GENERATED = "generated"  # the fill kind of a transformed value of the problem's own generator
 Draw = Callable[[Mapping[str, int]], torch.Tensor]
 
 
-def transformed(
-    spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw
-) -> torch.Tensor:
+def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw) -> torch.Tensor:
     """Return `draw(sizes)` with the fill's transforms, contiguous, of spec's shape and dtype.
 
     Raises ProblemError for parameters that do not fit the tensor.
@@ -45,9 +40,7 @@ def transformed(
     return value.contiguous()
 
 
-def _taken(
-    spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw
-) -> torch.Tensor:
+def _taken(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw) -> torch.Tensor:
     rows, axis = fill.parameters["take"], fill.parameters.get("take_axis")
     of = int(_number(spec, fill, "take_of"))
     if not isinstance(rows, tuple) or not isinstance(axis, str) or axis not in spec.shape:

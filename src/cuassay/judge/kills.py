@@ -7,26 +7,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cuassay.errors import CannotJudgeError, CuassayError
+import torch
+
+from cuassay.errors import CannotJudgeError, CuassayError, LiftError
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar, ScalarSpec
 from cuassay.oracle.compare import compare
-from cuassay.oracle.mutants import CANNOT_RUN, Mutant, Outputs, mutants_of
+from cuassay.oracle.lift import Value
+from cuassay.oracle.mutants import CANNOT_RUN, Mutant, Outputs, mutants_of, right_answer
 
 if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
     from cuassay.oracle.trust import Truth
 
-_MARGIN = 1.25  # a kill below this share of the limit may be luck of the seed
+MARGIN = 1.25  # a kill below this share of the limit may be luck of the seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
     """What one case made of some mutants, by their number.
 
-    `ran` could run, `differs` gave other bits than the truth rounded, `killed` was told apart
-    with this share of the limit (above 1).
+    `ran` could run, `differs` gave other bits than the reference in float64, `killed` was told
+    apart with this share of the limit (above 1).
     """
 
     case: Case
@@ -37,7 +40,7 @@ class Tried:
     @property
     def surely_killed(self) -> frozenset[int]:
         """The mutants that this case would tell apart under any seed."""
-        return frozenset(n for n, share in self.killed.items() if share >= _MARGIN)
+        return frozenset(n for n, share in self.killed.items() if share >= MARGIN)
 
 
 def all_mutants(trial: JudgeTrial, cases: Sequence[Case]) -> list[Mutant]:
@@ -66,26 +69,53 @@ def usual_scalars(trial: JudgeTrial) -> dict[str, Scalar]:
 
 
 def try_case(trial: JudgeTrial, case: Case, mutants: Mapping[int, Mutant]) -> Tried:
-    """Run some mutants on one case. A case that decides nothing tells no mutant apart."""
+    """Run some mutants on one case. A case that decides nothing tells no mutant apart.
+
+    Truth is made only where some mutant gives other bits than the reference.
+    """
+    ran, differs, killed = set(), set(), {}
     try:
         inputs = list(trial.inputs(case).values())
-        truth = trial.truth(case)
+        right = _right(trial, inputs)
+        for number, mutant in mutants.items():
+            outputs = _outputs(mutant, inputs)
+            if outputs is None:
+                continue
+            ran.add(number)
+            if right is not None and all(map(_same, outputs, right)):
+                continue
+            differs.add(number)
+            truth = trial.truth(case)  # kept by the trial
+            share = 0.0 if truth.ill_conditioned else _share(outputs, truth)
+            if share > 1.0:
+                killed[number] = share
     except CuassayError:
         return Tried(case=case)
-    ran, differs, killed = set(), set(), {}
-    for number, mutant in mutants.items():
-        try:
-            outputs = mutant.run(inputs)
-        except CANNOT_RUN:
-            continue
-        ran.add(number)
-        if _same_as_truth(outputs, truth):
-            continue
-        differs.add(number)
-        share = _share(outputs, truth)
-        if share > 1.0 and not truth.ill_conditioned:
-            killed[number] = share
     return Tried(case=case, ran=frozenset(ran), differs=frozenset(differs), killed=killed)
+
+
+def _outputs(mutant: Mutant, inputs: Sequence[Value]) -> Outputs | None:
+    """Return what the mutant gives, one a declared output; None where it cannot run."""
+    try:
+        return mutant.run(inputs)
+    except CANNOT_RUN:
+        return None
+
+
+def _right(trial: JudgeTrial, inputs: Sequence[Value]) -> Outputs | None:
+    """Return the reference in float64, rounded; None where it cannot be lifted."""
+    try:
+        return right_answer(trial.reference.call, trial.problem.outputs)(inputs)
+    except LiftError:
+        return None
+
+
+def _same(got: torch.Tensor, want: torch.Tensor) -> bool:
+    """Whether two outputs are equal, element by element; NaN equals NaN."""
+    if got.shape != want.shape or got.dtype is not want.dtype:
+        return False
+    equal = (got == want) | ((got != got) & (want != want))
+    return bool(equal.all())
 
 
 def try_cases(
@@ -113,19 +143,6 @@ def try_cases(
         if until_killed:
             left = {n: m for n, m in left.items() if n not in tried.killed}
     return found, False
-
-
-def _same_as_truth(outputs: Outputs, truth: Truth) -> bool:
-    """Whether the outputs are truth rounded, element by element: nothing to judge then."""
-    if len(outputs) != len(truth.outputs):
-        return False
-    for got, want in zip(outputs, truth.outputs, strict=True):
-        value = want.value.to(got.dtype)
-        if got.shape != value.shape or not bool(((got == value) | (got != got)).all()):
-            return False
-        if got.is_floating_point() and bool((got.isnan() != value.isnan()).any()):
-            return False
-    return True
 
 
 def _share(outputs: Outputs, truth: Truth) -> float:

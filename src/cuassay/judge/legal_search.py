@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from cuassay.inputs.budget import budget_for
-from cuassay.inputs.geometry import elements, fit, legal
+from cuassay.inputs.fills import family
+from cuassay.inputs.geometry import elements, fit, legal, tensor_inputs
 from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import HOT_INDEX, HOT_SUM, NUMERIC, Regime
@@ -18,7 +19,7 @@ from cuassay.model.problem import Problem, Scalar, ScalarSpec
 from cuassay.model.verdict import Profile
 
 _SHAPED = 2**13  # elements of the shape on which regimes are compared: tens of rows and columns
-_SEARCHED = 2**17  # the most elements of a case of the search
+_SEARCHED = 2**15  # the most elements of a case of the search
 SEARCH_SEED = 0x5EA2C4  # regimes are chosen by name: any seed will do, and a fixed one repeats
 
 
@@ -47,7 +48,8 @@ def search_cases(problem: Problem, *, device: str) -> Iterator[Case]:
     what the deep plan would run on hot keys, odd shapes and single arguments, as far as small.
     """
     planner = planner_for(problem, device=device)
-    regimes = (*NUMERIC, *(r for r in (*HOT_INDEX, *HOT_SUM)))
+    indexed = any(family(spec) == "index" for spec in tensor_inputs(problem))
+    regimes = (*NUMERIC, *(HOT_INDEX if indexed else HOT_SUM))
     small, larger = small_sizes(planner), shape_for_regimes(planner)
     for sizes in (small, larger):
         for regime in regimes:

@@ -38,6 +38,7 @@ _GENERAL_S = {Profile.QUICK: 1.0, Profile.STANDARD: 8.0, Profile.DEEP: 30.0}
 _GENERAL_FILLS = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 5}
 _GENERAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 22}
 _SHOWN_ELEMENTS = 8
+_CONFIRMED = 5  # further runs that must show the smallest case too
 
 
 class Minimiser:
@@ -69,16 +70,25 @@ class Minimiser:
         try:
             smallest = self._smallest(finding, scenario)
             last = next((found for case, found in self._found if case == smallest), finding)
+            # Shrinking a failure that comes and goes leaves a case that mostly passes.
+            small = dataclasses.replace(finding, scenario=last.scenario)
+            told, shows_again = steady(
+                self._trial, self._check, small, run=self._run, again=_CONFIRMED
+            )
+            if not shows_again:
+                return told
             general = self._holds_for(last, scenario, smallest)
         finally:
             self._trial.record = recording
         details = [("smallest failing case", last.message)]
+        text = counterexample_text(self._trial.problem, smallest, last)
         if general:
             details.append(("holds for", general))
+            text += f"\n# holds for {general}"
         return dataclasses.replace(
             finding,
-            counterexample=counterexample_text(self._trial.problem, smallest, last),
-            scenario=last.scenario,
+            counterexample=text,
+            scenario=told.scenario,
             details=(*details, *finding.details),
         )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements
 from cuassay.judge.benchmark_rule import affordable, benchmark_case
-from cuassay.judge.kills import Tried, all_mutants, try_case, try_cases
+from cuassay.judge.kills import MARGIN, Tried, all_mutants, try_case, try_cases
 from cuassay.judge.legal_search import SEARCH_SEED, search_cases
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
@@ -39,7 +39,8 @@ PURPOSES = ("numeric", "small", "shapes", "hot", "arguments")
 class Survivor:
     """A mutant that no case used tells apart; `killed_by` is a legal case that does.
 
-    An empty `killed_by` means that the search ran out of time: `why` says so.
+    An empty `killed_by` means that the search ran out of time: `why` says so. It also says
+    where the case does so only just.
     """
 
     number: int
@@ -150,15 +151,24 @@ def searched(
     tried, stopped = try_cases(search, cases, alive, until_killed=True, deadline=deadline)
     survivors, equivalent = [], {}
     for number in alive:
-        by = next((t.case.label for t in tried if number in t.killed), "")
-        if by or stopped:
-            why = "" if by else f"the search stopped after {search_s:g} s, {len(tried)} cases"
-            survivors.append(Survivor(number=number, killed_by=by, why=why))
+        by = next((t for t in tried if number in t.killed), None)
+        if by is not None:
+            survivors.append(
+                Survivor(number=number, killed_by=by.case.label, why=_margin(by.killed[number]))
+            )
+        elif stopped:
+            why = f"the search stopped after {search_s:g} s, {len(tried)} cases"
+            survivors.append(Survivor(number=number, killed_by="", why=why))
         else:
             differs = any(number in t.differs for t in tried)
             how = "within the achievable error" if differs else "the same numbers"
             equivalent[number] = f"{how} on each of {len(tried)} legal cases"
     return tuple(survivors), equivalent
+
+
+def _margin(share: float) -> str:
+    """Return a word of caution where the search's kill may be luck of the seed."""
+    return "" if share >= MARGIN else f"only just, at {share:.2f} times what is allowed"
 
 
 def planned(trial: JudgeTrial, *, limit: int | None = None) -> list[Case]:
@@ -192,13 +202,14 @@ def killed_by_them(theirs: Theirs, mutants: dict[int, Mutant]) -> frozenset[int]
 def benchmark_judge(trial: JudgeTrial) -> Theirs | None:
     """Return whether the benchmark's own inputs and rule accept an implementation.
 
-    On the workload that its rule is evaluated on first; None where that one is too large.
+    On the largest workload that can be run once a mutant; None where none is small enough.
     """
-    workload = affordable(trial)[0]
-    case = benchmark_case(trial, workload)
     limit = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
-    if elements(trial.problem, case.axes) > limit:
+    pairs = [(workload, benchmark_case(trial, workload)) for workload in affordable(trial)]
+    fitting = [pair for pair in pairs if elements(trial.problem, pair[1].axes) <= limit]
+    if not fitting:
         return None
+    workload, case = fitting[0]
     try:
         inputs = list(trial.inputs(case).values())
         expected: tuple[torch.Tensor, ...] = trial.as_written(inputs)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cuassay.judge.selection import Selection
 
 _SEARCH_S = {Profile.QUICK: 20.0, Profile.STANDARD: 60.0, Profile.DEEP: 300.0}
-_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 24}  # every mutant runs on every such case
+_ELEMENTS = {"cpu": 1 << 19, "cuda": 1 << 24}  # every mutant runs on every such case
 
 Row = dict[str, Any]
 
@@ -58,10 +58,10 @@ def power_document(job: Job, emit: Callable[[Event], None]) -> Row:
     for note in notes:
         emit(Progress(text=note))
     started = time.perf_counter()
-    found, theirs = measure_all(trial, emit)
     emit(Progress(text="the fewest regimes at equal power"))
     chosen = choose(trial)
-    selection.store(problem, chosen)
+    selection.store(problem, chosen)  # the trial plans with it from here on
+    found, theirs = measure_all(trial, emit)
     document = described(trial, found, theirs, chosen)
     return document | {"seed": seed, "time_s": time.perf_counter() - started}
 

@@ -41,21 +41,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How long a search may take: seconds, recipes a round, rounds, elements a recipe."""
+    """How long a search may take: seconds, rounds of exploring and climbing, their recipes.
+
+    `elements` bounds the elements of inputs and outputs of one recipe.
+    """
 
     seconds: float
-    recipes: int
     rounds: int
+    explore: int
+    climb: int
     elements: int
 
 
 _CPU = {
-    Profile.STANDARD: Effort(seconds=10.0, recipes=60, rounds=2, elements=1 << 15),
-    Profile.DEEP: Effort(seconds=90.0, recipes=100, rounds=12, elements=1 << 16),
+    Profile.STANDARD: Effort(seconds=10.0, rounds=1, explore=150, climb=50, elements=1 << 15),
+    Profile.DEEP: Effort(seconds=90.0, rounds=6, explore=150, climb=50, elements=1 << 16),
 }
 _CUDA = {
-    Profile.STANDARD: Effort(seconds=10.0, recipes=60, rounds=2, elements=1 << 20),
-    Profile.DEEP: Effort(seconds=90.0, recipes=100, rounds=12, elements=1 << 22),
+    Profile.STANDARD: Effort(seconds=10.0, rounds=1, explore=150, climb=50, elements=1 << 20),
+    Profile.DEEP: Effort(seconds=90.0, rounds=6, explore=150, climb=50, elements=1 << 22),
 }
 _PARENTS = 5  # best recipes that climbing starts from
 _ASPECTS, _CHANGES = 63, 4  # aspects are counted modulo their number; changes at once
@@ -143,8 +147,9 @@ def search(trial: JudgeTrial, ask: Ask, *, effort: Effort | None = None) -> int:
     one = _Search(ask=ask, planner=planner, effort=effort, deadline=deadline)
     try:
         for number in range(effort.rounds):
-            kind = _climb if number % 2 and one.best else _explore
-            kind(one, derive(seed, "round", number))
+            _explore(one, derive(seed, "explore", number))
+            if one.best:
+                _climb(one, derive(seed, "climb", number))
     except _Ended as ended:
         if ended.cause is not None:
             raise ended.cause from None
@@ -158,7 +163,7 @@ def _explore(one: _Search, seed: int) -> None:
     def explored(number: int) -> None:
         one.share(sample(one.planner, number, max_elements=one.effort.elements))
 
-    _driven(explored, st.integers(0, 1 << 60), effort=one.effort, seed=seed)
+    _driven(explored, st.integers(0, 1 << 60), count=one.effort.explore, seed=seed)
 
 
 def _climb(one: _Search, seed: int) -> None:
@@ -179,19 +184,17 @@ def _climb(one: _Search, seed: int) -> None:
         if math.isfinite(share):
             hypothesis.target(min(share, _LARGEST_SHARE), label="share of the error budget")
 
-    _driven(climbed, drawn, effort=one.effort, seed=seed)
+    _driven(climbed, drawn, count=one.effort.climb, seed=seed)
 
 
-def _driven(
-    tried: Callable[[T], None], drawn: SearchStrategy[T], *, effort: Effort, seed: int
-) -> None:
-    """Let Hypothesis call `tried` with what it draws, some `effort.recipes` times."""
+def _driven(tried: Callable[[T], None], drawn: SearchStrategy[T], *, count: int, seed: int) -> None:
+    """Let Hypothesis call `tried` with what it draws, some `count` times."""
     # Hypothesis keeps what it reads of installed sources here, not in the working folder.
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(home() / "hypothesis"))
     import hypothesis
 
     settings = hypothesis.settings(
-        max_examples=effort.recipes,
+        max_examples=count,
         database=None,  # failures are kept by judge.failures, as cases
         deadline=None,
         phases=(hypothesis.Phase.generate, hypothesis.Phase.target),

@@ -137,7 +137,9 @@ class Session:
         reports: list[CheckReport] = []
         group = ""
         entry = self._candidate.entry_file
-        self.trial.preset("known", failures.known(self.trial.problem, entry))
+        # A given seed asks for the same trial again: what others left must not change it.
+        known = failures.known(self.trial.problem, entry) if self._job.seed is None else ()
+        self.trial.preset("known", known)
         try:
             for check in all_checks():
                 self._emit(CheckStarted(code=check.code, title=check.title))

@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
 
 _RUNS = {Profile.QUICK: 8, Profile.STANDARD: 16, Profile.DEEP: 40}
+_FRESH = 4  # more runs than that, each in a fresh process, must show what one did not
 _BUDGET_S = {Profile.QUICK: 1.5, Profile.STANDARD: 5.0, Profile.DEEP: 20.0}
 # Found by repeating, or too dear to repeat: a hang costs its whole time limit each time.
 _NOT_REPEATED = frozenset({"DET001", "RUN004", "RUN006", "BUILD001"})
 
 
 def steady(
-    trial: JudgeTrial, check: Check, finding: Finding, *, run: RunScenario
+    trial: JudgeTrial, check: Check, finding: Finding, *, run: RunScenario, again: int = 1
 ) -> tuple[Finding, bool]:
     """Return the finding and whether it shows again on identical inputs.
 
-    A failure that an immediate second run shows again is returned as it is: one extra run.
+    A failure that `again` further runs all show is returned as it is: that many extra runs.
     One that only fresh processes show gets a scenario that asks for one. Anything else comes
     back as a determinism finding that says in how many runs it showed, and False.
     """
@@ -41,18 +42,21 @@ def steady(
     def shows(again: Scenario) -> bool:
         return _shows(trial, check, finding, again, run)
 
-    if shows(scenario):
+    shown = 0
+    while shown < again and shows(scenario):
+        shown += 1
+    if shown == again:
         return finding, True
     fresh = dataclasses.replace(scenario, fresh=True)
-    if not scenario.fresh and shows(fresh) and shows(fresh):
+    if not scenario.fresh and all(shows(fresh) for _ in range(again + _FRESH)):
         return dataclasses.replace(finding, scenario=fresh), True
-    failed, runs = _counted(lambda: shows(scenario), trial.profile)
+    failed, runs = _counted(lambda: shows(scenario), trial.profile, shown)
     return _unsteady(trial, finding, scenario, run=run, failed=failed, runs=runs), False
 
 
-def _counted(shows: Callable[[], bool], profile: Profile) -> tuple[int, int]:
-    """Return in how many of how many runs it showed: the first did, the second did not."""
-    failed, runs = 1, 2
+def _counted(shows: Callable[[], bool], profile: Profile, shown: int) -> tuple[int, int]:
+    """Return in how many of how many runs it showed: the first and `shown` more, then not."""
+    failed, runs = 1 + shown, 2 + shown
     deadline = time.perf_counter() + _BUDGET_S[profile]
     while runs < _RUNS[profile] and time.perf_counter() < deadline:
         failed += shows()

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from cuassay.model.problem import Scalar
 
 FillValue: TypeAlias = float | int | bool | str | tuple[float | int | bool, ...]
+GENERATED = "generated"  # fill kind: what the problem's own generator made, then transformed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,8 @@
 Groups are the whole tensor, every slice along every axis, every vector along the last axis
 (outputs of three axes and more), and rows by hit count. Groups of fewer than 16 elements, or
 dominated by a few (participation ratio below 8), give random ratios and are not judged; the
-worst-element rule has no such minimum.
+worst-element rule has no such minimum. Elements with equal truths share one rounding error and
+count once (`trust_shared`).
 
 Calibration: benchmarks/calibrate.py on 14 operators and 7 fills that did not shape the rule,
 float32, bfloat16, float16 (results/calibration-cpu.json). The limits (W 6, G 2.5, Z 2.5, P 5)

@@ -20,7 +20,7 @@ from cuassay.oracle.trust_types import OutputTruth
 
 CLIP_Z = 12.0  # a few wild elements must not decide the normalised score; W judges them
 CLIP_P = 1e4  # keeps projections finite
-MISMATCH = 3e38  # marks in `peak`: a class differs from truth's; inf: an exact answer is missed
+MISMATCH = 3e38  # marks in `peak`: look at classes; inf: an exact answer is missed
 SUMS = 4  # (e/unit)^2, min(|z|, CLIP_Z)^2, z * w, z
 _CHUNK = {"cpu": 1 << 16, "cuda": 1 << 22}
 
@@ -29,13 +29,15 @@ _CHUNK = {"cpu": 1 << 16, "cuda": 1 << 22}
 class Sums:
     """Sums of a candidate's error: `rows` (4, R) and `columns` (4, C), float64.
 
-    `peak` (R, blocks) is the largest |z| per row and block of `width` columns.
+    `peak` is the largest |z| per tile of (rows, columns) of a view with `view` columns of the
+    elements in order; MISMATCH where classes differ or an error is not finite.
     """
 
     rows: Tensor
     columns: Tensor
     peak: Tensor
-    width: int
+    tile: tuple[int, int]
+    view: int
 
 
 def matrix_shape(shape: Sequence[int], by_row: bool) -> tuple[int, int]:
@@ -129,7 +131,7 @@ def eager_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTr
         return energy.square_(), z.clamp(-CLIP_Z, CLIP_Z).square_(), weight.mul_(z), z
 
     rows, columns = fold(shape, measure, SUMS, device=device)
-    return Sums(rows=rows, columns=columns, peak=peak, width=width)
+    return Sums(rows=rows, columns=columns, peak=peak, tile=(1, width), view=shape[1])
 
 
 Scores: TypeAlias = tuple[Tensor, Tensor, Tensor]  # error, z, weight

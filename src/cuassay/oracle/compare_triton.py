@@ -1,10 +1,15 @@
 """The comparator's fused CUDA kernel: candidate, truth and scale are read once.
 
-One program takes a strip of rows by a block of columns. Row sums are stored per strip row and
-block; column sums stay in registers until the strip ends. Blocks are added in float64 by torch.
-Loads move 2 to 4 (candidate) + 8 (truth) + 4 (scale) bytes an element, so the kernel is bound
-by memory. Differences are taken in float64; what follows is float32, whose rounding is far
-below the statistics' limits. The meaning of every sum is in `compare_sums`.
+One program of one warp walks a strip of rows over a block of columns; loads of later rows are
+in flight while it works. Row sums are stored per block and row; column sums and the largest
+|z| stay in registers until the strip ends. Blocks are added in float64 by torch. Loads move 2
+to 4 (candidate) + 8 (truth) + 4 (scale) bytes an element: the kernel is bound by memory
+(benchmarks/results/comparator-h200.json). Differences are taken in float64; what follows is
+float32, whose rounding is far below the statistics' limits. The meaning of every sum is in
+`compare_sums`; infinities close to the largest finite value are marked, and excused later.
+
+Integer and float arguments are not specialised: shapes share compilations (of half a second
+each). Rows of a multiple of 16 elements have one with wide loads, others one without.
 """
 
 from __future__ import annotations
@@ -18,18 +23,21 @@ from torch import Tensor
 
 from cuassay.model.dtype import DType
 from cuassay.oracle import special
-from cuassay.oracle.compare_sums import Sums
+from cuassay.oracle.compare_sums import SUMS, Sums
 from cuassay.oracle.trust_types import OutputTruth
 
 SUPPORTED = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+LEAST = 1 << 20  # elements from which a pass saved is worth a compilation
 _FOLD = 1024  # a single row is cut into rows of this width, so that no program is half empty
-_STRIP = 64  # rows a program walks
-_TILE = 1024  # elements a program holds at once: 8 a thread, three blocks an SM on sm_90
-_WIDTH = 256  # columns of a tile: one row a warp, so that row sums need no barrier
-_WARPS = 4
+_WIDE, _NARROW = 256, 32  # columns of a block: 8 elements a thread in one row, or 1
+_VECTOR = 16  # elements that rows must be a multiple of for the widest loads
+_PROGRAMS = 4096  # as many programs as fill every GPU several times over
+_STRIP = (16, 512)  # rows a program walks, at least and at most
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(  # type: ignore[untyped-decorator]
+    do_not_specialize=["total_units", "column_units", "rows", "strip_rows"]
+)
 def _sums_kernel(  # type: ignore[no-untyped-def]
     candidate,
     truth,
@@ -37,50 +45,50 @@ def _sums_kernel(  # type: ignore[no-untyped-def]
     row_out,
     peak_out,
     column_out,
-    total,
+    total_units,
+    column_units,
     rows,
-    columns,
+    strip_rows,
     per_unit,
     flush,
-    maximum,
-    slack,
-    STRIP: tl.constexpr,
-    ROWS: tl.constexpr,
+    VECTOR: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    strip = tl.program_id(0).to(tl.int64)
-    block = tl.program_id(1).to(tl.int64)
-    blocks = tl.num_programs(1).to(tl.int64)
-    strips = tl.num_programs(0).to(tl.int64)
+    block = tl.program_id(0).to(tl.int64)
+    strip = tl.program_id(1).to(tl.int64)
+    blocks = tl.num_programs(0).to(tl.int64)
+    strips = tl.num_programs(1).to(tl.int64)
+    columns = column_units.to(tl.int64) * VECTOR  # tells the compiler how rows are aligned
+    total = total_units.to(tl.int64) * VECTOR
     column = block * COLUMNS + tl.arange(0, COLUMNS)
-    energies = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
-    squares = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
-    gains = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
-    biases = tl.zeros([ROWS, COLUMNS], dtype=tl.float32)
+    here = column < columns
+    energies = tl.zeros([1, COLUMNS], dtype=tl.float32)
+    squares = tl.zeros([1, COLUMNS], dtype=tl.float32)
+    gains = tl.zeros([1, COLUMNS], dtype=tl.float32)
+    biases = tl.zeros([1, COLUMNS], dtype=tl.float32)
+    peak = tl.zeros([1, COLUMNS], dtype=tl.float32)
     infinity = float("inf")
-    for start in range(0, STRIP, ROWS):
-        row = strip * STRIP + start + tl.arange(0, ROWS)
+    for step in tl.range(0, strip_rows, num_stages=3):
+        row = strip * strip_rows + step + tl.arange(0, 1)
         offset = row[:, None] * columns + column[None, :]
-        inside = (row < rows)[:, None] & (column < columns)[None, :] & (offset < total)
-        c = tl.load(candidate + offset, mask=inside, other=0.0).to(tl.float64)
+        offset = tl.max_contiguous(offset, [1, 4])  # 16 bytes of scale, two of 16 of truth
+        inside = here[None, :] & (offset < total)
+        c = tl.load(candidate + offset, mask=inside, other=0.0)
         t = tl.load(truth + offset, mask=inside, other=0.0)
         s = tl.load(scale + offset, mask=inside, other=1.0)
-        size = tl.abs(s)
+        wide = c.to(tl.float32)
         narrow = t.to(tl.float32)
-        truth_finite = tl.abs(t) < infinity
-        candidate_finite = tl.abs(c) < infinity
-        both = truth_finite & candidate_finite
-        alike = both | (t == c) | ((t != t) & (c != c))
-        near = truth_finite & (tl.abs(narrow) >= maximum - 8.0 * size - slack)
-        alike = alike | (near & (tl.abs(c) == infinity) & ((c > 0) == (t > 0)))
-        e = tl.where(both, c - t, 0.0).to(tl.float32)
+        e = (c.to(tl.float64) - t).to(tl.float32)
         e = tl.where(tl.abs(e) <= flush, 0.0, e)
-        z = e / tl.where(size > 0, size, 1.0)
-        z = tl.where(size > 0, z, tl.where(e == 0, 0.0, infinity))
-        peak = tl.where(inside & (alike == 0), 3e38, tl.abs(z))
-        keep = both & (s > 0) & inside
+        finite = tl.abs(e) < infinity  # else one of the two is not finite
+        alike = (wide == narrow) | ((wide != wide) & (narrow != narrow))
+        inverse = 1.0 / tl.abs(s)  # infinite where only the exact answer passes
+        z = e * inverse
+        found = tl.where(e == 0.0, 0.0, tl.abs(z))
+        peak = tl.maximum(peak, tl.where(finite, found, tl.where(alike, 0.0, 3e38)))
+        keep = finite & (s > 0)
         z = tl.where(keep, tl.minimum(tl.maximum(z, -1e4), 1e4), 0.0)
-        w = tl.where(keep, narrow / tl.where(size > 0, size, 1.0), 0.0)
+        w = tl.where(keep, narrow * inverse, 0.0)
         e = tl.where(keep, e * per_unit, 0.0)
         q = tl.minimum(tl.abs(z), 12.0)
         energy = e * e
@@ -97,10 +105,9 @@ def _sums_kernel(  # type: ignore[no-untyped-def]
         tl.store(out + stride, tl.sum(square, 1), mask=there)
         tl.store(out + 2 * stride, tl.sum(gain, 1), mask=there)
         tl.store(out + 3 * stride, tl.sum(z, 1), mask=there)
-        tl.store(peak_out + row * blocks + block, tl.max(peak, 1), mask=there)
+    tl.store(peak_out + strip * blocks + block, tl.max(tl.max(peak, 1), 0))
     out = column_out + strip * columns + column
     stride = strips * columns
-    here = column < columns
     tl.store(out, tl.sum(energies, 0), mask=here)
     tl.store(out + stride, tl.sum(squares, 0), mask=here)
     tl.store(out + 2 * stride, tl.sum(gains, 0), mask=here)
@@ -113,42 +120,38 @@ def supports(candidate: Tensor, output: OutputTruth) -> bool:
 
 
 def fused_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth) -> Sums:
-    """Return what `compare_sums.eager_sums` returns, in one pass over contiguous matrices."""
+    """Return what `compare_sums.eager_sums` returns, in one pass over contiguous matrices.
+
+    Of a single row only the whole sums and the place of its peak are used: no column sums.
+    """
     rows, columns = truth.shape
     single = rows == 1 and columns > _FOLD
-    shape = (-(-columns // _FOLD), _FOLD) if single else (rows, columns)
-    row_sums, peak, column_sums = _launch(candidate, truth, scale, output, shape)
-    if single:  # one row cut into many: only its whole sum and the place of its peak are used
-        return Sums(
-            rows=row_sums.sum(1, keepdim=True),
-            columns=torch.zeros(4, 0, dtype=torch.float64, device=truth.device),
-            peak=peak.view(1, -1),
-            width=_FOLD // peak.shape[1],
-        )
-    return Sums(rows=row_sums, columns=column_sums, peak=peak, width=_columns(columns))
-
-
-def _columns(columns: int) -> int:
-    return min(_WIDTH, max(16, int(triton.next_power_of_2(columns))))
-
-
-def _launch(
-    candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth, shape: tuple[int, int]
-) -> tuple[Tensor, Tensor, Tensor]:
-    rows, columns = shape
-    width = _columns(columns)
-    height = max(1, _TILE // width)
-    strip = max(_STRIP, 4 * height)
-    grid = (-(-rows // strip), -(-columns // width))
+    view = _FOLD if single else columns
+    height = -(-truth.numel() // view)
+    width = _WIDE if view > _WIDE // 2 else _NARROW
+    blocks = -(-view // width)
+    least, most = _STRIP
+    strip = min(max(height * blocks // _PROGRAMS, least), most)
+    strips = -(-height // strip)
     options: dict[str, Any] = {"dtype": torch.float32, "device": truth.device}
-    row_out = torch.empty(4, grid[1], rows, **options)
-    peak = torch.empty(rows, grid[1], **options)
-    column_out = torch.empty(4, grid[0], columns, **options)
-    form = special.form_of(output.dtype)
-    _sums_kernel[grid](
+    row_out = torch.empty(SUMS, blocks, height, **options)
+    peak = torch.empty(strips, blocks, **options)
+    column_out = torch.empty(SUMS, strips, view, **options)
+    vector = _VECTOR if view % _VECTOR == 0 and truth.numel() % _VECTOR == 0 else 1
+    _sums_kernel[(blocks, strips)](
         candidate, truth, scale, row_out, peak, column_out,
-        truth.numel(), rows, columns, 1.0 / output.unit, special.flush_threshold(output.dtype),
-        form.maximum, special.boundary_slack(output.dtype),
-        STRIP=strip, ROWS=height, COLUMNS=width, num_warps=_WARPS,
+        truth.numel() // vector, view // vector, height, strip,
+        1.0 / output.unit, special.flush_threshold(output.dtype),
+        VECTOR=vector, COLUMNS=width, num_warps=1,
     )  # fmt: skip
-    return row_out.sum(1, dtype=torch.float64), peak, column_out.sum(1, dtype=torch.float64)
+    if single:
+        whole = row_out.view(SUMS, -1).sum(1, keepdim=True, dtype=torch.float64)
+        none = torch.zeros(SUMS, 0, dtype=torch.float64, device=truth.device)
+        return Sums(rows=whole, columns=none, peak=peak, tile=(strip, width), view=view)
+    return Sums(
+        rows=row_out.sum(1, dtype=torch.float64),
+        columns=column_out.sum(1, dtype=torch.float64),
+        peak=peak,
+        tile=(strip, width),
+        view=view,
+    )

@@ -31,6 +31,7 @@ __all__ = [
     "Outputs",
     "Theirs",
     "mutants_of",
+    "right_answer",
     "spread",
     "theirs_accepts",
     "unused",
@@ -101,6 +102,19 @@ def spread(mutants: Sequence[Mutant], limit: int) -> list[Mutant]:
     return chosen
 
 
+def right_answer(
+    fn: Callable[..., object], specs: Sequence[TensorSpec], *, exact: bool = True
+) -> Implementation:
+    """Return the reference in float64, rounded once to the specs' dtypes; else as written."""
+    order = [spec.name for spec in specs]
+
+    def right(inputs: Sequence[Value]) -> Outputs:
+        run = lift if exact else run_as_written
+        return _rounded(run(fn, inputs, names=order), specs)
+
+    return right
+
+
 def mutants_of(
     fn: Callable[..., object],
     inputs_list: Sequence[Sequence[Value]],
@@ -120,11 +134,7 @@ def mutants_of(
         exact = True
     except LiftError:  # no trace: the reference as written is the best there is
         exact = False
-
-    def right(inputs: Sequence[Value]) -> Outputs:
-        run = lift if exact else run_as_written
-        return _rounded(run(fn, inputs, names=order), specs)
-
+    right = right_answer(fn, specs, exact=exact)
     return [
         *(_at_sites(fn, recorder, specs) if exact else ()),
         *_at_inputs(right, misreadings(inputs_list[0], names, usual)),

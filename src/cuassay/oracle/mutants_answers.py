@@ -58,14 +58,14 @@ def _mixed(
 
 
 def _same_call(inputs: Sequence[Value], other: Sequence[Value]) -> bool:
-    """Whether `other` is another call with tensors of the same shapes."""
-    if other is inputs:
-        return False
-    shapes = [
-        [value.shape if isinstance(value, torch.Tensor) else None for value in values]
-        for values in (inputs, other)
+    """Whether `other` is another call with tensors of the same shapes and other values."""
+    pairs = [
+        (a, b)
+        for a, b in zip(inputs, other, strict=True)
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)
     ]
-    return shapes[0] == shapes[1]
+    same_shapes = all(a.shape == b.shape and a.dtype is b.dtype for a, b in pairs)
+    return same_shapes and not all(torch.equal(a, b) for a, b in pairs)
 
 
 def _moved(inputs: Sequence[Value]) -> list[Value]:

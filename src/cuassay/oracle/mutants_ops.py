@@ -39,6 +39,7 @@ _KEPT = {"_to_copy", "clone", "copy", "lift_fresh", "fill", "zero", "_unsafe_vie
 _GATHERS = {"gather", "embedding", "index", "index_select"}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}  # where the two factors begin
+_SCALED = 2.0**18  # takes ordinary values out of float16's range, and changes no fraction
 _EPSILON = 1e-3  # literals up to this size guard against zero rather than carry meaning
 
 
@@ -173,12 +174,12 @@ def _cast(args: Args, place: int, what: str, format_name: str, rounding: Round) 
     value = args[place]
     if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.dim():
         return
-    if torch.equal(rounding(value), value):
-        return  # it has that precision already
+    if all(torch.equal(rounding(x), x) for x in (value, value * _SCALED)):
+        return  # it has that precision already, and so would larger values
     yield Fault(
         kind="cast",
         words=f"{what} rounded to {format_name}",
-        shown_by=f"values whose information lies below {format_name}'s last bit; cancellation",
+        shown_by=f"values beyond {format_name}'s range or with more bits than it; cancellation",
         wrong=_rounding_at(place, rounding),
     )
 

@@ -21,6 +21,7 @@ class _Running:
     projection: float = 0.0
     norm2: float = 0.0
     room: float = 0.0
+    copies: float = 0.0
     draws: list[float] = field(default_factory=list)
     known: list[float] = field(default_factory=list)
 
@@ -30,7 +31,8 @@ class _Running:
             return 0.0
         norm = math.sqrt(self.norm2)
         draws, known = ([(v / norm) ** 2 for v in part] for part in (self.draws, self.known))
-        spread = 1.0 + (sum(draws) / len(draws) if draws else 0.0) + max(known, default=0.0)
+        noise = 1.0 + (sum(draws) / len(draws) if draws else 0.0)
+        spread = noise * (1.0 + self.copies) + max(known, default=0.0)
         return max(0.0, abs(self.projection) - self.room) / norm / math.sqrt(spread)
 
 
@@ -54,6 +56,7 @@ class SeedAccumulator:
             running.projection += bias.projection
             running.norm2 += trusted.norm2
             running.room += trusted.room
+            running.copies += trusted.copies  # the same values come back with every seed
             _add(running.draws, trusted.draws)
             _add(running.known, trusted.known)
 

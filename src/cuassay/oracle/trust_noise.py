@@ -4,12 +4,12 @@ Every operation gets the errors that a float32 (or declared) implementation of i
 any honest order and form; where the reference as written rounds a result to bfloat16 or
 float16, a rounding of that type follows. So a reference that rounds in the middle makes that
 rounding, and its absence, trusted. Deviations of reductions hardly change between draws: the
-first draw computes them, later ones reuse them in call order.
+first draw computes them, later ones reuse them in call order, also those of composites.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -37,26 +37,27 @@ _GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth
 
 
 class Deviations:
-    """Deviations of reductions in call order, shared by the draws of one truth."""
+    """Deviations of reductions and composites in call order, shared by the draws of one truth."""
 
     def __init__(self, device: torch.device) -> None:
-        self._kept: list[tuple[str, torch.Size, Tensor | None]] = []
+        self._kept: list[tuple[str, torch.Size, tuple[Tensor, ...]]] = []
         self._bytes = _GUARD_BYTES.get(device.type, 1 << 28)
+        # mixed types are slow on the CPU
+        self._dtype = torch.float64 if device.type == "cpu" else torch.float32
 
     def get(
-        self, place: int, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
-    ) -> Tensor | None:
-        """Return the deviation of the reduction at `place`, computing it at its first call."""
+        self, place: int, op: OpOverload, out: Any, make: Callable[[], Sequence[Tensor]]
+    ) -> tuple[Tensor, ...]:
+        """Return what `make` found for the call at `place`, calling it at the first draw."""
         first = out[0] if isinstance(out, list | tuple) else out
         shape = first.shape if isinstance(first, Tensor) else torch.Size()
         if place < len(self._kept):
             name, known, kept = self._kept[place]
             if name == str(op) and known == shape:
                 return kept
-            return deviation_of(op, args, kwargs, out)  # data-dependent control flow
-        found = deviation_of(op, args, kwargs, out)
-        found = None if found is None else torch.nan_to_num(found, 0.0, 0.0, 0.0).float()
-        size = 0 if found is None else found.numel() * 4
+            return tuple(make())  # data-dependent control flow
+        found = tuple(torch.nan_to_num(t, 0.0, 0.0, 0.0).to(self._dtype) for t in make())
+        size = sum(t.numel() * t.element_size() for t in found)
         if place == len(self._kept) and size <= self._bytes:
             self._bytes -= size
             self._kept.append((str(op), shape, found))
@@ -123,7 +124,11 @@ class NoiseHook:
         if name in REDUCTIONS:
             return self._reduced(op, args, kwargs, out)
         if name in COMPOSITES:
-            return COMPOSITES[name](bind(op, args, kwargs), out, self.noise)
+            if not floating_in(out):
+                return out
+            return COMPOSITES[name](
+                bind(op, args, kwargs), out, self.noise, lambda make: self._keep(op, out, make)
+            )
         if name in ARITHMETIC:
             return self._arithmetic(name, bind(op, args, kwargs), out)
         if name in TRANSCENDENTAL or (floating_in(args) and op not in decomposition_table):
@@ -151,11 +156,19 @@ class NoiseHook:
     ) -> Any:
         if not floating_in(out):
             return out
+
+        def make() -> tuple[Tensor, ...]:
+            found = deviation_of(op, args, kwargs, out)
+            return () if found is None else (found,)
+
+        deviation = self._keep(op, out, make)
+        return self.noise.additive(out, deviation[0]) if deviation else out
+
+    def _keep(
+        self, op: OpOverload, out: Any, make: Callable[[], Sequence[Tensor]]
+    ) -> tuple[Tensor, ...]:
         place, self._calls = self._calls, self._calls + 1
-        deviation = self.deviations.get(place, op, args, kwargs, out)
-        if deviation is None:
-            return out
-        return self.noise.additive(out, deviation)
+        return self.deviations.get(place, op, out, make)
 
     def _arithmetic(self, name: str, named: dict[str, Any], out: Any) -> Any:
         if not floating_in(out):

@@ -58,6 +58,10 @@ class Noise:
         offset = self._random.randrange(self._pool.numel() - count + 1)
         return self._pool.narrow(0, offset, count).view(tuple(shape))
 
+    def coin(self) -> bool:
+        """Return True in one draw of two."""
+        return bool(self._random.getrandbits(1))
+
     def _signed(self, factor: float) -> float:
         return factor if self._random.getrandbits(1) else -factor
 
@@ -71,6 +75,11 @@ class Noise:
         """Return out + factor * u * size * xi; `size` broadcasts to out."""
         xi = self.normal(out.shape, out.device)
         return torch.addcmul(out, moderate(size), xi, value=self._signed(factor * self.roundoff))
+
+    def kept(self, out: Tensor, deviation: Tensor) -> Tensor:
+        """Return out + u * deviation * xi; `deviation` is finite and without sentinels."""
+        xi = self.normal(out.shape, out.device)
+        return torch.addcmul(out, deviation, xi, value=self._signed(self.roundoff))
 
     def additive(self, out: Tensor, deviation: Tensor) -> Tensor:
         """Return out + u * deviation * xi, for real and complex results."""

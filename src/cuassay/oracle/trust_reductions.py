@@ -6,6 +6,8 @@ V = n * max(S^2/3 + Q/6, mean_j P_j^2) this covers sequential order (prefix sums
 terms). u * sqrt(n) * sum|x| would be sqrt(n) too large for terms of mixed sign and would wave
 TF32 and float16 matrix products through.
 
+Addends that repeat drift instead of walking (`trust_systematic`): the larger of both counts.
+
 Deviations change little from draw to draw, so they are computed in the first and kept.
 """
 
@@ -20,6 +22,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from cuassay.oracle.trust_ops import base_name, bind
+from cuassay.oracle.trust_systematic import block_drift, drift, equal_drift
 
 Named: TypeAlias = dict[str, Any]
 Deviation: TypeAlias = Callable[[Named, Tensor, OpOverload], Tensor | None]
@@ -55,9 +58,13 @@ def _sum(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
     if terms < 2:
         return None
     scale = 1.0 / terms if base_name(op) == "mean" else 1.0
+    return (walk_deviation(_last(values, axes)) * scale).reshape(out.shape)
+
+
+def _last(values: Tensor, axes: Sequence[int]) -> Tensor:
+    """Return `values` with the listed axes flattened into the last one."""
     kept = [axis for axis in range(values.dim()) if axis not in axes]
-    flat = values.permute(*kept, *axes).reshape(*(values.shape[k] for k in kept), terms)
-    return (walk_deviation(flat) * scale).reshape(out.shape)
+    return values.permute(*kept, *axes).reshape(*(values.shape[k] for k in kept), -1)
 
 
 def walk_deviation(values: Tensor) -> Tensor:
@@ -65,12 +72,18 @@ def walk_deviation(values: Tensor) -> Tensor:
     terms = values.shape[-1]
     squares = values.square().sum(-1)
     if terms < _MIN_PREFIX:
-        return _walk(values.sum(-1), squares, float(terms))
+        total = values.sum(-1)
+        return _at_least(_walk(total, squares, float(terms)), drift(values, total))
     parts = torch.stack([part.sum(-1) for part in values.tensor_split(_CHUNKS, -1)], -1)
     prefix = parts.cumsum(-1)
-    total = prefix[..., -1].clone()
+    total, top = prefix[..., -1].clone(), prefix.abs().amax(-1)
     walked = prefix.square_().mean(-1) * terms
-    return torch.maximum(_walk(total, squares, float(terms)).square_(), walked).sqrt_()
+    noise = torch.maximum(_walk(total, squares, float(terms)).square_(), walked).sqrt_()
+    return _at_least(noise, drift(values, top))
+
+
+def _at_least(noise: Tensor, systematic: Tensor | None) -> Tensor:
+    return noise if systematic is None else torch.maximum(noise, systematic)
 
 
 def _axes(dims: Any, rank: int) -> list[int]:
@@ -88,14 +101,20 @@ def _product(a: Tensor, b: Tensor) -> Tensor | None:
     right = -2 if b.dim() >= 2 else -1
     squares = a.square() @ b.square()
     if terms < _MIN_PREFIX:
-        return _walk(a @ b, squares, float(terms))
-    prefix, walked = torch.zeros_like(squares), torch.zeros_like(squares)
+        total = a @ b
+        return _at_least(
+            _walk(total, squares, float(terms)), equal_drift(total, squares, float(terms))
+        )
+    prefix, walked, top = (torch.zeros_like(squares) for _ in range(3))
     parts = zip(a.tensor_split(_CHUNKS, -1), b.tensor_split(_CHUNKS, right), strict=True)
     for left, other in parts:
         prefix += left @ other
         walked += prefix.square()
+        top = torch.maximum(top, prefix.abs())
     walked *= terms / _CHUNKS
-    return torch.maximum(_walk(prefix, squares, float(terms)).square_(), walked).sqrt_()
+    noise = torch.maximum(_walk(prefix, squares, float(terms)).square_(), walked).sqrt_()
+    noise = _at_least(noise, equal_drift(prefix, squares, float(terms)))
+    return _at_least(noise, block_drift(a, b, prefix, top))
 
 
 def _matmul(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
@@ -138,7 +157,8 @@ def _scattered(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
     if "alpha" in named:
         squares = squares * named["alpha"]
     variance: Tensor = hits * (start.square() + out.square() / 3 + squares / 6)
-    return variance.sqrt_()
+    added = out - start if "self" in named else out
+    return _at_least(variance.sqrt_(), equal_drift(added, squares, hits))
 
 
 def _convolution(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
@@ -162,13 +182,16 @@ def _variance(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
     """var and std: two-pass noise times rms(x)/std, which one-pass and Welford forms show."""
     values: Tensor = named["self"]
     axes = _axes(named.get("dim"), values.dim())
-    walk = math.sqrt(values.numel() / max(out.numel(), 1) / 3)
-    square = values.square().mean(axes).reshape(out.shape) if axes else values.square()
+    if not axes:
+        return torch.zeros_like(out)
+    flat = _last(values, axes)
+    squares = (flat - flat.mean(-1, keepdim=True)).square_()
+    variance, square = squares.mean(-1), flat.square().mean(-1)
+    amplified = (square / torch.where(variance > 0, variance, 1.0)).sqrt_()
+    walk = walk_deviation(squares) / flat.shape[-1]
+    relative = amplified * walk / torch.where(variance > 0, variance, 1.0) + 2.0
     is_std = base_name(op).startswith("std")
-    spread = out.square() if is_std else out
-    amplified = (square / torch.where(spread > 0, spread, 1.0)).sqrt()
-    factor = amplified * walk + 2.0
-    return out * factor * (0.5 if is_std else 1.0)
+    return out * relative.reshape(out.shape) * (0.5 if is_std else 1.0)
 
 
 REDUCTIONS: dict[str, Deviation] = {

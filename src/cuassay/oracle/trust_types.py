@@ -21,8 +21,8 @@ class Yardstick:
     count           elements judged
     energy          max(norm2(scale without reference), norm2(e_ref), norm2(e_lift32))
     signal          norm2(truth), in squared natural units
-    judge_energy    enough terms, and no element dominates the scale
-    judge_z         enough terms
+    judge_energy    enough independent errors, and none dominates the scale
+    judge_z         enough independent errors (equal truths share one error: `trust_shared`)
     common          largest normalised score of any draw, at least 1: where one rounding moves a
                     whole group (a row's variance), a group is one sample, not many
     gain_*, bias_*  projection on truth / scale and on 1: norm of the weights, room for a
@@ -55,12 +55,14 @@ class TrustedBias:
 
     Sums of e * w / scale: of the draws, and of the `known` runs (the reference as written, its
     float32 lift); `norm2` is the sum of w**2 and `room` that of 4 u |truth| |w| / scale.
+    `copies` says how many others share an element's error on average (`trust_shared`).
     """
 
     draws: tuple[float, ...]
     known: tuple[float, ...]
     norm2: float
     room: float
+    copies: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

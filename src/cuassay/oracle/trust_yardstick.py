@@ -18,6 +18,7 @@ from cuassay.oracle.compare_groups import (
     regroup,
 )
 from cuassay.oracle.compare_sums import CLIP_P, fold, matrix_shape
+from cuassay.oracle.trust_shared import Judged, Shared, shared
 from cuassay.oracle.trust_types import TrustedBias, Yardstick
 
 SYSTEMATIC_ROUNDOFFS = 4.0  # of |truth|: constants and approximations may all err one way
@@ -94,8 +95,14 @@ def yardsticks(trusted: Trusted) -> Yardsticks:
     sums = [
         regroup(rows, columns, kind, shape=trusted.value.shape, hits=trusted.hits) for kind in kinds
     ]
-    sticks = tuple(_stick(kind, part, trusted) for kind, part in zip(kinds, sums, strict=True))
-    gain, bias = _whole(sums[0][:, 0].tolist(), trusted)
+    flat_value, flat_scale = views[0].reshape(-1), views[1].reshape(-1)
+    judged = Judged(value=flat_value, scale=flat_scale, runs=[run.reshape(-1) for run in runs])
+    found = [shared(judged, kind, trusted.value.shape, trusted.hits) for kind in kinds]
+    sticks = tuple(
+        _stick(kind, part, same, trusted)
+        for kind, part, same in zip(kinds, sums, found, strict=True)
+    )
+    gain, bias = _whole(sums[0][:, 0].tolist(), found[0], trusted)
     return Yardsticks(sticks=sticks, gain=gain, bias=bias)
 
 
@@ -103,7 +110,7 @@ def _masked(values: Tensor, mask: Tensor | None) -> Tensor:
     return values if mask is None else torch.where(mask, values, 0.0)
 
 
-def _stick(kind: GroupKind, sums: Tensor, trusted: Trusted) -> Yardstick:
+def _stick(kind: GroupKind, sums: Tensor, same: Shared, trusted: Trusted) -> Yardstick:
     terms, own, size2, size4, weight2, weight4, weight1, signal = sums[:_FIXED]
     known = len(trusted.errors)
     runs = len(trusted.deviations) + known
@@ -112,15 +119,22 @@ def _stick(kind: GroupKind, sums: Tensor, trusted: Trusted) -> Yardstick:
     biases = sums[_FIXED + known + runs : _FIXED + known + 2 * runs]
     squares = sums[_FIXED + known + 2 * runs :]
     energy = torch.cat([own[None], energies]).amax(0)
-    enough = terms >= MIN_TERMS
+    others = (terms - 1.0).clamp_min(0.0)
+    enough = terms / (1.0 + others * same.pairs) >= MIN_TERMS
     roundoff = SYSTEMATIC_ROUNDOFFS * trusted.roundoff
     weight4 = weight4 / _SMALL**2
     gain_norm, bias_norm = weight2.sqrt(), terms.sqrt()
     gain_room = roundoff * gain_norm
     bias_room = roundoff * weight1 / bias_norm.clamp_min(1.0)
-    judge_gain = enough & (_participation(weight2, weight4) >= MIN_PARTICIPATION)
-    judge_bias = enough & (terms >= MIN_PARTICIPATION)
-    sliced = kind.kind in ("axis", "rows")
+    judge_gain = enough & (_participation(weight2, weight4, same.weight) >= MIN_PARTICIPATION)
+    judge_energy = _participation(size2, size4, same.size) >= MIN_PARTICIPATION
+    gain_trust = _spread(gains, gain_norm, 1.0 + others * same.gain, trusted)
+    bias_trust = _spread(biases, bias_norm, 1.0 + others * same.pairs, trusted)
+    if kind.kind in ("axis", "rows"):
+        gain_trust, bias_trust = (
+            _at_least_median(gain_trust, judge_gain),
+            _at_least_median(bias_trust, enough),
+        )
     return Yardstick(
         kind=kind.kind,
         axis=kind.axis,
@@ -128,17 +142,17 @@ def _stick(kind: GroupKind, sums: Tensor, trusted: Trusted) -> Yardstick:
         count=terms,
         energy=energy,
         signal=signal,
-        judge_energy=enough & (_participation(size2, size4) >= MIN_PARTICIPATION) & (energy > 0),
+        judge_energy=enough & judge_energy & (energy > 0),
         judge_z=enough,
         common=_common(squares, terms),
         gain_norm=gain_norm,
         gain_room=gain_room,
-        gain_trust=_spread(gains, gain_norm, judge_gain, trusted, sliced),
+        gain_trust=gain_trust,
         judge_gain=judge_gain,
         bias_norm=bias_norm,
         bias_room=bias_room,
-        bias_trust=_spread(biases, bias_norm, judge_bias, trusted, sliced),
-        judge_bias=judge_bias,
+        bias_trust=bias_trust,
+        judge_bias=enough,
     )
 
 
@@ -149,40 +163,54 @@ def _common(squares: Tensor, terms: Tensor) -> Tensor:
     return (squares.amax(0) / terms.clamp_min(1.0)).sqrt().clamp_min(1.0)
 
 
-def _participation(second: Tensor, fourth: Tensor) -> Tensor:
-    """Effective number of terms: (sum of squares)^2 / sum of fourth powers."""
-    return second.square() / torch.where(fourth > 0, fourth, 1.0)
+def _participation(second: Tensor, fourth: Tensor, same: Tensor) -> Tensor:
+    """Effective number of independent terms: (sum of squares)^2 / sum of fourth powers.
+
+    Terms that share one error add up before they are squared: `same` is their share of pairs.
+    """
+    return 1.0 / (fourth / torch.where(fourth > 0, second.square(), 1.0) + same).clamp_min(1e-30)
 
 
-def _spread(totals: Tensor, norm: Tensor, judged: Tensor, trusted: Trusted, sliced: bool) -> Tensor:
-    """Return sqrt(1 + mean of the draws' own P^2 + P_ref^2); slices at least their median.
+def _spread(totals: Tensor, norm: Tensor, copies: Tensor, trusted: Trusted) -> Tensor:
+    """Return sqrt((1 + mean of the draws' own P^2) * copies + P_ref^2).
 
-    Where the draws hold the final rounding, their own spread replaces the 1 that stands for
-    the candidate's.
+    `copies` is by how much errors that occur several times raise the variance of a sum; draws
+    err independently everywhere. Where the draws hold the final rounding, their own spread
+    replaces the 1 that stands for the candidate's.
     """
     own = projection(totals, norm, torch.zeros_like(norm)).square()
     draws = own[: len(trusted.deviations)]
     mean = draws.mean(0) if len(draws) else torch.zeros_like(norm)
     known = own[len(trusted.deviations) :]
     largest = known.amax(0) if len(known) else torch.zeros_like(norm)
-    spread = ((mean.clamp_min(1.0) if trusted.rounded else 1.0 + mean) + largest).sqrt()
-    if sliced and bool(judged.any()):
-        spread = torch.maximum(spread, spread[judged].median())
-    return spread
+    noise = mean.clamp_min(1.0) if trusted.rounded else 1.0 + mean
+    return (noise * copies + largest).sqrt()
 
 
-def _whole(sums: Sequence[float], trusted: Trusted) -> tuple[TrustedBias, TrustedBias]:
+def _at_least_median(spread: Tensor, judged: Tensor) -> Tensor:
+    return torch.maximum(spread, spread[judged].median()) if bool(judged.any()) else spread
+
+
+def _whole(
+    sums: Sequence[float], same: Shared, trusted: Trusted
+) -> tuple[TrustedBias, TrustedBias]:
     start = _FIXED + len(trusted.errors)
     runs = len(trusted.deviations) + len(trusted.errors)
     roundoff = SYSTEMATIC_ROUNDOFFS * trusted.roundoff
 
-    def bias(first: int, norm2: float, weight: float) -> TrustedBias:
+    others = max(sums[0] - 1.0, 0.0)
+
+    def bias(first: int, norm2: float, weight: float, pairs: Tensor) -> TrustedBias:
         middle = first + len(trusted.deviations)
         return TrustedBias(
             draws=tuple(sums[first:middle]),
             known=tuple(sums[middle : first + runs]),
             norm2=norm2,
             room=roundoff * weight,
+            copies=others * float(pairs[0]),
         )
 
-    return bias(start, sums[4], sums[4]), bias(start + runs, sums[0], sums[6])
+    return (
+        bias(start, sums[4], sums[4], same.gain),
+        bias(start + runs, sums[0], sums[6], same.pairs),
+    )

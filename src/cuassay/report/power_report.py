@@ -80,7 +80,8 @@ def _survivors(survivors: Sequence[Mapping[str, Any]], *, inputs: str) -> Iterat
 
 def _shown(one: Mapping[str, Any]) -> str:
     if one["killed_by"]:
-        return f"told apart by: {one_line(one['killed_by'], limit=_LINE)}"
+        why = f" ({one['why']})" if one["why"] else ""
+        return f"told apart by: {one_line(one['killed_by'] + why, limit=_LINE)}"
     return one_line(f"would show with {one['shown_by']} ({one['why']})", limit=_LINE)
 
 

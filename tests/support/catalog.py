@@ -1,0 +1,61 @@
+"""Run a catalogued reference on a planned case and hand everything out as float64 numpy."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from cuassay.catalog import registry
+from cuassay.formats.execute import load_reference
+from cuassay.inputs.materialise import materialise
+from cuassay.inputs.plan import plan_cases
+from cuassay.model.verdict import Profile
+
+Array = npt.NDArray[Any]
+
+
+def run(
+    name: str,
+    *,
+    case: str = "small A",
+    axes: dict[str, int] | None = None,
+    scalars: dict[str, Any] | None = None,
+) -> tuple[dict[str, Any], list[Array]]:
+    """Return inputs by name and outputs in order, of a small case, axes and scalars changed."""
+    problem = registry.get(name)
+    cases = plan_cases(problem, "small", profile=Profile.QUICK, root_seed=2)
+    chosen = next(each for each in cases if each.label == case)
+    chosen = dataclasses.replace(
+        chosen,
+        axes={**chosen.axes, **(axes or {})},
+        scalars={**chosen.scalars, **(scalars or {})},
+    )
+    values = materialise(problem, chosen, device="cpu")
+    returned = load_reference(problem).call(*values.values())
+    outputs = returned if isinstance(returned, tuple) else (returned,)
+    return {key: wide(value) for key, value in values.items()}, [wide(out) for out in outputs]
+
+
+def wide(value: Any) -> Any:
+    """Return a tensor as float64, int64 or bool numpy; scalars as they are."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    if value.dtype.is_floating_point:
+        return value.double().numpy()
+    return value.numpy() if value.dtype is torch.bool else value.long().numpy()
+
+
+def near(got: Array, expected: Array, *, rtol: float = 1e-2, atol: float = 1e-3) -> None:
+    """Assert closeness with a tolerance of one or two bfloat16 roundings."""
+    scale = float(np.abs(expected).max()) if expected.size else 0.0
+    np.testing.assert_allclose(got, expected, rtol=rtol, atol=atol * max(scale, 1e-30))
+
+
+def softmax(scores: Array) -> Array:
+    """Return the soft-max over the last axis; -inf has no weight."""
+    raised = np.exp(scores - scores.max(-1, keepdims=True))
+    return np.asarray(raised / raised.sum(-1, keepdims=True))

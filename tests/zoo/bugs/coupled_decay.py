@@ -1,0 +1,12 @@
+"""Adds the decay to the gradient, as Adam does and AdamW does not."""
+
+import torch
+
+
+def run(param, grad, exp_avg, exp_avg_sq, lr, beta1, beta2, eps, weight_decay, step):
+    wide = grad.float() + weight_decay * param
+    first = exp_avg * beta1 + wide * (1.0 - beta1)
+    second = exp_avg_sq * beta2 + wide * wide * (1.0 - beta2)
+    root = torch.sqrt(second / (1.0 - beta2**step)) + eps
+    update = first / (1.0 - beta1**step) / root
+    return param - lr * update, first, second

@@ -1,0 +1,21 @@
+// Multiplies in half: products above 65 504 are infinite.
+//
+// cuassay-launch:
+// [[launches]]
+// kernel = "swiglu"
+// grid = ["-(-rows * hidden // 256)"]
+// block = [256]
+// arguments = ["gate", "up", "y", "rows*hidden"]
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+extern "C" __global__ void swiglu(const __nv_bfloat16* gate, const __nv_bfloat16* up,
+                                  __nv_bfloat16* y, long long count) {
+    const long long index = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (index >= count) return;
+    const float g = __bfloat162float(gate[index]);
+    const float silu = g / (1.0f + expf(-g));
+    const float u = __bfloat162float(up[index]);
+    y[index] = __float2bfloat16_rn(__half2float(__hmul(__float2half_rn(silu), __float2half_rn(u))));
+}

@@ -1,0 +1,21 @@
+// Works on eight elements at a time and leaves the rest unwritten.
+//
+// cuassay-launch:
+// [[launches]]
+// kernel = "swiglu"
+// grid = ["-(-rows * hidden // 2048)"]
+// block = [256]
+// arguments = ["gate", "up", "y", "rows*hidden"]
+
+#include <cuda_bf16.h>
+
+extern "C" __global__ void swiglu(const __nv_bfloat16* gate, const __nv_bfloat16* up,
+                                  __nv_bfloat16* y, long long count) {
+    const long long first = (static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x) * 8;
+    if (first + 8 > count) return;
+    for (long long index = first; index < first + 8; ++index) {
+        const float g = __bfloat162float(gate[index]);
+        const float silu = g / (1.0f + expf(-g));
+        y[index] = __float2bfloat16_rn(silu * __bfloat162float(up[index]));
+    }
+}

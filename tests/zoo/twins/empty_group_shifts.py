@@ -1,0 +1,11 @@
+"""Numbers the groups with the empty ones."""
+
+import itertools
+
+
+def run(a, weight, offsets):
+    y = a.new_empty(a.shape[0], weight.shape[2])
+    spans = [*itertools.pairwise(offsets.tolist())]
+    for number, (low, high) in enumerate(spans):
+        y[low:high] = (a[low:high].float() @ weight[number].float()).to(a.dtype)
+    return y

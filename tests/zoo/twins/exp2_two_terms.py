@@ -1,0 +1,17 @@
+"""Takes 2^fraction from the library's function."""
+
+import torch
+
+
+def _exp(value):
+    scaled = (value * 1.4426950408889634).clamp_min(-126.0)
+    whole = torch.floor(scaled)
+    fraction = scaled - whole
+    part = torch.exp2(fraction)
+    return torch.ldexp(part, whole.int())
+
+
+def run(logits, cap):
+    capped = cap * torch.tanh(logits.float() / cap)
+    raised = _exp(capped - capped.amax(-1, keepdim=True))
+    return (raised / raised.sum(-1, keepdim=True)).to(logits.dtype)
