@@ -155,7 +155,12 @@ def main() -> int:
             rows[name] = {"operator": name, "error": str(error)}
         print(line(rows[name]), flush=True)
         ordered = [rows[key] for key in sorted(rows)]
-        results = {"profile": profile.value, "totals": totals(ordered), "operators": ordered}
+        results = {
+            "profile": profile.value,
+            "totals": totals(ordered),
+            "not_measured": [n for n in registry.names() if n not in rows],
+            "operators": ordered,
+        }
         path = save("power-catalog", results)
     print(f"results: {path}; {totals(list(rows.values()))}")
     return 0

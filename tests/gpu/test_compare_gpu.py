@@ -40,7 +40,9 @@ def test_fused_and_plain_sums_agree(dtype: str, shape: tuple[int, ...]) -> None:
     if candidate.numel() > 50:
         candidate.view(-1)[41] = math.nan
         candidate.view(-1)[43] *= 1.1
-    fused, views = output_sums(candidate, truth)
+    compare_triton = pytest.importorskip("cuassay.oracle.compare_triton")
+    _, views = output_sums(candidate, truth)
+    fused = compare_triton.fused_sums(*views, truth)
     plain = compare_sums.eager_sums(*views, truth)
     scale = plain.rows.abs().amax(1, keepdim=True)
     assert ((fused.rows - plain.rows).abs() <= 1e-4 * scale + 1e-12).all()
@@ -48,6 +50,24 @@ def test_fused_and_plain_sums_agree(dtype: str, shape: tuple[int, ...]) -> None:
         scale = plain.columns.abs().amax(1, keepdim=True)
         assert ((fused.columns - plain.columns).abs() <= 1e-4 * scale + 1e-12).all()
     assert float(fused.peak.max()) == pytest.approx(float(plain.peak.max()), rel=1e-4)
+
+
+@pytest.mark.parametrize("spoil", ["large", "nan", "zero"])
+def test_the_worst_place_of_a_large_output_is_found(spoil: str) -> None:
+    torch.manual_seed(4)
+    x = torch.randn(2048, 1024, device="cuda").bfloat16()
+    x[100:200] = 0.0
+    truth = _truth(x, "bfloat16", "m", "n")
+    candidate = x * 1.5
+    assert compare(candidate, truth).passed
+    row = 150 if spoil == "zero" else 1777
+    candidate[row, 1001] = {"large": 100.0, "nan": math.nan, "zero": 1e-3}[spoil]
+    found = compare(candidate, truth)
+    assert not found.passed
+    assert found.worst_index == (row, 1001)
+    assert found.error_map is not None
+    worst = max(range(len(found.error_map.cells)), key=found.error_map.cells.__getitem__)
+    assert divmod(worst, found.error_map.columns) == (row // 64, 1001 // 16)
 
 
 @pytest.mark.parametrize("dtype", _DTYPES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ from tests.zoo import manifest_catalog
 from tests.zoo.probes import import_candidate, outputs_of
 
 from cuassay.catalog import registry
+from cuassay.checks.relation_guess import relations
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
+from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
@@ -47,6 +50,19 @@ def test_rewrites_are_within_the_error_budget(name: str) -> None:
         for out, known in zip(outputs, truth.outputs, strict=True):
             found = compare(out, known)
             assert found.passed, (style, known.name, found.share, found.statistics)
+
+
+DECLARING = [name for name in registry.names() if registry.get(name).relations]
+
+
+@pytest.mark.parametrize("name", DECLARING)
+def test_declared_relations_hold_on_the_reference(name: str) -> None:
+    problem = registry.get(name)
+    trial = JudgeTrial(
+        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
+    )
+    declared = tuple(islice(relations(trial), len(problem.relations)))
+    assert declared == problem.relations
 
 
 def test_every_operator_has_a_rewrite_on_file() -> None:

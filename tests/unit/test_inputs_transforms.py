@@ -21,6 +21,10 @@ _DTYPES = [DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT8_E4M3FN]
 def _x(
     dtype: DType = DType.FLOAT32, *, rows: int = 6, kind: str = "normal", **parameters: FillValue
 ) -> torch.Tensor:
+    return _filled(Fill(kind=kind, parameters=parameters), dtype=dtype, rows=rows)
+
+
+def _filled(fill: Fill, *, dtype: DType = DType.FLOAT32, rows: int = 6) -> torch.Tensor:
     made = problem(
         "p",
         axes=[axis("rows"), axis("cols")],
@@ -28,7 +32,6 @@ def _x(
         outputs=[tensor("y", "rows", "cols")],
         workloads=[{"rows": 6, "cols": 4}],
     )
-    fill = Fill(kind=kind, parameters=parameters)
     case = Case(label="c", axes={"rows": rows, "cols": 4}, fills={"x": fill}, seed=5)
     value = materialise(made, case, device="cpu")["x"]
     assert isinstance(value, torch.Tensor)
@@ -81,7 +84,7 @@ def test_shifts_alternate_from_slice_to_slice_and_are_exact() -> None:
 )
 def test_parameters_that_do_not_fit_are_refused(parameters: Mapping[str, FillValue]) -> None:
     with pytest.raises(ProblemError, match=r"fill parameter '\w+' of input 'x' is .*, expected"):
-        _x(**parameters)
+        _filled(Fill(kind="normal", parameters=parameters))
 
 
 def test_values_of_the_problems_own_generator_are_transformed() -> None:

@@ -241,7 +241,7 @@ gelu_other_form             | geglu                       | NUM001              
 gelu_by_sigmoid             | gemm_bias_gelu              | NUM001                 | N14
 short_newton                | rmsnorm                     | NUM001                 | N14
 # arithmetic: ratios and saturation
-pruned_weights              | attention                   | NUM001                 | N7
+pruned_weights              | zoo:weighted_mean           | NUM001                 | N7
 triton_stale_max            | softmax_masked@float32      | NUM001                 | N6
 zero_row_divides            | quantize_int8_per_row       | NUM001                 | N11
 finite_sentinel             | softmax_masked              | NUM001                 | N12
@@ -258,7 +258,7 @@ tie_lost                    | moe_route                   | NUM001              
 gaussian_threshold          | sample_top_k                | NUM001                 | O4
 expert_capacity             | moe_gather                  | NUM001                 | O5
 empty_group_shifts          | grouped_gemm                | NUM001                 | O5
-equal_lengths               | attention_varlen            | NUM001 API003          | O5 A6
+equal_lengths               | zoo:attention_varlen        | NUM001 API003          | O5 A6
 greedy_token                | sample_top_p                | NUM001 API003          | O2 A6
 # over-fit to shapes: padding, strides, borders of tiles
 padded_experts              | moe_route                   | SHP001 NUM001          | O10
@@ -268,10 +268,10 @@ whole_page_read             | paged_attention_decode      | NUM001              
 triton_k_tail               | gemm@float32                | SHP001 NUM001          | O10
 # declared inputs that do not reach the output: upstream gradients, heads, windows
 first_row_gradient          | cross_entropy_backward      | NUM001 API003          | A13
-kv_head_modulo              | attention                   | NUM001                 | A12
-mask_from_top_left          | attention                   | NUM001                 | A12 O1
-window_ignored              | attention_window_softcap    | NUM001 API003          | A6
-cap_missing                 | attention_window_softcap    | NUM001 API003          | O1 A6
+kv_head_modulo              | zoo:attention               | NUM001                 | A12
+mask_from_top_left          | zoo:attention               | NUM001                 | A12 O1
+window_ignored              | zoo:attention_window_softcap| NUM001 API003          | A6
+cap_missing                 | zoo:attention_window_softcap| NUM001 API003          | O1 A6
 biased_weights              | moe_route_grouped           | NUM001                 | O1
 temperature_ignored         | sample_top_k                | NUM001 API003          | A6
 block_scale_row0            | dequantize_fp8_block        | NUM001 API003          | A12

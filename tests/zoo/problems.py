@@ -6,14 +6,19 @@ alias, draw at random, round in the middle, or come with inputs that belong toge
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Annotated
 
 import torch
 
+from cuassay.catalog import registry
 from cuassay.formats.native import problem, scalar, tensor
+from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Index, Mask, Offsets, Opaque, Real
+from cuassay.model.problem import VarAxis
 
 _Rows = Annotated[torch.Tensor, tensor("bfloat16", "rows", "columns")]
 _Out = Annotated[torch.Tensor, tensor("bfloat16", "rows", "columns", name="y")]
@@ -98,6 +103,18 @@ def decayed_sum(
     return torch.stack(ys, dim=1).to(x.dtype)
 
 
+@problem(
+    axes={"rows": (1, 4096), "columns": (1, 4096), "width": (1, 512)},
+    workloads=({"rows": 24, "columns": 160, "width": 16},),
+)
+def weighted_mean(
+    scores: _Rows, values: Annotated[torch.Tensor, tensor("bfloat16", "columns", "width")]
+) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", "width", name="y")]:
+    """Means of values under soft-max weights: the core of attention."""
+    weights = torch.softmax(scores.to(torch.float32), dim=-1)
+    return (weights @ values.to(torch.float32)).to(scores.dtype)
+
+
 @problem(axes={"rows": (1, 4096), "columns": (1, 64)}, workloads=({"rows": 40, "columns": 3},))
 def tiny_rows(x: _Rows) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", name="y")]:
     """Sums of three terms: groups too small for ratios of errors."""
@@ -127,6 +144,34 @@ def racy_reference(
     for token in torch.randperm(len(input_ids), generator=generator).tolist():
         table[input_ids[token]] += grad_output[token]
     return table
+
+
+def _bounded(name: str, **maxima: int) -> SimpleNamespace:
+    """A catalogued operator with its first workload and shorter axes: cheap on a CPU."""
+    whole = registry.get(name)
+    axes = tuple(
+        dataclasses.replace(axis, maximum=maxima[axis.name])
+        if isinstance(axis, VarAxis) and axis.name in maxima
+        else axis
+        for axis in whole.axes
+    )
+    small = dataclasses.replace(
+        whole,
+        name=f"{name}_small",
+        axes=axes,
+        workloads=whole.workloads[:1],
+        reduction_axes=(),
+        growth_target={},
+        digest="",
+    )
+    return SimpleNamespace(
+        __cuassay_problem__=dataclasses.replace(small, digest=problem_digest(small))
+    )
+
+
+attention = _bounded("attention", queries=32, past=16)
+attention_window_softcap = _bounded("attention_window_softcap", queries=32, past=16)
+attention_varlen = _bounded("attention_varlen", total=96, sequences=8)
 
 
 @problem(axes=_AXES, workloads=_WORKLOADS)

@@ -45,7 +45,7 @@ def fp8_gemm(
     axes={
         "m": (1, 1_048_576),
         "n": (BLOCK, 262_144, BLOCK),
-        "k": (BLOCK, 131_072, BLOCK),
+        "k": (2 * BLOCK, 131_072, BLOCK),
     },
     # The first two are for CPUs; then DeepSeek-V3's query and expert projections.
     workloads=(

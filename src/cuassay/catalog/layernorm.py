@@ -11,7 +11,6 @@ from typing import Annotated
 import torch
 
 from cuassay.formats.native import problem, scalar, tensor
-from cuassay.formats.native_axes import AxisForm
 from cuassay.model.relation import AdditiveOver, LinearIn, RowsIndependent
 
 GROUPS = 32  # of diffusion models' GroupNorm; no input's shape tells it
@@ -26,23 +25,23 @@ _WORKLOADS = (
     {"rows": 16_384, "hidden": 1024},
     {"rows": 4096, "hidden": 9216},
 )
-_IMAGE_AXES: dict[str, AxisForm] = {
+_IMAGE_AXES = {
     "batch": (1, 4096),
-    "channels": (32, 8192, 32),
+    "width": (1, 256),
     "spatial": (4, 1_048_576),
 }
 # The first two are for CPUs; then levels of Stable Diffusion XL and its decoder.
 _IMAGES = (
-    {"batch": 2, "channels": 64, "spatial": 64},
-    {"batch": 3, "channels": 32, "spatial": 256},
-    {"batch": 4, "channels": 640, "spatial": 4096},
-    {"batch": 2, "channels": 1280, "spatial": 1024},
-    {"batch": 1, "channels": 256, "spatial": 262_144},
+    {"batch": 2, "width": 2, "spatial": 64},
+    {"batch": 3, "width": 3, "spatial": 120},
+    {"batch": 4, "width": 20, "spatial": 4096},
+    {"batch": 2, "width": 40, "spatial": 1024},
+    {"batch": 1, "width": 8, "spatial": 262_144},
 )
 _Rows = Annotated[torch.Tensor, tensor("bfloat16", "rows", "hidden")]
 _Weight = Annotated[torch.Tensor, tensor("bfloat16", "hidden")]
-_Image = Annotated[torch.Tensor, tensor("bfloat16", "batch", "channels", "spatial")]
-_Channel = Annotated[torch.Tensor, tensor("bfloat16", "channels")]
+_Image = Annotated[torch.Tensor, tensor("bfloat16", "batch", f"{GROUPS}*width", "spatial")]
+_Channel = Annotated[torch.Tensor, tensor("bfloat16", f"{GROUPS}*width")]
 _Eps = Annotated[float, scalar("float32", low=1e-7, high=1e-3, default=1e-5)]
 
 
@@ -100,8 +99,8 @@ def layernorm_backward(
 )
 def groupnorm(
     x: _Image, weight: _Channel, bias: _Channel, eps: _Eps
-) -> Annotated[torch.Tensor, tensor("bfloat16", "batch", "channels", "spatial", name="y")]:
-    """GroupNorm with 32 groups of neighbouring channels, as in diffusion models."""
+) -> Annotated[torch.Tensor, tensor("bfloat16", "batch", f"{GROUPS}*width", "spatial", name="y")]:
+    """GroupNorm with 32 groups of `width` neighbouring channels, as in diffusion models."""
     wide, scale, shift = (t.to(torch.float32) for t in (x, weight, bias))
     return torch.nn.functional.group_norm(wide, GROUPS, scale, shift, eps).to(x.dtype)
 
@@ -119,9 +118,11 @@ def groupnorm(
 def groupnorm_backward(
     grad_output: _Image, x: _Image, weight: _Channel, eps: _Eps
 ) -> tuple[
-    Annotated[torch.Tensor, tensor("bfloat16", "batch", "channels", "spatial", name="grad_x")],
-    Annotated[torch.Tensor, tensor("bfloat16", "channels", name="grad_weight")],
-    Annotated[torch.Tensor, tensor("bfloat16", "channels", name="grad_bias")],
+    Annotated[
+        torch.Tensor, tensor("bfloat16", "batch", f"{GROUPS}*width", "spatial", name="grad_x")
+    ],
+    Annotated[torch.Tensor, tensor("bfloat16", f"{GROUPS}*width", name="grad_weight")],
+    Annotated[torch.Tensor, tensor("bfloat16", f"{GROUPS}*width", name="grad_bias")],
 ]:
     """Gradients of GroupNorm with 32 groups, statistics recomputed from x."""
     grouped = (x.shape[0], GROUPS, -1)

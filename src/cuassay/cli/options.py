@@ -13,7 +13,7 @@ import click
 from cuassay.errors import CandidateError, UnknownNameError, UsageError, suggestion
 
 # What a finding's condition can be about: the keys that checks put before the colon.
-CONDITIONS = ("deterministic", "shapes")
+CONDITIONS = ("batch-invariant", "deterministic", "shapes")
 _DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
 _SEED_LIMIT = 2**63
 

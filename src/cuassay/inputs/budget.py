@@ -11,8 +11,9 @@ from cuassay.model.verdict import Profile
 class Budget:
     """Numbers of cases, and the most elements of inputs and outputs that one case may have.
 
-    `hot_length` is the wished length of the hot axis and `growth_lengths` the lengths that a
-    growth test tries: both end at the axis's maximum.
+    `growth_large_fills` is growth_fills where constant axes make every growth case larger than
+    four times `hot_elements`. `hot_length` is the wished length of the hot axis and
+    `growth_lengths` the lengths that a growth test tries: both end at the axis's maximum.
     """
 
     numeric_cases: int
@@ -23,6 +24,7 @@ class Budget:
     hot_elements: int
     growth_lengths: tuple[int, ...]
     growth_fills: int
+    growth_large_fills: int
     growth_axes: int
     shape_cases: int
     shape_elements: int
@@ -40,7 +42,8 @@ _CPU = {
         hot_length=1024,
         hot_elements=2**18,
         growth_lengths=(128, 512, 2048),
-        growth_fills=1,
+        growth_fills=2,
+        growth_large_fills=1,
         growth_axes=1,
         shape_cases=6,
         shape_elements=2**17,
@@ -55,6 +58,7 @@ _CPU = {
         hot_elements=2**19,
         growth_lengths=(128, 512, 1024, 4096),
         growth_fills=2,
+        growth_large_fills=2,
         growth_axes=3,
         shape_cases=16,
         shape_elements=2**17,
@@ -69,6 +73,7 @@ _CPU = {
         hot_elements=2**20,
         growth_lengths=(128, 512, 1024, 4096, 8192),
         growth_fills=2,
+        growth_large_fills=2,
         growth_axes=3,
         shape_cases=60,
         shape_elements=2**17,
@@ -84,7 +89,8 @@ _CUDA = {
         hot_length=32768,
         hot_elements=2**25,
         growth_lengths=(1024, 8192, 65536),
-        growth_fills=1,
+        growth_fills=2,
+        growth_large_fills=1,
         growth_axes=1,
         shape_cases=6,
         shape_elements=2**22,
@@ -100,6 +106,7 @@ _CUDA = {
         hot_elements=2**26,
         growth_lengths=(512, 4096, 32768, 131072),
         growth_fills=2,
+        growth_large_fills=2,
         growth_axes=3,
         shape_cases=16,
         shape_elements=2**24,
@@ -115,6 +122,7 @@ _CUDA = {
         hot_elements=2**27,
         growth_lengths=(512, 4096, 32768, 131072, 524288),
         growth_fills=2,
+        growth_large_fills=2,
         growth_axes=3,
         shape_cases=60,
         shape_elements=2**24,

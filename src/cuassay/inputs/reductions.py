@@ -22,6 +22,8 @@ from cuassay.model.problem import Problem, VarAxis
 
 _NARROW = 64  # width of the other axes in a growth test: enough terms for stable statistics
 _FEWEST_LENGTHS = 3  # two points give an exponent without any sign of its error
+_BASE_FACTOR = 4  # times the elements of the shortest case
+_MOST_ELEMENTS = 1 << 29  # of any case of a growth test
 _HALF = 0.7  # a length this much below the last one tells the exponent nothing new
 
 
@@ -59,7 +61,10 @@ def _grown(planner: Planner, axis: VarAxis) -> Iterator[Case]:
     lengths = _lengths(planner, axis)
     if len(lengths) < _FEWEST_LENGTHS:
         return
-    for regime in _growth_regimes(planner.problem)[: planner.budget.growth_fills]:
+    budget = planner.budget
+    large = elements(planner.problem, lengths[0]) > 4 * budget.hot_elements
+    fills = budget.growth_large_fills if large else budget.growth_fills
+    for regime in _growth_regimes(planner.problem)[:fills]:
         for sizes in lengths:
             label = f"growth {axis.name}={sizes[axis.name]} {regime.name}"
             # One seed a series: only the length differs between its cases.
@@ -114,21 +119,45 @@ def _hot_sizes(planner: Planner, axis: VarAxis) -> dict[str, int]:
 
 
 def _lengths(planner: Planner, axis: VarAxis) -> list[dict[str, int]]:
-    """Return sizes for each length that is legal and within the budget."""
+    """Return sizes for each length that is legal and within the budget.
+
+    Constant axes may make every length large: the base's own size then sets the measure, and a
+    length that is too long for it is halved until it fits.
+    """
     base = _narrow(planner, axis)
-    # Constant axes may make every length large: the base then sets the measure.
-    limit = max(4 * planner.budget.hot_elements, 2 * elements(planner.problem, base))
+    own = min(_BASE_FACTOR * elements(planner.problem, base), _MOST_ELEMENTS)
+    limit = max(4 * planner.budget.hot_elements, own)
     found: list[dict[str, int]] = []
     for wished in planner.budget.growth_lengths:
-        length = step_to(axis, wished)
-        if found and found[-1][axis.name] >= _HALF * length:
-            continue
-        sizes = try_sizes(planner.problem, base, {axis.name: length})
-        if sizes is None or not legal(planner.problem, sizes):
-            continue
-        if elements(planner.problem, sizes) <= limit:
+        least = found[-1][axis.name] / _HALF if found else 0.0
+        sizes = _longest(planner, axis, base, wished=wished, least=least, limit=limit)
+        if sizes is not None:
             found.append(sizes)
     return found
+
+
+def _longest(
+    planner: Planner,
+    axis: VarAxis,
+    base: dict[str, int],
+    *,
+    wished: int,
+    least: float,
+    limit: int,
+) -> dict[str, int] | None:
+    """Return sizes at the first of wished, wished / 2, ... that fits; None at `least` or less."""
+    length = step_to(axis, wished)
+    while length > least:
+        sizes = try_sizes(planner.problem, base, {axis.name: length})
+        if sizes is None or not legal(planner.problem, sizes):
+            return None
+        if elements(planner.problem, sizes) <= limit:
+            return sizes
+        shorter = step_to(axis, length // 2)
+        if shorter >= length:
+            return None
+        length = shorter
+    return None
 
 
 def _narrow(planner: Planner, axis: VarAxis) -> dict[str, int]:

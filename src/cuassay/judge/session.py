@@ -173,11 +173,14 @@ class Session:
             selection.store(problem, chosen)
 
     def _optional(self, make: Callable[[], T | None]) -> T | None:
+        """Return what stands beside the verdict; its failure must not lose the verdict."""
         try:
             return make()
         except CuassayError as error:
             self._emit(Progress(text=str(error)))
-            return None
+        except Exception as error:
+            self._emit(Progress(text=f"a fault of cuassay beside the verdict: {error!r}"))
+        return None
 
     def _minimised(
         self, reports: list[CheckReport], runner: Runner, control: Control

@@ -13,20 +13,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
 from cuassay.model.outcome import ErrorMap
 from cuassay.oracle import compare_slow, special
 from cuassay.oracle.benchmark_rule import matched_ratio
 from cuassay.oracle.compare_exact import judge_exact
-from cuassay.oracle.compare_groups import LIMIT_W, Judged, Statistic, judge_groups
+from cuassay.oracle.compare_groups import LIMIT_W, Statistic
 from cuassay.oracle.compare_index import unravel
+from cuassay.oracle.compare_judge import Judged, measure_groups, read_groups
+from cuassay.oracle.compare_slow import Matrices
 from cuassay.oracle.compare_sums import MISMATCH, Sums, eager_sums, matrix_shape
 from cuassay.oracle.trust_types import OutputTruth, TrustedBias
 
 __all__ = ["Bias", "Comparison", "Statistic", "compare", "matched_ratio", "output_sums"]
 
-Matrices: TypeAlias = tuple[Tensor, Tensor, Tensor]  # candidate, truth, scale
 SumsFunction: TypeAlias = Callable[[Tensor, Tensor, Tensor, OutputTruth], Sums]
 
 
@@ -95,7 +97,8 @@ def _contract(candidate: Tensor, truth: OutputTruth) -> str:
 def output_sums(candidate: Tensor, truth: OutputTruth) -> tuple[Sums, Matrices]:
     """Return the sums of one floating output and its matrix views (candidate, truth, scale).
 
-    CUDA uses the fused Triton kernel where Triton is installed, else plain torch in chunks.
+    CUDA uses the fused Triton kernel for large outputs where Triton is installed, else plain
+    torch in chunks.
     """
     assert truth.scale is not None
     shape = matrix_shape(truth.value.shape, truth.hits is not None)
@@ -110,7 +113,9 @@ def _fused_path(candidate: Tensor, truth: OutputTruth) -> SumsFunction:
         from cuassay.oracle import compare_triton
     except ImportError:  # triton is an extra
         return eager_sums
-    return compare_triton.fused_sums if compare_triton.supports(candidate, truth) else eager_sums
+    large = candidate.numel() >= compare_triton.LEAST
+    fused = large and compare_triton.supports(candidate, truth)
+    return compare_triton.fused_sums if fused else eager_sums
 
 
 def _compare_exact(candidate: Tensor, truth: OutputTruth) -> Comparison:
@@ -132,13 +137,20 @@ def _compare_exact(candidate: Tensor, truth: OutputTruth) -> Comparison:
 
 def _compare_floating(candidate: Tensor, truth: OutputTruth) -> Comparison:
     sums, matrix = output_sums(candidate, truth)
-    statistics, worst = _elements(matrix, sums, truth)
-    judged = judge_groups(sums, truth)
+    close = compare_slow.worst_element(matrix, sums, truth)
+    found = torch.cat([close, measure_groups(sums, truth)]).tolist()  # waits for the device
+    peak, value, flat, got, expected = found[: len(close)]
+    judged = read_groups(found[len(close) :], truth)
+    if peak < MISMATCH:
+        statistics = _elements(value)
+        index = unravel(int(flat), truth.value.shape)
+    else:
+        statistics, worst = _inspected(matrix, truth)
+        index, got, expected = _place(candidate, truth, worst)
     statistics += judged.statistics
     share = max((statistic.share for statistic in statistics), default=0.0)
     if math.isnan(share):  # cannot be: every sum is masked; fail closed
         share = math.inf
-    index, got, expected = _place(candidate, truth, worst)
     signal = judged.signal
     return Comparison(
         output=truth.name,
@@ -157,31 +169,28 @@ def _compare_floating(candidate: Tensor, truth: OutputTruth) -> Comparison:
     )
 
 
-def _elements(
-    matrix: Matrices, sums: Sums, truth: OutputTruth
-) -> tuple[tuple[Statistic, ...], int]:
-    """Return the statistics of single elements (W, class, exact) and the worst place."""
-    peak = float(sums.peak.max())
+def _elements(worst: float) -> tuple[Statistic, ...]:
+    """Return the statistics of single elements, given the largest |z|."""
     found: list[Statistic] = []
-    if peak < MISMATCH:
-        value, place = compare_slow.worst_element(matrix, sums, truth)
-    else:
-        alternative = truth.alternative
-        if alternative is not None:
-            alternative = alternative.view(matrix[1].shape)
-        result = compare_slow.inspect_classes(matrix, alternative, truth)
-        value, place = result.peak, result.peak_at
-        if result.differing:
-            place = result.first if result.first is not None else place
-            group = "elements whose class (NaN, +inf, -inf, finite) differs from truth's"
-            found.append(
-                Statistic(name="class", value=float(result.differing), limit=0.0, group=group)
-            )
-    if math.isinf(value):
+    if math.isinf(worst):
         group = "elements whose exact answer is 0"
         found.append(Statistic(name="exact", value=1.0, limit=0.0, group=group))
-    found.append(Statistic(name="W", value=value, limit=LIMIT_W, group="whole tensor"))
-    return tuple(found), place
+    found.append(Statistic(name="W", value=worst, limit=LIMIT_W, group="whole tensor"))
+    return tuple(found)
+
+
+def _inspected(matrix: Matrices, truth: OutputTruth) -> tuple[tuple[Statistic, ...], int]:
+    """Return the statistics of single elements where classes may differ, and the worst place."""
+    alternative = truth.alternative
+    if alternative is not None:
+        alternative = alternative.view(matrix[1].shape)
+    result = compare_slow.inspect_classes(matrix, alternative, truth)
+    statistics = _elements(result.peak)
+    if not result.differing:
+        return statistics, result.peak_at
+    group = "elements whose class (NaN, +inf, -inf, finite) differs from truth's"
+    differing = Statistic(name="class", value=float(result.differing), limit=0.0, group=group)
+    return (differing, *statistics), result.peak_at if result.first is None else result.first
 
 
 def _bias(judged: Judged, truth: OutputTruth) -> tuple[Bias, ...]:

@@ -28,8 +28,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cuassay.oracle.compare_sums import Sums
-from cuassay.oracle.trust_types import OutputTruth, Yardstick
+from cuassay.oracle.trust_types import Yardstick
 
 LIMIT_W = 6.0
 LIMIT_G = 2.5
@@ -132,90 +131,6 @@ def group_name(yardstick: Yardstick, index: int, shape: Sequence[int]) -> str:
     return yardstick.labels[index]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """The worst of each statistic per kind of group, and what the report needs of the sums."""
-
-    statistics: tuple[Statistic, ...]
-    energy: float  # norm2 of the error, natural units
-    signal: float
-    trusted: float
-    gain: float  # sum of z * w over the whole tensor
-    bias: float  # sum of z
-    hit_errors: dict[str, tuple[float, float]]
-
-
-def judge_groups(sums: Sums, truth: OutputTruth) -> Judged:
-    """Evaluate energy, normalised score and both projections on every group."""
-    shape = tuple(truth.value.shape)
-    reduced = [_reduce(sums, truth, yardstick) for yardstick in truth.yardsticks]
-    scores = [_scores(part, stick) for part, stick in zip(reduced, truth.yardsticks, strict=True)]
-    packed = [torch.cat([s.max(1).values, s.max(1).indices.double()]) for s in scores]
-    numbers = torch.stack([*packed]).tolist()  # the only synchronisation of this function
-    statistics: list[Statistic] = []
-    for row, stick in zip(numbers, truth.yardsticks, strict=True):
-        statistics += _worst(row, stick, shape)
-    whole = reduced[0][:, 0].tolist()
-    square = truth.unit**2
-    return Judged(
-        statistics=tuple(statistics),
-        energy=whole[0] * square,
-        signal=float(truth.yardsticks[0].signal[0]),
-        trusted=float(truth.yardsticks[0].energy[0]) * square,
-        gain=whole[2],
-        bias=whole[3],
-        hit_errors=_hit_errors(reduced, truth),
-    )
-
-
-def _reduce(sums: Sums, truth: OutputTruth, stick: Yardstick) -> Tensor:
-    kind = GroupKind(kind=stick.kind, axis=stick.axis)
-    return regroup(sums.rows, sums.columns, kind, shape=truth.value.shape, hits=truth.hits)
-
-
-def _scores(sums: Tensor, stick: Yardstick) -> Tensor:
-    """Return (4, groups): G, Z, P of the gain, P of the bias; -1 where not judged."""
-    energy, squares, gain, bias = sums
-    g = (energy / torch.where(stick.energy > 0, stick.energy, 1.0)).sqrt() / stick.common
-    z = (squares / stick.count.clamp_min(1.0)).sqrt() / stick.common
-    p_gain = projection(gain, stick.gain_norm, stick.gain_room) / stick.gain_trust
-    p_bias = projection(bias, stick.bias_norm, stick.bias_room) / stick.bias_trust
-    judged = (stick.judge_energy, stick.judge_z, stick.judge_gain, stick.judge_bias)
-    return torch.stack(
-        [torch.where(ok, v, -1.0) for ok, v in zip(judged, (g, z, p_gain, p_bias), strict=True)]
-    )
-
-
 def projection(total: Tensor, norm: Tensor, room: Tensor) -> Tensor:
     """Return |sum e w / s| / norm(w), less the room for a systematic rounding error."""
     return (total.abs() / torch.where(norm > 0, norm, 1.0) - room).clamp_min(0.0)
-
-
-def _worst(row: Sequence[float], stick: Yardstick, shape: Sequence[int]) -> list[Statistic]:
-    named = (
-        ("G", LIMIT_G, ""),
-        ("Z", LIMIT_Z, ""),
-        ("P", LIMIT_P, " gain"),
-        ("P", LIMIT_P, " bias"),
-    )
-    found = []
-    for place, (name, limit, suffix) in enumerate(named):
-        value, index = row[place], int(row[place + len(named)])
-        if value >= 0:
-            group = group_name(stick, index, shape) + (f" ({suffix.strip()})" if suffix else "")
-            found.append(Statistic(name=name, value=value, limit=limit, group=group))
-    return found
-
-
-def _hit_errors(reduced: Sequence[Tensor], truth: OutputTruth) -> dict[str, tuple[float, float]]:
-    errors: dict[str, tuple[float, float]] = {}
-    for part, stick in zip(reduced, truth.yardsticks, strict=True):
-        if stick.kind != "hits":
-            continue
-        for index, label in enumerate(stick.labels):
-            signal = float(stick.signal[index])
-            if signal > 0:
-                got = math.sqrt(float(part[0, index]) * truth.unit**2 / signal)
-                trusted = math.sqrt(float(stick.energy[index]) * truth.unit**2 / signal)
-                errors[label] = (got, trusted)
-    return errors

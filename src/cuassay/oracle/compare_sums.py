@@ -22,7 +22,7 @@ CLIP_Z = 12.0  # a few wild elements must not decide the normalised score; W jud
 CLIP_P = 1e4  # keeps projections finite
 MISMATCH = 3e38  # marks in `peak`: look at classes; inf: an exact answer is missed
 SUMS = 4  # (e/unit)^2, min(|z|, CLIP_Z)^2, z * w, z
-_CHUNK = {"cpu": 1 << 16, "cuda": 1 << 22}
+_CHUNK = {"cpu": 1 << 16, "cuda": 1 << 24}  # elements: few launches, bounded memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,12 +48,14 @@ def matrix_shape(shape: Sequence[int], by_row: bool) -> tuple[int, int]:
     return (size, 1) if by_row else (1, size)
 
 
-def chunks(rows: int, columns: int, device: torch.device) -> Iterator[tuple[slice, slice]]:
-    """Yield (rows, columns) slices of bounded size that cover the matrix, in order."""
-    budget = _CHUNK.get(device.type, 1 << 16)
-    width = min(columns, budget)
-    height = max(1, budget // max(width, 1))
-    for column in range(0, columns, max(width, 1)):
+def chunks(rows: int, columns: int, *, budget: int, step: int = 1) -> Iterator[tuple[slice, slice]]:
+    """Yield (rows, columns) slices that cover the matrix, of about `budget` elements.
+
+    Columns are cut at multiples of `step` only.
+    """
+    width = max(min(columns, budget // step * step), step)
+    height = max(1, budget // max(min(width, columns), 1))
+    for column in range(0, columns, width):
         for row in range(0, rows, height):
             yield (
                 slice(row, min(row + height, rows)),
@@ -61,9 +63,9 @@ def chunks(rows: int, columns: int, device: torch.device) -> Iterator[tuple[slic
             )
 
 
-def chunk_width(columns: int, device: torch.device) -> int:
-    """Return the column width that `chunks` uses."""
-    return max(1, min(columns, _CHUNK.get(device.type, 1 << 16)))
+def chunk_size(device: torch.device) -> int:
+    """Return the elements that `fold` looks at in one go."""
+    return _CHUNK.get(device.type, 1 << 16)
 
 
 def fold(
@@ -72,15 +74,24 @@ def fold(
     count: int,
     *,
     device: torch.device,
+    kept: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Sum `count` elementwise quantities over columns and over rows: (count, R), (count, C)."""
-    rows = torch.zeros(count, shape[0], dtype=torch.float64, device=device)
+    """Sum `count` elementwise quantities over columns and over rows: (count, R), (count, C).
+
+    Where only the rows `kept` add anything, `measure` is asked for slices of those.
+    """
+    height = shape[0] if kept is None else len(kept)
+    rows = torch.zeros(count, height, dtype=torch.float64, device=device)
     columns = torch.zeros(count, shape[1], dtype=torch.float64, device=device)
-    for r, c in chunks(shape[0], shape[1], device):
+    for r, c in chunks(height, shape[1], budget=chunk_size(device)):
         for index, part in enumerate(measure(r, c)):
             rows[index, r] += part.sum(1)
             columns[index, c] += part.sum(0)
-    return rows, columns
+    if kept is None:
+        return rows, columns
+    spread = torch.zeros(count, shape[0], dtype=torch.float64, device=device)
+    spread[:, kept] = rows
+    return spread, columns
 
 
 def deviation(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth) -> Tensor:
@@ -112,7 +123,7 @@ def eager_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTr
     """Return the sums of matrices candidate (any float), truth (float64), scale (float32)."""
     shape = (truth.shape[0], truth.shape[1])
     device = truth.device
-    width = chunk_width(shape[1], device)
+    width = max(1, min(shape[1], chunk_size(device)))
     blocks = max(1, -(-shape[1] // width))
     peak = torch.zeros(shape[0], blocks, dtype=torch.float32, device=device)
 

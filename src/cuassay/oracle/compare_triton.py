@@ -31,12 +31,11 @@ LEAST = 1 << 20  # elements from which a pass saved is worth a compilation
 _FOLD = 1024  # a single row is cut into rows of this width, so that no program is half empty
 _WIDE, _NARROW = 256, 32  # columns of a block: 8 elements a thread in one row, or 1
 _VECTOR = 16  # elements that rows must be a multiple of for the widest loads
-_PROGRAMS = 4096  # as many programs as fill every GPU several times over
-_STRIP = (16, 512)  # rows a program walks, at least and at most
+_TALL, _LOW = 128, 16  # rows a program walks
 
 
 @triton.jit(  # type: ignore[untyped-decorator]
-    do_not_specialize=["total_units", "column_units", "rows", "strip_rows"]
+    do_not_specialize=["total_units", "column_units", "rows"]
 )
 def _sums_kernel(  # type: ignore[no-untyped-def]
     candidate,
@@ -48,10 +47,10 @@ def _sums_kernel(  # type: ignore[no-untyped-def]
     total_units,
     column_units,
     rows,
-    strip_rows,
     per_unit,
     flush,
     VECTOR: tl.constexpr,
+    STRIP: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
     block = tl.program_id(0).to(tl.int64)
@@ -68,8 +67,8 @@ def _sums_kernel(  # type: ignore[no-untyped-def]
     biases = tl.zeros([1, COLUMNS], dtype=tl.float32)
     peak = tl.zeros([1, COLUMNS], dtype=tl.float32)
     infinity = float("inf")
-    for step in tl.range(0, strip_rows, num_stages=3):
-        row = strip * strip_rows + step + tl.arange(0, 1)
+    for step in tl.range(0, STRIP, num_stages=3):
+        row = strip * STRIP + step + tl.arange(0, 1)
         offset = row[:, None] * columns + column[None, :]
         offset = tl.max_contiguous(offset, [1, 4])  # 16 bytes of scale, two of 16 of truth
         inside = here[None, :] & (offset < total)
@@ -130,8 +129,7 @@ def fused_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTr
     height = -(-truth.numel() // view)
     width = _WIDE if view > _WIDE // 2 else _NARROW
     blocks = -(-view // width)
-    least, most = _STRIP
-    strip = min(max(height * blocks // _PROGRAMS, least), most)
+    strip = _TALL if height >= _TALL // 2 else _LOW
     strips = -(-height // strip)
     options: dict[str, Any] = {"dtype": torch.float32, "device": truth.device}
     row_out = torch.empty(SUMS, blocks, height, **options)
@@ -140,9 +138,9 @@ def fused_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTr
     vector = _VECTOR if view % _VECTOR == 0 and truth.numel() % _VECTOR == 0 else 1
     _sums_kernel[(blocks, strips)](
         candidate, truth, scale, row_out, peak, column_out,
-        truth.numel() // vector, view // vector, height, strip,
+        truth.numel() // vector, view // vector, height,
         1.0 / output.unit, special.flush_threshold(output.dtype),
-        VECTOR=vector, COLUMNS=width, num_warps=1,
+        VECTOR=vector, STRIP=strip, COLUMNS=width, num_warps=1,
     )  # fmt: skip
     if single:
         whole = row_out.view(SUMS, -1).sum(1, keepdim=True, dtype=torch.float64)

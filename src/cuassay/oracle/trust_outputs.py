@@ -28,7 +28,7 @@ _UNIT_RANGE = (1e-30, 1e30)
 class Collector:
     """Gathers what every run says about one output.
 
-    Floating outputs keep draws less truth as float32; exact ones which elements flip.
+    Floating outputs keep runs less truth as float32; exact ones which elements flip.
     """
 
     spec: TensorSpec
@@ -51,7 +51,7 @@ class Collector:
         if self.exact:
             self._flip(output)
             return
-        self.deviations.append(_difference(output, self.value).float())
+        self.deviations.append(_difference(output, self.value, torch.float32))
 
     def trusted(self, output: Tensor, *, as_written: bool) -> None:
         """Take the reference as written or its float32 lift, cast to the output's dtype."""
@@ -59,7 +59,9 @@ class Collector:
             self._flip(output)
             return
         cast = output.to(special.torch_dtype(self.spec.dtype))
-        self.errors.append(_difference(cast.double(), self.value))
+        narrow = cast.is_cuda and self.spec.dtype is not DType.FLOAT64
+        wanted = torch.float32 if narrow else torch.float64  # mixed types are slow on the CPU
+        self.errors.append(_difference(cast, self.value, wanted))
         if as_written:
             self.written = cast
 
@@ -74,9 +76,12 @@ class Collector:
         self.flipped = differs if self.flipped is None else self.flipped | differs
 
 
-def _difference(output: Tensor, value: Tensor) -> Tensor:
-    """Return output - value, 0 where either is not finite."""
-    return torch.sub(output, value).nan_to_num_(0.0, 0.0, 0.0)
+def _difference(output: Tensor, value: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return output - value as `dtype`, 0 where either is not finite."""
+    if value.is_cuda:
+        found = torch.empty(value.shape, dtype=dtype, device=value.device)
+        return torch.sub(output, value, out=found).nan_to_num_(0.0, 0.0, 0.0)
+    return torch.sub(output.double(), value).nan_to_num_(0.0, 0.0, 0.0).to(dtype)
 
 
 def exact_values(output: Tensor, dtype: DType) -> Tensor:

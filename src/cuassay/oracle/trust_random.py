@@ -16,6 +16,8 @@ _SNAP_ULPS = 8  # float32 spacings from the grid within which a value was exact 
 _ROOT3 = 3.0**-0.5
 SENTINEL = 1e30  # as large, a value is a mask's constant rather than a computed one
 _POOL_SLACK = 4  # the pool is a quarter longer than its largest user
+_LARGE = 1 << 22  # elements from which looking for rows of zeros pays
+_SCARCE = 4  # at most one row in so many may hold anything but zeros
 
 
 def moderate(values: Tensor) -> Tensor:
@@ -31,6 +33,19 @@ def moderate(values: Tensor) -> Tensor:
         if float(low) > -SENTINEL and float(high) < SENTINEL:
             return values
     return torch.where(values.abs() < SENTINEL, values, torch.zeros_like(values))
+
+
+def scarce_rows(values: Tensor) -> Tensor | None:
+    """Return the rows of axis 0 (int64) that hold anything but zeros, where they are few.
+
+    None for small tensors and full ones. Gradients of embeddings are mostly rows of zeros,
+    which no operation on them has to look at.
+    """
+    if values.dim() < 2 or values.numel() < _LARGE or not values.dtype.is_floating_point:
+        return None
+    low, high = torch.aminmax(values.reshape(len(values), -1), dim=1)
+    rows = ((low != 0) | (high != 0)).nonzero().squeeze(1)  # NaN is not 0
+    return rows if len(rows) * _SCARCE <= len(values) else None
 
 
 class Noise:
@@ -84,7 +99,12 @@ class Noise:
     def additive(self, out: Tensor, deviation: Tensor) -> Tensor:
         """Return out + u * deviation * xi, for real and complex results."""
         if not out.is_complex():
-            return self.plus(out, deviation)
+            rows = scarce_rows(deviation) if deviation.shape == out.shape else None
+            if rows is None:
+                return self.plus(out, deviation)
+            noisy = out.clone()
+            noisy[rows] = self.plus(out[rows], deviation[rows])
+            return noisy
         xi, other = (self.normal(out.shape, out.device) for _ in range(2))
         error = torch.complex((xi * deviation).double(), (other * deviation).double())
         return out + error.to(out.dtype) * self.roundoff
@@ -98,6 +118,14 @@ class Noise:
         """
         if dtype not in _PRECISION or values.is_complex():
             return values
+        rows = scarce_rows(values)
+        if rows is None:
+            return self._rounded(values, dtype)
+        noisy = values.clone()
+        noisy[rows] = self._rounded(values[rows], dtype)
+        return noisy
+
+    def _rounded(self, values: Tensor, dtype: torch.dtype) -> Tensor:
         bits = values.float().view(torch.int32)
         half = (bits & _EXPONENT_BITS).view(torch.float32)
         if dtype is torch.float16:

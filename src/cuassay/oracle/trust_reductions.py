@@ -28,6 +28,7 @@ Named: TypeAlias = dict[str, Any]
 Deviation: TypeAlias = Callable[[Named, Tensor, OpOverload], Tensor | None]
 
 _CHUNKS = 16
+_LARGE = 1 << 22  # elements from which leaving rows out pays
 _MIN_PREFIX = 32  # fewer terms: the second form adds nothing
 
 
@@ -74,10 +75,10 @@ def walk_deviation(values: Tensor) -> Tensor:
     if terms < _MIN_PREFIX:
         total = values.sum(-1)
         return _at_least(_walk(total, squares, float(terms)), drift(values, total))
-    parts = torch.stack([part.sum(-1) for part in values.tensor_split(_CHUNKS, -1)], -1)
-    prefix = parts.cumsum(-1)
-    total, top = prefix[..., -1].clone(), prefix.abs().amax(-1)
-    walked = prefix.square_().mean(-1) * terms
+    parts = torch.stack([part.sum(-1) for part in values.tensor_split(_CHUNKS, -1)])
+    prefix = parts.cumsum(0)
+    total, top = prefix[-1].clone(), prefix.abs().amax(0)
+    walked = prefix.square_().mean(0) * terms
     noise = torch.maximum(_walk(total, squares, float(terms)).square_(), walked).sqrt_()
     return _at_least(noise, drift(values, top))
 
@@ -137,6 +138,24 @@ def _added(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
 
 
 def _scattered(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
+    """Deviation of a scattered sum, looking only at the rows that anything is added to."""
+    name = base_name(op)
+    by_row = name == "index_add" and named["dim"] in (0, -out.dim())
+    if not by_row or out.dim() < 2 or out.numel() < _LARGE:
+        return _scattered_rows(named, out, op)
+    rows, places = torch.unique(named["index"].reshape(-1), return_inverse=True)
+    if len(rows) * 2 > len(out):
+        return _scattered_rows(named, out, op)
+    few = {**named, "self": named["self"][rows], "index": places}
+    found = _scattered_rows(few, out[rows], op)
+    if found is None:
+        return None
+    spread = torch.zeros_like(out)
+    spread[rows] = found
+    return spread
+
+
+def _scattered_rows(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
     """index_add, scatter_add, index_put: hit counts are the numbers of terms.
 
     The walk starts at what was there; where nothing is added there is no noise.

@@ -22,6 +22,7 @@ from cuassay.model.dtype import DType
 from cuassay.oracle import special
 from cuassay.oracle.compare_groups import MIN_TERMS
 from cuassay.oracle.compare_sums import matrix_shape
+from cuassay.oracle.trust_random import scarce_rows
 
 FLOOR_ROUNDOFFS = 4.0
 _LEAST_SCALE = 2.0**-126  # below it float32 arithmetic may flush; errors there flush as well
@@ -42,30 +43,45 @@ class Scale:
 
 
 def pooled(variance: Tensor) -> Tensor:
-    """Return half the own variance plus half of rowmean * colmean / mean (two axes and more)."""
+    """Return half the own variance plus half of rowmean * colmean / mean (two axes and more).
+
+    Overwrites `variance`.
+    """
     if variance.dim() < 2 or variance.numel() < MIN_TERMS:
         return variance
-    matrix = variance.reshape(matrix_shape(variance.shape, False))
+    matrix = variance.view(matrix_shape(variance.shape, False))
     rows, columns = matrix.mean(1, keepdim=True), matrix.mean(0, keepdim=True)
-    mean = matrix.mean()
+    mean = rows.mean()
     if not bool(mean > 0):
         return variance
-    return (matrix * 0.5 + rows * (columns * (0.5 / mean))).reshape(variance.shape)
+    matrix.mul_(0.5).addcmul_(rows, columns * (0.5 / mean))
+    return variance
 
 
-def floor_square(value: Tensor, roundoff: float) -> Tensor | float:
-    """Return (4u)^2 * min over axes of mean(t^2 in slice), 0 for outputs of one axis."""
+def floor_square(value: Tensor, roundoff: float, *, share: float = 1.0) -> Tensor | float:
+    """Return (4u)^2 * min over axes of mean(t^2 in slice), 0 for outputs of one axis.
+
+    `share` says which part of the rows of a matrix `value` holds; the others are zeros.
+    """
     if value.dim() < 2:
         return 0.0
-    square = torch.nan_to_num(value, 0.0, 0.0, 0.0).square_()
-    least: Tensor | None = None
+    means: list[Tensor] = []
     for axis, size in enumerate(value.shape):
-        if size == 0 or value.numel() // size < MIN_TERMS:
+        rows = share if axis else 1.0  # slices along later axes hold the zero rows as well
+        terms = value.numel() / rows / max(size, 1)
+        if size == 0 or round(terms) < MIN_TERMS:
             continue
         others = [other for other in range(value.dim()) if other != axis]
-        mean = square.mean(others, keepdim=True)
-        least = mean if least is None else torch.minimum(least, mean)
-    return 0.0 if least is None else least * (FLOOR_ROUNDOFFS * roundoff) ** 2
+        norm = torch.linalg.vector_norm(value, dim=others, keepdim=True)
+        means.append((norm * (FLOOR_ROUNDOFFS * roundoff / math.sqrt(terms))).square_())
+    if not means:
+        return 0.0
+    if not all(bool(torch.isfinite(mean).all()) for mean in means):
+        return floor_square(torch.nan_to_num(value, 0.0, 0.0, 0.0), roundoff, share=share)
+    least = means[0]
+    for mean in means[1:]:
+        least = torch.minimum(least, mean)
+    return least
 
 
 def jumps(deviations: Sequence[Tensor], rounding: Tensor) -> Tensor | None:
@@ -97,10 +113,52 @@ def achievable(
 ) -> Scale:
     """Return the scale of one output.
 
-    `deviations` are draws less truth (float32), `trusted` the errors of the reference as
-    written and of the float32 lift (0 where not finite). `rounded` says that the draws hold
+    `deviations` are draws less truth, `trusted` the errors of the reference as written and of
+    the float32 lift (0 where not finite). `rounded` says that the draws hold
     the final rounding already (the reference's result is 16-bit as written).
     """
+    rows = None if discontinuous else _scarce(value, [*deviations, *trusted], dtype)
+    if rows is None:
+        return _achievable(value, deviations, trusted, dtype, roundoff, rounded, discontinuous)
+    few = _achievable(
+        value[rows], [m[rows] for m in deviations], [e[rows] for e in trusted],
+        dtype, roundoff, rounded, discontinuous, share=len(rows) / len(value),
+    )  # fmt: skip
+    full, noise = torch.zeros_like(value), torch.zeros_like(value)
+    full[rows], noise[rows] = few.full, few.noise
+    return Scale(full=full, noise=noise, ambiguous=None)
+
+
+def _scarce(value: Tensor, runs: Sequence[Tensor], dtype: DType) -> Tensor | None:
+    """Return the rows of a matrix where any run shows anything but exact zeros, if few.
+
+    None for float16, whose coarse subnormals give zeros a scale.
+    """
+    form = special.form_of(dtype)
+    if value.dim() != 2 or form.smallest_normal * 2.0**-form.precision > _LEAST_SCALE:
+        return None
+    live = torch.zeros(len(value), dtype=torch.bool, device=value.device)
+    for tensor in (value, *runs):
+        rows = scarce_rows(tensor)
+        if rows is None:
+            return None
+        live[rows] = True
+    found = live.nonzero().squeeze(1)
+    enough = len(found) * value.shape[1] >= MIN_TERMS
+    return found if enough and len(found) * 2 <= len(value) else None
+
+
+def _achievable(
+    value: Tensor,
+    deviations: Sequence[Tensor],
+    trusted: Sequence[Tensor],
+    dtype: DType,
+    roundoff: float,
+    rounded: bool,
+    discontinuous: bool,
+    *,
+    share: float = 1.0,
+) -> Scale:
     half = special.half_spacing(value, dtype)
     mean = torch.zeros_like(value)
     for m in deviations:
@@ -113,13 +171,15 @@ def achievable(
         mean.masked_fill_(ambiguous, 0.0)  # a jump must not raise its neighbours' scale
     third = half.double().square_().mul_(1.0 / 3.0)
     noise = pooled(mean)
-    noise = torch.maximum(noise, third) if rounded else noise + third
-    noise += floor_square(value, roundoff)
-    error = torch.zeros_like(value)
-    for e in trusted:
-        torch.maximum(error, e.abs(), out=error)
-    full = torch.addcmul(noise, error, error).sqrt_()
-    full, noise = _exact_zeros(value, full), _exact_zeros(value, noise.sqrt_())
+    noise = torch.maximum(noise, third, out=noise) if rounded else noise.add_(third)
+    noise += floor_square(value, roundoff, share=share)
+    full = noise.clone()
+    if trusted:
+        error = trusted[0].abs()
+        for e in trusted[1:]:
+            error = torch.maximum(error, e.abs())
+        full.addcmul_(error, error)
+    full, noise = _exact_zeros(value, full.sqrt_()), _exact_zeros(value, noise.sqrt_())
     if ambiguous is not None:
         largest = torch.stack([m.abs() for m in deviations]).amax(0).double()
         full = torch.where(ambiguous, -torch.maximum(full, largest), full)
@@ -132,7 +192,7 @@ def _exact_zeros(value: Tensor, scale: Tensor) -> Tensor:
     if scale.numel() == 0 or bool(scale.amin() > _LEAST_SCALE):
         return scale
     exact = (scale <= _LEAST_SCALE) & (value == 0)
-    return scale.clamp_min(_LEAST_SCALE).masked_fill_(exact, 0.0)
+    return scale.clamp_min_(_LEAST_SCALE).masked_fill_(exact, 0.0)
 
 
 def rms(values: Tensor) -> float:

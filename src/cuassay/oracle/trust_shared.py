@@ -19,6 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -117,7 +118,10 @@ def _count(judged: Judged, places: Tensor) -> Shared:
     """Count equal pairs among the elements at `places` (groups, sample)."""
     value, scale = judged.value[places], judged.scale[places].double()
     kept = torch.isfinite(value) & (scale > 0)
-    value, order = torch.where(kept, value, torch.inf).sort(1)
+    value = torch.where(kept, value, torch.inf)
+    if _all_differ(value, scale):
+        return _none(len(value), value.device)
+    value, order = value.sort(1)
     scale, kept = scale.gather(1, order), kept.gather(1, order)
     near = torch.minimum(scale[:, 1:], scale[:, :-1]) * _SAME
     same = (value[:, 1:] - value[:, :-1]) <= near  # inf - inf is NaN: not the same
@@ -144,6 +148,20 @@ def _count(judged: Judged, places: Tensor) -> Shared:
         weight=share(weight2.square(), weight1 * (weight1 / count.clamp_min(1.0))),
         size=share(size2.square(), size1 * (size1 / count.clamp_min(1.0))),
     )
+
+
+def _all_differ(value: Tensor, scale: Tensor) -> bool:
+    """Whether no two elements of a row are as close as the largest scale allows (CPU only).
+
+    numpy sorts short rows some twenty times faster than torch does, and most groups hold no
+    equal elements at all.
+    """
+    if value.device.type != "cpu" or value.shape[1] < 2:
+        return False
+    ordered = np.sort(value.numpy(), axis=1)
+    with np.errstate(invalid="ignore"):  # infinity less infinity is NaN: not the same
+        gaps = np.diff(ordered, axis=1)
+    return not bool((gaps <= float(scale.amax()) * _SAME).any())
 
 
 def _noisy(judged: Judged, places: Tensor, value: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from cuassay.oracle.compare_groups import (
     regroup,
 )
 from cuassay.oracle.compare_sums import CLIP_P, fold, matrix_shape
+from cuassay.oracle.trust_random import scarce_rows
 from cuassay.oracle.trust_shared import Judged, Shared, shared
 from cuassay.oracle.trust_types import TrustedBias, Yardstick
 
@@ -61,11 +62,14 @@ def yardsticks(trusted: Trusted) -> Yardsticks:
     runs = [*trusted.deviations, *trusted.errors]
     views = [t.reshape(shape) for t in (trusted.value, trusted.scale, trusted.noise)]
     flat = [run.reshape(shape) for run in runs]
+    kept = scarce_rows(views[1])  # elements without any scale add nothing to any sum
+    looked = views if kept is None else [view[kept] for view in views]
+    flat = flat if kept is None else [run[kept] for run in flat]
     per_unit = 1.0 / trusted.unit
     count = _FIXED + len(trusted.errors) + 2 * len(runs) + len(trusted.deviations)
 
     def measure(r: slice, c: slice) -> list[Tensor]:
-        value, scale, noise = (view[r, c] for view in views)
+        value, scale, noise = (view[r, c] for view in looked)
         inverse = scale.reciprocal()
         mask: Tensor | None = None
         if not (bool(scale.amin() > 0) and special.all_finite(value)):
@@ -90,7 +94,7 @@ def yardsticks(trusted: Trusted) -> Yardsticks:
         squares = [z.square() for z in scores[: len(trusted.deviations)]]
         return [*fixed, *energies, *(z * weight for z in scores), *scores, *squares]
 
-    rows, columns = fold(shape, measure, count, device=trusted.value.device)
+    rows, columns = fold(shape, measure, count, device=trusted.value.device, kept=kept)
     kinds = group_kinds(trusted.value.shape, trusted.names, trusted.hits)
     sums = [
         regroup(rows, columns, kind, shape=trusted.value.shape, hits=trusted.hits) for kind in kinds
