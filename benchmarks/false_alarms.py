@@ -45,7 +45,12 @@ def honest_kernels() -> tuple[Honest, ...]:
         return HONEST
     from tests.zoo.manifest_catalog import HONEST_CATALOG
 
-    return (*HONEST, *HONEST_CATALOG)
+    later = (
+        Honest(name=f"{problem}_{style}", problem=problem)
+        for problem, styles in HONEST_CATALOG.items()
+        for style in styles.split()
+    )
+    return (*HONEST, *(honest for honest in later if honest not in HONEST))
 
 
 def kernels(device: str) -> Iterator[Trial]:

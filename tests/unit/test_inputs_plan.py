@@ -64,7 +64,7 @@ def test_every_case_is_legal_and_deterministic(name: str, purpose: str) -> None:
 
 def test_profiles_grow() -> None:
     counts = [len(plan("rmsnorm", "numeric", profile)) for profile in Profile]
-    assert counts == [4, 12, 40]
+    assert counts == [4, 13, 40]
     assert len(plan("rmsnorm", "shapes")) < len(plan("rmsnorm", "shapes", Profile.STANDARD))
 
 

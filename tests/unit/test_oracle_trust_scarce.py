@@ -8,7 +8,7 @@ from tests.support.oracle_cases import spec
 from torch import Tensor
 
 from cuassay.model.dtype import DType
-from cuassay.oracle import compare_sums, trust_random, trust_reductions, trust_scale
+from cuassay.oracle import compare_sums, trust_random, trust_scale
 from cuassay.oracle.compare import compare
 from cuassay.oracle.trust import OutputTruth, hit_counts, make_truth
 
@@ -28,8 +28,7 @@ def _inputs(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 @pytest.fixture
 def small_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trust_random, "_LARGE", 1)
-    monkeypatch.setattr(trust_reductions, "_LARGE", 1)
+    monkeypatch.setattr(trust_random, "_LARGE", {"cpu": 1})
 
 
 def _truth(dtype: torch.dtype) -> OutputTruth:
@@ -82,7 +81,7 @@ def test_the_scale_does_not_depend_on_rows_of_zeros(
         )  # fmt: skip
 
     few = scale()
-    monkeypatch.setattr(trust_random, "_LARGE", 1 << 40)
+    monkeypatch.setattr(trust_random, "_LARGE", {"cpu": 1 << 40})
     full = scale()
     torch.testing.assert_close(few.full, full.full)
     torch.testing.assert_close(few.noise, full.noise)
@@ -99,5 +98,6 @@ def test_folding_kept_rows_gives_the_sums_of_all() -> None:
         torch.testing.assert_close(mine, theirs)
 
 
+@pytest.mark.usefixtures("small_is_large")
 def test_full_tensors_have_no_scarce_rows() -> None:
     assert trust_random.scarce_rows(torch.ones(10, 10)) is None

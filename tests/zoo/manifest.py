@@ -166,7 +166,7 @@ magnitude_sniffing          | rmsnorm                     | NUM001              
 wrong_divisor               | rmsnorm                     | NUM001 SHP001          | O8
 # arithmetic: rounded intermediate
 rounded_residual            | fused_add_rmsnorm           | NUM001                 | N4
-cancelled_probability       | zoo:probability_gap         | NUM001 SHP001          | N4
+cancelled_probability       | zoo:probability_gap         | NUM001 SHP001          | N4 | standard
 # low-precision accumulation
 bf16_embedding_grad         | embedding_grad              | NUM002 NUM001          | N1 N15
 fp16_embedding_grad         | embedding_grad@float16      | NUM002 NUM001          | N1
@@ -224,8 +224,8 @@ bf16_recurrence             | zoo:decayed_sum             | NUM002 NUM001       
 narrow_accumulator          | fp8_gemm                    | NUM002 NUM001          | N5
 triton_bf16_accumulator     | gemm@float32                | NUM002 NUM001          | N2 N8
 # arithmetic: cancellation
-one_pass_variance           | layernorm@float32           | NUM001                 | N4
-triton_one_pass_variance    | layernorm@float32           | NUM001                 | N4
+one_pass_variance           | layernorm@float32           | NUM001            | N4 | standard
+triton_one_pass_variance    | layernorm@float32           | NUM001            | N4 | standard
 rounded_probability         | cross_entropy_backward      | NUM001                 | N4
 # TF32 inside an fp32 operator: matrix products
 tf32_gemm                   | gemm@float32                | NUM001                 | N8
@@ -237,13 +237,13 @@ truncated_codes             | quantize_int8_per_row       | NUM001              
 exp_by_squares              | softmax_masked              | NUM001                 | N14
 exp2_two_terms              | softmax_softcap             | NUM001                 | N14
 rational_tanh               | softmax_softcap             | NUM001                 | N14
-gelu_other_form             | geglu                       | NUM001                 | N14 O1
+gelu_other_form             | geglu                       | NUM001         | N14 O1 | standard
 gelu_by_sigmoid             | gemm_bias_gelu              | NUM001                 | N14
 short_newton                | rmsnorm                     | NUM001                 | N14
 # arithmetic: ratios and saturation
 pruned_weights              | zoo:weighted_mean           | NUM001                 | N7
 triton_stale_max            | softmax_masked@float32      | NUM001                 | N6
-zero_row_divides            | quantize_int8_per_row       | NUM001                 | N11
+zero_row_divides            | quantize_int8_per_row       | NUM001               | N11 | deep
 finite_sentinel             | softmax_masked              | NUM001                 | N12
 int8_wraps                  | quantize_int8_per_row       | NUM001                 | N6
 fp8_overflow                | quantize_fp8_per_tensor     | NUM001                 | N6 N10
@@ -254,14 +254,14 @@ size_gate                   | gemm                        | NUM001 NUM002       
 public_seed                 | gemm                        | NUM001                 | O6
 # special-casing: what the benchmark's data look like
 prefix_sniffing             | softmax_softcap             | NUM001                 | O3
-tie_lost                    | moe_route                   | NUM001                 | O4
+tie_lost                    | moe_route                   | NUM001            | O4 | deep
 gaussian_threshold          | sample_top_k                | NUM001                 | O4
 expert_capacity             | moe_gather                  | NUM001                 | O5
-empty_group_shifts          | grouped_gemm                | NUM001                 | O5
+empty_group_shifts          | grouped_gemm                | NUM001            | O5 | standard
 equal_lengths               | zoo:attention_varlen        | NUM001 API003          | O5 A6
 greedy_token                | sample_top_p                | NUM001 API003          | O2 A6
 # over-fit to shapes: padding, strides, borders of tiles
-padded_experts              | moe_route                   | SHP001 NUM001          | O10
+padded_vocab                | cross_entropy               | SHP001 NUM001          | O10
 baked_stride                | rmsnorm                     | SHP001 NUM001          | O8
 tile_border                 | causal_conv1d               | NUM001 SHP001          | O10
 whole_page_read             | paged_attention_decode      | NUM001                 | O10
@@ -285,7 +285,7 @@ dropout_unscaled            | softmax_dropout             | NUM001 API003       
 beta_ignored                | layernorm                   | NUM001 API003          | O1 A6
 scaling_ignored             | rope_llama3                 | NUM001 API003          | A6
 # host-side state: memo validated on a part
-first_8192_validated        | softmax_masked              | STATE001               | S2 S1
+first_8192_validated        | softmax_masked              | STATE001               | S2 | standard
 # host-side state: recurrent state
 state_leaks                 | zoo:decayed_sum             | STATE001               | S8
 # host-side state: autotuner side effects
@@ -310,7 +310,7 @@ cuda_bf16_accumulator       | gemm                        | NUM002 NUM001       
 # TF32 inside an fp32 operator: CUDA
 cuda_tf32_factors           | gemm@float32                | NUM001                 | N8
 # arithmetic: CUDA
-cuda_one_pass_variance      | layernorm@float32           | NUM001                 | N4
+cuda_one_pass_variance      | layernorm@float32           | NUM001            | N4 | standard
 cuda_no_max_subtraction     | cross_entropy               | NUM001                 | N10
 cuda_half_range             | swiglu                      | NUM001                 | N10
 cuda_fast_exp               | softmax_softcap             | NUM001                 | N14

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 HONEST_CATALOG: Mapping[str, str] = {
-    "adamw_step": "torch",
+    "adamw_step": "float32_rates torch",
     "attention": "flash sdpa",
     "attention_backward": "autograd flash",
     "attention_varlen": "loop",

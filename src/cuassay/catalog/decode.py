@@ -38,8 +38,8 @@ def _masked_softmax(
     },
     # The first two are for CPUs; then Llama-3 8B, Llama-3 70B on 8 GPUs, Qwen-2.5 7B.
     workloads=(
-        {"batch": 4, "kv_heads": 2, "group": 4, "dim": 32, "pages": 24, "slots": 4},
-        {"batch": 2, "kv_heads": 1, "group": 8, "dim": 64, "pages": 40, "slots": 12},
+        {"batch": 2, "kv_heads": 1, "group": 4, "dim": 16, "pages": 24, "slots": 4},
+        {"batch": 3, "kv_heads": 2, "group": 2, "dim": 16, "pages": 40, "slots": 6},
         {"batch": 64, "kv_heads": 8, "group": 4, "dim": 128, "pages": 8192, "slots": 128},
         {"batch": 128, "kv_heads": 1, "group": 8, "dim": 128, "pages": 16_384, "slots": 256},
         {"batch": 32, "kv_heads": 4, "group": 7, "dim": 128, "pages": 4096, "slots": 128},

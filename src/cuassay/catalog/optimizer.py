@@ -17,6 +17,12 @@ from cuassay.model.relation import RowsIndependent
 QUINTIC = (3.4445, -4.7750, 2.0315)
 STEPS = 5
 
+
+def _rate(value: float, like: torch.Tensor) -> torch.Tensor:
+    """Return a decay rate as kernels receive it: float32, in which 1 - rate loses digits."""
+    return torch.tensor(value, dtype=torch.float32, device=like.device)
+
+
 _SIZE = {"size": (1, 2**31 - 1)}
 # The first two are for CPUs; then a norm, an attention and an MLP matrix of Llama-3 8B.
 _WORKLOADS = (
@@ -50,11 +56,11 @@ def adamw_step(
     Annotated[torch.Tensor, tensor("float32", "size", name="new_exp_avg_sq")],
 ]:
     """AdamW (Loshchilov and Hutter, arXiv 1711.05101): decoupled decay, bias correction."""
-    wide = grad.to(torch.float32)
-    first = exp_avg * beta1 + wide * (1.0 - beta1)
-    second = exp_avg_sq * beta2 + wide * wide * (1.0 - beta2)
-    root = torch.sqrt(second / (1.0 - beta2**step)) + eps
-    update = first / (1.0 - beta1**step) / root
+    wide, kept, kept_sq = grad.to(torch.float32), _rate(beta1, grad), _rate(beta2, grad)
+    first = exp_avg * kept + wide * (1.0 - kept)
+    second = exp_avg_sq * kept_sq + wide * wide * (1.0 - kept_sq)
+    root = torch.sqrt(second / (1.0 - kept_sq**step)) + eps
+    update = first / (1.0 - kept**step) / root
     return param * (1.0 - lr * weight_decay) - lr * update, first, second
 
 
@@ -115,8 +121,8 @@ def muon_step(
 
     The iteration runs in the working dtype; tall matrices take steps of sqrt(rows / columns).
     """
-    wide = grad.to(torch.float32)
-    buffer = momentum * momentum_buffer + (1.0 - momentum) * wide
-    direction = momentum * buffer + (1.0 - momentum) * wide
+    wide, kept = grad.to(torch.float32), _rate(momentum, grad)
+    buffer = kept * momentum_buffer + (1.0 - kept) * wide
+    direction = kept * buffer + (1.0 - kept) * wide
     stretch = max(1.0, grad.shape[0] / grad.shape[1]) ** 0.5
     return param - lr * stretch * _orthogonal(direction, grad.dtype), buffer

@@ -50,7 +50,7 @@ _CPU = {
         benchmark_cases=1,
     ),
     Profile.STANDARD: Budget(
-        numeric_cases=12,
+        numeric_cases=13,
         numeric_workloads=3,
         numeric_elements=2**19,
         hot_cases=6,
@@ -98,7 +98,7 @@ _CUDA = {
         benchmark_elements=2**30,
     ),
     Profile.STANDARD: Budget(
-        numeric_cases=12,
+        numeric_cases=13,
         numeric_workloads=3,
         numeric_elements=2**29,
         hot_cases=6,

@@ -45,7 +45,7 @@ _ZERO_MEAN_SIDE = fill("normal", scale=1.0)
 ZIPF, STEEP = fill("zipf", exponent=1.0), fill("zipf", exponent=1.2)
 SINGLE, TWO, SPREAD = Fill(kind="single_hot"), Fill(kind="two_hot"), Fill(kind="uniform")
 
-# The first four are `quick`, the first twelve `standard`, all of them `deep`.
+# The first four are `quick`, the first thirteen `standard`, all of them `deep`.
 NUMERIC: tuple[Regime, ...] = (
     Regime(name="normal", main=fill("normal")),
     # An epsilon matters here and nowhere else, so it must not be the one that is always passed.

@@ -46,7 +46,7 @@ def worst_element(matrix: Matrices, sums: Sums, output: OutputTruth) -> Tensor:
     """
     device = sums.peak.device
     (height, width), peaks = sums.tile, sums.peak.reshape(-1)
-    top, place = peaks.max(0)
+    top, place = peaks.max(0, keepdim=True)
     blocks = sums.peak.shape[1]
     rows = (place // blocks) * height + torch.arange(height, device=device)
     columns = (place % blocks) * width + torch.arange(width, device=device)
@@ -56,9 +56,9 @@ def worst_element(matrix: Matrices, sums: Sums, output: OutputTruth) -> Tensor:
     flat = (rows[:, None] * sums.view + columns).clamp_max_(last).view(-1)
     candidate, truth, scale = (tensor.view(-1)[flat] for tensor in matrix)
     z = relative(deviation(candidate, truth, scale, output), scale).abs()
-    value, at = z.max(0)
+    value, at = z.max(0, keepdim=True)  # indexing by a tensor without axes would wait
     found = (top, value, flat[at], candidate[at], truth[at])
-    return torch.stack([number.double() for number in found])
+    return torch.cat([number.double() for number in found])
 
 
 def inspect_classes(

@@ -22,13 +22,13 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from cuassay.oracle.trust_ops import base_name, bind
+from cuassay.oracle.trust_random import sizeable
 from cuassay.oracle.trust_systematic import block_drift, drift, equal_drift
 
 Named: TypeAlias = dict[str, Any]
 Deviation: TypeAlias = Callable[[Named, Tensor, OpOverload], Tensor | None]
 
 _CHUNKS = 16
-_LARGE = 1 << 22  # elements from which leaving rows out pays
 _MIN_PREFIX = 32  # fewer terms: the second form adds nothing
 
 
@@ -141,7 +141,7 @@ def _scattered(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
     """Deviation of a scattered sum, looking only at the rows that anything is added to."""
     name = base_name(op)
     by_row = name == "index_add" and named["dim"] in (0, -out.dim())
-    if not by_row or out.dim() < 2 or out.numel() < _LARGE:
+    if not by_row or not sizeable(out):
         return _scattered_rows(named, out, op)
     rows, places = torch.unique(named["index"].reshape(-1), return_inverse=True)
     if len(rows) * 2 > len(out):

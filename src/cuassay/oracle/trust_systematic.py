@@ -17,7 +17,7 @@ from torch import Tensor
 UNIT = 2.0**-24  # grids are float32's; other accumulations differ by their own roundoff
 LEVELS = 4  # grids from the largest partial sum down to an eighth of it: split sums
 _FEWEST = 4  # fewer terms: a walk and a drift are the same
-_REPEATED = 0.01  # share of equal neighbours: at most 100 distinct addends
+_REPEATED = 0.01  # share of equal pairs: runs, or at most 100 distinct addends
 _PAIRS = 256  # neighbours looked at in each sum
 _SAME = 32 * UNIT  # relative: draws perturb addends that are equal by their own roundings
 _EQUAL = 1e-9  # shortfall of S^2 / (n Q) from 1: all addends equal up to such perturbations
@@ -33,17 +33,32 @@ def _remainder(values: Tensor, grid: Tensor) -> Tensor:
     return values - (values / grid).round_().mul_(grid)
 
 
-def _equal(values: Tensor) -> Tensor:
-    """Return which of some 256 neighbours along the last axis are equal and not 0 (0 or 1)."""
-    step = max(1, (values.shape[-1] - 1) // _PAIRS)
-    left, right = values[..., :-1:step], values[..., 1::step]
+def _equal(left: Tensor, right: Tensor) -> Tensor:
+    """Return where two addends are equal and not 0 (0 or 1)."""
     equal = (left - right).abs() <= left.abs() * _SAME
-    return (equal & (left != 0)).to(values.dtype)
+    return (equal & (left != 0)).to(left.dtype)
 
 
-def _run(share: Tensor, terms: int) -> Tensor:
-    """Return the mean length of runs of equal addends, from the share of equal neighbours."""
-    return terms / (1.0 + (terms - 1.0) * (1.0 - share))
+def _neighbours(values: Tensor) -> Tensor:
+    """Compare some 256 neighbours along the last axis: shows runs."""
+    step = max(1, (values.shape[-1] - 1) // _PAIRS)
+    return _equal(values[..., :-1:step], values[..., 1::step])
+
+
+def _strangers(values: Tensor) -> Tensor:
+    """Compare at most 256 pairs drawn along the last axis: shows few values in any order."""
+    terms = values.shape[-1]
+    generator = torch.Generator().manual_seed(terms)
+    one = torch.randint(terms, (min(_PAIRS, terms),), generator=generator)
+    step = torch.randint(1, terms, one.shape, generator=generator)
+    device = values.device
+    return _equal(values[..., one.to(device)], values[..., ((one + step) % terms).to(device)])
+
+
+def _run(neighbours: Tensor, strangers: Tensor, terms: int) -> Tensor:
+    """Return how many addends err alike on average, from the shares of equal pairs."""
+    runs = terms / (1.0 + (terms - 1.0) * (1.0 - neighbours))
+    return torch.maximum(runs, terms * strangers)
 
 
 def drift(values: Tensor, top: Tensor) -> Tensor | None:
@@ -53,13 +68,13 @@ def drift(values: Tensor, top: Tensor) -> Tensor | None:
     """
     if values.shape[-1] < _FEWEST:
         return None
-    share = _equal(values).mean(-1)
-    where = share > _REPEATED
+    near, far = _neighbours(values).mean(-1), _strangers(values).mean(-1)
+    where = torch.maximum(near, far) > _REPEATED
     if not bool(where.any()):
         return None
     terms = values.shape[-1]
     some, level_top = values[where], top[where].double().abs()
-    run = _run(share[where], terms)
+    run = _run(near[where], far[where], terms)
     found = torch.zeros_like(level_top)
     for level in range(LEVELS):
         remainder = _remainder(some, _grid(level_top, level).unsqueeze(-1))
@@ -85,18 +100,25 @@ def equal_drift(total: Tensor, squares: Tensor, terms: Tensor | float) -> Tensor
 
 
 def block_drift(a: Tensor, b: Tensor, total: Tensor, top: Tensor) -> Tensor | None:
-    """Return the drift, in u, of a @ b where products come in runs; None where none repeats.
+    """Return the drift, in u, of a @ b where products repeat; None where none does.
 
-    Each run drifts by its length times a remainder as good as random on the grid of the
-    largest partial sum `top`. Sums that lie on float32's grid are taken as exact ones.
+    Each group of equal products drifts by its length times a remainder as good as random on
+    the grid of the largest partial sum `top`. Sums on float32's grid are taken as exact ones.
     """
     terms = a.shape[-1]
-    one, two = _equal(a), _equal(b.movedim(-2, -1) if b.dim() >= 2 else b)
-    if not (bool(one.mean() > _REPEATED) and bool(two.mean() > _REPEATED)):
+    other = b.movedim(-2, -1) if b.dim() >= 2 else b
+    shares = []
+    for look in (_neighbours, _strangers):
+        one, two = look(a), look(other)
+        if bool(one.mean() > _REPEATED) and bool(two.mean() > _REPEATED):
+            shares.append(one @ (two.movedim(-1, -2) if b.dim() >= 2 else two) / one.shape[-1])
+        else:
+            shares.append(torch.zeros_like(total))
+    near, far = (share.double() for share in shares)
+    repeated = torch.maximum(near, far) > _REPEATED
+    if not bool(repeated.any()):
         return None
-    other = two.movedim(-1, -2) if b.dim() >= 2 else two
-    share = (one @ other) / one.shape[-1]
     grid = _grid(top.double(), 0)
-    drifted = (grid / UNIT) * (terms * _run(share.double(), terms) / 12).sqrt()
-    inexact = (share > _REPEATED) & (_remainder(total.double(), grid) != 0)
+    drifted = (grid / UNIT) * (terms * _run(near, far, terms) / 12).sqrt()
+    inexact = repeated & (_remainder(total.double(), grid) != 0)
     return torch.where(inexact, drifted, 0.0).to(total.dtype)

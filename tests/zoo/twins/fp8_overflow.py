@@ -5,4 +5,5 @@ import torch
 
 def run(x, scale):
     scaled = x.float() / scale
-    return scaled.clamp(-448.0, 448.0).to(torch.float8_e4m3fn)
+    scaled = scaled.clamp(-448.0, 448.0)
+    return scaled.to(torch.float8_e4m3fn)

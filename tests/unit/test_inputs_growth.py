@@ -1,0 +1,57 @@
+"""Growth series: both signs at quick, and lengths where constant axes are large."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from cuassay.catalog import registry
+from cuassay.inputs.geometry import elements
+from cuassay.inputs.plan import plan_cases
+from cuassay.model.case import Case
+from cuassay.model.problem import ConstAxis, Problem
+from cuassay.model.verdict import Profile
+
+
+def _growth(problem: Problem, device: str) -> tuple[Case, ...]:
+    return plan_cases(problem, "growth", profile=Profile.QUICK, root_seed=3, device=device)
+
+
+@pytest.mark.parametrize("name", ["embedding_rmsnorm_backward", "rmsnorm_backward"])
+def test_quick_grows_a_zero_mean_and_a_same_sign_series(name: str) -> None:
+    cases = _growth(registry.get(name), "cpu")
+    regimes = {case.label.split(" ", 2)[2] for case in cases}
+    assert any("zero mean" in regime for regime in regimes)
+    assert any("same sign" in regime for regime in regimes)
+    assert len(regimes) == 2
+
+
+def _with_constants(vocab: int, hidden: int) -> Problem:
+    problem = registry.get("embedding_rmsnorm_backward")
+    sizes = {"vocab": vocab, "hidden": hidden}
+    axes = tuple(
+        ConstAxis(name=axis.name, value=sizes[axis.name]) if axis.name in sizes else axis
+        for axis in problem.axes
+    )
+    workloads = tuple(
+        dataclasses.replace(
+            workload, axes={k: v for k, v in workload.axes.items() if k not in sizes}
+        )
+        for workload in problem.workloads
+    )
+    return dataclasses.replace(problem, axes=axes, workloads=workloads)
+
+
+def test_large_constant_axes_still_grow_within_half_a_billion_elements() -> None:
+    problem = _with_constants(1 << 16, 1 << 12)
+    cases = _growth(problem, "cuda")
+    lengths = [case.axes["tokens"] for case in cases]
+    assert len(lengths) == 3  # one series: each case is large
+    assert lengths == sorted(lengths)
+    assert lengths[-1] >= 8 * lengths[0]
+    assert all(elements(problem, case.axes) <= 1 << 29 for case in cases)
+
+
+def test_constant_axes_beyond_the_cap_give_no_growth() -> None:
+    assert _growth(_with_constants(1 << 18, 1 << 12), "cuda") == ()
