@@ -32,6 +32,9 @@ _BITS = "batch invariance, bit for bit: "
 _WORST, _ENERGY = 6.0, 2.5  # the limits of NUM001 for one answer
 
 
+_MOST_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 26}
+
+
 class Meta001(Check):
     """Metamorphic relations of the reference
 
@@ -77,7 +80,13 @@ class Meta001(Check):
 
     def skip(self, trial: Trial) -> str:
         """Return why no relation can be tried, or an empty string."""
-        return "" if base_case(trial) is not None else "no small case could be planned"
+        base = base_case(trial)
+        if base is None:
+            return "no small case could be planned"
+        size = elements(trial.problem, base.axes)
+        most = _MOST_ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+        # A relation holds several answers and their truths at once.
+        return f"its smallest case has {size:,} elements" if size > most else ""
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a relation, then the same on other data as far as budgets go.

@@ -37,6 +37,9 @@ def reference_candidate(problem: Problem) -> Candidate:
     )
 
 
+_SPREAD_RUNS = 6
+
+
 class Control:
     """Runs scenarios on the reference and remembers what they found."""
 
@@ -61,6 +64,22 @@ class Control:
         wanted = {(finding.code, finding.where.output) for finding in findings}
         earned = {(found.code, found.where.output) for found in self.findings(check, scenario)}
         return bool(wanted & earned)
+
+    def spread(self, check: Check, scenario: Scenario) -> float:
+        """Return the largest share of a budget that the reference uses over several runs.
+
+        For references that are not deterministic: their own spread is part of what is
+        achievable, and one control run shows one draw of it.
+        """
+        trial = self._trial
+        kept, recording = trial.comparisons, trial.record
+        trial.comparisons, trial.record = [], True
+        try:
+            for _ in range(_SPREAD_RUNS):
+                list(self._judge(check, scenario, self._run(scenario)))
+            return max((found.share for found in trial.comparisons), default=0.0)
+        finally:
+            trial.comparisons, trial.record = kept, recording
 
 
 JudgeScenario = Callable[["Check", Scenario, "Run"], Iterable[Finding]]

@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import torch
+
 from cuassay.checks.base import Check, Run
 from cuassay.checks.buildrun import inconclusive_reason, termination_finding
 from cuassay.errors import CannotJudgeError
@@ -110,6 +112,9 @@ class Examination:
             outcome = self._skipped(check) or self._outcome(check, tally)
         except CannotJudgeError as error:
             outcome = Inconclusive(reason=str(error))
+        except torch.OutOfMemoryError:
+            self._trial.forget()
+            outcome = Inconclusive(reason="out of memory in the judge while planning the check")
         except (BuildStopped, KeyboardInterrupt):
             raise
         except Exception as error:  # a fault of the check must not lose the other checks
@@ -165,6 +170,10 @@ class Examination:
             self._one(check, scenario, tally, control_first=control_first)
         except CannotJudgeError as error:
             tally.undecided.append(str(error))
+        except torch.OutOfMemoryError:
+            # Never a verdict: what is kept is let go, and the scenario decides nothing.
+            self._trial.forget()
+            tally.undecided.append(f"out of memory in the judge ({scenario.label})")
 
     def _one(self, check: Check, scenario: Scenario, tally: Tally, *, control_first: bool) -> None:
         started = time.perf_counter()
@@ -180,6 +189,8 @@ class Examination:
         if findings and self._control.shares(check, scenario, findings):
             tally.shared.append(findings[0].message)
             return
+        if findings and not self._trial.deterministic_reference:
+            findings, reason = self._beyond_spread(check, scenario, findings)
         if reason:
             tally.undecided.append(reason)
         elif not findings:
@@ -189,6 +200,16 @@ class Examination:
             self._emit(FindingReported(finding=finding))
         duration_s = time.perf_counter() - started
         self._emit(CaseFinished(code=check.code, label=scenario.label, duration_s=duration_s))
+
+    def _beyond_spread(
+        self, check: Check, scenario: Scenario, findings: list[Finding]
+    ) -> tuple[list[Finding], str]:
+        """Keep what twice the spread of a reference that is not deterministic cannot explain."""
+        allowed = 2.0 * self._control.spread(check, scenario)
+        kept = [f for f in findings if f.share is None or f.share > max(allowed, 1.0)]
+        if kept:
+            return kept, ""
+        return [], "within twice the spread of the reference, which is not deterministic"
 
     def _ill_conditioned(self, scenario: Scenario) -> str:
         """Return why the numbers of the only case of a scenario decide nothing, if so."""

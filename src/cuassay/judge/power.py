@@ -32,6 +32,7 @@ _LIMIT = {Profile.QUICK: 24, Profile.STANDARD: 60, Profile.DEEP: 120}
 _CASES = {Profile.QUICK: 8, Profile.STANDARD: 24, Profile.DEEP: 48}
 _SEARCH_S = {Profile.QUICK: 0.5, Profile.STANDARD: 5.0, Profile.DEEP: 20.0}
 _ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 29}  # of inputs and outputs, run once a mutant
+_QUICK_ELEMENTS = 1 << 23  # `quick` answers in seconds: its mutants run on its smaller cases
 PURPOSES = ("numeric", "small", "shapes", "hot", "arguments")
 
 
@@ -177,7 +178,7 @@ def planned(trial: JudgeTrial, *, limit: int | None = None) -> list[Case]:
     One of each purpose comes first, so that every kind of input the trial used is represented.
     `limit` is the most elements of inputs and outputs; by default the device's.
     """
-    most = limit or _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    most = limit or _most_elements(trial)
     purposes = [
         [
             case
@@ -194,6 +195,11 @@ def planned(trial: JudgeTrial, *, limit: int | None = None) -> list[Case]:
     return found
 
 
+def _most_elements(trial: JudgeTrial) -> int:
+    most = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    return min(most, _QUICK_ELEMENTS) if trial.profile is Profile.QUICK else most
+
+
 def killed_by_them(theirs: Theirs, mutants: dict[int, Mutant]) -> frozenset[int]:
     """Return the mutants that the benchmark's own inputs and rule reject."""
     return frozenset(n for n, m in mutants.items() if not theirs_accepts(theirs, m))
@@ -204,7 +210,7 @@ def benchmark_judge(trial: JudgeTrial) -> Theirs | None:
 
     On the largest workload that can be run once a mutant; None where none is small enough.
     """
-    limit = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    limit = _most_elements(trial)
     pairs = [(workload, benchmark_case(trial, workload)) for workload in affordable(trial)]
     fitting = [pair for pair in pairs if elements(trial.problem, pair[1].axes) <= limit]
     if not fitting:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.formats.execute import LoadedReference
 
-_CACHE_BYTES = {"cpu": 2 << 30, "cuda": 40 << 30}
+_CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 
 
 class JudgeTrial:
@@ -189,6 +189,12 @@ class JudgeTrial:
                 if spec.name in outputs and isinstance(ids, torch.Tensor):
                     hits[spec.name] = _counts(ids, spec, sizes)
         return hits
+
+    def forget(self) -> None:
+        """Let go of every kept truth and of the device memory behind it."""
+        self._truths.clear()
+        if self._device.startswith("cuda"):
+            torch.cuda.empty_cache()
 
     def _evict(self) -> None:
         limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]

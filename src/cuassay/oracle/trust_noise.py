@@ -29,7 +29,7 @@ from cuassay.oracle.trust_ops import (
     bind,
     floating_in,
 )
-from cuassay.oracle.trust_random import Noise
+from cuassay.oracle.trust_random import Noise, look_first
 from cuassay.oracle.trust_reductions import REDUCTIONS, deviation_of
 
 LOW = (torch.bfloat16, torch.float16)
@@ -202,7 +202,7 @@ class NoiseHook:
 def _exact_zeros(operand: Any, out: Tensor, noisy: Tensor) -> Tensor:
     """Keep zeros that are the difference of coarse numbers: 1 - mask is exact in every form."""
     zero = out == 0
-    if out.is_complex() or (out.device.type == "cpu" and not bool(zero.any())):
+    if out.is_complex() or (look_first(out) and not bool(zero.any())):
         return noisy
     if isinstance(operand, Tensor) and operand.dtype.is_floating_point:
         narrow = operand.float()

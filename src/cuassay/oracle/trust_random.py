@@ -15,24 +15,30 @@ _EXPONENT_BITS = 0x7F800000
 _SNAP_ULPS = 8  # float32 spacings from the grid within which a value was exact as written
 _ROOT3 = 3.0**-0.5
 SENTINEL = 1e30  # as large, a value is a mask's constant rather than a computed one
+_WORTH_WAITING = 1 << 22  # elements from which masks take longer than a round trip to the GPU
 _POOL_SLACK = 4  # the pool is a quarter longer than its largest user
 _LARGE = {"cpu": 1 << 15, "cuda": 1 << 22}  # elements from which looking for zeros pays
 _SCARCE = 4  # at most one row in so many may hold anything but zeros
 
 
+def look_first(values: Tensor) -> bool:
+    """Whether waiting for one look at all elements is cheaper than a mask for a rare case."""
+    return values.device.type == "cpu" or values.numel() >= _WORTH_WAITING
+
+
 def moderate(values: Tensor) -> Tensor:
     """Return values with 0 for infinities, NaN and sentinels (1e30 and more).
 
-    Masks add -inf or finfo.min: constants that carry no rounding error. On the CPU one look at
-    the extremes saves the mask, which costs far more there.
+    Masks add -inf or finfo.min: constants that carry no rounding error. One look at the
+    extremes saves the mask, which costs far more on the CPU and for large tensors.
     """
     if values.numel() == 0:
         return values
-    if values.device.type == "cpu":
+    if look_first(values):
         low, high = torch.aminmax(values)
-        if float(low) > -SENTINEL and float(high) < SENTINEL:
+        if bool((low > -SENTINEL) & (high < SENTINEL)):
             return values
-    return torch.where(values.abs() < SENTINEL, values, torch.zeros_like(values))
+    return torch.where(values.abs() < SENTINEL, values, 0.0)
 
 
 def sizeable(values: Tensor) -> bool:

@@ -25,8 +25,8 @@ _EQUAL = 1e-9  # shortfall of S^2 / (n Q) from 1: all addends equal up to such p
 
 def _grid(top: Tensor, level: int) -> Tensor:
     """Return the spacing of float32 at top / 2**level, 1 where that is 0."""
-    exponent = torch.frexp(top)[1] - (24 + level)
-    return torch.where(top > 0, torch.ldexp(torch.ones_like(top), exponent), 1.0)
+    exponent = torch.frexp(top)[1].double() - (24 + level)
+    return torch.where(top > 0, torch.exp2(exponent), 1.0)  # float64: never 0
 
 
 def _remainder(values: Tensor, grid: Tensor) -> Tensor:

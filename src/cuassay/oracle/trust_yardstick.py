@@ -61,10 +61,9 @@ def yardsticks(trusted: Trusted) -> Yardsticks:
     shape = matrix_shape(trusted.value.shape, trusted.hits is not None)
     runs = [*trusted.deviations, *trusted.errors]
     views = [t.reshape(shape) for t in (trusted.value, trusted.scale, trusted.noise)]
-    flat = [run.reshape(shape) for run in runs]
     kept = scarce_rows(views[1])  # elements without any scale add nothing to any sum
-    looked = views if kept is None else [view[kept] for view in views]
-    flat = flat if kept is None else [run[kept] for run in flat]
+    looked = _rows(views, kept)
+    flat = _rows([run.reshape(shape) for run in runs], kept)
     per_unit = 1.0 / trusted.unit
     count = _FIXED + len(trusted.errors) + 2 * len(runs) + len(trusted.deviations)
 
@@ -86,10 +85,8 @@ def yardsticks(trusted: Trusted) -> Yardsticks:
         count = torch.ones_like(weight) if mask is None else mask.float()
         fixed = [count, own, size, size.square(), square, small.square_(), weight.abs(), signal]
         errors = [run[r, c] for run in flat]
-        energies = [
-            _masked((error * per_unit).float(), mask).square_()
-            for error in errors[len(trusted.deviations) :]
-        ]
+        own_errors = errors[len(trusted.deviations) :]
+        energies = [_masked((e * per_unit).float(), mask).square_() for e in own_errors]
         scores = [(e.float() * narrow).clamp_(-CLIP_P, CLIP_P) for e in errors]
         squares = [z.square() for z in scores[: len(trusted.deviations)]]
         return [*fixed, *energies, *(z * weight for z in scores), *scores, *squares]
@@ -99,15 +96,39 @@ def yardsticks(trusted: Trusted) -> Yardsticks:
     sums = [
         regroup(rows, columns, kind, shape=trusted.value.shape, hits=trusted.hits) for kind in kinds
     ]
-    flat_value, flat_scale = views[0].reshape(-1), views[1].reshape(-1)
-    judged = Judged(value=flat_value, scale=flat_scale, runs=[run.reshape(-1) for run in runs])
-    found = [shared(judged, kind, trusted.value.shape, trusted.hits) for kind in kinds]
+    found = [_shared(kind, trusted, _judged(views, runs), looked, flat) for kind in kinds]
     sticks = tuple(
         _stick(kind, part, same, trusted)
         for kind, part, same in zip(kinds, sums, found, strict=True)
     )
     gain, bias = _whole(sums[0][:, 0].tolist(), found[0], trusted)
     return Yardsticks(sticks=sticks, gain=gain, bias=bias)
+
+
+def _judged(views: Sequence[Tensor], runs: Sequence[Tensor]) -> Judged:
+    return Judged(
+        value=views[0].reshape(-1), scale=views[1].reshape(-1), runs=[r.reshape(-1) for r in runs]
+    )
+
+
+def _shared(
+    kind: GroupKind,
+    trusted: Trusted,
+    whole: Judged,
+    looked: Sequence[Tensor],
+    flat: Sequence[Tensor],
+) -> Shared:
+    """Count equal truths, in rows that hold anything only where groups run across rows."""
+    shape = trusted.value.shape
+    last = kind.axis is not None and len(shape) >= 2 and kind.axis == len(shape) - 1
+    if looked[0].numel() == whole.value.numel() or not (last or kind.kind == "tensor"):
+        return shared(whole, kind, shape, trusted.hits)
+    across = GroupKind(kind="axis", axis=1) if last else kind
+    return shared(_judged(looked, flat), across, tuple(looked[0].shape), None)
+
+
+def _rows(tensors: Sequence[Tensor], kept: Tensor | None) -> list[Tensor]:
+    return [tensor if kept is None else tensor[kept] for tensor in tensors]
 
 
 def _masked(values: Tensor, mask: Tensor | None) -> Tensor:
