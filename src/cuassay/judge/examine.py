@@ -189,7 +189,7 @@ class Examination:
         if findings and self._control.shares(check, scenario, findings):
             tally.shared.append(findings[0].message)
             return
-        if findings and not self._trial.deterministic_reference:
+        if findings and not self._trial.repeats(scenario.cases[0]):
             findings, reason = self._beyond_spread(check, scenario, findings)
         if reason:
             tally.undecided.append(reason)

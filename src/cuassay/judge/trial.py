@@ -83,11 +83,14 @@ class JudgeTrial:
         """Whether the reference gave the same bits twice on the same inputs."""
         if self._deterministic is None:
             cases = self.cases("small") or self.cases("numeric")
-            values = list(self.inputs(cases[0]).values())
-            twice = [self.as_written(values) for _ in range(2)]
-            pairs = zip(*twice, strict=True)
-            self._deterministic = all(_same_bits(first, second) for first, second in pairs)
+            self._deterministic = self.repeats(cases[0])
         return self._deterministic
+
+    def repeats(self, case: Case) -> bool:
+        """Whether the reference gives the same bits twice on the inputs of `case`."""
+        values = list(self.inputs(case).values())
+        twice = [self.as_written(values) for _ in range(2)]
+        return all(_same_bits(*pair) for pair in zip(*twice, strict=True))
 
     def seed(self, *path: object) -> int:
         """Return a secret seed derived from the trial's root seed and a path of names."""
