@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import platform
 import statistics
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -36,14 +39,18 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 SHAPES = ((24, 512), (96, 128), (5, 4100), (260, 40))
 
 
+def _none_of_none() -> list[int]:
+    return [0, 0]
+
+
 class Tally:
     """Counts and extremes of one calibration."""
 
     def __init__(self) -> None:
         self.honest: Counter[str] = Counter()
         self.alarms: list[dict[str, object]] = []
-        self.caught: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-        self.largest: dict[str, tuple[float, str]] = defaultdict(lambda: (0.0, ""))
+        self.caught: dict[str, list[int]] = defaultdict(_none_of_none)
+        self.largest: dict[str, tuple[float, str]] = {}
         self.by_statistic: Counter[str] = Counter()
         self.alone: Counter[str] = Counter()
         self.runs: list[float] = []
@@ -53,8 +60,7 @@ class Tally:
     def add_honest(self, place: str, comparison: Comparison) -> None:
         self.honest["cases"] += 1
         for found in comparison.statistics:
-            if found.value > self.largest[found.name][0]:
-                self.largest[found.name] = (found.value, f"{place} / {found.group}")
+            self._keep_largest(found.name, (found.value, f"{place} / {found.group}"))
         if not comparison.passed:
             worst = comparison.worst
             self.alarms.append(
@@ -67,6 +73,24 @@ class Tally:
                     "expected": comparison.expected,
                 }
             )
+
+    def _keep_largest(self, name: str, found: tuple[float, str]) -> None:
+        if found[0] > self.largest.get(name, (0.0, ""))[0]:
+            self.largest[name] = found
+
+    def take(self, other: Tally) -> None:
+        """Add what another process counted."""
+        self.honest += other.honest
+        self.alarms += other.alarms
+        for fault, (caught, of) in other.caught.items():
+            self.caught[fault] = [self.caught[fault][0] + caught, self.caught[fault][1] + of]
+        for name, found in other.largest.items():
+            self._keep_largest(name, found)
+        self.by_statistic += other.by_statistic
+        self.alone += other.alone
+        self.runs += other.runs
+        self.set_aside += other.set_aside
+        self.set_aside_alarms += other.set_aside_alarms
 
     def add_faulty(self, fault: str, comparison: Comparison) -> None:
         entry = self.caught[fault]
@@ -140,10 +164,22 @@ def judge_case(tally: Tally, operator: Operator, truth: Truth, place: str, input
         tally.add_faulty(f"{name} [{short}]", compare(broken.to(dtype), output))
 
 
-def study(device: str, seeds: int, only: str) -> Tally:
+def study(device: str, seeds: int, only: str, processes: int) -> Tally:
+    """Return what all operators showed, one process an operator."""
+    tally = Tally()
+    names = [operator.name for operator in OPERATORS if only in operator.name]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, context) as pool:
+        for part in pool.map(partial(study_one, device=device, seeds=seeds), names):
+            tally.take(part)
+    return tally
+
+
+def study_one(name: str, *, device: str, seeds: int) -> Tally:
+    """Return what the operator of this name showed."""
     tally = Tally()
     for operator in OPERATORS:
-        if only and only not in operator.name:
+        if operator.name != name:
             continue
         for seed in range(seeds):
             for shape in SHAPES:
@@ -180,10 +216,11 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--only", default="", help="operators whose name contains this text")
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     start = time.perf_counter()
-    tally = study(options.device, options.seeds, options.only)
+    tally = study(options.device, options.seeds, options.only, options.processes)
     document: dict[str, object] = {
         "environment": environment(options.device),
         "honest_cases": tally.honest["cases"],

@@ -35,6 +35,9 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--kinds", nargs="*", default=["honest", "alarm", "twin"])
     parser.add_argument("--device", default=cuda_or_cpu())
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument(
+        "--in-process", action="store_true", help="without workers: the oracle and checks alone"
+    )
     parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
     return parser.parse_args(arguments)
 
@@ -120,6 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         journal=ROOT / "build" / "zoo" / f"false-alarms-{given.device}.ndjson",
         resume=given.resume,
         say=say,
+        isolated=not given.in_process,
     )
     alarms = sum(report(rows, profile) for profile in given.profile)
     if given.kernels is None:

@@ -69,8 +69,12 @@ def run_trials(
     journal: Path,
     resume: bool,
     say: Callable[[Row], None],
+    isolated: bool = True,
 ) -> list[Row]:
-    """Judge every trial, each under a fresh secret seed; return the rows in order of trials."""
+    """Judge every trial, each under a fresh secret seed; return the rows in order of trials.
+
+    Kernels that are not `isolated` run in the judge's own process: for trusted ones alone.
+    """
     journal.parent.mkdir(parents=True, exist_ok=True)
     if not resume:
         journal.unlink(missing_ok=True)
@@ -79,15 +83,27 @@ def run_trials(
     context = multiprocessing.get_context("spawn")
     with (
         open(journal, "a", encoding="utf-8") as out,
-        ProcessPoolExecutor(processes, context, _open_gate, (device,)) as pool,
+        ProcessPoolExecutor(processes, context, _open_gate, (device, isolated)) as pool,
     ):
-        for done in as_completed([pool.submit(_judge, trial) for trial in left]):
-            row = done.result()
-            rows[row.key] = row
-            out.write(json.dumps(asdict(row)) + "\n")
-            out.flush()
-            say(row)
+        batches = [pool.submit(_judge_all, batch) for batch in _batches(left, isolated)]
+        for done in as_completed(batches):
+            for row in done.result():
+                rows[row.key] = row
+                out.write(json.dumps(asdict(row)) + "\n")
+                out.flush()
+                say(row)
     return [rows[trial.key] for trial in trials]
+
+
+def _batches(trials: Sequence[Trial], isolated: bool) -> list[list[Trial]]:
+    """Return trials that share a seed, and so their truths: one each where isolated."""
+    if isolated:
+        return [[trial] for trial in trials]
+    found: dict[tuple[object, ...], list[Trial]] = {}
+    for trial in trials:
+        key = (trial.profile, trial.number, trial.problem, trial.dtype)
+        found.setdefault(key, []).append(trial)
+    return list(found.values())
 
 
 def _read(journal: Path) -> Iterator[Row]:
@@ -99,16 +115,17 @@ def _read(journal: Path) -> Iterator[Row]:
 _gate = None
 
 
-def _open_gate(device: str) -> None:
+def _open_gate(device: str, isolated: bool) -> None:
     """Start this process's gate; it lives as long as the process."""
     global _gate
     import atexit
 
     import torch
     from tests.zoo.judging import Gate
+    from tests.zoo.local_gate import LocalGate
 
     torch.set_num_threads(1)
-    _gate = Gate(device)
+    _gate = Gate(device) if isolated else LocalGate(device)
     atexit.register(_gate.close)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
@@ -120,14 +137,20 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _judge(trial: Trial) -> Row:
+def _judge_all(trials: Sequence[Trial]) -> list[Row]:
+    seed = secrets.randbits(62)
+    return [_judge(trial, seed) for trial in trials]
+
+
+def _judge(trial: Trial, seed: int) -> Row:
+    import torch
     from tests.zoo.manifest import load
 
     from cuassay.errors import CuassayError
     from cuassay.model.verdict import Profile
 
     assert _gate is not None
-    seed, started = secrets.randbits(62), time.perf_counter()
+    started = time.perf_counter()
     decision, codes, reason, share, checks_s = "ERROR", [], "", 0.0, {}
     try:
         problem = load(trial.problem, dtype=trial.dtype or None)
@@ -136,7 +159,7 @@ def _judge(trial: Trial) -> Row:
         decision, codes = verdict.decision.value, list(found.codes)
         reason, share = verdict.reason, found.share
         checks_s = {report.code: round(report.duration_s, 3) for report in verdict.checks}
-    except CuassayError as error:
+    except (CuassayError, torch.OutOfMemoryError) as error:
         reason = f"{type(error).__name__}: {error}"
     return Row(
         key=trial.key,

@@ -13,6 +13,7 @@ from cuassay.checks.numeric import single_call
 from cuassay.model.case import Case
 from cuassay.model.outcome import FindingClass, Severity
 from cuassay.model.trace import (
+    LOST_CHANNEL,
     BuildFailed,
     Exited,
     Finished,
@@ -104,14 +105,27 @@ def test_ends_from_which_no_verdict_follows() -> None:
     full = ended(Finished(), raised(out_of_memory=True))
     assert termination_finding(SCENARIO, missing) is None
     assert termination_finding(SCENARIO, full) is None
-    assert inconclusive_reason(missing) == "nvcc is not installed"
-    assert "out of memory" in inconclusive_reason(full)
+    assert inconclusive_reason(SCENARIO, missing) == "nvcc is not installed"
+    assert "out of memory" in inconclusive_reason(SCENARIO, full)
+
+
+def test_a_worker_that_fails_by_itself_is_no_finding_unless_the_candidate_ran() -> None:
+    idle = ended(Exited(index=0, exit_code=LOST_CHANNEL))
+    called = ended(Exited(index=1, exit_code=LOST_CHANNEL), StepDone(index=0))
+    other = ended(Exited(index=0, exit_code=3))
+    assert termination_finding(SCENARIO, idle) is None
+    assert "nothing of the candidate ran" in inconclusive_reason(SCENARIO, idle)
+    for run in (called, other):
+        finding = termination_finding(SCENARIO, run)
+        assert finding is not None
+        assert finding.code == "RUN002"
+        assert inconclusive_reason(SCENARIO, run) == ""
 
 
 def test_a_normal_end_is_no_finding() -> None:
     run = ended(Finished(), StepDone(index=0), StepDone(index=1), StepDone(index=2))
     assert termination_finding(SCENARIO, run) is None
-    assert inconclusive_reason(run) == ""
+    assert inconclusive_reason(SCENARIO, run) == ""
 
 
 def test_a_refusal_at_a_size_that_nobody_promised_is_a_condition() -> None:

@@ -24,6 +24,7 @@ from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.judge.control import Control
 from cuassay.judge.runner import Runner
 from cuassay.judge.session import Session
+from cuassay.judge.trial import Truths
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass
@@ -63,7 +64,7 @@ class Judgement:
         return f"{verdict.decision} {' '.join(self.codes)} seed {verdict.seed}: {verdict.reason}"
 
 
-class _Brief(Session):
+class BriefSession(Session):
     """A session without what decides nothing: counterexamples, their rule, power, choices."""
 
     def _minimised(
@@ -97,13 +98,16 @@ class Gate:
     and changes no decision.
     """
 
+    session: type[Session] = BriefSession
+    isolated = True
+
     def __init__(self, device: str = "cpu", *, whole: bool = False) -> None:
         self.device = device
-        self._session = Session if whole else _Brief
+        self._session = Session if whole else self.session
         self._stack = ExitStack()
         self._home = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
         with _home(self._home):
-            self._nursery = self._stack.enter_context(Nursery(device))
+            self._nursery = self._stack.enter_context(Nursery(device)) if self.isolated else None
             self._toolchain: Mapping[str, str] = build.toolchain(device)
         self._references: dict[int, tuple[Problem, LoadedReference]] = {}
 
@@ -176,7 +180,12 @@ class Gate:
             emit=emit,
             started=time.time(),
             nursery=self._nursery,
+            truths=self.truths(problem, seed),
         )
+
+    def truths(self, problem: Problem, seed: int | None) -> Truths | None:
+        """Return truths that earlier candidates left for this trial: here none."""
+        return None
 
     @contextmanager
     def _private(self) -> Iterator[None]:

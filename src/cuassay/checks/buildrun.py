@@ -23,6 +23,7 @@ from cuassay.model.scenario import (
     Step,
 )
 from cuassay.model.trace import (
+    OWN_FAULTS,
     BuildFailed,
     Exited,
     Garbled,
@@ -57,11 +58,13 @@ def termination_finding(
     """Return the finding of a run that did not reach its end, or None where it did.
 
     Blames the first failure: an exception before a crash is the finding. None as well for a
-    missing tool and for out of memory, from which no verdict follows. With `problem`, an
-    exception at a size that nobody promised is a condition of use instead of a fault.
+    missing tool, out of memory and a worker's own fault, from which no verdict follows. With
+    `problem`, an exception at a size that nobody promised is a condition of use instead.
     """
     result = run.result
     if isinstance(result.termination, ToolMissing) or _out_of_memory(run):
+        return None
+    if worker_failed(scenario, run):
         return None
     if isinstance(result.termination, BuildFailed):
         return _build_failed(result.termination, scenario)
@@ -86,8 +89,25 @@ def termination_finding(
             return None
 
 
-def inconclusive_reason(run: Run) -> str:
-    """Return why no verdict follows from a run (missing tool, out of memory), or nothing."""
+def worker_failed(scenario: Scenario, run: Run) -> bool:
+    """Whether the worker ended by a fault of its own, such as a device without memory left.
+
+    Its exit code says so; a candidate that is being called and exits with the same code earns
+    its finding all the same.
+    """
+    end = run.result.termination
+    if not isinstance(end, Exited) or end.exit_code not in OWN_FAULTS:
+        return False
+    return not (
+        0 <= end.index < len(scenario.steps) and isinstance(scenario.steps[end.index], Call)
+    )
+
+
+def inconclusive_reason(scenario: Scenario, run: Run) -> str:
+    """Return why no verdict follows from a run (see termination_finding), or nothing."""
+    if worker_failed(scenario, run):
+        last = run.result.output_text.strip().splitlines()[-1:]
+        return f"a worker failed while nothing of the candidate ran: {' '.join(last)[:_MESSAGE]}"
     if isinstance(run.result.termination, ToolMissing):
         return run.result.termination.what
     for record in run.result.records:

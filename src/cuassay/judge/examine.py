@@ -184,7 +184,7 @@ class Examination:
         run = self._run(scenario)
         tally.ran += 1
         self._raise_if_unbuilt(scenario, run)
-        reason = inconclusive_reason(run) or self._ill_conditioned(scenario)
+        reason = inconclusive_reason(scenario, run) or self._ill_conditioned(scenario)
         findings = [] if reason else list(judge_scenario(self._trial, check, scenario, run))
         if findings and self._control.shares(check, scenario, findings):
             tally.shared.append(findings[0].message)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from cuassay.checks.buildrun import worker_failed
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.scenario import Call, Poison, Scenario
@@ -64,12 +65,11 @@ class Runner:
         )
         started = time.perf_counter()
         truth_s = self._trial.truth_s
-        run = self._pool.run(
-            scenario,
-            self._trial.inputs,
-            self._answers if needs_answers else None,
-            fresh=self._fresh or scenario.fresh,
-        )
+        answers = self._answers if needs_answers else None
+        fresh = self._fresh or scenario.fresh
+        run = self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
+        if worker_failed(scenario, run):  # a busy device may have room a moment later
+            run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         self._fresh = False
         # Answers are made inside the call: truth's time is counted as truth's.
         self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)

@@ -22,7 +22,7 @@ from cuassay.judge.examine import BuildStopped, Examination, judge_scenario
 from cuassay.judge.minimise import Minimiser
 from cuassay.judge.runner import Runner
 from cuassay.judge.smoke import smoke
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.events import CheckFinished, CheckStarted, EngineStarted, Event, Progress
 from cuassay.model.outcome import (
@@ -72,6 +72,7 @@ class Session:
         emit: Callable[[Event], None],
         started: float,
         nursery: Nursery | None = None,
+        truths: Truths | None = None,
     ) -> None:
         self._job, self._candidate, self._emit = job, candidate, emit
         self._nursery = nursery
@@ -80,7 +81,12 @@ class Session:
         # Drawn only now: the candidate's digest is fixed before any input exists.
         self.seed = job.seed if job.seed is not None else secrets.randbits(62)
         self.trial = JudgeTrial(
-            problem, reference, profile=job.profile, device=device, root_seed=self.seed
+            problem,
+            reference,
+            profile=job.profile,
+            device=device,
+            root_seed=self.seed,
+            truths=truths,
         )
         self._stack = ExitStack()
         self._count = 0

@@ -29,13 +29,15 @@ if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.formats.execute import LoadedReference
 
+Truths = OrderedDict[str, Truth]  # by the case as JSON, its seed included
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 
 
 class JudgeTrial:
     """The judge's side of one candidate's trial on one problem.
 
-    `truth_s` and `compare_s` add up the seconds spent in the oracle.
+    `truth_s` and `compare_s` add up the seconds spent in the oracle. `truths` are those that a
+    trial of another candidate of the same problem on the same device made: they are shared.
     """
 
     def __init__(
@@ -46,10 +48,11 @@ class JudgeTrial:
         profile: Profile,
         device: str,
         root_seed: int,
+        truths: Truths | None = None,
     ) -> None:
         self._problem, self._reference = problem, reference
         self._profile, self._device, self._root = profile, device, root_seed
-        self._truths: OrderedDict[str, Truth] = OrderedDict()
+        self._truths: Truths = OrderedDict() if truths is None else truths
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._deterministic: bool | None = None
         self.truth_s = 0.0
@@ -141,7 +144,9 @@ class JudgeTrial:
         key = serial.dumps(case)
         if key in self._truths:
             self._truths.move_to_end(key)
-            return self._truths[key]
+            truth = self._truths[key]
+            self.kinds[truth.kind] = truth.reason
+            return truth
         started = time.perf_counter()
         inputs = self.inputs(case)
         truth = make_truth(

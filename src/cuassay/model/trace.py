@@ -59,6 +59,10 @@ class Finished:
     """Every step has a record."""
 
 
+LOST_CHANNEL, NO_SANDBOX = 71, 72
+OWN_FAULTS = (LOST_CHANNEL, NO_SANDBOX)  # exit codes of a worker that failed by itself
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exited:
     """The process ended by itself in step `index` (os._exit, sys.exit)."""

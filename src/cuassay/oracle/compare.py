@@ -20,7 +20,7 @@ from cuassay.model.outcome import ErrorMap
 from cuassay.oracle import compare_slow, special
 from cuassay.oracle.benchmark_rule import matched_ratio
 from cuassay.oracle.compare_exact import judge_exact
-from cuassay.oracle.compare_groups import LIMIT_W, Statistic
+from cuassay.oracle.compare_groups import Statistic, limit_w
 from cuassay.oracle.compare_index import unravel
 from cuassay.oracle.compare_judge import Judged, measure_groups, read_groups
 from cuassay.oracle.compare_slow import Matrices
@@ -142,7 +142,7 @@ def _compare_floating(candidate: Tensor, truth: OutputTruth) -> Comparison:
     peak, value, flat, got, expected = found[: len(close)]
     judged = read_groups(found[len(close) :], truth)
     if peak < MISMATCH:
-        statistics = _elements(value)
+        statistics = _elements(value, truth.value.numel())
         index = unravel(int(flat), truth.value.shape)
     else:
         statistics, worst = _inspected(matrix, truth)
@@ -169,13 +169,13 @@ def _compare_floating(candidate: Tensor, truth: OutputTruth) -> Comparison:
     )
 
 
-def _elements(worst: float) -> tuple[Statistic, ...]:
-    """Return the statistics of single elements, given the largest |z|."""
+def _elements(worst: float, elements: int) -> tuple[Statistic, ...]:
+    """Return the statistics of single elements, given the largest |z| and their number."""
     found: list[Statistic] = []
     if math.isinf(worst):
         group = "elements whose exact answer is 0"
         found.append(Statistic(name="exact", value=1.0, limit=0.0, group=group))
-    found.append(Statistic(name="W", value=worst, limit=LIMIT_W, group="whole tensor"))
+    found.append(Statistic(name="W", value=worst, limit=limit_w(elements), group="whole tensor"))
     return tuple(found)
 
 
@@ -185,7 +185,7 @@ def _inspected(matrix: Matrices, truth: OutputTruth) -> tuple[tuple[Statistic, .
     if alternative is not None:
         alternative = alternative.view(matrix[1].shape)
     result = compare_slow.inspect_classes(matrix, alternative, truth)
-    statistics = _elements(result.peak)
+    statistics = _elements(result.peak, truth.value.numel())
     if not result.differing:
         return statistics, result.peak_at
     group = "elements whose class (NaN, +inf, -inf, finite) differs from truth's"

@@ -34,6 +34,7 @@ LIMIT_W = 6.0
 LIMIT_G = 2.5
 LIMIT_Z = 2.5
 LIMIT_P = 5.0
+W_ELEMENTS = 1_000_000  # up to so many, LIMIT_W holds as it is
 MIN_TERMS = 16
 MIN_PARTICIPATION = 8.0
 HIT_GROUPS = ((1, 1), (2, 15), (16, 255), (256, None))
@@ -61,6 +62,17 @@ class Statistic:
         if self.limit > 0:
             return self.value / self.limit
         return math.inf if self.value > 0 else 0.0
+
+
+def limit_w(elements: int) -> float:
+    """Return the limit of the worst of so many elements.
+
+    The largest of n normal deviates grows as sqrt(2 ln 2n): 4.5 for 10^4, 5.4 for 10^6, 6.5 for
+    10^9. The limit keeps the distance from it that it has at a million elements.
+    """
+    if elements <= W_ELEMENTS:
+        return LIMIT_W
+    return LIMIT_W * math.sqrt(math.log(2 * elements) / math.log(2 * W_ELEMENTS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

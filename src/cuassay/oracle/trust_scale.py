@@ -4,8 +4,8 @@ s^2 = pool(mean of m^2 over draws) + h^2/3 + (4u)^2 min over axes rms(t in slice
       + max(e_ref, e_lift32)^2
 
 with m a draw less truth, h half the spacing of the output's dtype, u the unit roundoff of the
-accumulation. `pool` is half the element's own variance and half the rank-1 model of row and
-column means, since an error that is 0 by luck in every draw must not condemn anybody. The
+accumulation. `pool` mixes the element's own variance with a model from its row and column,
+since an error that is 0 by luck in every draw must not condemn anybody. The
 floor is for cancelling tails (silu, erf), whose relative error is unbounded.
 """
 
@@ -26,6 +26,7 @@ from cuassay.oracle.trust_random import scarce_rows
 
 FLOOR_ROUNDOFFS = 4.0
 _LEAST_SCALE = 2.0**-126  # below it float32 arithmetic may flush; errors there flush as well
+_PRIOR_DRAWS = 8.0  # how many draws of its own an element's row and column are worth
 _JUMP_GAP = 50.0  # ratio between neighbours among sorted |m| that no smooth noise shows
 _JUMP_SIZE = 64.0  # in roundings: smaller jumps are judged like any error
 
@@ -42,10 +43,12 @@ class Scale:
     ambiguous: Tensor | None
 
 
-def pooled(variance: Tensor) -> Tensor:
-    """Return half the own variance plus half of rowmean * colmean / mean (two axes and more).
+def pooled(variance: Tensor, draws: int, value: Tensor | None = None) -> Tensor:
+    """Return a mix of the own variance and of what rows and columns make likely.
 
-    Overwrites `variance`.
+    Likely is rowmean * colmean / mean and, with `value`, the same model of relative errors
+    where that is more (see `_likely`). The own part is draws / (draws + 8): half of it with
+    eight draws, a fifth with two. Overwrites `variance`.
     """
     if variance.dim() < 2 or variance.numel() < MIN_TERMS:
         return variance
@@ -54,8 +57,34 @@ def pooled(variance: Tensor) -> Tensor:
     mean = rows.mean()
     if not bool(mean > 0):
         return variance
-    matrix.mul_(0.5).addcmul_(rows, columns * (0.5 / mean))
+    own = draws / (draws + _PRIOR_DRAWS)
+    if value is None:
+        matrix.mul_(own).addcmul_(rows, columns * ((1.0 - own) / mean))
+        return variance
+    likely = _likely(value.view(matrix.shape), rows, columns, mean=mean, prior=1.0 - own)
+    matrix.mul_(own).add_(likely, alpha=1.0 - own)
     return variance
+
+
+def _likely(value: Tensor, rows: Tensor, columns: Tensor, *, mean: Tensor, prior: float) -> Tensor:
+    """Return the larger of two rank-1 models: of the variance, and of variance / t^2.
+
+    The second knows what no mean of its row does: elements near 1 of a soft-max among millions
+    near 0. A row whose elements share one error (the rounding of its rstd) has as few samples
+    of it as there are draws, so rows and columns with less than the tensor's own relative
+    error are raised toward it, by `prior` of the way.
+    """
+    square = torch.nan_to_num(value, 0.0, 0.0, 0.0).square_()
+    below, beside = square.mean(1, keepdim=True), square.mean(0, keepdim=True)
+    ratio = mean / below.mean()
+    if not bool(torch.isfinite(ratio) & (ratio > 0)):
+        return rows * (columns / mean)
+    rows = rows + (below * ratio - rows).clamp_min(0.0) * prior
+    columns = columns + (beside * ratio - columns).clamp_min(0.0) * prior
+    by_row = torch.where(below > 0, rows / below, 0.0)
+    by_column = torch.where(beside > 0, columns / (beside * ratio), 0.0)
+    relative = square.mul_(by_row).mul_(by_column)
+    return torch.maximum(relative, rows * (columns / mean), out=relative)
 
 
 def floor_square(value: Tensor, roundoff: float, *, share: float = 1.0) -> Tensor | float:
@@ -170,7 +199,7 @@ def _achievable(
     if ambiguous is not None:
         mean.masked_fill_(ambiguous, 0.0)  # a jump must not raise its neighbours' scale
     third = half.double().square_().mul_(1.0 / 3.0)
-    noise = pooled(mean)
+    noise = pooled(mean, len(deviations), None if rounded else value)
     noise = torch.maximum(noise, third, out=noise) if rounded else noise.add_(third)
     noise += floor_square(value, roundoff, share=share)
     full = noise.clone()

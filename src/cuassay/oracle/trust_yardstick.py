@@ -10,6 +10,8 @@ from torch import Tensor
 
 from cuassay.oracle import special
 from cuassay.oracle.compare_groups import (
+    LIMIT_P,
+    LIMIT_Z,
     MIN_PARTICIPATION,
     MIN_TERMS,
     GroupKind,
@@ -18,6 +20,7 @@ from cuassay.oracle.compare_groups import (
     regroup,
 )
 from cuassay.oracle.compare_sums import CLIP_P, fold, matrix_shape
+from cuassay.oracle.trust_left_out import by_the_others
 from cuassay.oracle.trust_random import scarce_rows
 from cuassay.oracle.trust_shared import Judged, Shared, shared
 from cuassay.oracle.trust_types import TrustedBias, Yardstick
@@ -153,13 +156,10 @@ def _stick(kind: GroupKind, sums: Tensor, same: Shared, trusted: Trusted) -> Yar
     bias_room = roundoff * weight1 / bias_norm.clamp_min(1.0)
     judge_gain = enough & (_participation(weight2, weight4, same.weight) >= MIN_PARTICIPATION)
     judge_energy = _participation(size2, size4, same.size) >= MIN_PARTICIPATION
-    gain_trust = _spread(gains, gain_norm, 1.0 + others * same.gain, trusted)
-    bias_trust = _spread(biases, bias_norm, 1.0 + others * same.pairs, trusted)
-    if kind.kind in ("axis", "rows"):
-        gain_trust, bias_trust = (
-            _at_least_median(gain_trust, judge_gain),
-            _at_least_median(bias_trust, enough),
-        )
+    gain_own = projection(gains, gain_norm, torch.zeros_like(gain_norm))
+    bias_own = projection(biases, bias_norm, torch.zeros_like(bias_norm))
+    gain_trust = _spread(gain_own, 1.0 + others * same.gain, trusted, kind, judge_gain)
+    bias_trust = _spread(bias_own, 1.0 + others * same.pairs, trusted, kind, enough)
     return Yardstick(
         kind=kind.kind,
         axis=kind.axis,
@@ -169,7 +169,7 @@ def _stick(kind: GroupKind, sums: Tensor, same: Shared, trusted: Trusted) -> Yar
         signal=signal,
         judge_energy=enough & judge_energy & (energy > 0),
         judge_z=enough,
-        common=_common(squares, terms),
+        common=_common(squares, terms, enough),
         gain_norm=gain_norm,
         gain_room=gain_room,
         gain_trust=gain_trust,
@@ -181,11 +181,17 @@ def _stick(kind: GroupKind, sums: Tensor, same: Shared, trusted: Trusted) -> Yar
     )
 
 
-def _common(squares: Tensor, terms: Tensor) -> Tensor:
-    """Return the largest normalised score of a draw per group, 1 at least."""
+def _common(squares: Tensor, terms: Tensor, judged: Tensor) -> Tensor:
+    """Return the largest normalised score of a draw per group, 1 at least.
+
+    Raised for all groups by what leaving one draw out shows (see trust_left_out).
+    """
     if not len(squares):
         return torch.ones_like(terms)
-    return (squares.amax(0) / terms.clamp_min(1.0)).sqrt().clamp_min(1.0)
+    scores = (squares / terms.clamp_min(1.0)).sqrt()
+    least = torch.ones_like(terms)
+    raised = by_the_others(scores, lambda rest: rest.amax(0).clamp_min(1.0), judged, LIMIT_Z)
+    return torch.maximum(scores.amax(0), least) * raised
 
 
 def _participation(second: Tensor, fourth: Tensor, same: Tensor) -> Tensor:
@@ -196,20 +202,25 @@ def _participation(second: Tensor, fourth: Tensor, same: Tensor) -> Tensor:
     return 1.0 / (fourth / torch.where(fourth > 0, second.square(), 1.0) + same).clamp_min(1e-30)
 
 
-def _spread(totals: Tensor, norm: Tensor, copies: Tensor, trusted: Trusted) -> Tensor:
-    """Return sqrt((1 + mean of the draws' own P^2) * copies + P_ref^2).
+def _spread(
+    own: Tensor, copies: Tensor, trusted: Trusted, kind: GroupKind, judged: Tensor
+) -> Tensor:
+    """Return sqrt((1 + mean of the draws' own P^2) * copies + P_ref^2) from the runs' own P.
 
     `copies` is by how much errors that occur several times raise the variance of a sum; draws
     err independently everywhere. Where the draws hold the final rounding, their own spread
-    replaces the 1 that stands for the candidate's.
+    replaces the 1 that stands for the candidate's. Raised as `_common` is.
     """
-    own = projection(totals, norm, torch.zeros_like(norm)).square()
-    draws = own[: len(trusted.deviations)]
-    mean = draws.mean(0) if len(draws) else torch.zeros_like(norm)
-    known = own[len(trusted.deviations) :]
-    largest = known.amax(0) if len(known) else torch.zeros_like(norm)
-    noise = mean.clamp_min(1.0) if trusted.rounded else 1.0 + mean
-    return (noise * copies + largest).sqrt()
+    draws, known = own[: len(trusted.deviations)], own[len(trusted.deviations) :]
+    largest = known.square().amax(0) if len(known) else torch.zeros_like(copies)
+
+    def spread(of: Tensor) -> Tensor:
+        mean = of.square().mean(0) if len(of) else torch.zeros_like(copies)
+        noise = mean.clamp_min(1.0) if trusted.rounded else 1.0 + mean
+        found = (noise * copies + largest).sqrt()
+        return _at_least_median(found, judged) if kind.kind in ("axis", "rows") else found
+
+    return spread(draws) * by_the_others(draws, spread, judged, LIMIT_P)
 
 
 def _at_least_median(spread: Tensor, judged: Tensor) -> Tensor:

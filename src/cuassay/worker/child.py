@@ -29,14 +29,11 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Step
-from cuassay.model.trace import StepRaised
+from cuassay.model.trace import LOST_CHANNEL, NO_SANDBOX, StepRaised
 from cuassay.worker import environment, kernel, placement, sandbox, transport, wire
 from cuassay.worker.device_memory import DeviceMemoryError
 from cuassay.worker.interpreter import Executed, Interpreter, raised
 from cuassay.worker.limits import Limits
-
-_LOST_CHANNEL, _NO_SANDBOX = 71, 72
-OWN_FAULTS = (_LOST_CHANNEL, _NO_SANDBOX)  # exit codes that say nothing of the candidate
 
 
 def main(
@@ -54,7 +51,7 @@ def main(
     os.setsid()
     kernel.die_with_parent(signal.SIGKILL)
     if os.getppid() != zygote:
-        os._exit(_LOST_CHANNEL)
+        os._exit(LOST_CHANNEL)
     null = os.open(os.devnull, os.O_RDONLY)
     for source, target in ((null, 0), (output, 1), (output, 2)):
         os.dup2(source, target)
@@ -72,10 +69,10 @@ def main(
         limits, device=device, writable=(folder, cache), namespaces=namespaces
     )
     if report["no new privileges"] != sandbox.OK:
-        os._exit(_NO_SANDBOX)
+        os._exit(NO_SANDBOX)
     _seed_generators()
     worker = Worker(socket.socket(fileno=hidden), device=device, report=report)
-    code = _LOST_CHANNEL
+    code = LOST_CHANNEL
     try:
         worker.warm_up()
         worker.serve()

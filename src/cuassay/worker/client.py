@@ -19,8 +19,13 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
 from cuassay.model.problem import Problem, Reference
 from cuassay.model.scenario import Scenario
-from cuassay.model.trace import BuildFailed, ScenarioResult, Termination, ToolMissing
-from cuassay.worker.child import OWN_FAULTS
+from cuassay.model.trace import (
+    OWN_FAULTS,
+    BuildFailed,
+    ScenarioResult,
+    Termination,
+    ToolMissing,
+)
 from cuassay.worker.execution import Execution, WorkerRun
 from cuassay.worker.handle import GoneError, WorkerHandle
 from cuassay.worker.limits import Limits

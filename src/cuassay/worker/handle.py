@@ -15,7 +15,7 @@ from cuassay.worker import processes, wire
 from cuassay.worker.limits import Limits
 from cuassay.worker.nursery import Nursery
 
-_GRACE_S = 2.0
+_GRACE_S = 15.0  # a CUDA context on a busy device takes seconds to end
 _SEND_S = 60.0
 
 

@@ -321,9 +321,16 @@ def _candidate_frames(error: BaseException) -> TracebackType | None:
     return found or first
 
 
+# Libraries make their handles late: on a full device that is where memory runs out.
+_NO_MEMORY = (
+    "can't allocate memory",
+    "out of memory",
+    "_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+)
+
+
 def _is_out_of_memory(error: BaseException, message: str) -> bool:
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and (
-        "can't allocate memory" in message or "out of memory" in message
-    )
+    return isinstance(error, RuntimeError) and any(part in message for part in _NO_MEMORY)

@@ -1,0 +1,42 @@
+"""What a statistic of an honest run reaches when the other runs alone set its yardstick.
+
+A slice whose elements share one error (the rounding of a row's variance, of a soft-max's sum)
+is one sample of the noise, and a yardstick from a few draws is then a guess: with two draws
+the ratio of one normal deviate to another exceeds 2.5 in a quarter of all slices. A tensor of
+32 768 rows has many tries. So every draw is judged by the others, as a candidate would be, in
+every group; where the worst of them comes near the limit, all groups get room for a quarter
+more than that worst one used. Where slices average independent errors, as most do, draws stay
+far below the limits and nothing changes. Leave-one-out cross-validation: M. Stone, J. R. Stat.
+Soc. B 36 (1974) 111.
+
+Met on an NVIDIA H200: a float32 Welford RMSNorm of 32 768 rows had energy 2.52 times the
+achievable in one row (allowed 2.5), with a total error of a twelfth of the trusted one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+MARGIN = 1.25  # a candidate's room over the worst honest draw
+
+
+def by_the_others(
+    values: Tensor, yardstick: Callable[[Tensor], Tensor], judged: Tensor, limit: float
+) -> Tensor:
+    """Return by how much to raise a yardstick, 1 at least (float64, 0-d).
+
+    `values` (draws, groups) hold a statistic of each draw, `yardstick` makes the denominators
+    (groups,) from some of the draws; `judged` (bool, groups) says which groups count.
+    """
+    one = torch.ones((), dtype=torch.float64, device=values.device)
+    if len(values) < 2:
+        return one
+    rows = torch.arange(len(values), device=values.device)
+    worst = torch.zeros_like(one)
+    for index in range(len(values)):
+        ratio = values[index] / yardstick(values[rows != index])
+        worst = torch.maximum(worst, torch.where(judged, ratio, 0.0).amax())
+    return torch.maximum(one, worst.nan_to_num(0.0, 0.0, 0.0) * (MARGIN / limit))

@@ -1,0 +1,99 @@
+"""The gate without its processes: trusted zoo kernels through every check, in this process.
+
+The same planner, oracle and checks judge; only isolation is left out, which costs most of a
+small trial. It is for counting false alarms over many seeds, never for planted bugs: those
+belong in a sandbox.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from types import TracebackType
+
+import torch
+
+from cuassay import build
+from cuassay.checks.base import Run
+from cuassay.home import cache_dir
+from cuassay.judge.session import Session
+from cuassay.judge.trial import JudgeTrial, Truths
+from cuassay.model.candidate import Candidate
+from cuassay.model.case import Case
+from cuassay.model.digest import candidate_digest
+from cuassay.model.problem import Problem, Scalar
+from cuassay.model.scenario import Scenario
+from cuassay.worker.local import LocalRunner
+from tests.zoo.judging import BriefSession, Gate
+
+
+class InProcess:
+    """What a session needs of a candidate's runner, without workers."""
+
+    build_s = 0.0
+
+    def __init__(self, trial: JudgeTrial, candidate: Candidate, *, device: str) -> None:
+        self._trial = trial
+        self.candidate_s = 0.0
+        digest = candidate_digest(candidate, build.toolchain(device))
+        folder = cache_dir() / digest
+        built = build.load(candidate, trial.problem, device=device, folder=folder)
+        self._runner = LocalRunner(
+            built.call, trial.problem, device=device, convention=candidate.convention
+        )
+
+    def __enter__(self) -> InProcess:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        return
+
+    def fresh_process(self) -> None:
+        """Nothing to do: one process runs everything."""
+
+    def __call__(self, scenario: Scenario) -> Run:
+        """Run one scenario."""
+        started = time.perf_counter()
+        run = self._runner.run(scenario, self._inputs, self._answers)
+        self.candidate_s += time.perf_counter() - started
+        return run
+
+    def _inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
+        return self._trial.inputs(case)
+
+    def _answers(self, case: Case) -> list[torch.Tensor]:
+        truth = self._trial.truth(case)
+        return [
+            output.value.to(getattr(torch, spec.dtype.value))
+            for output, spec in zip(truth.outputs, self._trial.problem.outputs, strict=True)
+        ]
+
+
+class _LocalSession(BriefSession):
+    def _runner(self, candidate: Candidate) -> InProcess:  # type: ignore[override]
+        return InProcess(self.trial, candidate, device=self._device)
+
+
+class LocalGate(Gate):
+    """Judges trusted kernels in this process; no zygote is started.
+
+    Candidates of one problem under one seed, one after another, share their truths.
+    """
+
+    session: type[Session] = _LocalSession
+    isolated = False
+    _key: tuple[str, int | None] = ("", None)
+    _kept: Truths
+
+    def truths(self, problem: Problem, seed: int | None) -> Truths:
+        """Return the truths of the last trial if it was on the same inputs."""
+        key = (repr(problem), seed)
+        if key != self._key:
+            self._key, self._kept = key, OrderedDict()
+        return self._kept
