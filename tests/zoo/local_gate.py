@@ -76,7 +76,9 @@ class InProcess:
 
 
 class _LocalSession(BriefSession):
-    def _runner(self, candidate: Candidate) -> InProcess:  # type: ignore[override]
+    def _runner(  # type: ignore[override]
+        self, candidate: Candidate, *, lazy: bool = False
+    ) -> InProcess:
         return InProcess(self.trial, candidate, device=self._device)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib.util
 import json
 import os
 import secrets
@@ -21,6 +22,7 @@ from typing import Any
 
 from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError, UsageError
+from cuassay.home import cache_dir
 from cuassay.model import serial
 from cuassay.model.events import Document, EngineFinished, EngineStopped, Event, Progress
 from cuassay.store.runs import RunFolder, open_run
@@ -127,6 +129,7 @@ def _start(job: Job, writer: int, log: Any) -> subprocess.Popen[bytes]:
     environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     # Threads that spin while they wait make a trial on a busy machine many times slower.
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    environment |= _bytecode_folder()
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "cuassay.judge", str(writer)],
         stdin=subprocess.PIPE,
@@ -141,6 +144,22 @@ def _start(job: Job, writer: int, log: Any) -> subprocess.Popen[bytes]:
         process.stdin.write(serial.dumps(job).encode())
         process.stdin.close()
     return process
+
+
+def _bytecode_folder() -> dict[str, str]:
+    """Return where bytecode goes if torch was installed without any, as many images have it.
+
+    Compiling torch's sources takes two seconds of every start otherwise.
+    """
+    found = importlib.util.find_spec("torch")
+    if found is None or found.origin is None or sys.pycache_prefix is not None:
+        return {}
+    if Path(importlib.util.cache_from_source(found.origin)).is_file():
+        return {}
+    return {
+        "PYTHONPYCACHEPREFIX": str(cache_dir() / "bytecode"),
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
 
 
 def _events(reader: int) -> Iterator[Event]:

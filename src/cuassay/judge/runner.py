@@ -25,10 +25,18 @@ class Runner:
     """A candidate's worker pool with the trial's inputs and answers behind it."""
 
     def __init__(
-        self, trial: JudgeTrial, candidate: Candidate, *, device: str, nursery: Nursery | None
+        self,
+        trial: JudgeTrial,
+        candidate: Candidate,
+        *,
+        device: str,
+        nursery: Nursery | None,
+        lazy: bool = False,
     ) -> None:
         self._trial = trial
-        self._pool = WorkerPool(candidate, trial.problem, device=device, nursery=nursery)
+        self._pool = WorkerPool(
+            candidate, trial.problem, device=device, nursery=nursery, lazy=lazy
+        )
         self._fresh = False
         self._spent_s = 0.0
 

@@ -126,12 +126,16 @@ class Session:
             )
         )
 
-    def _runner(self, candidate: Candidate) -> Runner:
-        return Runner(self.trial, candidate, device=self._device, nursery=self._nursery)
+    def _runner(self, candidate: Candidate, *, lazy: bool = False) -> Runner:
+        return Runner(
+            self.trial, candidate, device=self._device, nursery=self._nursery, lazy=lazy
+        )
 
     def _control(self) -> Control:
         candidate = reference_candidate(self.trial.problem)
-        runner = self._stack.enter_context(self._runner(candidate))
+        # At `quick` it runs only where the candidate fails.
+        lazy = self._job.profile is Profile.QUICK
+        runner = self._stack.enter_context(self._runner(candidate, lazy=lazy))
         return Control(self.trial, runner, lambda c, s, r: judge_scenario(self.trial, c, s, r))
 
     def _examine(

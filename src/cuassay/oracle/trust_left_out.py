@@ -28,15 +28,14 @@ def by_the_others(
 ) -> Tensor:
     """Return by how much to raise a yardstick, 1 at least (float64, 0-d).
 
-    `values` (draws, groups) hold a statistic of each draw, `yardstick` makes the denominators
-    (groups,) from some of the draws; `judged` (bool, groups) says which groups count.
+    `values` (draws, groups) hold a statistic of each draw. `yardstick` makes denominators
+    (..., groups) from draws (..., draws, groups); `judged` (bool, groups) says which groups
+    count.
     """
-    one = torch.ones((), dtype=torch.float64, device=values.device)
-    if len(values) < 2:
-        return one
-    rows = torch.arange(len(values), device=values.device)
-    worst = torch.zeros_like(one)
-    for index in range(len(values)):
-        ratio = values[index] / yardstick(values[rows != index])
-        worst = torch.maximum(worst, torch.where(judged, ratio, 0.0).amax())
-    return torch.maximum(one, worst.nan_to_num(0.0, 0.0, 0.0) * (MARGIN / limit))
+    count = len(values)
+    if count < 2:
+        return torch.ones((), dtype=torch.float64, device=values.device)
+    others = [[other for other in range(count) if other != one] for one in range(count)]
+    ratio = values / yardstick(values[torch.tensor(others, device=values.device)])
+    worst = torch.where(judged, ratio, 0.0).nan_to_num_(0.0, 0.0, 0.0).amax()
+    return (worst * (MARGIN / limit)).clamp_min(1.0)

@@ -190,7 +190,7 @@ def _common(squares: Tensor, terms: Tensor, judged: Tensor) -> Tensor:
         return torch.ones_like(terms)
     scores = (squares / terms.clamp_min(1.0)).sqrt()
     least = torch.ones_like(terms)
-    raised = by_the_others(scores, lambda rest: rest.amax(0).clamp_min(1.0), judged, LIMIT_Z)
+    raised = by_the_others(scores, lambda rest: rest.amax(-2).clamp_min(1.0), judged, LIMIT_Z)
     return torch.maximum(scores.amax(0), least) * raised
 
 
@@ -215,7 +215,7 @@ def _spread(
     largest = known.square().amax(0) if len(known) else torch.zeros_like(copies)
 
     def spread(of: Tensor) -> Tensor:
-        mean = of.square().mean(0) if len(of) else torch.zeros_like(copies)
+        mean = of.square().mean(-2) if len(of) else torch.zeros_like(copies)
         noise = mean.clamp_min(1.0) if trusted.rounded else 1.0 + mean
         found = (noise * copies + largest).sqrt()
         return _at_least_median(found, judged) if kind.kind in ("axis", "rows") else found
@@ -224,7 +224,8 @@ def _spread(
 
 
 def _at_least_median(spread: Tensor, judged: Tensor) -> Tensor:
-    return torch.maximum(spread, spread[judged].median()) if bool(judged.any()) else spread
+    least = torch.where(judged, spread, torch.nan).nanmedian(-1, keepdim=True).values
+    return torch.maximum(spread, least.nan_to_num_(0.0))
 
 
 def _whole(

@@ -50,7 +50,8 @@ class WorkerPool:
     `keep` is the folder of build caches (default: under cuassay's home), in which the
     candidate's digest names its own; workers can write to no other. A `nursery` shared by
     several pools saves starting Python and torch again; it stays open on close. `builder`
-    names the function, importable in a worker, that turns a candidate into a callable.
+    names the function, importable in a worker, that turns a candidate into a callable. A `lazy`
+    pool starts no worker before the first scenario.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class WorkerPool:
         keep: Path | None = None,
         nursery: Nursery | None = None,
         builder: str = DEFAULT_BUILDER,
+        lazy: bool = False,
     ) -> None:
         self._candidate, self._problem = candidate, problem
         self._device, self._limits, self._builder = device, limits, builder
@@ -74,13 +76,14 @@ class WorkerPool:
         self._segments = Segments(device)
         self._current: WorkerHandle | None = None
         self._spares: list[WorkerHandle] = []
+        self._dying: list[WorkerHandle] = []
         self._failure: BuildFailed | ToolMissing | None = None
         self._built_once, self._closed = False, False
         self._build_s, self._cached, self._log = 0.0, False, ""
         self._sandbox: dict[str, str] = {}
-        # Its build overlaps with whatever the judge does before the first scenario.
-        self._current = self._spawn()
-        self._post_build(self._current)
+        if not lazy:  # its build overlaps with what the judge does before the first scenario
+            self._current = self._spawn()
+            self._post_build(self._current)
 
     @property
     def build_s(self) -> float:
@@ -160,6 +163,7 @@ class WorkerPool:
             raise _NotBuiltError(self._failure)
         if self._current is not None and fresh and self._current.scenarios:
             self._discard()
+        self._bury(all_of=False)
         if self._current is None:
             self._current = self._spares.pop(0) if self._spares else self._spawn()
         worker = self._current
@@ -241,23 +245,43 @@ class WorkerPool:
         return BuildFailed(what=what, log=worker.take_output())
 
     def _discard(self) -> None:
-        """End the worker in use; the next scenario gets another."""
+        """End the worker in use; the next scenario gets another.
+
+        The end of a CUDA context, 70 ms, is not waited for: what a dying process may still do
+        to the memory it shares, it can do to nobody but its own candidate.
+        """
         worker, self._current = self._current, None
-        if worker is not None:
+        if worker is None:
+            return
+        self._dying.append(worker)
+        with contextlib.suppress(NurseryError):
+            worker.kill()
+        if not self._device.startswith("cuda"):
+            self._bury()
+
+    def _bury(self, *, all_of: bool = True) -> None:
+        """Close the handles of workers that were killed, waiting for those with `all_of`."""
+        left = []
+        for worker in self._dying:
+            if not all_of and not worker.has_ended():
+                left.append(worker)
+                continue
             with contextlib.suppress(NurseryError, TimeoutError):
                 worker.end()
             worker.close()
+        self._dying = left
 
     def close(self) -> None:
         """End every worker and free what was shared with them."""
         if self._closed:
             return
         self._closed = True
-        self._discard()
-        for spare in self._spares:
-            self._current = spare
-            self._discard()
-        self._spares = []
+        self._dying += [*filter(None, [self._current]), *self._spares]
+        self._current, self._spares = None, []
+        for worker in self._dying:  # all at once: a CUDA context takes a while to end
+            with contextlib.suppress(NurseryError):
+                worker.kill()
+        self._bury()
         if self._nursery is not self._shared:
             self._nursery.close()
         self._segments.close()

@@ -185,6 +185,14 @@ class WorkerHandle:
         if held > self._limits.memory_bytes:
             raise GoneError("excess", f"{held} bytes held, allowed {self._limits.memory_bytes}")
 
+    def kill(self) -> None:
+        """Kill the worker with its tree without waiting for its end. Raises NurseryError."""
+        self._nursery.kill(self._id)
+
+    def has_ended(self) -> bool:
+        """Whether its end has been reported."""
+        return self._nursery.has_ended(self._id)
+
     def end(self) -> int:
         """Kill the worker with its tree; return its wait status. Raises NurseryError."""
         status = self._nursery.end(self._id)

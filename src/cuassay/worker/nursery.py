@@ -51,6 +51,7 @@ class Nursery:
             (self.folder / name).mkdir()
         self.pids: dict[int, int] = {}
         self._statuses: dict[int, int] = {}
+        self._killed: set[int] = set()
         self._report: dict[str, str] = {}
         self._missing: list[str] = []
         self._ready, self._count, self._closed = False, 0, False
@@ -117,10 +118,15 @@ class Nursery:
         self._tell(request, (channel, output))
         return self._count, folder
 
+    def kill(self, worker: int) -> None:
+        """Kill a worker and its tree if it still lives; `end` waits for it."""
+        if worker not in self._statuses and worker not in self._killed:
+            self._killed.add(worker)
+            self._tell({"do": "end", "id": worker})
+
     def end(self, worker: int) -> int:
         """Kill a worker and its tree if it still lives; return its wait status."""
-        if worker not in self._statuses:
-            self._tell({"do": "end", "id": worker})
+        self.kill(worker)
         return self.wait_status(worker, _END_S)
 
     def wait_status(self, worker: int, limit_s: float) -> int:
