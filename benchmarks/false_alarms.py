@@ -19,7 +19,7 @@ from common import ROOT, save
 from gate_trials import Row, Trial, cuda_or_cpu, run_trials, say, seconds_of
 from tests.zoo.manifest import ALARMS, HONEST, PAIRS, Honest
 
-from cuassay.catalog.registry import DTYPES
+from cuassay.catalog.registry import DTYPES, dtypes
 
 SHOWN = 10  # of the largest shares
 
@@ -61,7 +61,7 @@ def kernels(device: str) -> Iterator[Trial]:
     for honest in honest_kernels():
         name, path, problem = honest.name, str(honest.path), honest.problem
         for dtype in DTYPES:
-            if "@" not in problem:
+            if "@" not in problem and dtype in dtypes(problem):
                 yield Trial(kind="honest", name=name, path=path, problem=problem, dtype=dtype.value)
         if "@" in problem:
             yield Trial(kind="honest", name=name, path=path, problem=problem)

@@ -1,4 +1,4 @@
-"""Forms of tanh that production kernels use are honest; polynomials and shortcuts are not."""
+"""Forms of tanh and sigmoid in production kernels are honest; shortcuts are not."""
 
 from __future__ import annotations
 
@@ -77,3 +77,36 @@ def test_a_missing_cap_is_caught() -> None:
     x = normal(48, 300) * 30
     truth = truth_of(_capped(torch.tanh), [x], "float32", "m", "n")
     assert not compare(x, truth).passed
+
+
+SIGMOIDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": lambda x: 0.5 * (1 + torch.tanh(0.5 * x)),
+    "1 / (1 + e)": lambda x: 1 / (1 + torch.exp(-x)),
+    "e / (1 + e)": lambda x: torch.exp(x.clamp(max=80)) / (1 + torch.exp(x.clamp(max=80))),
+}
+
+
+def _gated(sigmoid: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda x, up: up * sigmoid(x)
+
+
+def _with_outliers() -> tuple[Tensor, Tensor]:
+    """Return gates far below 0 and factors of which one column is much larger."""
+    up = normal(48, 4000, seed=5)
+    up[:, 7] *= 1e5
+    return normal(48, 4000, seed=4) * 4.0 - 4.0, up
+
+
+@pytest.mark.parametrize("name", SIGMOIDS)
+def test_honest_forms_of_sigmoid_pass_in_the_tail_beside_outliers(name: str) -> None:
+    x, up = _with_outliers()
+    truth = truth_of(_gated(torch.sigmoid), [x, up], "float32", "m", "n")
+    found = compare(_gated(SIGMOIDS[name])(x, up), truth)
+    assert found.passed, f"{name}: {found.share:.2f} {found.worst}"
+
+
+def test_an_approximate_sigmoid_fails() -> None:
+    x, up = _with_outliers()
+    truth = truth_of(_gated(torch.sigmoid), [x, up], "float32", "m", "n")
+    wrong = _gated(lambda v: 0.5 * (1 + _approximate(0.5 * v)))(x, up)
+    assert not compare(wrong, truth).passed

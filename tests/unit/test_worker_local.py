@@ -9,6 +9,7 @@ import torch
 from tests.support import workers
 from tests.support.workers import items, problem, ramp, scenario, tensor_spec
 
+from cuassay.checks.answers import raw_bytes
 from cuassay.model.candidate import Convention
 from cuassay.model.dtype import DType
 from cuassay.model.scenario import (
@@ -44,6 +45,14 @@ def test_uninitialised_memory_of_every_dtype_is_poisoned(dtype: str) -> None:
         scenario(), ramp
     )
     assert (tensor(run, 2).view(torch.uint8) == 0xFF).all()
+
+
+def test_a_single_element_may_have_any_stride() -> None:
+    odd = torch.arange(100.0).reshape(10, 10)[:1, 0]  # contiguous, with a stride of 10
+    assert odd.is_contiguous()
+    run = LocalRunner(lambda x: odd, problem()).run(scenario(), ramp)
+    assert torch.equal(tensor(run, 2), odd)
+    assert raw_bytes(odd).numel() == 4
 
 
 def test_small_results_that_are_not_written_are_wrong() -> None:

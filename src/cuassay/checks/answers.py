@@ -89,10 +89,14 @@ def wrong_outputs(trial: Trial, read: Read, run: Run) -> list[Comparison]:
 
 
 def is_right_for(trial: Trial, case: Case, *, read: Read, run: Run) -> bool:
-    """Whether what was read is a right answer for `case`, perhaps not the one called on."""
+    """Whether what was read is a right answer for `case`, perhaps not the one called on.
+
+    False where any output of the case cannot decide.
+    """
     if trial.truth(case).ill_conditioned:
         return False
-    return all(comparison.passed for comparison in trial.compare(case, run, read.items))
+    compared = trial.compare(case, run, read.items)
+    return all(comparison.passed and not comparison.undecided for comparison in compared)
 
 
 def same_bits(run: Run, first: Sequence[ResultItem], second: Sequence[ResultItem]) -> bool:
@@ -116,7 +120,9 @@ def raw_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Return the bytes of a tensor, uint8 of shape (elements * itemsize,)."""
     import torch
 
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+    whole = tensor.detach().contiguous()
+    # One element counts as contiguous whatever its strides, and keeps them in any reshape.
+    return whole.as_strided((whole.numel(),), (1,)).view(torch.uint8)
 
 
 def truth_moved(trial: Trial, first: Case, second: Case) -> bool:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cuassay.checks.answers import Read, placed, reads_of, same_bits, wrong_outputs
+from cuassay.checks.answers import Read, placed, raw_bytes, reads_of, same_bits, wrong_outputs
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.listed import settings
 from cuassay.model.case import Case
@@ -148,10 +148,7 @@ def _holds_nan(tensor: torch.Tensor) -> torch.Tensor:
 
 def _holds_ff(tensor: torch.Tensor) -> torch.Tensor:
     """Return where every byte of an element is 0xFF, or the element is NaN."""
-    import torch
-
-    size = tensor.element_size()
-    data = tensor.contiguous().reshape(-1).view(torch.uint8).reshape(-1, size)
+    data = raw_bytes(tensor).reshape(-1, tensor.element_size())
     held = (data == 0xFF).all(dim=1).reshape(tensor.shape)
     return held | tensor.isnan() if tensor.dtype.is_floating_point else held
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from cuassay.checks.answers import raw_bytes
 from cuassay.inputs import benchmark, plan
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.seeds import derive
@@ -226,8 +227,7 @@ def _bytes(truth: Truth) -> int:
 def _same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
     if first.shape != second.shape or first.dtype != second.dtype:
         return False
-    bytes_of = [t.detach().contiguous().reshape(-1).view(torch.uint8) for t in (first, second)]
-    return bool(torch.equal(bytes_of[0], bytes_of[1]))
+    return bool(torch.equal(raw_bytes(first), raw_bytes(second)))
 
 
 def _mismatched(output: str, why: str) -> Comparison:

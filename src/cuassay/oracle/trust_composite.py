@@ -1,8 +1,9 @@
 """Composite operators in their least favourable honest form, noise added to first order.
 
 softmax as exp(x - lse), gelu as x/2 (1 + erf), silu as x / (1 + exp(-x)), tanh as
-2 sigmoid(2x) - 1 or (1 - e)/(1 + e). A reference that is exact by luck (a peaked softmax row
-is exactly 1) must not condemn an honest twin that is not. Norms: `trust_norms`.
+2 sigmoid(2x) - 1 or (1 - e)/(1 + e), sigmoid as (1 + tanh(x/2)) / 2. A reference that is exact
+by luck (a peaked softmax row is exactly 1) must not condemn an honest twin that is not. Norms:
+`trust_norms`.
 
 Deviations hardly change between draws: `keep` computes them in the first and returns the same
 ones, as float32, in later draws.
@@ -110,6 +111,21 @@ def _tanh(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Tenso
     return noise.kept(out, size)
 
 
+def _sigmoid(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Tensor:
+    """(1 + tanh(x / 2)) / 2, as torch's own gradient of GELU has it, errs by u / 2 of its tail.
+
+    exp(x) / (1 + exp(x)) errs by its argument's rounding times the slope s (1 - s).
+    """
+    if out.is_complex():
+        return noise.relative(out, 2.0)
+
+    def make() -> tuple[Tensor]:
+        slope = torch.addcmul(out, out, out, value=-1.0).mul_(moderate(named["self"]))
+        return (slope.square_().addcmul_(out, out, value=4.0).add_(0.25).sqrt_(),)
+
+    return noise.kept(out, keep(make)[0])
+
+
 def _cumsum(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Tensor:
     """Every partial sum rounds once and carries its error on; equal addends err one way."""
     dim = named["dim"]
@@ -140,6 +156,7 @@ COMPOSITES: dict[str, Composite] = {
     "gelu": _gelu,
     "silu": _silu,
     "tanh": _tanh,
+    "sigmoid": _sigmoid,
     "native_layer_norm": layer_norm,
     "native_group_norm": group_norm,
     "_fused_rms_norm": rms_norm,

@@ -26,6 +26,9 @@ from cuassay.oracle.trust_shared import Judged, Shared, shared
 from cuassay.oracle.trust_types import TrustedBias, Yardstick
 
 SYSTEMATIC_ROUNDOFFS = 4.0  # of |truth|: constants and approximations may all err one way
+# Where the result is 16-bit as written, kernels approximate more: torch's own CPU attention in
+# float16 is 2e-5 to 3e-5 too large throughout. Truncating casts err by 2e-4 (float16) and more.
+SYSTEMATIC_LOW = 2.0**-14
 _SMALL = 2.0**-24  # keeps fourth powers of weights (up to 2**25) within float32
 _FIXED = 8  # sums that do not depend on the number of trusted runs
 
@@ -149,7 +152,7 @@ def _stick(kind: GroupKind, sums: Tensor, same: Shared, trusted: Trusted) -> Yar
     energy = torch.cat([own[None], energies]).amax(0)
     others = (terms - 1.0).clamp_min(0.0)
     enough = terms / (1.0 + others * same.pairs) >= MIN_TERMS
-    roundoff = SYSTEMATIC_ROUNDOFFS * trusted.roundoff
+    roundoff = _systematic(trusted)
     weight4 = weight4 / _SMALL**2
     gain_norm, bias_norm = weight2.sqrt(), terms.sqrt()
     gain_room = roundoff * gain_norm
@@ -179,6 +182,12 @@ def _stick(kind: GroupKind, sums: Tensor, same: Shared, trusted: Trusted) -> Yar
         bias_trust=bias_trust,
         judge_bias=enough,
     )
+
+
+def _systematic(trusted: Trusted) -> float:
+    """Return the relative error that may go one way everywhere."""
+    least = SYSTEMATIC_ROUNDOFFS * trusted.roundoff
+    return max(least, SYSTEMATIC_LOW) if trusted.rounded else least
 
 
 def _common(squares: Tensor, terms: Tensor, judged: Tensor) -> Tensor:
@@ -233,7 +242,7 @@ def _whole(
 ) -> tuple[TrustedBias, TrustedBias]:
     start = _FIXED + len(trusted.errors)
     runs = len(trusted.deviations) + len(trusted.errors)
-    roundoff = SYSTEMATIC_ROUNDOFFS * trusted.roundoff
+    roundoff = _systematic(trusted)
 
     others = max(sums[0] - 1.0, 0.0)
 

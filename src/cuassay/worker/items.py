@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from cuassay.model.trace import ResultItem
-from cuassay.worker.placement import _COPY, _DATA_PTR, _STORAGE, _VIEW
+from cuassay.worker.placement import _COPY, _DATA_PTR, _STORAGE, _STRIDED, _VIEW
 
 _TEXT_CAP = 200
 _MAX_ITEMS = 256
@@ -121,8 +121,11 @@ def base_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the bytes of a contiguous tensor as a one-dimensional uint8 tensor sharing them."""
-    return _VIEW(tensor.reshape(-1), torch.uint8)
+    """Return the bytes of a contiguous tensor as a one-dimensional uint8 tensor sharing them.
+
+    One element counts as contiguous whatever its strides, and keeps them in any reshape.
+    """
+    return _VIEW(_STRIDED(tensor, (tensor.numel(),), (1,)), torch.uint8)
 
 
 def snapshot(tensor: torch.Tensor) -> torch.Tensor:

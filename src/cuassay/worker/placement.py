@@ -23,6 +23,7 @@ _COPY = torch.Tensor.copy_
 _DATA_PTR = torch.Tensor.data_ptr
 _FILL = torch.Tensor.fill_
 _VIEW = torch.Tensor.view
+_STRIDED = torch.Tensor.as_strided
 _STORAGE = torch.Tensor.untyped_storage
 _ALIAS: Callable[[torch.Tensor], torch.Tensor] = torch.Tensor.data.__get__  # type: ignore[attr-defined]
 
@@ -81,7 +82,8 @@ def fill(tensor: torch.Tensor, poison: Poison, answer: torch.Tensor | None = Non
         _FILL(tensor, float("nan"))
         return
     byte = byte_of(poison)
-    _FILL(_VIEW(tensor.reshape(-1), torch.uint8), 0xFF if byte is None else byte)
+    flat = _STRIDED(tensor, (tensor.numel(),), (1,))  # a single element keeps odd strides
+    _FILL(_VIEW(flat, torch.uint8), 0xFF if byte is None else byte)
 
 
 def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:
