@@ -1,0 +1,15 @@
+"""scaled_dot_product_attention by the flash kernel (math where it refuses)."""
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention.bias import causal_lower_right
+
+
+def run(q, k, v, scale):
+    group = q.shape[1] // k.shape[1]
+    keys, values = (t.repeat_interleave(group, dim=1) for t in (k, v))
+    seen = causal_lower_right(q.shape[2], k.shape[2])
+    with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH], set_priority=True):
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, keys, values, attn_mask=seen, scale=scale
+        )
