@@ -1,0 +1,29 @@
+"""The gate without processes judges as the real one does: it counts false alarms for us."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.zoo.local_gate import LocalGate
+from tests.zoo.manifest import PAIRS, Pair, load
+
+# Bugs that harm nobody's process.
+HARMLESS = ("eps_dropped", "gamma_ignored", "bf16_row_sum", "unwritten_tail", "memo_by_address")
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[LocalGate]:
+    with LocalGate("cpu") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "pair", [pair for pair in PAIRS if pair.name in HARMLESS], ids=lambda pair: pair.name
+)
+def test_bug_is_rejected_and_twin_accepted(pair: Pair, local: LocalGate, secret_seed: int) -> None:
+    problem = load(pair.problem)
+    bug = local.judge(problem, pair.bug, seed=secret_seed)
+    assert set(bug.codes) & set(pair.codes), str(bug)
+    assert local.judge(problem, pair.twin, seed=secret_seed).accepted
