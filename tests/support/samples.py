@@ -31,7 +31,15 @@ from cuassay.model.outcome import (
     Where,
 )
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
-from cuassay.model.verdict import BenchmarkRule, Decision, Power, Profile, Timing, Verdict
+from cuassay.model.verdict import (
+    AxisCoverage,
+    BenchmarkRule,
+    Decision,
+    Power,
+    Profile,
+    Timing,
+    Verdict,
+)
 
 RUN = "20261121-091500-042a1f2"
 SEED = 8240011437251936143
@@ -283,6 +291,15 @@ def rejected() -> Verdict:
         seed=SEED,
         run=RUN,
         notes=("axis 'tokens' has no declared bounds: 1 or more is assumed",),
+        coverage=_coverage(),
+    )
+
+
+def _coverage() -> tuple[AxisCoverage, ...]:
+    tokens = (1, 2, 3, 7, 31, 32, 33, 64, 127, 128, 129, 258, 512, 1024, 2048, 4095, 4096)
+    return (
+        AxisCoverage(axis="tokens", values=tokens, checks={"NUM001": 6, "SHP001": 11}),
+        AxisCoverage(axis="hidden", values=(16, 4096), checks={"NUM001": 2, "SHP001": 2}),
     )
 
 
@@ -370,6 +387,7 @@ def nasty() -> Verdict:
         power=Power(mutants=2, killed=1, survivors=(NASTY,)),
         environment={NASTY: NASTY},
         notes=(NASTY,),
+        coverage=(AxisCoverage(axis=NASTY, values=(1,), checks={NASTY: 1}),),
     )
 
 

@@ -21,7 +21,7 @@ from cuassay.model.outcome import (
     GrowthPoint,
     Skipped,
 )
-from cuassay.model.verdict import Timing, Verdict
+from cuassay.model.verdict import AxisCoverage, Timing, Verdict
 from cuassay.report.html import render
 from cuassay.report.html_svg import budget_bar, error_map, growth_plot, time_bar
 
@@ -74,6 +74,20 @@ def test_policy_names_the_hashes_of_style_and_script() -> None:
         assert block is not None
         digest = base64.b64encode(hashlib.sha256(block[1].encode()).digest()).decode()
         assert f"'sha256-{digest}'" in policy[1]
+
+
+def test_sizes_tried_stand_in_a_section_of_their_own() -> None:
+    text = render(samples.rejected())
+    assert "<h2>Which sizes were tried</h2>" in text
+    assert "<summary>tokens: 1, 2, 3, 7, 31, 32, 33 ... 4096 (17 values)</summary>" in text
+    assert "4095, 4096</p>" in text
+    assert "sizes by check: NUM001 6, SHP001 11" in text
+    assert "sizes were tried" not in render(dataclasses.replace(samples.rejected(), coverage=()))
+    many = AxisCoverage(axis="n", values=tuple(range(100_000)), checks={})
+    page = render(dataclasses.replace(samples.rejected(), coverage=(many,) * 50))
+    assert len(page.encode()) < _LIMIT_BYTES
+    assert "and 99800 more" in page
+    assert "and 10 more axes" in page
 
 
 def test_page_reads_with_scripts_off() -> None:

@@ -24,7 +24,7 @@ def _keys(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield key
-            if key not in ("environment", "axes", "fills"):
+            if key not in ("environment", "axes", "fills", "by_check"):
                 yield from _keys(item)
     elif isinstance(value, list):
         for item in value:
@@ -55,6 +55,10 @@ def test_document_of_the_known_story() -> None:
     assert first["growth"]["projected"] == 0.61
     assert first["where"]["index"] == [3, 17]
     assert found["timing_s"]["total"] == 9.7
+    tokens, hidden = found["coverage"]
+    assert (tokens["axis"], len(tokens["values"])) == ("tokens", 17)
+    assert hidden["values"] == [16, 4096]
+    assert hidden["by_check"] == {"NUM001": 2, "SHP001": 2}
     assert {check["outcome"] for check in found["checks"]} == {
         "passed", "failed", "inconclusive", "skipped",
     }  # fmt: skip

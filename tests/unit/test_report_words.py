@@ -9,7 +9,7 @@ import pytest
 from tests.support import samples
 
 from cuassay.model.outcome import CheckReport, Errored, Failed, Passed, Skipped
-from cuassay.model.verdict import BenchmarkRule, Decision, Profile
+from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Decision, Profile
 from cuassay.report import words
 
 
@@ -55,6 +55,19 @@ def test_times(share: float | None, expected: str) -> None:
 )
 def test_seconds(value_s: float, expected: str) -> None:
     assert words.seconds(value_s) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((), "rows: no size was tried"),
+        ((7,), "rows: 7"),
+        (tuple(range(1, 9)), "rows: 1, 2, 3, 4, 5, 6, 7, 8"),
+        (tuple(range(1, 18)), "rows: 1, 2, 3, 4, 5, 6, 7 ... 17 (17 values)"),
+    ],
+)
+def test_coverage_line(values: tuple[int, ...], expected: str) -> None:
+    assert words.coverage_line(AxisCoverage(axis="rows", values=values)) == expected
 
 
 def test_a_ratio_that_misses_never_reads_as_whole() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import logging
@@ -48,6 +49,15 @@ def test_a_finished_run_reads_back(kernel: Path) -> None:
     finding = recorded_finding(run, "F1")
     assert finding == samples.hot_rows()
     assert finding.scenario == samples.scenario()
+
+
+def test_a_run_of_an_earlier_version_has_no_coverage(kernel: Path) -> None:
+    run = open_run(_finished(kernel).id)
+    file = run.path / "verdict.json"
+    old = json.loads(file.read_text())
+    del old["coverage"]
+    file.write_text(json.dumps(old))
+    assert run.verdict() == dataclasses.replace(samples.rejected(), coverage=())
 
 
 def test_the_job_keeps_absolute_paths_and_the_drawn_seed(

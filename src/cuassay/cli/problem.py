@@ -51,6 +51,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
             name = _text(item.get("name", ""))
             words = _axis(item) if key == "axes" else _spec(item, domains.get(item.get("name")))
             yield f"  {name:<{width}}  {words}".rstrip()
+    yield from _judged_by(document)
     workloads = document.get("workloads") or ()
     yield f"\nWorkloads ({len(workloads)})"
     for workload in workloads[:_WORKLOADS]:
@@ -59,6 +60,17 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     if len(workloads) > _WORKLOADS:
         yield f"  and {len(workloads) - _WORKLOADS} more (--json lists them)"
     yield f"\nTruth: {_text(document.get('truth', ''))} ({_text(document.get('truth_reason', ''))})"
+
+
+def _judged_by(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the judgement takes from the problem where it is not the default."""
+    accumulation = document.get("accumulation") or "float32"
+    target = document.get("growth_target") or {}
+    lines = [f"accumulation  {_text(accumulation)}"] if accumulation != "float32" else []
+    lines += [f"growth target  {_text(name)} = {size}" for name, size in target.items()]
+    if lines:
+        yield "\nJudged by"
+        yield from (f"  {line}" for line in lines)
 
 
 def _text(value: object) -> str:
@@ -77,7 +89,14 @@ def _axis(axis: Mapping[str, Any]) -> str:
     step = axis.get("multiple_of", 1)
     words = f"{axis.get('minimum')} to {'any size' if top is None else top}"
     words += f", multiples of {step}" if step != 1 else ""
+    source = str(axis.get("source", ""))
+    if source.startswith("sidecar"):
+        return f"{words}  {_text(source)}" + _half_declared(axis)
     return words if axis.get("declared") else f"{words} (not declared: a default)"
+
+
+def _half_declared(axis: Mapping[str, Any]) -> str:
+    return "" if axis.get("declared") else " (state min and max to declare every size between)"
 
 
 def _spec(spec: Mapping[str, Any], domain: Mapping[str, Any] | None) -> str:

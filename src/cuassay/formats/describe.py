@@ -67,6 +67,7 @@ def _axis(axis: Axis) -> dict[str, Any]:
         "maximum": axis.maximum,
         "multiple_of": axis.multiple_of,
         "declared": axis.declared,
+        "source": axis.bounds_source or ("declared" if axis.declared else "default"),
     }
 
 

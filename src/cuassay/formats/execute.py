@@ -10,6 +10,7 @@ from typing import cast
 
 from cuassay.errors import CuassayError, ProblemError, ReferenceError_
 from cuassay.formats import native
+from cuassay.formats.generated import check_made
 from cuassay.formats.modules import describe, import_file
 from cuassay.model.problem import Problem, TensorSpec
 
@@ -81,7 +82,11 @@ def _checked(generator: Callable[..., object], problem: Problem) -> Generator:
                 f"the generator '{name}' of problem '{problem.name}' raised "
                 f"{describe(failure, path)}; correct it"
             ) from failure
-        return _as_mapping(made, problem, path)
+        kept = _as_mapping(made, problem, path)
+        sizes = arguments[0] if arguments and isinstance(arguments[0], Mapping) else {}
+        where = f"the generator '{name}' of problem '{problem.name}'"
+        check_made(problem, kept, sizes, where=where)
+        return kept
 
     make.__signature__ = inspect.signature(generator)  # type: ignore[attr-defined]
     return make

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from cuassay.errors import ProblemError, UnknownNameError
+from cuassay.formats.domain_rules import check_domain
 from cuassay.formats.native_annotations import read_signature
 from cuassay.formats.native_axes import AxisForm, read_axes, read_workloads
 from cuassay.formats.native_relations import read_relations
@@ -79,6 +80,8 @@ def problem(
         where = f"problem '{name or function.__name__}'"
         inputs, outputs = read_signature(function, where=where)
         known = read_axes(axes, inputs, outputs, where=where)
+        for spec in inputs:
+            check_domain(spec, where=f"{where}: the domain of '{spec.name}'")
         chosen = replace(tolerance, origin="native") if tolerance is not None else None
         made = Problem(
             name=name or function.__name__,

@@ -44,14 +44,14 @@ def read_axes(
     names = {axis.name for axis in axes}
     for axis in axes:
         if isinstance(axis, ExprAxis):
-            _check_names(axis.expression, names, where=f"{where}: axes['{axis.name}']")
+            check_names(axis.expression, names, where=f"{where}: axes['{axis.name}']")
     for spec in (*inputs, *outputs):
         if spec.name in names:
             raise ProblemError(f"{where}: '{spec.name}' names an axis and a tensor; rename one")
         for dimension in spec.shape if isinstance(spec, TensorSpec) else ():
-            _check_names(dimension, names, where=f"{where}: the shape of '{spec.name}'")
-        for expression in _domain_axes(spec.domain):
-            _check_names(expression, names, where=f"{where}: the domain of '{spec.name}'")
+            check_names(dimension, names, where=f"{where}: the shape of '{spec.name}'")
+        for expression in domain_axes(spec.domain):
+            check_names(expression, names, where=f"{where}: the domain of '{spec.name}'")
     return axes
 
 
@@ -66,13 +66,14 @@ def _axis(name: str, form: AxisForm, *, where: str) -> Axis:
         case int(value) if value >= 1:
             return ConstAxis(name=name, value=value)
         case int(minimum), int(maximum):
-            return _var(name, minimum, maximum, multiple_of=1, where=where)
+            return var_axis(name, minimum, maximum, multiple_of=1, where=where)
         case int(minimum), int(maximum), int(multiple_of):
-            return _var(name, minimum, maximum, multiple_of=multiple_of, where=where)
+            return var_axis(name, minimum, maximum, multiple_of=multiple_of, where=where)
     raise ProblemError(f"{where} is {form!r}, expected a form such as {_FORMS}")
 
 
-def _var(name: str, minimum: int, maximum: int, *, multiple_of: int, where: str) -> VarAxis:
+def var_axis(name: str, minimum: int, maximum: int, *, multiple_of: int, where: str) -> VarAxis:
+    """Return an axis with declared bounds. Raises ProblemError where no size lies within."""
     if minimum < 0 or multiple_of < 1 or maximum // multiple_of * multiple_of < max(minimum, 1):
         raise ProblemError(
             f"{where}: no size lies in [{minimum}, {maximum}] and is a multiple of {multiple_of}; "
@@ -83,7 +84,8 @@ def _var(name: str, minimum: int, maximum: int, *, multiple_of: int, where: str)
     )
 
 
-def _check_names(expression: str, names: set[str], *, where: str) -> None:
+def check_names(expression: str, names: set[str], *, where: str) -> None:
+    """Raise ProblemError unless `expression` is one over the axes `names`."""
     try:
         tree = ast.parse(expression.strip(), mode="eval")
     except (SyntaxError, ValueError):
@@ -96,7 +98,8 @@ def _check_names(expression: str, names: set[str], *, where: str) -> None:
             raise ProblemError(f"{where}: {UnknownNameError('axis', node.id, sorted(names))}")
 
 
-def _domain_axes(domain: Domain) -> Iterator[str]:
+def domain_axes(domain: Domain) -> Iterator[str]:
+    """Yield the axis expressions that a domain names."""
     if isinstance(domain, Index | Offsets):
         yield domain.axis
 
@@ -148,7 +151,7 @@ def _bind(
         bound[name] = value
     for axis in axes:
         if isinstance(axis, VarAxis):
-            _check_size(axis, bound, where=where)
+            check_size(axis, bound, where=where)
     try:
         sizes = resolve(axes, bound)
         for spec in (*inputs, *outputs):
@@ -160,7 +163,8 @@ def _bind(
     return bound
 
 
-def _check_size(axis: VarAxis, bound: Mapping[str, int], *, where: str) -> None:
+def check_size(axis: VarAxis, bound: Mapping[str, int], *, where: str) -> None:
+    """Raise ProblemError unless a workload's size of the axis lies within its bounds."""
     if axis.name not in bound:
         raise ProblemError(f"{where} gives axis '{axis.name}' no size; add '{axis.name}': SIZE")
     size = bound[axis.name]

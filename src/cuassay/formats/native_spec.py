@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cuassay.errors import ProblemError, UnknownNameError
+from cuassay.formats.domain_rules import within
 from cuassay.model.domain import Choice, Domain, IntegerRange, Mask, Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Scalar
@@ -84,7 +85,7 @@ def scalar(
     kind = dtype_named(dtype)
     _check_bounds(low, high, choices)
     domain = _scalar_domain(kind, low, high, choices=choices)
-    if default is not None and not _within(default, domain):
+    if default is not None and not within(default, domain):
         raise ProblemError(
             f"scalar(...): default {default!r} lies outside {_words(domain)}; correct one of them"
         )
@@ -119,17 +120,6 @@ def _scalar_domain(
             "choices=[...]: an integer argument has no natural range"
         )
     return IntegerRange(low=int(low), high=int(high))
-
-
-def _within(value: Scalar, domain: Domain) -> bool:
-    match domain:
-        case Choice(values=values):
-            return value in values
-        case Real(low=low, high=high):
-            return (low is None or value >= low) and (high is None or value <= high)
-        case IntegerRange(low=first, high=last):
-            return first <= value <= last
-    return True
 
 
 def _words(domain: Domain) -> str:

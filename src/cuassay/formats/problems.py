@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from cuassay.errors import CuassayError, ProblemError, UnknownNameError
-from cuassay.formats import native, signature
+from cuassay.formats import native, sidecar, signature
 from cuassay.formats.modules import describe, import_file
 from cuassay.formats.textfile import read_text
 from cuassay.model.digest import problem_digest
@@ -23,7 +23,15 @@ _NATIVE_FILES = ("problem.py",)
 
 
 def load(where: str, *, lenient: bool, notes: list[str]) -> Problem:
-    """Return the problem that `where` names. Raises ProblemError or UnknownNameError."""
+    """Return the problem that `where` names, as its sidecar file has it where there is one.
+
+    Raises ProblemError or UnknownNameError.
+    """
+    found = _named(where, lenient=lenient, notes=notes)
+    return sidecar.applied(found, lenient=lenient, notes=notes)
+
+
+def _named(where: str, *, lenient: bool, notes: list[str]) -> Problem:
     if not where.strip():
         raise ProblemError(f"the problem's name is empty. {_HINT}")
     path = Path(where).expanduser()

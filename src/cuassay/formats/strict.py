@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -74,6 +75,7 @@ def _message(detail: ErrorDetails, data: Mapping[str, Any]) -> str:
     if detail["type"] in ("union_tag_not_found", "union_tag_invalid"):
         return _tag_message(path, detail)
     wanted = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    wanted = re.sub(r"a valid dictionary( or (an )?instance of \w+)?", "an object", wanted)
     expected = "" if detail["type"] == "value_error" else "expected "
     return f"{path}: {expected}{wanted}, got {json_kind(detail['input'])}"
 

@@ -99,8 +99,10 @@ def json_kind(value: object) -> str:
             return "an array"
         case str():
             return f"the string {_short(json.dumps(value))}"
-        case _:
+        case int() | float():
             return f"the number {_short(repr(value))}"
+        case _:  # dates and times, which TOML has
+            return f"the {type(value).__name__} {_short(str(value))}"
 
 
 def _short(text: str, limit: int = 60) -> str:

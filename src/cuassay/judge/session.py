@@ -20,9 +20,11 @@ from cuassay.judge.decide import bind, conditions, decide
 from cuassay.judge.environment import environment
 from cuassay.judge.examine import BuildStopped, Examination, judge_scenario
 from cuassay.judge.minimise import Minimiser
+from cuassay.judge.preconditions import check_constraints, generate_once
 from cuassay.judge.runner import Runner
 from cuassay.judge.smoke import smoke
 from cuassay.judge.trial import JudgeTrial, Truths
+from cuassay.judge.tried import Tried
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.events import CheckFinished, CheckStarted, EngineStarted, Event, Progress
 from cuassay.model.outcome import (
@@ -94,10 +96,12 @@ class Session:
     def judge(self) -> Verdict:
         """Run every check and return the verdict."""
         self._announce([check.code for check in all_checks()])
+        check_constraints(self.trial)
         with self._stack:
             # Its worker starts to build at once, beside the reference's first run.
             runner = self._stack.enter_context(self._runner(self._candidate))
             smoke(self.trial)
+            generate_once(self.trial)
             control = self._control()
             reports, extras = self._examine(runner, control)
             build_s, candidate_s = runner.build_s, runner.candidate_s
@@ -127,9 +131,7 @@ class Session:
         )
 
     def _runner(self, candidate: Candidate, *, lazy: bool = False) -> Runner:
-        return Runner(
-            self.trial, candidate, device=self._device, nursery=self._nursery, lazy=lazy
-        )
+        return Runner(self.trial, candidate, device=self._device, nursery=self._nursery, lazy=lazy)
 
     def _control(self) -> Control:
         candidate = reference_candidate(self.trial.problem)
@@ -141,8 +143,9 @@ class Session:
     def _examine(
         self, runner: Runner, control: Control
     ) -> tuple[list[CheckReport], tuple[BenchmarkRule | None, Power | None]]:
+        self._tried = tried = Tried(self.trial.problem, runner)
         examination = Examination(
-            self.trial, run=runner, control=control, emit=self._emit, name=self._named
+            self.trial, run=tried, control=control, emit=self._emit, name=self._named
         )
         reports: list[CheckReport] = []
         group = ""
@@ -156,6 +159,7 @@ class Session:
                 if check.group != group:
                     group = check.group
                     runner.fresh_process()
+                tried.code = check.code
                 report = examination.examine(check)
                 reports.append(report)
                 self._emit(CheckFinished(report=report))
@@ -252,6 +256,7 @@ class Session:
             environment=environment(self._device, self._toolchain),
             seed=self.seed,
             run=Path(self._job.run_dir).name,
+            coverage=self._tried.coverage(),
         )
 
     def _device_condition(self) -> tuple[str, ...]:

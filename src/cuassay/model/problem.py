@@ -28,7 +28,8 @@ class VarAxis:
     """An axis that each workload binds; sizes in [minimum, maximum], multiples of `multiple_of`.
 
     `declared` is False where the bounds are mere defaults, so that a failure at a size
-    that no workload uses is judged with that in mind.
+    that no workload uses is judged with that in mind. `bounds_source` names the sidecar file
+    that set them, if one did.
     """
 
     name: str
@@ -37,6 +38,7 @@ class VarAxis:
     multiple_of: int = 1
     declared: bool = False
     description: str = ""
+    bounds_source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,7 @@ class TensorSpec:
     dtype: DType
     shape: tuple[str, ...]
     domain: Domain
-    domain_source: str = "default"  # declared | inferred | default
+    domain_source: str = "default"  # declared | inferred | default | sidecar FILE
     description: str = ""
 
 

@@ -64,10 +64,23 @@ class Timing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AxisCoverage:
+    """The sizes of one var axis that checks ran the candidate at, inside the declared domain.
+
+    `values` are sorted; `checks` counts how many of them each check tried, by its code.
+    """
+
+    axis: str
+    values: tuple[int, ...] = ()
+    checks: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The judgement on one candidate for one problem.
 
-    `notes` is what was assumed or passed over while reading the problem and the candidate.
+    `notes` is what was assumed or passed over while reading the problem and the candidate;
+    `coverage` has every var axis of the problem, and is empty for a replay.
     """
 
     decision: Decision
@@ -89,6 +102,7 @@ class Verdict:
     seed: int = 0
     run: str = ""
     notes: tuple[str, ...] = ()
+    coverage: tuple[AxisCoverage, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -16,6 +16,7 @@ from cuassay.model.outcome import CheckReport, Finding
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.report import words
 from cuassay.report.clean import html_text, json_island, one_line
+from cuassay.report.html_coverage import coverage_section
 from cuassay.report.html_finding import code_block, finding_card, rows
 from cuassay.report.html_style import CSS, SCRIPT
 from cuassay.report.html_svg import time_bar
@@ -77,6 +78,7 @@ def _page(verdict: Verdict, detail: _Detail) -> str:
             _sides(verdict),
             _findings(findings, detail),
             _left_out(verdict),
+            coverage_section(verdict),
             _checks(verdict),
             _power(verdict),
             _origin(verdict),

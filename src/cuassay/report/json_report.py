@@ -19,7 +19,7 @@ from cuassay.model.events import (
     FindingReported,
 )
 from cuassay.model.outcome import CheckReport, Finding, Growth
-from cuassay.model.verdict import BenchmarkRule, Power, Timing, Verdict
+from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Power, Timing, Verdict
 from cuassay.report import words
 from cuassay.report.clean import clean
 
@@ -54,6 +54,7 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "seed": verdict.seed,
         "run": clean(verdict.run),
         "notes": [clean(note) for note in verdict.notes],
+        "coverage": [_coverage(axis) for axis in verdict.coverage],
     }
 
 
@@ -184,6 +185,14 @@ def _power(power: Power | None) -> dict[str, Any] | None:
         "killed": power.killed,
         "survivors": [clean(name) for name in power.survivors],
         "benchmark_killed": power.benchmark_killed,
+    }
+
+
+def _coverage(axis: AxisCoverage) -> dict[str, Any]:
+    return {
+        "axis": clean(axis.axis),
+        "values": list(axis.values),
+        "by_check": {clean(code): count for code, count in axis.checks.items()},
     }
 
 

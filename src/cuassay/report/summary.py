@@ -11,12 +11,13 @@ from cuassay.report.layout import STYLES, Marks, command, labelled
 
 _LEFT_OUT_LINES = 8
 _NOTES = 5
+_AXES = 10
 
 
 def summary(
     verdict: Verdict, *, width: int, signs: Marks, runs: str, replayed: bool = False
 ) -> list[Text]:
-    """Return the verdict, why, conditions, their rule, power, what was not checked, and next."""
+    """Return the verdict, why, conditions, rule, power, sizes tried, what was not checked, next."""
     word = verdict.decision.value
     lines = [
         Text(signs.rule * min(width, 100), style="dim"),
@@ -29,6 +30,7 @@ def summary(
     if not replayed:
         lines += _sides(verdict, width=width)
         lines += labelled("power", words.power_line(verdict.power), width=width)
+        lines += _tried(verdict, width=width)
         lines += _left_out(verdict, width=width, signs=signs)
     for number, note in enumerate(verdict.notes[:_NOTES]):
         lines += labelled("" if number else "assumed", one_line(note), width=width, lines=2)
@@ -62,6 +64,17 @@ def _sides(verdict: Verdict, *, width: int) -> list[Text]:
     style = STYLES.get(sides.ours, "")
     differ = " (the benchmark's rule says otherwise)" if sides.differ else ""
     return theirs + labelled("ours", f"{sides.ours}{differ}", width=width, style=style)
+
+
+def _tried(verdict: Verdict, *, width: int) -> list[Text]:
+    """Return a line an axis: which of its sizes the checks tried."""
+    told = [words.coverage_line(axis) for axis in verdict.coverage]
+    if len(told) > _AXES:
+        told = [*told[: _AXES - 1], f"and {len(told) - _AXES + 1} more axes, all in the JSON"]
+    lines: list[Text] = []
+    for number, text in enumerate(told):
+        lines += labelled("" if number else "tried", text, width=width, lines=2)
+    return lines
 
 
 def _left_out(verdict: Verdict, *, width: int, signs: Marks) -> list[Text]:

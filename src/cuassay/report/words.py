@@ -21,10 +21,11 @@ from cuassay.model.outcome import (
     Passed,
     Skipped,
 )
-from cuassay.model.verdict import BenchmarkRule, Decision, Power, Profile, Verdict
+from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Decision, Power, Profile, Verdict
 from cuassay.report.clean import clean, one_line
 
 _ROW = 240  # longest line of code that is shown
+_TOLD = 8  # sizes of one axis that are listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +306,17 @@ def timing_line(verdict: Verdict) -> str:
     )
     split = ", ".join(f"{name} {seconds(value)}" for name, value in parts)
     return f"{seconds(timing.total_s)} ({split})"
+
+
+def coverage_line(axis: AxisCoverage) -> str:
+    """Return the sizes tried of one axis, shortened: `rows: 1, 2, 3 ... 4096 (17 values)`."""
+    name = one_line(axis.axis, limit=60)
+    if not axis.values:
+        return f"{name}: no size was tried"
+    told = [str(value) for value in axis.values]
+    if len(told) <= _TOLD:
+        return f"{name}: {', '.join(told)}"
+    return f"{name}: {', '.join(told[: _TOLD - 1])} ... {told[-1]} ({len(told)} values)"
 
 
 def next_step(verdict: Verdict) -> str:

@@ -1,0 +1,223 @@
+"""Which domain a stated input may have: it fits the dtype and the shape, and is not empty."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+from cuassay.errors import ProblemError, UnknownNameError
+from cuassay.model.domain import (
+    Choice,
+    Domain,
+    Index,
+    IntegerRange,
+    Mask,
+    Offsets,
+    Opaque,
+    Positive,
+    Probability,
+    Real,
+)
+from cuassay.model.dtype import DType
+from cuassay.model.problem import InputSpec, Scalar, ScalarSpec
+
+_Kinds: TypeAlias = tuple[type[Domain], ...]
+KINDS: dict[type[Domain], str] = {
+    Real: "real",
+    Positive: "positive",
+    Probability: "probability",
+    Index: "index",
+    Offsets: "offsets",
+    Mask: "mask",
+    IntegerRange: "integer_range",
+    Choice: "choice",
+    Opaque: "opaque",
+}
+MASKS = ("arbitrary", "causal", "padding")
+
+
+def check_domain(spec: InputSpec, *, where: str) -> None:
+    """Check that the domain of `spec` fits its dtype and shape and holds a value.
+
+    `where` opens every message. Raises ProblemError.
+    """
+    domain, fitting = spec.domain, _fitting(spec)
+    if type(domain) not in KINDS:
+        raise ProblemError(
+            f"{where}: {domain!r} is no domain; expected an object of cuassay.model.domain, "
+            "such as Real(low=0.0) or Index(axis='vocab')"
+        )
+    if not isinstance(domain, fitting):
+        raise ProblemError(
+            f"{where}: kind '{KINDS[type(domain)]}' does not fit {_described(spec)}; "
+            f"expected one of {', '.join(KINDS[kind] for kind in fitting)}"
+        )
+    _check_shape(spec, where=where)
+    match domain:
+        case Real(low=low, high=high) | Positive(low=low, high=high):
+            _check_real(spec, low, high, where=where)
+        case IntegerRange(low=low, high=high):
+            _check_order(low, high, where=where)
+            _check_integers(spec, (low, high), where=where)
+        case Index(sentinels=sentinels):
+            _check_integers(spec, sentinels, where=where)
+        case Choice(values=values):
+            _check_choice(spec, values, where=where)
+
+
+def _fitting(spec: InputSpec) -> _Kinds:
+    """Return the kinds of domain that an input of this dtype may have."""
+    dtype = spec.dtype
+    if isinstance(spec, ScalarSpec):
+        if dtype is DType.BOOL:
+            return (Choice,)
+        return (Real, Positive, Choice) if dtype.is_floating else (IntegerRange, Choice)
+    if dtype is DType.BOOL:
+        return (Mask, Choice, Opaque)
+    if dtype is DType.FLOAT4_E2M1FN_X2:
+        return (Real, Opaque)  # a byte holds two numbers: no bound can be kept
+    if dtype.is_floating:
+        return (Real, Positive, Probability, Mask, Choice, Opaque)
+    return (IntegerRange, Index, Offsets, Mask, Choice, Opaque)
+
+
+def _described(spec: InputSpec) -> str:
+    if isinstance(spec, ScalarSpec):
+        return f"the {spec.dtype} scalar '{spec.name}'"
+    return f"'{spec.name}', {spec.dtype}[{', '.join(spec.shape)}]"
+
+
+def _check_shape(spec: InputSpec, *, where: str) -> None:
+    rank = 0 if isinstance(spec, ScalarSpec) else len(spec.shape)
+    match spec.domain:
+        case Probability(axis=axis) if not -rank <= axis < rank:
+            raise ProblemError(
+                f"{where}: axis is {axis}, but {_described(spec)} has {rank} dimensions; "
+                "expected the one along which the numbers sum to one, such as -1"
+            )
+        case Offsets() if rank != 1:
+            raise ProblemError(
+                f"{where}: kind 'offsets' does not fit {_described(spec)}; expected one dimension"
+            )
+        case Mask(kind=kind) if kind not in MASKS:
+            raise ProblemError(f"{where}: {UnknownNameError('pattern of a mask', kind, MASKS)}")
+        case Mask(kind="causal") if rank < 2:
+            raise ProblemError(
+                f"{where}: a causal mask does not fit {_described(spec)}; "
+                "expected two dimensions or more (queries, keys)"
+            )
+        case Mask(additive=True) if not spec.dtype.is_floating:
+            raise ProblemError(
+                f"{where}: an additive mask does not fit {_described(spec)}; "
+                "expected a floating dtype, or additive = false"
+            )
+
+
+def _check_order(low: float, high: float, *, where: str) -> None:
+    if math.isnan(low) or math.isnan(high):
+        raise ProblemError(f"{where}: a bound is NaN; give a number, or leave it out")
+    if low > high:
+        raise ProblemError(f"{where}: low {low} is above high {high}; swap or correct them")
+
+
+def _check_real(spec: InputSpec, low: float | None, high: float | None, *, where: str) -> None:
+    bottom = -math.inf if low is None else low
+    top = math.inf if high is None else high
+    _check_order(bottom, top, where=where)
+    if isinstance(spec.domain, Positive) and bottom <= 0:
+        raise ProblemError(
+            f"{where}: low is {low}, expected a number above 0 for kind 'positive'; "
+            "raise it, or use kind 'real'"
+        )
+    if spec.dtype is DType.FLOAT4_E2M1FN_X2 and (low is not None or high is not None):
+        raise ProblemError(
+            f"{where}: {spec.dtype} holds two numbers a byte, which no bound can be kept for; "
+            "leave low and high out"
+        )
+    if spec.dtype is not DType.FLOAT4_E2M1FN_X2 and not _holds(bottom, top, spec.dtype):
+        limit = spec.dtype.float_format.maximum
+        raise ProblemError(
+            f"{where}: no {spec.dtype} number is {in_words(spec.domain)} (the largest is "
+            f"{limit:g}); widen the bounds"
+        )
+
+
+def _holds(low: float, high: float, dtype: DType) -> bool:
+    """Whether the dtype has a finite number within [low, high]."""
+    limit = dtype.float_format.maximum
+    if low > 0:
+        return _upward(low, dtype) <= min(high, limit)
+    return high >= 0 or _upward(-high, dtype) <= min(-low, limit)
+
+
+def _upward(value: float, dtype: DType) -> float:
+    """Return the dtype's smallest number that is not below the positive `value`."""
+    form = dtype.float_format
+    if value > form.maximum:
+        return math.inf
+    _, exponent = math.frexp(max(value, form.smallest_normal))
+    step = 2.0 ** (exponent - form.precision)
+    return math.ceil(value / step) * step
+
+
+def integer_limits(dtype: DType) -> tuple[int, int]:
+    """Return the smallest and largest number of an integer dtype."""
+    bits = 8 * dtype.itemsize
+    if dtype is DType.UINT8:
+        return 0, 2**bits - 1
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def _check_integers(spec: InputSpec, values: tuple[int, ...], *, where: str) -> None:
+    low, high = integer_limits(spec.dtype)
+    for value in values:
+        if not low <= value <= high:
+            raise ProblemError(f"{where}: {value} is no {spec.dtype}, which holds {low} to {high}")
+
+
+def _check_choice(spec: InputSpec, values: tuple[Scalar, ...], *, where: str) -> None:
+    if not values:
+        raise ProblemError(f"{where}: values is empty; list at least one legal value")
+    for value in values:
+        if not _is_value(value, spec.dtype):
+            raise ProblemError(
+                f"{where}: {value!r} is no value of {_described(spec)}; correct the list"
+            )
+
+
+def _is_value(value: Scalar, dtype: DType) -> bool:
+    if isinstance(value, bool) or dtype is DType.BOOL:
+        return isinstance(value, bool) and dtype is DType.BOOL
+    if dtype.is_floating:
+        return math.isfinite(value) and abs(value) <= dtype.float_format.maximum
+    low, high = integer_limits(dtype)
+    return isinstance(value, int) and low <= value <= high
+
+
+def within(value: Scalar, domain: Domain) -> bool:
+    """Return whether a scalar lies in its domain; True where the domain says nothing of scalars."""
+    match domain:
+        case Choice(values=values):
+            return value in values
+        case Real(low=low, high=high):
+            return (low is None or value >= low) and (high is None or value <= high)
+        case Positive(low=low, high=high) | IntegerRange(low=low, high=high):
+            return low <= value <= high
+    return True
+
+
+def in_words(domain: Domain) -> str:
+    """Return a domain as a person says it: `real in [0.0, inf]`, `one of 1, 2`."""
+    match domain:
+        case Choice(values=values):
+            return f"one of {', '.join(repr(value) for value in values)}"
+        case Index(axis=axis):
+            return f"an index into {axis}"
+        case Offsets(axis=axis):
+            return f"sorted offsets from 0 to {axis}"
+        case Real(low=low, high=high) | Positive(low=low, high=high):
+            ends = ("-inf" if low is None else low, "inf" if high is None else high)
+            return f"{KINDS[type(domain)]} in [{ends[0]}, {ends[1]}]"
+        case IntegerRange(low=low, high=high):
+            return f"an integer in [{low}, {high}]"
+    return KINDS[type(domain)]

@@ -1,0 +1,129 @@
+"""What a problem's generator made, held against the domains that the problem states.
+
+Inferred domains are guesses that the generator may contradict; a stated one is a promise,
+and a generator that breaks it would have kernels condemned for inputs that nobody passes.
+Tensors are used through their methods alone: this module never imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cuassay.errors import ReferenceError_
+from cuassay.formats.domain_rules import in_words, within
+from cuassay.model.axes import evaluate, resolve, shape_of
+from cuassay.model.domain import Choice, Index, IntegerRange, Offsets, Positive, Probability, Real
+from cuassay.model.dtype import DType
+from cuassay.model.problem import InputSpec, Problem, ScalarSpec
+
+_SUM_SLACK = 0.05  # bfloat16 probabilities of long rows sum to one only so well
+
+
+def check_made(
+    problem: Problem, made: Mapping[str, object], axes: Mapping[str, object], *, where: str
+) -> None:
+    """Raise ReferenceError_ where a value lies outside the domain that the problem states.
+
+    `axes` are the sizes that the generator was called with.
+    """
+    names = {axis.name for axis in problem.axes}
+    given = {n: size for n, size in axes.items() if n in names and isinstance(size, int)}
+    sizes = resolve(problem.axes, given)
+    for spec in problem.inputs:
+        stated = spec.domain_source == "declared" or spec.domain_source.startswith("sidecar")
+        if stated and spec.name in made:
+            _check_shape(spec, made[spec.name], sizes, where=where)
+            _check_dtype(spec, made[spec.name], where=where)
+            outside = _outside(spec, made[spec.name], sizes)
+            if outside:
+                raise ReferenceError_(
+                    f"{where} made {outside} for input '{spec.name}', which is not "
+                    f"{in_words(spec.domain)} ({spec.domain_source}); correct the generator or "
+                    "the domain"
+                )
+
+
+def _check_shape(spec: InputSpec, value: object, sizes: Mapping[str, int], *, where: str) -> None:
+    shape = getattr(value, "shape", None)
+    if isinstance(spec, ScalarSpec) or shape is None:
+        return
+    expected = shape_of(spec.shape, sizes)
+    if tuple(shape) != expected:
+        raise ReferenceError_(
+            f"{where} made shape {list(shape)} for input '{spec.name}', expected "
+            f"{list(expected)}; correct the generator or the problem's axes"
+        )
+
+
+def _check_dtype(spec: InputSpec, value: object, *, where: str) -> None:
+    made = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    if isinstance(spec, ScalarSpec) or spec.dtype is DType.FLOAT4_E2M1FN_X2:
+        return
+    declared = spec.domain_source == "declared"  # foreign generators take liberties
+    if declared and made and made != spec.dtype.value:
+        raise ReferenceError_(
+            f"{where} made dtype {made} for input '{spec.name}', expected {spec.dtype}; "
+            "correct the generator or the dtype"
+        )
+
+
+def _outside(spec: InputSpec, value: object, sizes: Mapping[str, int]) -> str:
+    """Return what lies outside the domain, in words; empty where nothing does."""
+    if isinstance(value, bool | int | float):
+        return "" if within(value, spec.domain) else repr(value)
+    if not hasattr(value, "numel") or spec.dtype is DType.FLOAT4_E2M1FN_X2:
+        return ""  # no tensor: said elsewhere; packed pairs have no bounds
+    tensor: Any = value
+    if not tensor.numel():
+        return ""
+    tensor = tensor.double() if spec.dtype.is_floating else tensor.long()
+    return _tensor_outside(spec, tensor, sizes)
+
+
+def _tensor_outside(spec: InputSpec, tensor: Any, sizes: Mapping[str, int]) -> str:
+    match spec.domain:
+        case Real(low=low, high=high) | Positive(low=low, high=high):
+            # A bound that the dtype cannot hold may have been rounded outwards.
+            slack = 2.0 * spec.dtype.float_format.unit_roundoff
+            return _beyond(
+                tensor,
+                None if low is None else low - abs(low) * slack,
+                None if high is None else high + abs(high) * slack,
+            )
+        case IntegerRange(low=low, high=high):
+            return _beyond(tensor, low, high)
+        case Probability(axis=axis):
+            return _beyond(tensor, 0.0, None) or _sums(tensor.sum(axis))
+        case Index(axis=axis, sentinels=sentinels, unique=unique):
+            for sentinel in sentinels:
+                tensor = tensor[tensor != sentinel]
+            repeated = unique and tensor.unique().numel() < tensor.numel()
+            last = evaluate(axis, sizes) - 1
+            return _beyond(tensor, 0, last) or ("repeated indices" if repeated else "")
+        case Offsets(axis=axis):
+            ends = (tensor[0].item(), tensor[-1].item()) == (0, evaluate(axis, sizes))
+            rising = bool((tensor[1:] >= tensor[:-1]).all())
+            return "" if ends and rising else f"{tensor[:4].tolist()}...{tensor[-1].item()}"
+        case Choice(values=values):
+            for legal in values:
+                tensor = tensor[tensor != legal]
+            return repr(tensor.reshape(-1)[0].item()) if tensor.numel() else ""
+    return ""
+
+
+def _beyond(tensor: Any, low: float | None, high: float | None) -> str:
+    """Return the value that lies furthest outside [low, high], or NaN where there is one."""
+    if not tensor.numel():
+        return ""
+    least, most = tensor.min().item(), tensor.max().item()
+    if least != least:  # torch's min and max of a tensor with a NaN are NaN
+        return "NaN"
+    if low is not None and least < low:
+        return repr(least)
+    return repr(most) if high is not None and most > high else ""
+
+
+def _sums(sums: Any) -> str:
+    off = (sums - 1.0).abs().max().item()
+    return f"numbers whose sum is off by {off:.3g}" if off > _SUM_SLACK else ""

@@ -1,0 +1,40 @@
+"""The HTML section on sizes: which values of each axis the checks ran the kernel at."""
+
+from __future__ import annotations
+
+from cuassay.model.verdict import AxisCoverage, Verdict
+from cuassay.report import words
+from cuassay.report.clean import html_text, one_line
+
+_AXES = 40
+_VALUES = 200  # sizes of one axis in the page; the JSON document has all
+
+
+def coverage_section(verdict: Verdict) -> str:
+    """Return the section, or nothing for a problem without axes that vary."""
+    if not verdict.coverage:
+        return ""
+    body = "".join(_axis(axis) for axis in verdict.coverage[:_AXES])
+    more = len(verdict.coverage) - _AXES
+    rest = f'<p class="key">and {more} more axes, all in the JSON report</p>' if more > 0 else ""
+    return (
+        "<section><h2>Which sizes were tried</h2>"
+        f'<div class="card"><ul class="list">{body}</ul>{rest}</div></section>'
+    )
+
+
+def _axis(axis: AxisCoverage) -> str:
+    """Return one axis: its sizes in short, and all of them with the checks folded away."""
+    line = html_text(words.coverage_line(axis))
+    if not axis.values:
+        return f"<li>{line}</li>"
+    listed = ", ".join(str(value) for value in axis.values[:_VALUES])
+    cut = len(axis.values) - _VALUES
+    every = f"{listed}{f' and {cut} more' if cut > 0 else ''}"
+    checks = ", ".join(
+        f"{one_line(code, limit=20)} {count}" for code, count in list(axis.checks.items())[:_AXES]
+    )
+    return (
+        f"<li><details><summary>{line}</summary><p>{html_text(every)}</p>"
+        f'<p class="key">sizes by check: {html_text(checks)}</p></details></li>'
+    )
