@@ -31,7 +31,7 @@ from torch import Tensor
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.compare import Comparison, compare
+from cuassay.oracle.compare import Comparison, measure
 from cuassay.oracle.compare_groups import LIMIT_G, LIMIT_P, LIMIT_W, LIMIT_Z
 from cuassay.oracle.trust import Truth, hit_counts, make_truth
 
@@ -145,23 +145,23 @@ def judge_case(tally: Tally, operator: Operator, truth: Truth, place: str, input
         tally.set_aside += 1
     for name, (piece, arithmetic) in HONEST.items():
         if piece in operator.uses or not piece:
-            comparison = compare(run_variant(operator, arithmetic, inputs, dtype), output)
+            comparison = measure(run_variant(operator, arithmetic, inputs, dtype), output)
             if truth.ill_conditioned:
                 tally.set_aside_alarms += not comparison.passed
             else:
                 tally.add_honest(f"{place} / {name}", comparison)
     if truth.ill_conditioned:
         return
-    reference = compare(operator.reference(*inputs), output)
+    reference = measure(operator.reference(*inputs), output)
     tally.add_honest(f"{place} / reference", reference)
     short = str(dtype).removeprefix("torch.")
     for name, (piece, arithmetic) in FAULTY.items():
         same_inputs = "product" in name and "tile" not in name and dtype != torch.float32
         if piece in operator.uses and not same_inputs:
             result = run_variant(operator, arithmetic, inputs, dtype)
-            tally.add_faulty(f"{name} [{short}]", compare(result, output))
+            tally.add_faulty(f"{name} [{short}]", measure(result, output))
     for name, broken in damaged(output.value):
-        tally.add_faulty(f"{name} [{short}]", compare(broken.to(dtype), output))
+        tally.add_faulty(f"{name} [{short}]", measure(broken.to(dtype), output))
 
 
 def study(device: str, seeds: int, only: str, processes: int) -> Tally:

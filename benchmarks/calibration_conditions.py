@@ -20,7 +20,7 @@ import torch
 from calibrate import environment, spec_of, wide
 from torch import Tensor
 
-from cuassay.oracle.compare import compare
+from cuassay.oracle.compare import measure
 from cuassay.oracle.trust import make_truth
 from cuassay.oracle.trust_outputs import ILL_CONDITIONED
 
@@ -109,7 +109,7 @@ def study(seeds: int) -> list[dict[str, object]]:
                     "half": (truth.value / 2).to(dtype),
                     "zero": torch.zeros_like(shown),
                 }
-                shares = {key: round(compare(y, truth).share, 3) for key, y in answers.items()}
+                shares = {key: round(measure(y, truth).share, 3) for key, y in answers.items()}
                 rows.append({"trusted": trusted, "case": f"{name} / {dtype}", **shares})
     return sorted(rows, key=lambda row: float(str(row["trusted"])))
 

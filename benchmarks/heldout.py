@@ -25,7 +25,7 @@ from calibration_forms import HELD
 from calibration_operators import FILLS, OPERATORS
 from torch import Tensor
 
-from cuassay.oracle.compare import compare
+from cuassay.oracle.compare import measure
 from cuassay.oracle.trust import Truth, hit_counts, make_truth
 
 SHAPES = ((40, 300), (17, 1030), (130, 64))
@@ -126,7 +126,7 @@ def study(seed: int, part: str) -> dict[str, object]:
         counts[f"{group}: cases"] += 1
         counts[f"{group}: ill-conditioned cases"] += aside
         for name, kernel in kernels.items():
-            found = compare(kernel(), truth.outputs[0])
+            found = measure(kernel(), truth.outputs[0])
             kind = "ill-conditioned comparisons" if aside else "comparisons"
             counts[f"{group}: {kind}"] += 1
             for statistic in found.statistics:

@@ -7,6 +7,7 @@ judge does: each scenario on a candidate made anew, findings of the reference dr
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -89,12 +90,8 @@ class FakeTrial:
         values = [_lifted(value) for value in self.inputs(case).values()]
         answers = outputs_of(self.reference(*values))
         made = [_output(spec, t) for spec, t in zip(self.problem.outputs, answers, strict=True)]
-        return Truth(
-            outputs=tuple(made),
-            kind="float64",
-            reason="a test",
-            ill_conditioned=self.ill_conditioned,
-        )
+        aside = tuple(dataclasses.replace(o, ill_conditioned=self.ill_conditioned) for o in made)
+        return Truth(outputs=aside, kind="float64", reason="a test")
 
     def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
         """Compare by the worst element alone."""

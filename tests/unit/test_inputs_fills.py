@@ -95,6 +95,14 @@ def test_regimes_show_what_they_promise() -> None:
     assert (draw(REAL, "late_peak")[:, -1] == 50).all()
 
 
+def test_a_few_of_the_mixed_rows_hold_zeros_where_that_is_asked_for() -> None:
+    empty = (draw(REAL, "mixed_scale", zero=1 / 32) == 0).all(dim=1)
+    assert int(empty.sum()) == 1
+    assert not bool((draw(REAL, "mixed_scale") == 0).all(dim=1).any())
+    always = spec(DType.FLOAT32, Real(low=0.5, high=2.0))
+    assert float(draw(always, "mixed_scale", zero=1 / 32).min()) >= 0.5
+
+
 def test_tiny_reaches_subnormals_and_huge_stays_finite() -> None:
     half = spec(DType.FLOAT16, Real())
     tiny = draw(half, "tiny").abs()

@@ -6,11 +6,13 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+import torch
 
 from cuassay.catalog import registry
 from cuassay.errors import UnknownNameError
 from cuassay.inputs.constraints import holds
 from cuassay.inputs.geometry import elements, fit, growth_axes, least, legal
+from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import PURPOSES, plan_cases
 from cuassay.model.case import Case
 from cuassay.model.domain import Opaque, Real
@@ -50,6 +52,19 @@ def foreign(**changes: object) -> Problem:
         origin="sol",
     )
     return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["quantize_int8_per_row", "moe_route", "sample_top_k", "rmsnorm"])
+def test_standard_holds_rows_of_zeros_and_rows_of_ties(name: str) -> None:
+    problem = registry.get(name)
+    main = problem.inputs[0].name
+    rows = [
+        value
+        for case in plan(name, "numeric", Profile.STANDARD)
+        if isinstance(value := materialise(problem, case, device="cpu")[main], torch.Tensor)
+    ]
+    assert any(0 < int((row == 0).all(dim=-1).sum()) <= len(row) / 20 for row in rows)
+    assert any(bool((row.max(-1, keepdim=True).values == row).sum(-1).gt(1).any()) for row in rows)
 
 
 @pytest.mark.parametrize("name", ALL)

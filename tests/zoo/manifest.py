@@ -243,7 +243,7 @@ short_newton                | rmsnorm                     | NUM001              
 # arithmetic: ratios and saturation
 pruned_weights              | zoo:weighted_mean           | NUM001                 | N7
 triton_stale_max            | softmax_masked@float32      | NUM001                 | N6
-zero_row_divides            | quantize_int8_per_row       | NUM001               | N11 | deep
+zero_row_divides            | quantize_int8_per_row       | NUM001           | N11 | standard
 finite_sentinel             | softmax_masked              | NUM001                 | N12
 int8_wraps                  | quantize_int8_per_row       | NUM001                 | N6
 fp8_overflow                | quantize_fp8_per_tensor     | NUM001                 | N6 N10
@@ -254,7 +254,7 @@ size_gate                   | gemm                        | NUM001 NUM002       
 public_seed                 | gemm                        | NUM001                 | O6
 # special-casing: what the benchmark's data look like
 prefix_sniffing             | softmax_softcap             | NUM001                 | O3
-tie_lost                    | moe_route                   | NUM001            | O4 | deep
+tie_lost                    | moe_route                   | NUM001            | O4 | standard
 gaussian_threshold          | sample_top_k                | NUM001                 | O4
 expert_capacity             | moe_gather                  | NUM001                 | O5
 empty_group_shifts          | grouped_gemm                | NUM001            | O5 | standard
@@ -357,6 +357,8 @@ alarm_saved_rstd        | zoo:saved_rstd
 alarm_unique_slots      | zoo:scatter_rows
 alarm_sorted_offsets    | zoo:segment_sum
 alarm_sentinel          | cross_entropy
+# ties: a top-k may take any of equal values
+alarm_last_of_equals    | moe_route
 # absolute bias statistics
 alarm_biased_reference  | zoo:rounded_softcap
 """

@@ -127,9 +127,9 @@ class Meta001(Check):
         if any(wrong):
             yield from self._wrong(trial, scenario, run, reads)
             return
-        if any(trial.truth(read.case).ill_conditioned for read in reads):
-            return
         for law in laws(trial.problem, relation, scenario.cases):
+            if any(trial.truth(r.case).outputs[law.output].ill_conditioned for r in reads):
+                continue
             yield from self._broken(trial, scenario, run, reads, law=law)
 
     def _wrong(

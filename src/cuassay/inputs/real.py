@@ -14,6 +14,7 @@ import torch
 from cuassay.inputs.request import FillFunction, Request
 from cuassay.model.dtype import DType, FloatFormat
 
+_ROWS_WITH_ZERO = 4  # of fewer rows one of zeros is too much
 _HUGE_SHARE = 0.25  # of the largest finite value, so that a sum of two stays finite
 
 
@@ -138,10 +139,19 @@ def one_hot(request: Request) -> torch.Tensor:
 
 
 def mixed_scale(request: Request) -> torch.Tensor:
-    """Rows of sizes from `low` (1e-3) to `high` (1e2): small rows must not hide."""
+    """Rows of sizes from `low` (1e-3) to `high` (1e2): small rows must not hide.
+
+    A share `zero` (0) of the rows, where it is given at least one of four or more, holds zeros.
+    """
     low, high = math.log(request.number("low", 1e-3)), math.log(request.number("high", 1e2))
     rows = request.uniform(_row_shape(request)).mul_(high - low).add_(low).exp_()
-    return request.normal().mul_(rows)
+    drawn = request.normal().mul_(rows)
+    share, count = request.number("zero", 0.0), rows.numel()
+    if share and count >= _ROWS_WITH_ZERO:
+        empty = torch.zeros_like(rows, dtype=torch.bool)
+        empty.view(-1)[request.permutation(count)[: max(1, round(count * share))]] = True
+        drawn.masked_fill_(empty, 0.0)
+    return drawn
 
 
 def tiny(request: Request) -> torch.Tensor:

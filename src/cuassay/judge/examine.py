@@ -30,6 +30,7 @@ from cuassay.model.outcome import (
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import BuildFailed, ToolMissing
 from cuassay.model.verdict import Profile
+from cuassay.oracle.compare import Comparison
 
 _ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
 
@@ -53,6 +54,8 @@ class Tally:
     shared: list[str] = field(default_factory=list)
     ran: int = 0
     clean: int = 0
+    aside: dict[str, str] = field(default_factory=dict)  # outputs set aside in some case, and why
+    judged: set[str] = field(default_factory=set)
 
     def add(self, finding: Finding) -> None:
         """File a finding by its class."""
@@ -64,16 +67,32 @@ class Tally:
             case FindingClass.ADVICE:
                 self.advice.append(finding)
 
+    def weigh(self, comparisons: Iterable[Comparison], *, cases: int) -> None:
+        """Note which outputs a scenario judged and which it set aside as ill-conditioned.
+
+        With several cases an output counts as judged: each of them says only part of it.
+        """
+        for comparison in comparisons:
+            if comparison.undecided:
+                self.aside.setdefault(comparison.output, comparison.undecided)
+            if cases > 1 or not comparison.undecided:
+                self.judged.add(comparison.output)
+
     def outcome(self) -> Outcome:
         """Return how the check ended."""
         if self.wrong or self.unsafe:
             return Failed(findings=(*self.wrong, *self.unsafe))
+        never = [why for output, why in self.aside.items() if output not in self.judged]
+        if never and self.clean:
+            return Inconclusive(reason=f"an output was set aside in every case: {never[0]}")
         notes = [f"the reference fails it too: {text}" for text in self.shared] + self.undecided
         if not self.clean:
             return Inconclusive(reason=notes[0] if notes else "no scenario could be judged")
         summary = f"{self.clean} scenario{'s' if self.clean != 1 else ''}"
         if notes:
             summary += f"; {len(notes)} decided nothing ({notes[0]})"
+        for output, why in self.aside.items():
+            summary += f"; output '{output}' was set aside in some ({why})"
         return Passed(summary=summary)
 
 
@@ -159,7 +178,8 @@ class Examination:
         """
         mark, wrong = len(self._trial.comparisons), len(tally.wrong)
         self._guarded(check, scenario, tally, control_first=False)
-        shares = [comparison.share for comparison in self._trial.comparisons[mark:]]
+        compared = [found for found in self._trial.comparisons[mark:] if not found.undecided]
+        shares = [comparison.share for comparison in compared]
         return Answer(share=max(shares, default=None), failed=len(tally.wrong) > wrong)
 
     def _guarded(
@@ -185,7 +205,9 @@ class Examination:
         tally.ran += 1
         self._raise_if_unbuilt(scenario, run)
         reason = inconclusive_reason(scenario, run) or self._ill_conditioned(scenario)
+        mark = len(self._trial.comparisons)
         findings = [] if reason else list(judge_scenario(self._trial, check, scenario, run))
+        tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
         if findings and self._control.shares(check, scenario, findings):
             tally.shared.append(findings[0].message)
             return
@@ -212,7 +234,7 @@ class Examination:
         return [], "within twice the spread of the reference, which is not deterministic"
 
     def _ill_conditioned(self, scenario: Scenario) -> str:
-        """Return why the numbers of the only case of a scenario decide nothing, if so."""
+        """Return why no output of the only case of a scenario can be judged, if so."""
         if len(scenario.cases) != 1 or scenario.fresh:
             return ""
         return self._trial.truth(scenario.cases[0]).ill_conditioned

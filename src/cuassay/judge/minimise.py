@@ -132,7 +132,8 @@ class Minimiser:
         """Return whether the same failure shows on `case`; None where the case cannot tell."""
         changed = dataclasses.replace(scenario, cases=(case,))
         try:
-            if self._trial.truth(case).ill_conditioned:
+            truth = self._trial.truth(case)
+            if truth.ill_conditioned:
                 return None
             run = self._run(changed)
             found = [
@@ -141,7 +142,8 @@ class Minimiser:
                 if f.code == finding.code and f.finding_class is finding.finding_class
             ]
             if not found:
-                return False
+                aside = [o.name for o in truth.outputs if o.ill_conditioned]
+                return None if finding.where.output in aside else False
             if not _clear(finding, found[0]) or self._control.shares(self._check, changed, found):
                 return None
         except CuassayError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 from cuassay.model.outcome import ErrorMap
 from cuassay.oracle import compare_slow, special
 from cuassay.oracle.benchmark_rule import matched_ratio
-from cuassay.oracle.compare_exact import judge_exact
+from cuassay.oracle.compare_exact import judge_choice, judge_exact
 from cuassay.oracle.compare_groups import Statistic, limit_w
 from cuassay.oracle.compare_index import unravel
 from cuassay.oracle.compare_judge import Judged, measure_groups, read_groups
@@ -27,7 +27,7 @@ from cuassay.oracle.compare_slow import Matrices
 from cuassay.oracle.compare_sums import MISMATCH, Sums, eager_sums, matrix_shape
 from cuassay.oracle.trust_types import OutputTruth, TrustedBias
 
-__all__ = ["Bias", "Comparison", "Statistic", "compare", "matched_ratio", "output_sums"]
+__all__ = ["Bias", "Comparison", "Statistic", "compare", "matched_ratio", "measure", "output_sums"]
 
 SumsFunction: TypeAlias = Callable[[Tensor, Tensor, Tensor, OutputTruth], Sums]
 
@@ -47,7 +47,8 @@ class Comparison:
 
     `relative_error` is norm(error) / norm(truth) over the whole tensor, `groups` the same per
     hit group as (candidate, trusted). `worst_index` is where |z| peaks; `got` and `expected`
-    are the numbers there (NaN where there is none).
+    are the numbers there (NaN where there is none). `undecided` says why the numbers decide
+    nothing: they are still measured, but spend no budget.
     """
 
     output: str
@@ -64,6 +65,7 @@ class Comparison:
     error_map: ErrorMap | None = None
     mismatch: str = ""
     ambiguous_share: float = 0.0
+    undecided: str = ""
 
     @property
     def worst(self) -> Statistic | None:
@@ -72,7 +74,22 @@ class Comparison:
 
 
 def compare(candidate: Tensor, truth: OutputTruth) -> Comparison:
-    """Judge one output. `candidate` may live on any device and have any layout."""
+    """Judge one output. `candidate` may live on any device and have any layout.
+
+    Of an ill-conditioned output only what is certain is judged: its shape, its type, and
+    whether places along an axis are places at all.
+    """
+    found = measure(candidate, truth)
+    if not truth.ill_conditioned or found.mismatch:
+        return found
+    certain = judge_choice(candidate.detach().to(truth.value.device), truth)
+    if certain is not None and certain.differing:
+        return found
+    return replace(found, passed=True, share=0.0, undecided=truth.ill_conditioned)
+
+
+def measure(candidate: Tensor, truth: OutputTruth) -> Comparison:
+    """Hold one output against truth, well-conditioned or not."""
     wrong = _contract(candidate, truth)
     if wrong:
         return Comparison(output=truth.name, passed=False, share=math.inf, mismatch=wrong)

@@ -26,11 +26,16 @@ class ExactResult:
 def judge_exact(candidate: Tensor, truth: OutputTruth) -> ExactResult:
     """Count differing elements outside the ambiguous ones, chunk by chunk.
 
+    Ambiguous places along an axis must still be such as an honest choice can show.
+
     Quantised outputs (8-bit floats and integers): no code may be more than one step off, and
     no more than `flips_allowed` may be one step off: as many as trusted runs showed, with room.
     """
     if truth.quantised:
         return _judge_codes(candidate, truth)
+    illegal = judge_choice(candidate, truth)
+    if illegal is not None and illegal.differing:
+        return illegal
     if candidate.dtype != truth.value.dtype:  # packed pairs are compared as bytes
         candidate = candidate.view(truth.value.dtype)
     got, want = candidate.reshape(-1), truth.value.reshape(-1)
@@ -50,6 +55,23 @@ def judge_exact(candidate: Tensor, truth: OutputTruth) -> ExactResult:
         limit=float(truth.flips_allowed),
         group="elements that differ from the exact answer",
     )
+    return ExactResult(statistics=(statistic,), worst=worst, differing=count)
+
+
+def judge_choice(candidate: Tensor, truth: OutputTruth) -> ExactResult | None:
+    """Count places that no honest choice can show, however its values tie; None for others."""
+    if truth.choice is None or truth.quantised:
+        return None
+    wrong = truth.choice.illegal(candidate, truth.value)
+    count = int(wrong.sum())
+    statistic = Statistic(
+        name="exact",
+        value=float(count),
+        limit=0.0,
+        group=f"places outside 0 to {truth.choice.bound - 1}, taken twice, or of other values "
+        "than those that tie",
+    )
+    worst = int(wrong.reshape(-1).to(torch.int8).argmax()) if count else None
     return ExactResult(statistics=(statistic,), worst=worst, differing=count)
 
 

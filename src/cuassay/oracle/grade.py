@@ -31,7 +31,7 @@ def grade(comparisons: Sequence[Comparison]) -> str:
     found = FLOAT32
     for comparison in comparisons:
         energy = max((s.value for s in comparison.statistics if s.name == "G"), default=0.0)
-        if energy <= LIMIT_G:
+        if energy <= LIMIT_G or comparison.undecided:
             continue
         if comparison.relative_error > _BFLOAT16_FROM:
             return BFLOAT16

@@ -22,8 +22,9 @@ from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.lift import nominal_of
 from cuassay.oracle.special import form_of
+from cuassay.oracle.trust_index import Watch
 from cuassay.oracle.trust_noise import Deviations, NoiseHook
-from cuassay.oracle.trust_outputs import Collector, collector, condition, finish
+from cuassay.oracle.trust_outputs import Collector, collector, finish
 from cuassay.oracle.trust_random import Noise
 from cuassay.oracle.trust_runs import Runner, Value, perturbed, upcast
 from cuassay.oracle.trust_types import OutputTruth, Truth
@@ -79,7 +80,6 @@ def make_truth(
         outputs=outputs,
         kind="float64",
         reason="the reference was run with every float lifted to float64" + unmodelled,
-        ill_conditioned=condition(outputs),
         runs=runner.cost(),
         draws=count,
     )
@@ -95,8 +95,11 @@ def _draw(
     for index in range(count):
         noise = Noise(_mix(runner.seed, index), roundoff, runner.device)
         hook = NoiseHook(noise, deviations)
-        for item, output in zip(found, runner.lifted(torch.float64, hook), strict=True):
+        watch = Watch(hook) if not index and any(item.exact for item in found) else None
+        for item, output in zip(found, runner.lifted(torch.float64, watch or hook), strict=True):
             item.draw(output)
+            if watch is not None:
+                item.watched(watch.choice_of(output))
         discontinuous |= hook.discontinuous
         unmodelled |= hook.unmodelled
     if discontinuous and any(item.exact for item in found):
@@ -159,7 +162,6 @@ def _float32_truth(
         outputs=outputs,
         kind="float32",
         reason=f"the reference could not be lifted to float64 ({why}); {how}",
-        ill_conditioned=condition(outputs),
         draws=_FEW_DRAWS,
     )
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -13,6 +12,7 @@ from cuassay.errors import ReferenceError_
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle import special, trust_scale
+from cuassay.oracle.trust_index import Choice
 from cuassay.oracle.trust_noise import LOW
 from cuassay.oracle.trust_types import OutputTruth
 from cuassay.oracle.trust_yardstick import Trusted, yardsticks
@@ -40,6 +40,7 @@ class Collector:
     written: Tensor | None = None
     flipped: Tensor | None = None
     flips: int = 0
+    choice: Choice | None = None
 
     @property
     def exact(self) -> bool:
@@ -69,6 +70,10 @@ class Collector:
         """Take a draw of amplified noise: only flips count."""
         if self.exact:
             self._flip(output)
+
+    def watched(self, choice: Choice | None) -> None:
+        """Take what a draw showed this output to be."""
+        self.choice = choice if self.exact else None
 
     def _flip(self, output: Tensor) -> None:
         differs = exact_values(output, self.spec.dtype) != self.value
@@ -110,8 +115,15 @@ def collector(
 
 def finish(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputTruth:
     """Return the truth of one output from everything gathered."""
-    if found.exact:
-        return _finish_exact(found, discontinuous)
+    made = (
+        _finish_exact(found, discontinuous)
+        if found.exact
+        else _finish_floating(found, roundoff=roundoff, discontinuous=discontinuous)
+    )
+    return replace(made, ill_conditioned=condition(made))
+
+
+def _finish_floating(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputTruth:
     spec, value = found.spec, found.value
     rounded = found.nominal in LOW and bool(found.deviations)
     scale = trust_scale.achievable(
@@ -161,10 +173,13 @@ def _finish_exact(found: Collector, discontinuous: bool) -> OutputTruth:
     quantised = found.spec.dtype in _CODES and (discontinuous or found.spec.dtype.is_floating)
     flipped = found.flipped if found.flips else None
     count = 0 if flipped is None else int(flipped.sum())
+    choice = found.choice.settled(found.value, flipped) if found.choice else None
     if quantised and discontinuous:
         allowed = int(4 * found.flips + 3 * math.sqrt(found.flips) + 2)
     else:
         allowed = int(_AMBIGUOUS_MISSED * count)
+    if choice is not None and choice.tied is not None:
+        flipped = choice.tied if flipped is None else flipped | choice.tied
     value = found.value
     if found.spec.dtype.is_floating and found.spec.dtype is not DType.FLOAT4_E2M1FN_X2:
         value = value.to(special.torch_dtype(found.spec.dtype))
@@ -178,6 +193,7 @@ def _finish_exact(found: Collector, discontinuous: bool) -> OutputTruth:
         flips_allowed=allowed,
         quantised=quantised,
         hits=found.hits,
+        choice=choice,
     )
 
 
@@ -192,21 +208,20 @@ def _alternative(written: Tensor | None, value: Tensor) -> Tensor | None:
     return torch.where(differs, own, -1).to(torch.int8) if bool(differs.any()) else None
 
 
-def condition(truths: Sequence[OutputTruth]) -> str:
-    """Return why a case cannot decide, or an empty string."""
-    for truth in truths:
-        if truth.ambiguous_share > AMBIGUOUS_CAP:
-            return (
-                f"{truth.ambiguous_share:.1%} of output '{truth.name}' flips under honest "
-                f"rounding errors (at most {AMBIGUOUS_CAP:.0%} can be set aside)"
-            )
-        if truth.scale is None or not truth.yardsticks:
-            continue
-        whole = truth.yardsticks[0]
-        signal, energy = float(whole.signal[0]), float(whole.energy[0]) * truth.unit**2
-        if signal > 0 and energy > ILL_CONDITIONED**2 * signal:
-            return (
-                f"trusted implementations err by {math.sqrt(energy / signal):.2g} of output "
-                f"'{truth.name}' on these inputs (more than {ILL_CONDITIONED} decides nothing)"
-            )
+def condition(truth: OutputTruth) -> str:
+    """Return why an output's numbers decide nothing, or an empty string."""
+    if truth.ambiguous_share > AMBIGUOUS_CAP:
+        return (
+            f"{truth.ambiguous_share:.1%} of output '{truth.name}' flips under honest "
+            f"rounding errors (at most {AMBIGUOUS_CAP:.0%} can be set aside)"
+        )
+    if truth.scale is None or not truth.yardsticks:
+        return ""
+    whole = truth.yardsticks[0]
+    signal, energy = float(whole.signal[0]), float(whole.energy[0]) * truth.unit**2
+    if signal > 0 and energy > ILL_CONDITIONED**2 * signal:
+        return (
+            f"trusted implementations err by {math.sqrt(energy / signal):.2g} of output "
+            f"'{truth.name}' on these inputs (more than {ILL_CONDITIONED} decides nothing)"
+        )
     return ""

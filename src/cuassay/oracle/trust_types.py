@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from cuassay.model.dtype import DType
+from cuassay.oracle.trust_index import Choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,6 +80,8 @@ class OutputTruth:
     flips_allowed   exact outputs: elements outside `ambiguous` that may differ; quantised
                     ones: codes that may be one step off
     hits            hit count per row of axis 0, for index-addressed outputs
+    choice          what its places along an axis obey however they tie; None for other outputs
+    ill_conditioned why this output's numbers decide nothing, or empty; the others still do
     """
 
     name: str
@@ -96,19 +99,26 @@ class OutputTruth:
     flips_allowed: int = 0
     quantised: bool = False
     hits: Tensor | None = None
+    choice: Choice | None = None
+    ill_conditioned: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Truth:
     """Truth of one case. `kind` is float64 or float32, `reason` says why.
 
-    `ill_conditioned` is empty, or says why the case cannot decide. `runs` is the measured
-    cost of making this truth in plain float64 lifted runs; `draws` how many were made.
+    `runs` is the measured cost of making this truth in plain float64 lifted runs; `draws` how
+    many were made.
     """
 
     outputs: tuple[OutputTruth, ...]
     kind: str
     reason: str
-    ill_conditioned: str = ""
     runs: float = 0.0
     draws: int = 0
+
+    @property
+    def ill_conditioned(self) -> str:
+        """Why the case decides nothing: no output of it does. Empty where one can be judged."""
+        reasons = [output.ill_conditioned for output in self.outputs]
+        return "; ".join(dict.fromkeys(reasons)) if all(reasons) else ""
