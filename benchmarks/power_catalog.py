@@ -16,11 +16,14 @@ import json
 import os
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from common import RESULTS, machine, save
+from power_explained import explain
 
 from cuassay.catalog import registry
 from cuassay.errors import CuassayError
@@ -37,8 +40,10 @@ from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Opaque
 from cuassay.model.problem import TensorSpec
 from cuassay.model.verdict import Profile
+from cuassay.oracle.mutants import Mutant
 
 _ELEMENTS = 1 << 18  # every mutant that the first case leaves alive runs on every such case
+_THEIRS = 1 << 23  # of the benchmark's own workload: one case, once a mutant
 
 
 def plain_case(trial: JudgeTrial) -> Case:
@@ -76,15 +81,19 @@ def row(name: str, *, profile: Profile, search_s: float) -> dict[str, Any]:
     mutants = all_mutants(trial, cases)
     found = measured(trial, cases, mutants, search_s=search_s, all_pairs=True)
     told = {n: m for n, m in found.mutants.items() if n not in found.equivalent}
-    theirs = benchmark_judge(trial)
+    theirs = benchmark_judge(trial, limit=_THEIRS)
+    kills = {
+        "ours": found.killed,
+        "plain": frozenset(try_case(trial, plain_case(trial), told).killed),
+        "theirs": None if theirs is None else killed_by_them(theirs, told),
+    }
     cover = selection.covering(found.tried, lambda i: elements(problem, found.tried[i].case.axes))
     return {
         "operator": name,
         "mutants": len(found.mutants),
         "equivalent": len(found.equivalent),
-        "killed_ours": len(found.killed),
-        "killed_plain": len(try_case(trial, plain_case(trial), told).killed),
-        "killed_theirs": None if theirs is None else len(killed_by_them(theirs, told)),
+        **{f"killed_{who}": None if of is None else len(of) for who, of in kills.items()},
+        "by_class": by_class(told, kills),
         "cases": len(cases),
         "covering": len(cover),
         "regimes": list(chosen.regimes),
@@ -92,7 +101,22 @@ def row(name: str, *, profile: Profile, search_s: float) -> dict[str, Any]:
         "survivors": _survivors(found),
         "equivalents": [f"{found.mutants[n].words}: {why}" for n, why in found.equivalent.items()],
         "cpu_s": round(time.process_time() - started, 1),
+        "date": time.strftime("%Y-%m-%d"),
     }
+
+
+def by_class(
+    told: Mapping[int, Mutant], kills: Mapping[str, frozenset[int] | None]
+) -> dict[str, dict[str, int]]:
+    """Return the counts of each failure class; a mutant counts for each class of its kind."""
+    found: dict[str, dict[str, int]] = {}
+    for number, mutant in told.items():
+        for code in mutant.classes:
+            cell = found.setdefault(code, {"mutants": 0, **dict.fromkeys(kills, 0)})
+            cell["mutants"] += 1
+            for who, of in kills.items():
+                cell[who] += of is not None and number in of
+    return found
 
 
 def _survivors(found: Measured) -> list[dict[str, str]]:
@@ -119,10 +143,21 @@ def totals(rows: list[dict[str, Any]]) -> dict[str, Any]:
     told = found["mutants"] - found["equivalent"]
     found["ours_share"] = round(found["killed_ours"] / max(told, 1), 4)
     found["plain_share"] = round(found["killed_plain"] / max(told, 1), 4)
+    found["by_class"] = _classes(done)
     found["worst_covering_share"] = max(
         (round(r["covering"] / r["cases"], 3) for r in done), default=None
     )
     return found
+
+
+def _classes(rows: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Return the sums over operators of each failure class's counts, in order of the codes."""
+    found: dict[str, Counter[str]] = {}
+    for row in rows:
+        for code, counts in row.get("by_class", {}).items():
+            found.setdefault(code, Counter()).update(counts)
+    ordered = sorted(found, key=lambda code: (code[0], int(code[1:])))
+    return {code: dict(found[code]) for code in ordered}
 
 
 def earlier(profile: Profile) -> dict[str, dict[str, Any]]:
@@ -154,6 +189,7 @@ def main() -> int:
         except CuassayError as error:
             rows[name] = {"operator": name, "error": str(error)}
         print(line(rows[name]), flush=True)
+        explain(rows)
         ordered = [rows[key] for key in sorted(rows)]
         results = {
             "profile": profile.value,

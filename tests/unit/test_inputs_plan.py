@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,24 @@ def test_small_cases_can_be_refilled_and_have_no_axis_of_one() -> None:
         able = [a for a in registry.get(name).var_axes() if first.axes[a.name] > least(a, 2)]
         assert len(shorter) == len(able)
         assert all(size >= 2 for case in (first, other, *shorter) for size in case.axes.values())
+
+
+@pytest.mark.parametrize("name", ["attention", "paged_attention_decode", "groupnorm", "rope_neox"])
+def test_small_cases_keep_to_a_budget_of_elements_and_work(name: str) -> None:
+    problem = registry.get(name)
+    first, _, *_, other, _ = plan(name, "small")
+    for case in (first, other):
+        sizes = [case.axes[axis.name] for axis in problem.var_axes()]
+        assert elements(problem, case.axes) <= 2**15
+        assert math.prod(sizes) <= 2**17
+        assert min(sizes) >= 3
+        assert len(set(sizes)) == len(sizes)
+    assert all(first.axes[axis.name] != other.axes[axis.name] for axis in problem.var_axes())
+
+
+def test_constant_axes_alone_do_not_cut_small_cases_down() -> None:
+    first, *_ = plan("embedding_rmsnorm_backward_64k", "small")
+    assert (first.axes["tokens"], first.axes["hidden"]) == (13, 11)
 
 
 def test_arguments_move_each_input_alone() -> None:

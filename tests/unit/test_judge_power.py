@@ -8,9 +8,11 @@ from typing import Annotated
 import pytest
 import torch
 
+from cuassay.catalog import registry
 from cuassay.engine.job import Job
-from cuassay.formats.execute import LoadedReference
+from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.formats.native import problem, scalar, tensor
+from cuassay.inputs.geometry import elements
 from cuassay.judge import power, selection
 from cuassay.judge.choose import choose
 from cuassay.judge.kills import all_mutants, try_case, try_cases
@@ -120,6 +122,17 @@ def test_a_killed_mutant_is_not_run_again_unless_all_pairs_are_wanted() -> None:
     every, stopped = try_cases(own, cases, mutants)
     assert every[0].killed.keys() & every[1].ran
     assert not stopped
+
+
+def test_constant_axes_beyond_the_limit_leave_no_purpose_without_a_case() -> None:
+    large = registry.get("embedding_rmsnorm_backward_64k")
+    own = JudgeTrial(
+        large, load_reference(large), profile=Profile.STANDARD, device="cpu", root_seed=7
+    )
+    cases = power.planned(own, limit=1 << 18)
+    assert any(case in own.cases("numeric") for case in cases)
+    assert any(case in own.cases("small") for case in cases)
+    assert all(elements(large, case.axes) <= 1 << 21 for case in cases)
 
 
 def test_a_case_that_cannot_be_made_kills_nothing() -> None:

@@ -297,6 +297,23 @@ def test_factors_are_rounded_only_where_it_changes_them(words: str) -> None:
     assert list(exact.values()) == ([0.0] if words == "float16" else [])  # for its range
 
 
+def rounded_product(x: Tensor, index: Tensor) -> Tensor:
+    gains = torch.exp(x).to(torch.bfloat16).to(torch.float32)
+    first = gains[:, ::2].clone() @ x[:, :4].T
+    second = (3.0 * gains) @ x.T
+    return first + second
+
+
+def test_a_rounding_that_the_reference_makes_itself_is_no_fault() -> None:
+    case = [drawn(16, 8), torch.zeros(1)]
+    words = [m.words for m in mutants_of(rounded_product, [case], (spec("y"),))]
+    left = {w.split("` (")[0] for w in words if w.startswith("left factor rounded to")}
+    bfloat16 = {w for w in left if "bfloat16" in w}
+    assert {w.split(" in `")[1] for w in bfloat16} == {"(3.0 * gains) @ x.T"}
+    assert sum("float16 in" in w for w in left - bfloat16) == 2
+    assert sum(w.startswith("right factor rounded to bfloat16") for w in words) == 2
+
+
 def test_tf32_keeps_ten_fraction_bits_and_what_is_not_finite() -> None:
     one, inf = 1.0, float("inf")
     x = torch.tensor([one, one + 2**-10, one + 2**-11, one + 2**-12, -3.0, inf, -inf])

@@ -14,6 +14,8 @@ class Budget:
     `growth_large_fills` is growth_fills where constant axes make every growth case larger than
     four times `hot_elements`. `hot_length` is the wished length of the hot axis and
     `growth_lengths` the lengths that a growth test tries: both end at the axis's maximum.
+    `small_work` is the most that the axes of a small case may multiply to: attention's scores
+    and gathered pages are no elements of inputs or outputs.
     """
 
     numeric_cases: int
@@ -30,6 +32,8 @@ class Budget:
     shape_elements: int
     benchmark_cases: int
     benchmark_elements: int = 2**24
+    small_elements: int = 2**15
+    small_work: int = 2**17
 
 
 # On a CPU Triton's interpreter takes some 5 ms a program, so lengths stay in the thousands.
@@ -90,12 +94,14 @@ _CUDA = {
         hot_elements=2**25,
         growth_lengths=(1024, 8192, 65536),
         growth_fills=2,
-        growth_large_fills=1,
+        growth_large_fills=2,
         growth_axes=1,
         shape_cases=6,
         shape_elements=2**22,
         benchmark_cases=1,
         benchmark_elements=2**30,
+        small_elements=2**20,
+        small_work=2**24,
     ),
     Profile.STANDARD: Budget(
         numeric_cases=13,
@@ -112,6 +118,8 @@ _CUDA = {
         shape_elements=2**24,
         benchmark_cases=3,
         benchmark_elements=2**30,
+        small_elements=2**20,
+        small_work=2**24,
     ),
     Profile.DEEP: Budget(
         numeric_cases=40,
@@ -128,6 +136,8 @@ _CUDA = {
         shape_elements=2**24,
         benchmark_cases=16,
         benchmark_elements=2**30,
+        small_elements=2**20,
+        small_work=2**24,
     ),
 }
 

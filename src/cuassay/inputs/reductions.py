@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cuassay.inputs.fills import family
 from cuassay.inputs.geometry import (
@@ -24,6 +24,9 @@ _NARROW = 64  # width of the other axes in a growth test: enough terms for stabl
 _FEWEST_LENGTHS = 3  # two points give an exponent without any sign of its error
 _BASE_FACTOR = 4  # times the elements of the shortest case
 _MOST_ELEMENTS = 1 << 29  # of any case of a growth test
+_PARTS = 8  # of the power of two below a length: halving would stop far below the limit
+_APART = 4  # factor between the lengths of a series that ends at the axis's own maximum
+_SHORTEST = 16  # below it an exponent is that of the first few terms
 _HALF = 0.7  # a length this much below the last one tells the exponent nothing new
 
 
@@ -122,13 +125,24 @@ def _lengths(planner: Planner, axis: VarAxis) -> list[dict[str, int]]:
     """Return sizes for each length that is legal and within the budget.
 
     Constant axes may make every length large: the base's own size then sets the measure, and a
-    length that is too long for it is halved until it fits.
+    length that is too long for it is shortened until it fits. A declared reduction axis whose
+    maximum leaves too few of the wished lengths gets a series that ends there.
     """
+    found = _fitting(planner, axis, planner.budget.growth_lengths)
+    if 0 < len(found) < _FEWEST_LENGTHS and axis.name in planner.problem.reduction_axes:
+        top = found[-1][axis.name]
+        lengths = [top // _APART**power for power in range(_FEWEST_LENGTHS - 1, -1, -1)]
+        found = _fitting(planner, axis, lengths) if lengths[0] >= _SHORTEST else []
+    return found
+
+
+def _fitting(planner: Planner, axis: VarAxis, lengths: Sequence[int]) -> list[dict[str, int]]:
+    """Return sizes for each of `lengths`, or for the longest below it that fits, if any."""
     base = _narrow(planner, axis)
     own = min(_BASE_FACTOR * elements(planner.problem, base), _MOST_ELEMENTS)
     limit = max(4 * planner.budget.hot_elements, own)
     found: list[dict[str, int]] = []
-    for wished in planner.budget.growth_lengths:
+    for wished in lengths:
         least = found[-1][axis.name] / _HALF if found else 0.0
         sizes = _longest(planner, axis, base, wished=wished, least=least, limit=limit)
         if sizes is not None:
@@ -145,7 +159,7 @@ def _longest(
     least: float,
     limit: int,
 ) -> dict[str, int] | None:
-    """Return sizes at the first of wished, wished / 2, ... that fits; None at `least` or less."""
+    """Return sizes at the longest round length up to `wished` that fits; None above `least`."""
     length = step_to(axis, wished)
     while length > least:
         sizes = try_sizes(planner.problem, base, {axis.name: length})
@@ -153,11 +167,16 @@ def _longest(
             return None
         if elements(planner.problem, sizes) <= limit:
             return sizes
-        shorter = step_to(axis, length // 2)
+        shorter = step_to(axis, length - max(_power_below(length) // _PARTS, 1))
         if shorter >= length:
             return None
         length = shorter
     return None
+
+
+def _power_below(length: int) -> int:
+    """Return the largest power of two below `length`: what lies between is a round number."""
+    return 1 << ((length - 1).bit_length() - 1) if length > 1 else 1
 
 
 def _narrow(planner: Planner, axis: VarAxis) -> dict[str, int]:

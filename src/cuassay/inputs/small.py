@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
-from cuassay.inputs.geometry import least, legal, step_to, try_sizes, within
+from cuassay.inputs.geometry import elements, least, legal, step_to, try_sizes, within
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import NUMERIC
 from cuassay.model.case import Case
+from cuassay.model.problem import Problem, VarAxis
 
 _PRIMES = (13, 11, 17, 7, 19, 23, 5, 29)
 _OTHER = (7, 19, 5, 23, 11, 13, 17, 31)
+_OF_LEAST = 16  # constant axes may exceed any budget: times the elements at the least sizes
+_NONE: Mapping[str, int] = {}
 
 
 def small(planner: Planner) -> tuple[Case, ...]:
@@ -20,7 +24,8 @@ def small(planner: Planner) -> tuple[Case, ...]:
     buffer that is kept under a key which lacks one size shows only between two shapes that
     share all the others, hence the shorter ones. B differs from A in every axis.
     """
-    first, second = small_sizes(planner, _PRIMES), small_sizes(planner, _OTHER)
+    first = small_sizes(planner)
+    second = small_sizes(planner, _OTHER, unlike=first)
     regime, other = NUMERIC[0], NUMERIC[3]
     workload = planner.first_workload
     return (
@@ -43,15 +48,101 @@ def _shorter(planner: Planner, sizes: dict[str, int]) -> Iterator[tuple[str, dic
             yield axis.name, changed
 
 
-def small_sizes(planner: Planner, primes: Sequence[int] = _PRIMES) -> dict[str, int]:
-    """Return small, pairwise different sizes of at least 2 within every axis's bounds."""
+def small_sizes(
+    planner: Planner, primes: Sequence[int] = _PRIMES, *, unlike: Mapping[str, int] = _NONE
+) -> dict[str, int]:
+    """Return small, pairwise different sizes of at least 2 within every axis's bounds.
+
+    Within the budget too, as far as constant axes allow it, and other than those of `unlike`
+    wherever an axis has another size to offer.
+    """
     _, sizes = planner.workloads()[0]
     for position, axis in enumerate(planner.problem.var_axes()):
         wished = primes[position % len(primes)]
         size = wished if within(axis, wished) else least(axis, wished)
         for candidate in (size, least(axis, 2)):
-            changed = try_sizes(planner.problem, sizes, {axis.name: candidate})
-            if changed is not None and legal(planner.problem, changed):
+            changed = _legal_with(planner.problem, sizes, axis, candidate)
+            if changed is not None:
                 sizes = changed
                 break
+    return _within_budget(planner, _unlike(planner.problem, sizes, unlike), unlike)
+
+
+def _legal_with(
+    problem: Problem, sizes: Mapping[str, int], axis: VarAxis, size: int
+) -> dict[str, int] | None:
+    """Return `sizes` with another size of one axis; None where that is not legal."""
+    changed = try_sizes(problem, sizes, {axis.name: size})
+    return changed if changed is not None and legal(problem, changed) else None
+
+
+def _unlike(problem: Problem, sizes: dict[str, int], unlike: Mapping[str, int]) -> dict[str, int]:
+    """Return `sizes` one step lower wherever they equal those of `unlike`."""
+    for axis in problem.var_axes():
+        if sizes[axis.name] == unlike.get(axis.name):
+            sizes = _stepped(problem, sizes, axis, floor=2, unlike=unlike) or sizes
     return sizes
+
+
+def _within_budget(
+    planner: Planner, sizes: dict[str, int], unlike: Mapping[str, int]
+) -> dict[str, int]:
+    """Return `sizes` cut down the mildest step at a time, until the budget holds.
+
+    Axes of 3 can still be halved for a case of their own, so they stop there first.
+    """
+    problem, budget = planner.problem, planner.budget
+    smallest = _least_sizes(problem, sizes)
+    most = max(budget.small_elements, _OF_LEAST * elements(problem, smallest))
+    most_work = max(budget.small_work, _OF_LEAST * _work(problem, smallest))
+    for floor in (3, 2):
+        while elements(problem, sizes) > most or _work(problem, sizes) > most_work:
+            shorter = _mildest(problem, sizes, floor=floor, unlike=unlike)
+            if shorter is None:
+                break
+            sizes = shorter
+    return sizes
+
+
+def _mildest(
+    problem: Problem, sizes: dict[str, int], *, floor: int, unlike: Mapping[str, int]
+) -> dict[str, int] | None:
+    """Return the step of one axis that leaves most of it; None where none has one left."""
+    steps = {
+        axis.name: _stepped(problem, sizes, axis, floor=floor, unlike=unlike)
+        for axis in problem.var_axes()
+    }
+    left = {name: step[name] / sizes[name] for name, step in steps.items() if step is not None}
+    return steps[max(left, key=lambda name: left[name])] if left else None
+
+
+def _stepped(
+    problem: Problem,
+    sizes: Mapping[str, int],
+    axis: VarAxis,
+    *,
+    floor: int,
+    unlike: Mapping[str, int],
+) -> dict[str, int] | None:
+    """Return `sizes` with the next smaller size of `axis` that no other axis has."""
+    taken = {size for name, size in sizes.items() if name != axis.name}
+    taken |= {unlike[axis.name]} if axis.name in unlike else set()
+    size = sizes[axis.name] - axis.multiple_of
+    while size >= least(axis, floor):
+        changed = None if size in taken else _legal_with(problem, sizes, axis, size)
+        if changed is not None:
+            return changed
+        size -= axis.multiple_of
+    return None
+
+
+def _least_sizes(problem: Problem, sizes: dict[str, int]) -> dict[str, int]:
+    """Return every axis at its least size of at least 2: what constant axes leave to cut."""
+    for axis in problem.var_axes():
+        sizes = _legal_with(problem, sizes, axis, least(axis, 2)) or sizes
+    return sizes
+
+
+def _work(problem: Problem, sizes: Mapping[str, int]) -> int:
+    """Return a bound on the terms of any product over the axes that vary."""
+    return math.prod(sizes[axis.name] for axis in problem.var_axes())

@@ -176,19 +176,34 @@ def planned(trial: JudgeTrial, *, limit: int | None = None) -> list[Case]:
     """Return distinct cases of the trial small enough to be run once a mutant.
 
     One of each purpose comes first, so that every kind of input the trial used is represented.
-    `limit` is the most elements of inputs and outputs; by default the device's.
+    `limit` is the most elements of inputs and outputs; by default the device's. It doubles up
+    to the device's where constant axes leave a purpose without a case.
     """
-    most = limit or _most_elements(trial)
-    purposes = [
-        [
+    most = min(limit or _most_elements(trial), _most_elements(trial))
+    purposes = _by_purpose(trial, most)
+    while not all(purposes.values()) and most < _most_elements(trial):
+        most = min(2 * most, _most_elements(trial))
+        purposes = _by_purpose(trial, most)
+    return _in_turns(list(purposes.values()))
+
+
+def _by_purpose(trial: JudgeTrial, most: int) -> dict[str, list[Case]]:
+    """Return the legal cases of at most `most` elements of each purpose that has any case."""
+    return {
+        purpose: [
             case
             for case in trial.cases(purpose)
             if case.in_domain and elements(trial.problem, case.axes) <= most
         ]
         for purpose in PURPOSES
-    ]
+        if trial.cases(purpose)
+    }
+
+
+def _in_turns(purposes: Sequence[Sequence[Case]]) -> list[Case]:
+    """Return the distinct cases, one of each purpose in turn."""
     found: list[Case] = []
-    for rank in range(max(len(cases) for cases in purposes)):
+    for rank in range(max(map(len, purposes), default=0)):
         for cases in purposes:
             if rank < len(cases) and cases[rank] not in found:
                 found.append(cases[rank])
@@ -205,12 +220,13 @@ def killed_by_them(theirs: Theirs, mutants: dict[int, Mutant]) -> frozenset[int]
     return frozenset(n for n, m in mutants.items() if not theirs_accepts(theirs, m))
 
 
-def benchmark_judge(trial: JudgeTrial) -> Theirs | None:
+def benchmark_judge(trial: JudgeTrial, *, limit: int | None = None) -> Theirs | None:
     """Return whether the benchmark's own inputs and rule accept an implementation.
 
-    On the largest workload that can be run once a mutant; None where none is small enough.
+    On the largest workload of at most `limit` elements, by default as many as can be run once
+    a mutant; None where none is small enough.
     """
-    limit = _most_elements(trial)
+    limit = limit or _most_elements(trial)
     pairs = [(workload, benchmark_case(trial, workload)) for workload in affordable(trial)]
     fitting = [pair for pair in pairs if elements(trial.problem, pair[1].axes) <= limit]
     if not fitting:

@@ -43,8 +43,13 @@ _SCALED = 2.0**18  # takes ordinary values out of float16's range, and changes n
 _EPSILON = 1e-3  # literals up to this size guard against zero rather than carry meaning
 
 
-def faults_of(op: Any, args: Args, kwargs: Kwargs, out: Any) -> Iterator[Fault]:
-    """Yield the faults that make sense for one recorded operation."""
+def faults_of(
+    op: Any, args: Args, kwargs: Kwargs, out: Any, *, as_written: Round
+) -> Iterator[Fault]:
+    """Yield the faults that make sense for one recorded operation.
+
+    `as_written` gives an argument with the 16-bit rounding that the reference itself makes.
+    """
     name = name_of(op)
     if name in _SIGNS:
         yield from _operands(name, args)
@@ -64,7 +69,7 @@ def faults_of(op: Any, args: Args, kwargs: Kwargs, out: Any) -> Iterator[Fault]:
         yield from softmax_faults(args)
     if name == "native_layer_norm":
         yield from layer_norm_faults()
-    yield from _casts(name, args)
+    yield from _casts(name, args, as_written)
 
 
 def _operands(name: str, args: Args) -> Iterator[Fault]:
@@ -151,23 +156,24 @@ def _sum_faults(terms: Accumulation) -> Iterator[Fault]:
     yield from tiles(terms.first)
 
 
-def _casts(name: str, args: Args) -> Iterator[Fault]:
+def _casts(name: str, args: Args, as_written: Round) -> Iterator[Fault]:
     """Yield roundings of one operand, where the recorded values would change by them.
 
     Factors of a product are rounded to each lower precision, operands of other operations
     to bfloat16: a kernel that keeps an intermediate in the type of its inputs.
     """
+    held = [as_written(a) if isinstance(a, torch.Tensor) else a for a in args]
     if name in _PRODUCTS:
         first = _PRODUCTS[name]
         for side, place in (("left", first), ("right", first + 1)):
             for format_name, rounding in ROUNDINGS:
-                yield from _cast(args, place, f"{side} factor", format_name, rounding)
+                yield from _cast(held, place, f"{side} factor", format_name, rounding)
     elif name in _SIGNS:
         for side, place in (("left", 0), ("right", 1)):
             what = f"{side} side of '{_SIGNS[name]}'"
-            yield from _cast(args, place, what, *ROUNDINGS[0])
+            yield from _cast(held, place, what, *ROUNDINGS[0])
     elif name in REDUCTIONS:
-        yield from _cast(args, 0, "terms of the reduction", *ROUNDINGS[0])
+        yield from _cast(held, 0, "terms of the reduction", *ROUNDINGS[0])
 
 
 def _cast(args: Args, place: int, what: str, format_name: str, rounding: Round) -> Iterator[Fault]:

@@ -16,6 +16,7 @@ import torch
 
 from cuassay.oracle.lift_source import Position, source_position
 from cuassay.oracle.mutants_ops import Fault, constant_of, faults_of, replaced_constant
+from cuassay.oracle.mutants_precision import Precisions
 from cuassay.oracle.mutants_sums import name_of
 
 _MANY = 8
@@ -61,6 +62,7 @@ class Recorder:
         self._maxima: dict[int, tuple[Site, torch.Tensor]] = {}
         self._shifts: set[Site] = set()
         self._constants: dict[Site, tuple[str, float]] = {}
+        self._precisions = Precisions()
 
     def replace(
         self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominal: torch.dtype | None
@@ -82,6 +84,7 @@ class Recorder:
         if nominal is None:
             return out
         name = name_of(op)
+        self._precisions.note(name, args, out, nominal)
         if name in ("amax", "max"):
             top = out if isinstance(out, torch.Tensor) else out[0]
             self._maxima[top.untyped_storage().data_ptr()] = (site, top)
@@ -89,7 +92,7 @@ class Recorder:
         if shift is not None:
             self._shifts.add(shift)
         if site not in self._found:
-            found = faults_of(op, args, kwargs, out)
+            found = faults_of(op, args, kwargs, out, as_written=self._precisions.as_written)
             self._found[site] = [f for f in found if not (shift and f.kind == "operand")]
             constant = constant_of(op, args)
             if constant is not None:
