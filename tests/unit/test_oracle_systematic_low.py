@@ -25,8 +25,10 @@ def test_torchs_own_attention_passes_and_a_gain_of_a_thousandth_does_not(dtype: 
     low = getattr(torch, dtype)
     q, k, v = (normal(800, 16, 10, seed=seed).to(low) for seed in (1, 2, 3))
     truth = truth_of(_attention, [q, k, v], dtype, "b", "m", "n")
-    heads = (t.unsqueeze(1) for t in (q, k, v))  # four axes: the flash kernel
-    honest = torch.nn.functional.scaled_dot_product_attention(*heads, attn_mask=_mask(q), scale=1.0)
+    heads = [t.unsqueeze(1) for t in (q, k, v)]  # four axes: the flash kernel
+    honest = torch.nn.functional.scaled_dot_product_attention(
+        heads[0], heads[1], heads[2], attn_mask=_mask(q), scale=1.0
+    )
     assert compare(honest.squeeze(1), truth).passed
     wrong = (_attention(q.double(), k.double(), v.double()).double() * 1.001).to(low)
     assert not compare(wrong, truth).passed

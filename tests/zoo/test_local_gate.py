@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.zoo.judging import Gate
 from tests.zoo.local_gate import LocalGate
 from tests.zoo.manifest import PAIRS, Pair, load
 
@@ -14,7 +15,7 @@ HARMLESS = ("eps_dropped", "gamma_ignored", "bf16_row_sum", "unwritten_tail", "m
 
 
 @pytest.fixture(scope="module")
-def local() -> Iterator[LocalGate]:
+def local() -> Iterator[Gate]:
     with LocalGate("cpu") as opened:
         yield opened
 
@@ -22,7 +23,7 @@ def local() -> Iterator[LocalGate]:
 @pytest.mark.parametrize(
     "pair", [pair for pair in PAIRS if pair.name in HARMLESS], ids=lambda pair: pair.name
 )
-def test_bug_is_rejected_and_twin_accepted(pair: Pair, local: LocalGate, secret_seed: int) -> None:
+def test_bug_is_rejected_and_twin_accepted(pair: Pair, local: Gate, secret_seed: int) -> None:
     problem = load(pair.problem)
     bug = local.judge(problem, pair.bug, seed=secret_seed)
     assert set(bug.codes) & set(pair.codes), str(bug)

@@ -34,9 +34,7 @@ class Runner:
         lazy: bool = False,
     ) -> None:
         self._trial = trial
-        self._pool = WorkerPool(
-            candidate, trial.problem, device=device, nursery=nursery, lazy=lazy
-        )
+        self._pool = WorkerPool(candidate, trial.problem, device=device, nursery=nursery, lazy=lazy)
         self._fresh = False
         self._spent_s = 0.0
 
