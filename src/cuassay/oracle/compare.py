@@ -159,7 +159,7 @@ def _compare_floating(candidate: Tensor, truth: OutputTruth) -> Comparison:
     peak, value, flat, got, expected = found[: len(close)]
     judged = read_groups(found[len(close) :], truth)
     if peak < MISMATCH:
-        statistics = _elements(value, truth.value.numel())
+        statistics = _elements(value, truth)
         index = unravel(int(flat), truth.value.shape)
     else:
         statistics, worst = _inspected(matrix, truth)
@@ -186,13 +186,14 @@ def _compare_floating(candidate: Tensor, truth: OutputTruth) -> Comparison:
     )
 
 
-def _elements(worst: float, elements: int) -> tuple[Statistic, ...]:
-    """Return the statistics of single elements, given the largest |z| and their number."""
+def _elements(worst: float, truth: OutputTruth) -> tuple[Statistic, ...]:
+    """Return the statistics of single elements, given the largest |z|."""
     found: list[Statistic] = []
     if math.isinf(worst):
         group = "elements whose exact answer is 0"
         found.append(Statistic(name="exact", value=1.0, limit=0.0, group=group))
-    found.append(Statistic(name="W", value=worst, limit=limit_w(elements), group="whole tensor"))
+    limit = limit_w(truth.value.numel()) * truth.element_room
+    found.append(Statistic(name="W", value=worst, limit=limit, group="whole tensor"))
     return tuple(found)
 
 
@@ -202,7 +203,7 @@ def _inspected(matrix: Matrices, truth: OutputTruth) -> tuple[tuple[Statistic, .
     if alternative is not None:
         alternative = alternative.view(matrix[1].shape)
     result = compare_slow.inspect_classes(matrix, alternative, truth)
-    statistics = _elements(result.peak, truth.value.numel())
+    statistics = _elements(result.peak, truth)
     if not result.differing:
         return statistics, result.peak_at
     group = "elements whose class (NaN, +inf, -inf, finite) differs from truth's"

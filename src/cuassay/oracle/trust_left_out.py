@@ -15,12 +15,16 @@ achievable in one row (allowed 2.5), with a total error of a twelfth of the trus
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
 MARGIN = 1.25  # a candidate's room over the worst honest draw
+MOST_ELEMENT_ROOM = 2.0  # one wild element among the draws must not blind the rule for all
+_AT_ONCE = 1 << 24
+_LEAST_SQUARE = 2.0**-252  # of the least scale
 
 
 def by_the_others(
@@ -39,3 +43,26 @@ def by_the_others(
     ratio = values / yardstick(values[torch.tensor(others, device=values.device)])
     worst = torch.where(judged, ratio, 0.0).nan_to_num_(0.0, 0.0, 0.0).amax()
     return (worst * (MARGIN / limit)).clamp_min(1.0)
+
+
+def element_room(
+    square: Tensor, deviations: Sequence[Tensor], least: Tensor, *, share: float, limit: float
+) -> float:
+    """Return by how much to raise the limit of single elements: 1 to MOST_ELEMENT_ROOM.
+
+    `square` is the squared scale, in which each draw has a `share` of its own squared
+    deviation; without that, it is never below `least`. Where variances differ from element to
+    element as no row and column tell (attention over few keys), a scale from few draws is a
+    guess, and the worst of a million guesses is a bad one.
+    """
+    worst = torch.zeros((), dtype=torch.float64, device=square.device)
+    whole, floor = square.reshape(-1), least.reshape(-1)
+    for m in deviations:
+        flat = m.reshape(-1)
+        for part in range(0, len(flat), _AT_ONCE):
+            at = slice(part, part + _AT_ONCE)
+            own = flat[at].double().square_()
+            rest = torch.maximum(torch.sub(whole[at], own, alpha=share), floor[at])
+            ratio = own.div_(rest.clamp_min_(_LEAST_SQUARE)).nan_to_num_(0.0, 0.0, 0.0)
+            worst = torch.maximum(worst, ratio.amax())
+    return min(max(MARGIN * math.sqrt(float(worst)) / limit, 1.0), MOST_ELEMENT_ROOM)

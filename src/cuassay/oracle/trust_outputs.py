@@ -159,6 +159,7 @@ def _finish_floating(found: Collector, *, roundoff: float, discontinuous: bool) 
         value=value,
         scale=scale.full.float(),
         unit=unit,
+        element_room=scale.room,
         yardsticks=sticks.sticks,
         gain=sticks.gain,
         bias=sticks.bias,

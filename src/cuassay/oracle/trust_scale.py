@@ -20,8 +20,9 @@ from torch import Tensor
 
 from cuassay.model.dtype import DType
 from cuassay.oracle import special
-from cuassay.oracle.compare_groups import MIN_TERMS
+from cuassay.oracle.compare_groups import MIN_TERMS, limit_w
 from cuassay.oracle.compare_sums import matrix_shape
+from cuassay.oracle.trust_left_out import element_room
 from cuassay.oracle.trust_random import scarce_rows
 
 FLOOR_ROUNDOFFS = 4.0
@@ -36,11 +37,13 @@ class Scale:
     """Achievable error: `full` judges elements, `noise` is the part without e_ref (energy).
 
     Both float64 of the output's shape; `ambiguous` (bool) are elements that a jump flips.
+    `room` raises the limit of single elements (see trust_left_out).
     """
 
     full: Tensor
     noise: Tensor
     ambiguous: Tensor | None
+    room: float = 1.0
 
 
 def pooled(variance: Tensor, draws: int, value: Tensor | None = None) -> Tensor:
@@ -155,7 +158,7 @@ def achievable(
     )  # fmt: skip
     full, noise = torch.zeros_like(value), torch.zeros_like(value)
     full[rows], noise[rows] = few.full, few.noise
-    return Scale(full=full, noise=noise, ambiguous=None)
+    return Scale(full=full, noise=noise, ambiguous=None, room=few.room)
 
 
 def _scarce(value: Tensor, runs: Sequence[Tensor], dtype: DType) -> Tensor | None:
@@ -208,12 +211,18 @@ def _achievable(
         for e in trusted[1:]:
             error = torch.maximum(error, e.abs())
         full.addcmul_(error, error)
+        third.addcmul_(error, error)
+    room = 1.0
+    if deviations and ambiguous is None and value.numel():
+        share = 1.0 / (len(deviations) + _PRIOR_DRAWS)
+        limit = limit_w(value.numel())
+        room = element_room(full, deviations, third, share=share, limit=limit)
     full, noise = _exact_zeros(value, full.sqrt_()), _exact_zeros(value, noise.sqrt_())
     if ambiguous is not None:
         largest = torch.stack([m.abs() for m in deviations]).amax(0).double()
         full = torch.where(ambiguous, -torch.maximum(full, largest), full)
         noise = noise.masked_fill(ambiguous, 0.0)
-    return Scale(full=full, noise=noise, ambiguous=ambiguous)
+    return Scale(full=full, noise=noise, ambiguous=ambiguous, room=room)
 
 
 def _exact_zeros(value: Tensor, scale: Tensor) -> Tensor:

@@ -82,6 +82,7 @@ class OutputTruth:
     hits            hit count per row of axis 0, for index-addressed outputs
     choice          what its places along an axis obey however they tie; None for other outputs
     ill_conditioned why this output's numbers decide nothing, or empty; the others still do
+    element_room    factor on the limit of single elements (trust_left_out)
     """
 
     name: str
@@ -101,6 +102,7 @@ class OutputTruth:
     hits: Tensor | None = None
     choice: Choice | None = None
     ill_conditioned: str = ""
+    element_room: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
