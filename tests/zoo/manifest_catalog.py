@@ -51,7 +51,7 @@ HONEST_CATALOG: Mapping[str, str] = {
     "rope_neox": "rotate_half",
     "rope_neox_backward": "autograd",
     "sample_top_k": "sorted",
-    "sample_top_p": "threshold",
+    "sample_top_p": "ranked",
     "selective_scan": "sequential",
     "sgd_momentum_step": "torch",
     "softmax_dropout": "exp2",

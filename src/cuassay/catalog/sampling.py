@@ -58,10 +58,12 @@ def sample_top_p(
 ) -> _Token:
     """Inverse-CDF sampling, in vocabulary order, among the most likely tokens of each row.
 
-    A token is kept where the tokens more likely than it weigh less than top_p together.
+    A token is kept where the tokens before it weigh less than top_p together: those more likely
+    and, among equals, those earlier in the vocabulary. A kernel that keeps every token which is
+    as likely as the last kept one computes another function of tied logits.
     """
     weights = torch.softmax(logits / temperature, dim=-1)
-    ordered, order = torch.sort(weights, dim=-1, descending=True)
+    ordered, order = torch.sort(weights, dim=-1, descending=True, stable=True)
     before = ordered.cumsum(dim=-1) - ordered
     kept = torch.where(before < top_p, ordered, 0.0)
     return _draw(torch.zeros_like(weights).scatter(1, order, kept), uniform)
