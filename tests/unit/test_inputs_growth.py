@@ -43,14 +43,14 @@ def _with_constants(vocab: int, hidden: int) -> Problem:
     return dataclasses.replace(problem, axes=axes, workloads=workloads)
 
 
-def test_large_constant_axes_still_grow_within_half_a_billion_elements() -> None:
+def test_large_constant_axes_still_grow_within_the_elements_allowed() -> None:
     problem = _with_constants(1 << 16, 1 << 12)
     cases = _growth(problem, "cuda")
     lengths = [case.axes["tokens"] for case in cases]
     assert lengths[:3] == lengths[3:]  # zero mean and same sign
     assert lengths[:3] == sorted(lengths[:3])
-    assert lengths[2] >= 24 * lengths[0]
-    assert all(elements(problem, case.axes) <= 1 << 29 for case in cases)
+    assert lengths[2] >= 12 * lengths[0]
+    assert all(elements(problem, case.axes) <= 3 << 27 for case in cases)
 
 
 def test_a_declared_axis_with_a_low_maximum_grows_up_to_it() -> None:

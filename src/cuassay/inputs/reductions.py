@@ -23,7 +23,7 @@ from cuassay.model.problem import Problem, VarAxis
 _NARROW = 64  # width of the other axes in a growth test: enough terms for stable statistics
 _FEWEST_LENGTHS = 3  # two points give an exponent without any sign of its error
 _BASE_FACTOR = 4  # times the elements of the shortest case
-_MOST_ELEMENTS = 1 << 29  # of any case of a growth test
+_MOST_ELEMENTS = 3 << 27  # of any case of a growth test: a GPU's time and memory are known so far
 _PARTS = 8  # of the power of two below a length: halving would stop far below the limit
 _APART = 4  # factor between the lengths of a series that ends at the axis's own maximum
 _SHORTEST = 16  # below it an exponent is that of the first few terms
