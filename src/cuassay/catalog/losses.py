@@ -57,13 +57,17 @@ _Smoothing = Annotated[float, scalar("float32", low=0.0, high=0.5, default=0.0)]
 def _grad_logits(
     wide: torch.Tensor, targets: torch.Tensor, grad_loss: torch.Tensor, *, smoothing: float
 ) -> torch.Tensor:
-    """(softmax - smoothed one-hot) * grad_loss, 0 where the target is ignored; float32."""
+    """(softmax - smoothed one-hot) * grad_loss, 0 where the target is ignored; float32.
+
+    The soft-max is multiplied by the sum of the smoothed one-hot, which is 1, as the gradient of
+    log_softmax does: its float32 sum of so many equal terms errs by up to 1e-5, in torch too.
+    """
     valid = targets != IGNORED
     share = torch.full_like(wide, smoothing / wide.shape[-1])
     rows = torch.arange(len(targets), device=wide.device)
     share[rows, targets.clamp_min(0)] += 1.0 - smoothing
     factor = torch.where(valid, grad_loss, 0.0).unsqueeze(-1)
-    return (torch.softmax(wide, dim=-1) - share) * factor
+    return (torch.softmax(wide, dim=-1) * share.sum(dim=-1, keepdim=True) - share) * factor
 
 
 @problem(
