@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
 from types import TracebackType
-
-import torch
 
 from cuassay import build
 from cuassay.checks.base import Run
@@ -20,9 +17,8 @@ from cuassay.home import cache_dir
 from cuassay.judge.session import Session
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.model.candidate import Candidate
-from cuassay.model.case import Case
 from cuassay.model.digest import candidate_digest
-from cuassay.model.problem import Problem, Scalar
+from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
 from cuassay.worker.local import LocalRunner
 from tests.zoo.judging import BriefSession, Gate
@@ -60,19 +56,9 @@ class InProcess:
     def __call__(self, scenario: Scenario) -> Run:
         """Run one scenario."""
         started = time.perf_counter()
-        run = self._runner.run(scenario, self._inputs, self._answers)
+        run = self._runner.run(scenario, self._trial.inputs, self._trial.answers)
         self.candidate_s += time.perf_counter() - started
         return run
-
-    def _inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
-        return self._trial.inputs(case)
-
-    def _answers(self, case: Case) -> list[torch.Tensor]:
-        truth = self._trial.truth(case)
-        return [
-            output.value.to(getattr(torch, spec.dtype.value))
-            for output, spec in zip(truth.outputs, self._trial.problem.outputs, strict=True)
-        ]
 
 
 class _LocalSession(BriefSession):

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-import torch
-
 from cuassay.checks.buildrun import worker_failed
 from cuassay.model.candidate import Candidate
-from cuassay.model.case import Case
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.worker.client import WorkerPool
 from cuassay.worker.nursery import Nursery
@@ -71,7 +67,7 @@ class Runner:
         )
         started = time.perf_counter()
         truth_s = self._trial.truth_s
-        answers = self._answers if needs_answers else None
+        answers = self._trial.answers if needs_answers else None
         fresh = self._fresh or scenario.fresh
         run = self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
         if worker_failed(scenario, run):  # a busy device may have room a moment later
@@ -80,11 +76,3 @@ class Runner:
         # Answers are made inside the call: truth's time is counted as truth's.
         self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)
         return run
-
-    def _answers(self, case: Case) -> Sequence[torch.Tensor]:
-        """Return the right answer of a case in the outputs' own dtypes."""
-        truth = self._trial.truth(case)
-        return [
-            output.value.to(getattr(torch, spec.dtype.value))
-            for output, spec in zip(truth.outputs, self._trial.problem.outputs, strict=True)
-        ]

@@ -164,6 +164,13 @@ class JudgeTrial:
         self._evict()
         return truth
 
+    def answers(self, case: Case) -> list[torch.Tensor]:
+        """Return the right answers of a case in the outputs' own dtypes."""
+        return [
+            output.value.to(getattr(torch, spec.dtype.value))
+            for output, spec in zip(self.truth(case).outputs, self._problem.outputs, strict=True)
+        ]
+
     def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
         """Compare what a call on `case` returned with truth, one Comparison per output."""
         truth = self.truth(case)

@@ -198,9 +198,11 @@ def _common(squares: Tensor, terms: Tensor, judged: Tensor) -> Tensor:
     if not len(squares):
         return torch.ones_like(terms)
     scores = (squares / terms.clamp_min(1.0)).sqrt()
-    least = torch.ones_like(terms)
-    raised = by_the_others(scores, lambda rest: rest.amax(-2).clamp_min(1.0), judged, LIMIT_Z)
-    return torch.maximum(scores.amax(0), least) * raised
+
+    def largest(of: Tensor) -> Tensor:
+        return of.amax(-2).clamp_min(1.0)
+
+    return largest(scores) * by_the_others(scores, largest, judged, LIMIT_Z)
 
 
 def _participation(second: Tensor, fourth: Tensor, same: Tensor) -> Tensor:

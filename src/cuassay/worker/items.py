@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from cuassay.model.trace import ResultItem
-from cuassay.worker.placement import _COPY, _DATA_PTR, _STORAGE, _STRIDED, _VIEW
+from cuassay.worker.placement import _COPY, _DATA_PTR, _STORAGE, _VIEW, as_bytes
 
 _TEXT_CAP = 200
 _MAX_ITEMS = 256
@@ -118,14 +118,6 @@ def base_bytes(tensor: torch.Tensor) -> torch.Tensor:
     """Return the whole base storage of a tensor as a uint8 tensor that shares it."""
     view = torch.empty(0, dtype=torch.uint8, device=tensor.device)
     return view.set_(_STORAGE(tensor))
-
-
-def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the bytes of a contiguous tensor as a one-dimensional uint8 tensor sharing them.
-
-    One element counts as contiguous whatever its strides, and keeps them in any reshape.
-    """
-    return _VIEW(_STRIDED(tensor, (tensor.numel(),), (1,)), torch.uint8)
 
 
 def snapshot(tensor: torch.Tensor) -> torch.Tensor:

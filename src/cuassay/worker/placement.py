@@ -82,8 +82,15 @@ def fill(tensor: torch.Tensor, poison: Poison, answer: torch.Tensor | None = Non
         _FILL(tensor, float("nan"))
         return
     byte = byte_of(poison)
-    flat = _STRIDED(tensor, (tensor.numel(),), (1,))  # a single element keeps odd strides
-    _FILL(_VIEW(flat, torch.uint8), 0xFF if byte is None else byte)
+    _FILL(as_bytes(tensor), 0xFF if byte is None else byte)
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of a contiguous tensor as a one-dimensional uint8 tensor sharing them.
+
+    One element counts as contiguous whatever its strides, and keeps them in any reshape.
+    """
+    return _VIEW(_STRIDED(tensor, (tensor.numel(),), (1,)), torch.uint8)
 
 
 def _alike(first: torch.Tensor, second: torch.Tensor) -> bool:

@@ -21,8 +21,8 @@ import torch
 from cuassay.model import serial
 from cuassay.model.problem import Scalar
 from cuassay.worker import device_memory
-from cuassay.worker.items import DTYPES, as_bytes, host_memory
-from cuassay.worker.placement import copy_into
+from cuassay.worker.items import DTYPES, host_memory
+from cuassay.worker.placement import as_bytes, copy_into
 from cuassay.worker.transport import nbytes, place
 
 _SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW

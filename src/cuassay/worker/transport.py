@@ -18,8 +18,8 @@ from cuassay.model import serial
 from cuassay.model.problem import Scalar
 from cuassay.worker import device_memory
 from cuassay.worker.interpreter import Given
-from cuassay.worker.items import DTYPES, as_bytes, host_memory, plain
-from cuassay.worker.placement import copy_into
+from cuassay.worker.items import DTYPES, host_memory, plain
+from cuassay.worker.placement import as_bytes, copy_into
 
 ALIGNMENT = 256
 _CHUNK = 1 << 30
