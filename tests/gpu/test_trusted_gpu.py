@@ -25,7 +25,8 @@ KERNELS = (
     ("sdpa_cudnn", "attention"),
     ("sdpa_math", "attention"),
     ("liger_rmsnorm", "rmsnorm"),
-    ("liger_swiglu", "swiglu"),
+    # Liger rounds silu(gate) as eager models do; the catalogue's operator does not.
+    ("liger_swiglu", "zoo:swiglu_eager"),
 )
 
 
@@ -40,5 +41,7 @@ def gpu_gate() -> Iterator[Gate]:
 def test_trusted_kernel_is_accepted(kernel: str, problem: str, dtype: str, gpu_gate: Gate) -> None:
     if kernel.startswith("liger") and importlib.util.find_spec("liger_kernel") is None:
         pytest.skip("Liger-Kernel is not installed")
+    if problem.startswith("zoo:") and dtype != "bfloat16":
+        pytest.skip("this problem has one dtype")
     found = gpu_gate.judge(load(problem, dtype=dtype), TRUSTED / f"{kernel}.py")
     assert found.accepted, str(found)

@@ -237,3 +237,15 @@ def segment_sum(
     owner = torch.repeat_interleave(torch.arange(len(lengths), device=x.device), lengths)
     total = torch.zeros(len(lengths), x.shape[1], dtype=torch.float32, device=x.device)
     return total.index_add_(0, owner, x.to(torch.float32)).to(x.dtype)
+
+
+@problem(
+    axes={"rows": (1, 65_536), "hidden": (1, 65_536)},
+    workloads=({"rows": 64, "hidden": 352}, {"rows": 4096, "hidden": 14_336}),
+)
+def swiglu_eager(
+    gate: Annotated[torch.Tensor, tensor("bfloat16", "rows", "hidden")],
+    up: Annotated[torch.Tensor, tensor("bfloat16", "rows", "hidden")],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", "hidden", name="y")]:
+    """SwiGLU as eager models write it: silu(gate) is rounded to bfloat16 before the product."""
+    return torch.nn.functional.silu(gate) * up

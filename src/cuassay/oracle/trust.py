@@ -23,9 +23,10 @@ from cuassay.model.problem import TensorSpec
 from cuassay.oracle.lift import nominal_of
 from cuassay.oracle.special import form_of
 from cuassay.oracle.trust_index import Watch
-from cuassay.oracle.trust_noise import Deviations, NoiseHook
+from cuassay.oracle.trust_noise import LOW, Deviations, NoiseHook
 from cuassay.oracle.trust_outputs import Collector, collector, finish
 from cuassay.oracle.trust_random import Noise
+from cuassay.oracle.trust_reductions import TENSOR_CORE_LEAN
 from cuassay.oracle.trust_runs import Runner, Value, perturbed, upcast
 from cuassay.oracle.trust_types import OutputTruth, Truth
 
@@ -35,6 +36,7 @@ DRAWS = 8
 _FEW_DRAWS = 4
 _FEWER = ((1 << 22, 2), (1 << 19, 3), (1 << 17, _FEW_DRAWS))  # elements of the smallest output
 _HUGE = 1 << 28  # elements of all outputs from which memory allows 3 draws, then 2
+_UNIT = 2.0**-24  # tensor cores accumulate in float32 whatever the problem declares
 _WIDE_DRAWS = 4
 _WIDE_GAIN = 4.0
 _FALLBACK_GAIN = 4.0  # perturbation of inputs, in roundoffs, where there is no lift
@@ -74,8 +76,12 @@ def make_truth(
     if all(spec.dtype is DType.FLOAT64 for spec in specs):
         roundoff = form_of(DType.FLOAT64).unit_roundoff
     count = _draw_count(plain) if draws is None else draws
-    discontinuous, unmodelled = _draw(runner, found, roundoff, count)
-    outputs = tuple(finish(f, roundoff=roundoff, discontinuous=discontinuous) for f in found)
+    deviations = Deviations(runner.device, tensor_cores=_has_low_input(inputs))
+    discontinuous, unmodelled = _draw(runner, found, roundoff, count, deviations)
+    lean = TENSOR_CORE_LEAN / 2 * deviations.longest * _UNIT
+    outputs = tuple(
+        finish(item, roundoff=roundoff, discontinuous=discontinuous, lean=lean) for item in found
+    )
     return Truth(
         outputs=outputs,
         kind="float64",
@@ -85,11 +91,14 @@ def make_truth(
     )
 
 
+def _has_low_input(inputs: Sequence[Value]) -> bool:
+    return any(isinstance(value, Tensor) and value.dtype in LOW for value in inputs)
+
+
 def _draw(
-    runner: Runner, found: Sequence[Collector], roundoff: float, count: int
+    runner: Runner, found: Sequence[Collector], roundoff: float, count: int, deviations: Deviations
 ) -> tuple[bool, str]:
     """Make the draws; return whether the reference jumps, and what had no noise model."""
-    deviations = Deviations(runner.device)
     discontinuous = False
     unmodelled: set[str] = set()
     for index in range(count):

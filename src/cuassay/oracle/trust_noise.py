@@ -30,16 +30,22 @@ from cuassay.oracle.trust_ops import (
     floating_in,
 )
 from cuassay.oracle.trust_random import Noise, look_first
-from cuassay.oracle.trust_reductions import REDUCTIONS, deviation_of
+from cuassay.oracle.trust_reductions import PRODUCTS, REDUCTIONS, deviation_of, product_terms
 
 LOW = (torch.bfloat16, torch.float16)
 _GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth
 
 
 class Deviations:
-    """Deviations of reductions and composites in call order, shared by the draws of one truth."""
+    """Deviations of reductions and composites in call order, shared by the draws of one truth.
 
-    def __init__(self, device: torch.device) -> None:
+    `tensor_cores` says whether matrix products may run on them (an input has 16 bits);
+    `longest` is then the number of terms of the longest sum of products.
+    """
+
+    def __init__(self, device: torch.device, *, tensor_cores: bool = False) -> None:
+        self.tensor_cores = tensor_cores
+        self.longest = 0
         self._kept: list[tuple[str, torch.Size, tuple[Tensor, ...]]] = []
         self._bytes = _GUARD_BYTES.get(device.type, 1 << 28)
         # mixed types are slow on the CPU
@@ -87,7 +93,8 @@ class NoiseHook:
             return NotImplemented
         if name in TRANSCENDENTAL:
             return self._perturbed(op, args, kwargs)
-        if name in EXACT or name in ARITHMETIC or name in REDUCTIONS or name in COMPOSITES:
+        modelled = (EXACT, ARITHMETIC, REDUCTIONS, PRODUCTS, COMPOSITES)
+        if any(name in known for known in modelled):
             return NotImplemented
         if op in decomposition_table:
             found = _decomposed(self, op, args, kwargs)
@@ -121,7 +128,7 @@ class NoiseHook:
     ) -> Any:
         if name in EXACT:
             return self._rounded_move(args, kwargs, out)
-        if name in REDUCTIONS:
+        if name in REDUCTIONS or name in PRODUCTS:
             return self._reduced(op, args, kwargs, out)
         if name in COMPOSITES:
             if not floating_in(out):
@@ -157,8 +164,12 @@ class NoiseHook:
         if not floating_in(out):
             return out
 
+        kept = self.deviations
+
         def make() -> tuple[Tensor, ...]:
-            found = deviation_of(op, args, kwargs, out)
+            found = deviation_of(op, args, kwargs, out, tensor_cores=kept.tensor_cores)
+            if kept.tensor_cores:
+                kept.longest = max(kept.longest, product_terms(op, args, kwargs))
             return () if found is None else (found,)
 
         deviation = self._keep(op, out, make)

@@ -113,17 +113,24 @@ def collector(
     return Collector(spec=spec, value=value, nominal=nominal, hits=hits)
 
 
-def finish(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputTruth:
-    """Return the truth of one output from everything gathered."""
+def finish(
+    found: Collector, *, roundoff: float, discontinuous: bool, lean: float = 0.0
+) -> OutputTruth:
+    """Return the truth of one output from everything gathered.
+
+    `lean` is the relative error by which sums on tensor cores may all be too small.
+    """
     made = (
         _finish_exact(found, discontinuous)
         if found.exact
-        else _finish_floating(found, roundoff=roundoff, discontinuous=discontinuous)
+        else _finish_floating(found, roundoff=roundoff, discontinuous=discontinuous, lean=lean)
     )
     return replace(made, ill_conditioned=condition(made))
 
 
-def _finish_floating(found: Collector, *, roundoff: float, discontinuous: bool) -> OutputTruth:
+def _finish_floating(
+    found: Collector, *, roundoff: float, discontinuous: bool, lean: float
+) -> OutputTruth:
     spec, value = found.spec, found.value
     rounded = found.nominal in LOW and bool(found.deviations)
     scale = trust_scale.achievable(
@@ -149,6 +156,7 @@ def _finish_floating(found: Collector, *, roundoff: float, discontinuous: bool) 
             unit=unit,
             roundoff=roundoff,
             rounded=rounded,
+            lean=lean,
         )
     )
     ambiguous = scale.ambiguous

@@ -39,6 +39,7 @@ class Trusted:
 
     `deviations` are draws less truth (float32); `errors` those of the reference as written
     and of the float32 lift, 0 where not finite. `rounded`: the draws hold the final rounding.
+    `lean`: the relative error by which truncating tensor cores may make every element too small.
     """
 
     value: Tensor
@@ -51,6 +52,7 @@ class Trusted:
     unit: float
     roundoff: float
     rounded: bool
+    lean: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -187,7 +189,7 @@ def _stick(kind: GroupKind, sums: Tensor, same: Shared, trusted: Trusted) -> Yar
 def _systematic(trusted: Trusted) -> float:
     """Return the relative error that may go one way everywhere."""
     least = SYSTEMATIC_ROUNDOFFS * trusted.roundoff
-    return max(least, SYSTEMATIC_LOW) if trusted.rounded else least
+    return (max(least, SYSTEMATIC_LOW) if trusted.rounded else least) + trusted.lean
 
 
 def _common(squares: Tensor, terms: Tensor, judged: Tensor) -> Tensor:
