@@ -68,8 +68,14 @@ def kernels(device: str) -> Iterator[Trial]:
     for alarm in ALARMS:
         yield Trial(kind="alarm", name=alarm.name, path=str(alarm.path), problem=alarm.problem)
     for pair in PAIRS:
-        if device != "cpu" or not pair.cuda:
-            yield Trial(kind="twin", name=pair.name, path=str(pair.twin), problem=pair.problem)
+        if device != "cpu" or not pair.needs_gpu:
+            yield Trial(
+                kind="twin",
+                name=pair.name,
+                path=str(pair.twin),
+                problem=pair.problem,
+                require=pair.require,
+            )
 
 
 def trials(given: argparse.Namespace) -> list[Trial]:
@@ -89,6 +95,7 @@ def trials(given: argparse.Namespace) -> list[Trial]:
             dtype=trial.dtype,
             profile=profile,
             number=number,
+            require=trial.require,
         )
         for profile in given.profile
         for number in range(given.seeds)

@@ -26,7 +26,10 @@ for _place in (ROOT, ROOT / "src"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One candidate to judge: `kind` is bug, twin or honest; `number` counts the seeds."""
+    """One candidate to judge: `kind` is bug, twin or honest; `number` counts the seeds.
+
+    `require` names conditions of use that are binding.
+    """
 
     kind: str
     name: str
@@ -35,6 +38,7 @@ class Trial:
     dtype: str = ""
     profile: str = "quick"
     number: int = 0
+    require: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -154,7 +158,8 @@ def _judge(trial: Trial, seed: int) -> Row:
     decision, codes, reason, share, checks_s = "ERROR", [], "", 0.0, {}
     try:
         problem = load(trial.problem, dtype=trial.dtype or None)
-        found = _gate.judge(problem, Path(trial.path), profile=Profile(trial.profile), seed=seed)
+        profile, require = Profile(trial.profile), trial.require
+        found = _gate.judge(problem, Path(trial.path), profile=profile, seed=seed, require=require)
         verdict = found.verdict
         decision, codes = verdict.decision.value, list(found.codes)
         reason, share = verdict.reason, found.share

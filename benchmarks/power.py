@@ -40,7 +40,7 @@ def chosen(names: Sequence[str] | None, device: str) -> list[Pair]:
     unknown = sorted(set(names or ()) - known)
     if unknown:
         raise SystemExit(f"no such pair: {', '.join(unknown)}; the pairs are in tests/zoo/bugs")
-    able = [pair for pair in PAIRS if device != "cpu" or not pair.cuda]
+    able = [pair for pair in PAIRS if device != "cpu" or not pair.needs_gpu]
     return [pair for pair in able if not names or pair.name in names]
 
 
@@ -54,6 +54,7 @@ def trials(pairs: Iterable[Pair], profiles: Iterable[str], seeds: int) -> list[T
             problem=pair.problem,
             profile=profile,
             number=number,
+            require=pair.require,
         )
         for profile in profiles
         for number in range(seeds)

@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
 ]
-COMPILED = [pair for pair in PAIRS if pair.cuda or pair.triton]
+COMPILED = [pair for pair in PAIRS if pair.needs_gpu or pair.triton]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,12 @@ def test_bug_is_rejected(pair: Pair, gpu_gate: Gate) -> None:
         pytest.importorskip("triton")
     seed = secrets.randbits(62)
     found = gpu_gate.first_finding(
-        load(pair.problem), pair.bug, codes=pair.codes, seed=seed, profile=pair.since
+        load(pair.problem),
+        pair.bug,
+        codes=pair.codes,
+        seed=seed,
+        profile=pair.since,
+        require=pair.require,
     )
     assert found is not None, f"accepted at {pair.since} under seed {seed}"
 
@@ -38,5 +43,6 @@ def test_bug_is_rejected(pair: Pair, gpu_gate: Gate) -> None:
 def test_twin_is_accepted(pair: Pair, gpu_gate: Gate) -> None:
     if pair.triton:
         pytest.importorskip("triton")
-    found = gpu_gate.judge(load(pair.problem), pair.twin, seed=secrets.randbits(62))
+    seed = secrets.randbits(62)
+    found = gpu_gate.judge(load(pair.problem), pair.twin, seed=seed, require=pair.require)
     assert found.accepted, str(found)

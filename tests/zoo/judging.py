@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from cuassay.engine.job import Job
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.judge.control import Control
+from cuassay.judge.decide import condition_key
 from cuassay.judge.runner import Runner
 from cuassay.judge.session import Session
 from cuassay.judge.trial import Truths
@@ -87,8 +88,9 @@ class _Enough(BaseException):
         super().__init__(finding.message)
 
 
-def _rejects(finding: Finding, codes: Collection[str]) -> bool:
-    return finding.finding_class is FindingClass.WRONG and finding.code in codes
+def _rejects(finding: Finding, codes: Collection[str], require: Sequence[str]) -> bool:
+    binding = finding.finding_class is FindingClass.WRONG or condition_key(finding) in require
+    return binding and finding.code in codes
 
 
 class Gate:
@@ -118,13 +120,18 @@ class Gate:
         *,
         profile: Profile = Profile.QUICK,
         seed: int | None = None,
+        require: Sequence[str] = (),
     ) -> Judgement:
         """Judge the candidate at `path`; no run folder is left. `seed` None draws a secret one.
+
+        `require` names conditions of use that are binding.
 
         Raises CannotJudgeError and UsageError as `cuassay check` would.
         """
         started = time.time()
-        session = self._open(problem, path, profile=profile, seed=seed, emit=lambda event: None)
+        session = self._open(
+            problem, path, profile=profile, seed=seed, require=require, emit=lambda event: None
+        )
         with self._private():
             verdict = session.judge()
         wrong = (f.code for f in verdict.findings if f.finding_class is FindingClass.WRONG)
@@ -136,7 +143,14 @@ class Gate:
         )
 
     def first_finding(
-        self, problem: Problem, path: Path, *, codes: Collection[str], seed: int, profile: Profile
+        self,
+        problem: Problem,
+        path: Path,
+        *,
+        codes: Collection[str],
+        seed: int,
+        profile: Profile,
+        require: Sequence[str] = (),
     ) -> Finding | None:
         """Return the first finding under one of `codes` that rejects; the trial ends with it.
 
@@ -145,16 +159,18 @@ class Gate:
 
         def listen(event: Event) -> None:
             match event:
-                case FindingReported(finding=finding) if _rejects(finding, codes):
+                case FindingReported(finding=finding) if _rejects(finding, codes, require):
                     raise _Enough(finding)
                 case CheckFinished(report=CheckReport(outcome=Failed(findings=findings))):
                     for finding in findings:  # a build that failed is reported here alone
-                        if _rejects(finding, codes):
+                        if _rejects(finding, codes, require):
                             raise _Enough(finding)
 
         try:
             with self._private():
-                self._open(problem, path, profile=profile, seed=seed, emit=listen).judge()
+                self._open(
+                    problem, path, profile=profile, seed=seed, require=require, emit=listen
+                ).judge()
         except _Enough as enough:
             return enough.finding
         return None
@@ -166,11 +182,18 @@ class Gate:
         *,
         profile: Profile,
         seed: int | None,
+        require: Sequence[str],
         emit: Callable[[Event], None],
     ) -> Session:
         candidate = load_candidate(str(path), problem)
         return self._session(
-            Job(problem=problem.name, candidate=str(path), profile=profile, seed=seed),
+            Job(
+                problem=problem.name,
+                candidate=str(path),
+                profile=profile,
+                seed=seed,
+                require=tuple(require),
+            ),
             problem,
             candidate,
             reference=self._reference(problem),

@@ -14,6 +14,7 @@ from pathlib import Path
 from cuassay.catalog import registry
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
+from tests.zoo import manifest_gpu, manifest_layouts, manifest_memory, manifest_process
 
 HERE = Path(__file__).parent
 
@@ -24,7 +25,9 @@ class Pair:
 
     `problem` is a catalogue name (`rmsnorm@float32`) or `zoo:<function of problems.py>`;
     `classes` are rows of the failure classes, `lesson` the family of real faults, `since` the
-    first profile whose inputs can show the fault, `cuda` a pair of raw CUDA kernels (GPU only).
+    first profile whose inputs can show the fault, `cuda` a pair of raw CUDA kernels (GPU only),
+    `require` the conditions of use that the trial makes binding, `plain` whether plain calls
+    on ordinary tensors can show the fault.
     """
 
     name: str
@@ -34,6 +37,8 @@ class Pair:
     lesson: str
     since: Profile = Profile.QUICK
     cuda: bool = False
+    require: tuple[str, ...] = ()
+    plain: bool = True
 
     @property
     def bug(self) -> Path:
@@ -54,6 +59,11 @@ class Pair:
     def triton(self) -> bool:
         """Whether the kernels are Triton's (interpreted where there is no GPU)."""
         return self.name.startswith("triton_")
+
+    @property
+    def needs_gpu(self) -> bool:
+        """Whether only a GPU can express it: raw CUDA kernels, streams, graphs."""
+        return self.cuda or self.name.startswith("gpu_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,8 +374,11 @@ alarm_biased_reference  | zoo:rounded_softcap
 """
 
 
-def _pairs(table: str, *, cuda: bool = False) -> Iterator[Pair]:
-    for lesson, (name, problem, codes, classes, *since) in _rows(table):
+def _pairs(table: str, *, plain: bool = True) -> Iterator[Pair]:
+    """Yield the pairs of a table; later cells are a profile or `require KEY...`."""
+    for lesson, (name, problem, codes, classes, *more) in _rows(table):
+        since = [cell for cell in more if cell in list(Profile)]
+        require = [cell.split()[1:] for cell in more if cell.startswith("require ")]
         yield Pair(
             name=name,
             problem=problem,
@@ -373,11 +386,24 @@ def _pairs(table: str, *, cuda: bool = False) -> Iterator[Pair]:
             classes=tuple(classes.split()),
             lesson=lesson,
             since=Profile(since[0]) if since else Profile.QUICK,
-            cuda=cuda,
+            cuda=name.startswith("cuda_"),
+            require=tuple(require[0]) if require else (),
+            plain=plain,
         )
 
 
-PAIRS = (*_pairs(_PAIRS), *_pairs(_CUDA_PAIRS, cuda=True))
+# Faults that ordinary calls on an idle GPU with fresh tensors do not show.
+_CONDITIONS = (
+    manifest_layouts.PAIRS,
+    manifest_process.PAIRS,
+    manifest_memory.PAIRS,
+    manifest_gpu.PAIRS,
+)
+PAIRS = (
+    *_pairs(_PAIRS),
+    *_pairs(_CUDA_PAIRS),
+    *(pair for table in _CONDITIONS for pair in _pairs(table, plain=False)),
+)
 HONEST = tuple(
     Honest(name=f"{problem}_{style}", problem=problem)
     for problem, styles in _HONEST.items()

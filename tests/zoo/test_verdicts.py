@@ -9,7 +9,7 @@ from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, Pair, load
 
 # What only `deep` can show takes too long here: `make power` with --profile deep has it.
-ON_CPU = [pair for pair in PAIRS if not pair.cuda and pair.since is not Profile.DEEP]
+ON_CPU = [pair for pair in PAIRS if not pair.needs_gpu and pair.since is not Profile.DEEP]
 # The families under "where the faults were" of the audit that the design rests on.
 FAMILIES = (
     "host-side state",
@@ -32,7 +32,12 @@ def test_bug_is_rejected(pair: Pair, gate: Gate, secret_seed: int) -> None:
     if pair.triton:
         pytest.importorskip("triton")
     found = gate.first_finding(
-        load(pair.problem), pair.bug, codes=pair.codes, seed=secret_seed, profile=pair.since
+        load(pair.problem),
+        pair.bug,
+        codes=pair.codes,
+        seed=secret_seed,
+        profile=pair.since,
+        require=pair.require,
     )
     assert found is not None, f"accepted at {pair.since}: CUASSAY_ZOO_SEED={secret_seed}"
 

@@ -7,14 +7,14 @@ import pytest
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import ALARMS, PAIRS, Honest, Pair, load
 
-ON_CPU = [pair for pair in PAIRS if not pair.cuda]
+ON_CPU = [pair for pair in PAIRS if not pair.needs_gpu]
 
 
 @pytest.mark.parametrize("pair", ON_CPU, ids=lambda pair: pair.name)
 def test_twin_is_accepted(pair: Pair, gate: Gate, secret_seed: int) -> None:
     if pair.triton:
         pytest.importorskip("triton")
-    found = gate.judge(load(pair.problem), pair.twin, seed=secret_seed)
+    found = gate.judge(load(pair.problem), pair.twin, seed=secret_seed, require=pair.require)
     assert found.accepted, str(found)
 
 

@@ -8,16 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Run, Trial, done
+from cuassay.checks.follow import followed
 from cuassay.model.case import Case
-from cuassay.model.scenario import (
-    Allocate,
-    Call,
-    HashResult,
-    ReadInputs,
-    ReadResult,
-    Refill,
-    Scenario,
-)
+from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.trace import ResultItem
 
 if TYPE_CHECKING:
@@ -41,44 +34,17 @@ class Read:
 
 def reads_of(scenario: Scenario, run: Run) -> list[Read]:
     """Return the reads of results in order, as far as the run got."""
-    slots: dict[str, int] = {}
-    called: dict[str, tuple[int, int]] = {}  # result -> its case and the number of the call
     found: list[Read] = []
-    for index, step in enumerate(scenario.steps):
-        match step:
-            case Allocate(slot=slot, case=case) | Refill(slot=slot, case=case):
-                slots[slot] = case
-            case Call(slot=slot, result=result):
-                number = 1 + max((call for _, call in called.values()), default=0)
-                called[result] = slots[slot], number
-            case ReadResult(result=result):
-                record = done(run, index)
-                if record is None:
-                    return found
-                position, number = called[result]
-                case_ = scenario.cases[position]
-                found.append(Read(result=result, case=case_, call=number, items=record.items))
+    for index, step, follower in followed(scenario):
+        if not isinstance(step, ReadResult):
+            continue
+        record = done(run, index)
+        if record is None:
+            return found
+        position, number = follower.results[step.result]
+        case = scenario.cases[position]
+        found.append(Read(result=step.result, case=case, call=number, items=record.items))
     return found
-
-
-def case_of_step(scenario: Scenario, index: int) -> Case | None:
-    """Return the case that step `index` works on, or None where it works on none."""
-    slots: dict[str, int] = {}
-    results: dict[str, int] = {}
-    position: int | None = None
-    for step in scenario.steps[: index + 1]:
-        match step:
-            case Allocate(slot=slot, case=case) | Refill(slot=slot, case=case):
-                position = slots[slot] = case
-            case Call(slot=slot, result=result) if slot in slots:
-                position = results[result] = slots[slot]
-            case ReadInputs(slot=slot):
-                position = slots.get(slot)
-            case ReadResult(result=result) | HashResult(result=result):
-                position = results.get(result)
-            case _:
-                position = None
-    return None if position is None else scenario.cases[position]
 
 
 def wrong_outputs(trial: Trial, read: Read, run: Run) -> list[Comparison]:

@@ -6,22 +6,12 @@ import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cuassay.checks.answers import case_of_step
+from cuassay.checks.doing import doing
 from cuassay.checks.endings import ENDINGS, Ending
+from cuassay.checks.follow import case_of_step
 from cuassay.checks.listed import refusal_condition
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import (
-    Allocate,
-    Call,
-    HashResult,
-    PoisonFreed,
-    ReadInputs,
-    ReadResult,
-    Refill,
-    Release,
-    Scenario,
-    Step,
-)
+from cuassay.model.scenario import Call, Scenario
 from cuassay.model.trace import (
     OWN_FAULTS,
     BuildFailed,
@@ -74,14 +64,14 @@ def termination_finding(
     printed = _tail(result.output_text)
     match result.termination:
         case Exited(index=index, exit_code=code):
-            text = f"the process ended with exit code {code} while {_doing(scenario, index)}"
+            text = f"the process ended with exit code {code} while {doing(scenario, index)}"
             return _finding("RUN002", text, scenario, index=index, evidence=printed)
         case Killed(index=index, signal=number):
-            text = f"the process died of {signal_name(number)} while {_doing(scenario, index)}"
+            text = f"the process died of {signal_name(number)} while {doing(scenario, index)}"
             text += _limit(result.output_text)
             return _finding("RUN003", text, scenario, index=index, evidence=printed)
         case TimedOut(index=index, limit_s=limit_s):
-            text = f"no end within {limit_s:g} s while {_doing(scenario, index)}"
+            text = f"no end within {limit_s:g} s while {doing(scenario, index)}"
             return _finding("RUN004", text, scenario, index=index, evidence=printed)
         case Garbled(index=index, what=what):
             return _garbled(what, scenario, index=index, evidence=printed)
@@ -163,14 +153,14 @@ def _build_failed(failed: BuildFailed, scenario: Scenario) -> Finding:
 
 def _garbled(what: str, scenario: Scenario, *, index: int, evidence: str) -> Finding:
     if what.startswith("the candidate printed"):
-        text = f"the kernel printed without end while {_doing(scenario, index)}: {what}"
+        text = f"the kernel printed without end while {doing(scenario, index)}: {what}"
         return _finding("RUN006", text, scenario, index=index, evidence=evidence)
-    text = f"something wrote to the result channel while {_doing(scenario, index)}: {what}"
+    text = f"something wrote to the result channel while {doing(scenario, index)}: {what}"
     return _finding("RUN005", text, scenario, index=index, evidence=evidence)
 
 
 def _raised(raised: StepRaised, scenario: Scenario, *, problem: Problem | None) -> Finding:
-    text = f"{exception_text(raised)} while {_doing(scenario, raised.index)}"
+    text = f"{exception_text(raised)} while {doing(scenario, raised.index)}"
     case = case_of_step(scenario, raised.index)
     condition = ""
     if problem is not None and case is not None and not memory_fault(raised):
@@ -214,31 +204,6 @@ def _finding(
         evidence=evidence,
         **(fields | extra),  # type: ignore[arg-type]
     )
-
-
-def _doing(scenario: Scenario, index: int) -> str:
-    """Return what step `index` does, in words."""
-    if not 0 <= index < len(scenario.steps):
-        return "starting up"
-    case = case_of_step(scenario, index)
-    on = f" on '{case.label}'" if case else ""
-    return _words(scenario.steps[index]) + on
-
-
-def _words(step: Step) -> str:
-    match step:
-        case Call():
-            return "being called"
-        case Allocate():
-            return "its inputs were made"
-        case Refill():
-            return "its inputs were refilled in place"
-        case ReadResult() | HashResult():
-            return "its result was read"
-        case ReadInputs():
-            return "its inputs were read back"
-        case Release() | PoisonFreed():
-            return "memory was released"
 
 
 def _limit(printed: str) -> str:

@@ -13,6 +13,23 @@ from typing import TypeAlias
 
 from cuassay.model.case import Case
 from cuassay.model.relation import Relation
+from cuassay.model.steps import (
+    Arrange,
+    CallInto,
+    Capture,
+    Disarm,
+    Mode,
+    Overwrite,
+    ReadGuards,
+    ReadLaunches,
+    ReadSlices,
+    ReadState,
+    Repeat,
+    Replay,
+    StreamCall,
+    Time,
+    Together,
+)
 
 
 class Poison(enum.StrEnum):
@@ -93,16 +110,34 @@ class HashResult:
     result: str
 
 
-Step: TypeAlias = (
+Plain: TypeAlias = (
     Allocate | Refill | Call | ReadResult | ReadInputs | Release | PoisonFreed | HashResult
 )
+Production: TypeAlias = (
+    Arrange
+    | CallInto
+    | StreamCall
+    | Together
+    | Capture
+    | Replay
+    | Repeat
+    | Overwrite
+    | ReadSlices
+    | ReadState
+    | ReadGuards
+    | ReadLaunches
+    | Disarm
+    | Time
+)
+Step: TypeAlias = Plain | Production
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """Steps over cases. `timeout_s` bounds one step, `label` says in words what is tried.
 
-    `relation` ties the answers to the cases together, where that is what is judged.
+    `relation` ties the answers to the cases together, where that is what is judged. `mode` is
+    how its process was started; with `busy` another process keeps the GPU busy meanwhile.
     """
 
     label: str
@@ -111,3 +146,5 @@ class Scenario:
     timeout_s: float = 60.0
     fresh: bool = False  # True: run in a process that ran no other scenario before
     relation: Relation | None = None
+    mode: Mode = Mode.PLAIN
+    busy: bool = False

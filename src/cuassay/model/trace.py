@@ -32,12 +32,17 @@ class ResultItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDone:
-    """The step ended normally. `items` is filled by Read steps, `structure` by Call."""
+    """The step ended normally. `items` is filled by Read steps, `structure` by Call.
+
+    `facts` are names and texts that the worker reports, untrusted; `duration_s` is measured by
+    the judge where the step is a Time, else by the worker.
+    """
 
     index: int
     items: tuple[ResultItem, ...] = ()
     digest: str = ""
     duration_s: float = 0.0
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,9 +29,20 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Step
+from cuassay.model.steps import Mode
 from cuassay.model.trace import LOST_CHANNEL, NO_SANDBOX, StepRaised
-from cuassay.worker import environment, kernel, placement, sandbox, transport, wire
+from cuassay.worker import (
+    environment,
+    guards,
+    kernel,
+    placement,
+    process_state,
+    sandbox,
+    transport,
+    wire,
+)
 from cuassay.worker.device_memory import DeviceMemoryError
+from cuassay.worker.host import Around
 from cuassay.worker.interpreter import Executed, Interpreter, raised
 from cuassay.worker.limits import Limits
 
@@ -46,19 +57,14 @@ def main(
     device: str,
     limits: Limits,
     namespaces: Mapping[str, str],
+    mode: Mode = Mode.PLAIN,
 ) -> None:
     """Turn a fresh fork into a worker and serve until the channel closes; never returns."""
     os.setsid()
     kernel.die_with_parent(signal.SIGKILL)
     if os.getppid() != zygote:
         os._exit(LOST_CHANNEL)
-    null = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((null, 0), (output, 1), (output, 2)):
-        os.dup2(source, target)
-    # A descriptor that a candidate cannot guess; finding it gains nothing without the nonce.
-    hidden = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, 256 + secrets.randbelow(2048))
-    os.closerange(3, hidden)
-    os.closerange(hidden + 1, hidden + 4096)
+    hidden = _take_descriptors(channel, output)
     os.environ.update(environment.private(Path(folder), Path(cache)))
     os.chdir(folder)
     tempfile.tempdir = None
@@ -71,7 +77,12 @@ def main(
     if report["no new privileges"] != sandbox.OK:
         os._exit(NO_SANDBOX)
     _seed_generators()
-    worker = Worker(socket.socket(fileno=hidden), device=device, report=report)
+    if mode is Mode.BLOCKING:
+        os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+    guarded = guards.install(device) if mode is Mode.GUARDED else None
+    worker = Worker(
+        socket.socket(fileno=hidden), device=device, report=report, around=Around(guards=guarded)
+    )
     code = LOST_CHANNEL
     try:
         worker.warm_up()
@@ -88,6 +99,18 @@ def main(
         os._exit(code & 0xFF)
 
 
+def _take_descriptors(channel: int, output: int) -> int:
+    """Keep standard streams and the channel alone; return the channel's new descriptor."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((null, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    # A descriptor that a candidate cannot guess; finding it gains nothing without the nonce.
+    hidden = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, 256 + secrets.randbelow(2048))
+    os.closerange(3, hidden)
+    os.closerange(hidden + 1, hidden + 4096)
+    return hidden
+
+
 def _seed_generators() -> None:
     """Forks share the zygote's generators: without this every worker draws the same."""
     seed = secrets.randbits(63)
@@ -102,8 +125,16 @@ def _seed_generators() -> None:
 class Worker:
     """Answers the judge's requests one by one."""
 
-    def __init__(self, channel: socket.socket, *, device: str, report: dict[str, str]) -> None:
+    def __init__(
+        self,
+        channel: socket.socket,
+        *,
+        device: str,
+        report: dict[str, str],
+        around: Around | None = None,
+    ) -> None:
         self._channel, self._device, self._report = channel, device, report
+        self._around = around or Around()
         self._transport = transport.WorkerTransport(device)
         self._interpreter: Interpreter | None = None
         self._make: Any = None
@@ -156,6 +187,7 @@ class Worker:
         candidate = serial.from_json(Candidate, request["candidate"])
         problem = serial.from_json(Problem, request["problem"])
         module, _, function = str(request["builder"]).partition(":")
+        self._around.baseline = process_state.snapshot()
         try:
             load = getattr(importlib.import_module(module), function)
             built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))
@@ -175,6 +207,7 @@ class Worker:
             device=self._device,
             convention=candidate.convention,
             result_bytes=int(request["result_bytes"]),
+            around=self._around,
         )
         return {
             "built": {

@@ -19,6 +19,7 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
 from cuassay.model.problem import Problem, Reference
 from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Mode
 from cuassay.model.trace import (
     OWN_FAULTS,
     BuildFailed,
@@ -75,6 +76,8 @@ class WorkerPool:
         self._cache.mkdir(parents=True, exist_ok=True)
         self._segments = Segments(device)
         self._current: WorkerHandle | None = None
+        self._special: WorkerHandle | None = None  # the one in a mode of its own
+        self._special_mode = Mode.PLAIN
         self._spares: list[WorkerHandle] = []
         self._dying: list[WorkerHandle] = []
         self._failure: BuildFailed | ToolMissing | None = None
@@ -113,21 +116,22 @@ class WorkerPool:
         """
         started = time.perf_counter()
         try:
-            worker = self._worker(fresh=fresh or scenario.fresh)
+            worker = self._worker(fresh=fresh or scenario.fresh, mode=scenario.mode)
         except _NotBuiltError as error:
             return WorkerRun(self._result((), error.termination, started, text=self._log), ())
-        self._prepare_spares()
+        if scenario.mode is Mode.PLAIN:
+            self._prepare_spares()
         worker.scenarios += 1
         execution = Execution(worker, self._segments, scenario, limits=self._limits)
         try:
             end = execution.run(inputs, answers)
         except BaseException:  # the judge's own: the worker's slots are in an unknown state
-            self._discard()
+            self._discard(worker)
             raise
         finally:
             execution.close()
         if not execution.healthy:
-            self._discard()
+            self._discard(worker)
         text = execution.text if not execution.healthy else worker.take_output()
         run = self._result(execution.records, end, started, text=text)
         return WorkerRun(run, execution.tensors)
@@ -144,12 +148,12 @@ class WorkerPool:
             duration_s=time.perf_counter() - started,
         )
 
-    def _spawn(self) -> WorkerHandle:
+    def _spawn(self, mode: Mode = Mode.PLAIN) -> WorkerHandle:
         try:
-            return WorkerHandle(self._nursery, cache=self._cache, limits=self._limits)
+            return WorkerHandle(self._nursery, cache=self._cache, limits=self._limits, mode=mode)
         except NurseryError:
             self._replace_nursery()
-            return WorkerHandle(self._nursery, cache=self._cache, limits=self._limits)
+            return WorkerHandle(self._nursery, cache=self._cache, limits=self._limits, mode=mode)
 
     def _replace_nursery(self) -> None:
         """A candidate may have killed the zygote: go on with a new one of our own."""
@@ -157,27 +161,39 @@ class WorkerPool:
         if old is not self._shared:
             old.close()
 
-    def _worker(self, *, fresh: bool) -> WorkerHandle:
+    def _worker(self, *, fresh: bool, mode: Mode) -> WorkerHandle:
         """Return a healthy worker that has built the candidate. Raises _NotBuiltError."""
         if self._failure is not None:
             raise _NotBuiltError(self._failure)
-        if self._current is not None and fresh and self._current.scenarios:
-            self._discard()
-        self._bury(all_of=False)
-        if self._current is None:
-            self._current = self._spares.pop(0) if self._spares else self._spawn()
-        worker = self._current
+        worker = self._of_mode(fresh, mode) if mode is not Mode.PLAIN else self._plain(fresh)
         if not worker.built:
             self._nursery.wait_ready()
             end = self._build(worker)
             if end is not None:
                 self._log = worker.take_output()
-                self._discard()
+                self._discard(worker)
                 # A second attempt may succeed only where an earlier one did.
                 self._failure = None if self._built_once else end
                 raise _NotBuiltError(end)
             worker.built = self._built_once = True
         return worker
+
+    def _plain(self, fresh: bool) -> WorkerHandle:
+        if self._current is not None and fresh and self._current.scenarios:
+            self._discard(self._current)
+        self._bury(all_of=False)
+        if self._current is None:
+            self._current = self._spares.pop(0) if self._spares else self._spawn()
+        return self._current
+
+    def _of_mode(self, fresh: bool, mode: Mode) -> WorkerHandle:
+        """Return the worker in a mode of its own; there is one at a time."""
+        held = self._special
+        if held is not None and (self._special_mode is not mode or (fresh and held.scenarios)):
+            self._discard(held)
+        if self._special is None:
+            self._special, self._special_mode = self._spawn(mode), mode
+        return self._special
 
     def _prepare_spares(self) -> None:
         """Fork the next workers now, and let them build while this one works.
@@ -244,15 +260,16 @@ class WorkerPool:
             what = f"while building and importing: {gone.what}"
         return BuildFailed(what=what, log=worker.take_output())
 
-    def _discard(self) -> None:
-        """End the worker in use; the next scenario gets another.
+    def _discard(self, worker: WorkerHandle) -> None:
+        """End a worker in use; the next scenario gets another.
 
         The end of a CUDA context, 70 ms, is not waited for: what a dying process may still do
         to the memory it shares, it can do to nobody but its own candidate.
         """
-        worker, self._current = self._current, None
-        if worker is None:
-            return
+        if worker is self._special:
+            self._special = None
+        else:
+            self._current = None
         self._dying.append(worker)
         with contextlib.suppress(NurseryError):
             worker.kill()
@@ -276,8 +293,8 @@ class WorkerPool:
         if self._closed:
             return
         self._closed = True
-        self._dying += [*filter(None, [self._current]), *self._spares]
-        self._current, self._spares = None, []
+        self._dying += [*filter(None, [self._current, self._special]), *self._spares]
+        self._current, self._special, self._spares = None, None, []
         for worker in self._dying:  # all at once: a CUDA context takes a while to end
             with contextlib.suppress(NurseryError):
                 worker.kill()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from cuassay.errors import UsageError
 from cuassay.model import serial
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Allocate, Call, Poison, ReadInputs, ReadResult, Refill, Scenario
+from cuassay.model.steps import ReadSlices, Repeat, StreamCall, Time
 from cuassay.model.trace import (
     Exited,
     Finished,
@@ -37,6 +39,8 @@ from cuassay.worker.segments import Package, Segments, StillWritableError
 from cuassay.worker.transport import nbytes
 
 _KINDS = ("tensor", "scalar", "none", "other")
+_SENDING = (ReadResult, ReadInputs, ReadSlices, Repeat)
+_FACTS, _FACT_CAP = 1024, 8192
 _BOUND = 1 << 48
 Layout = tuple[str, tuple[int, ...]]
 
@@ -100,8 +104,11 @@ class Execution:
         """Run the current step; False where the device context did not survive it."""
         step = self._scenario.steps[self._index]
         message = {"do": "step", "index": self._index, "step": serial.to_json(step)}
+        started = time.perf_counter()
         reply = self._exchange(message, lambda: self._package(inputs, answers))
         record = self._record(reply)
+        if isinstance(step, Time) and isinstance(record, StepDone):  # our clock, not theirs
+            record = replace(record, duration_s=time.perf_counter() - started)
         if isinstance(record, StepDone) and any(item.buffer >= 0 for item in record.items):
             record = self._fetch(record)
         self.records.append(record)
@@ -133,16 +140,9 @@ class Execution:
     def _package(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Package | None:
         """Return what the current step needs: inputs are packed again only where they must be."""
         step = self._scenario.steps[self._index]
-        if isinstance(step, Allocate | Refill):
+        if isinstance(step, Allocate | Refill | StreamCall) and step.case is not None:
             self._slots[step.slot] = step.case
-            held = self._packages.get(step.case)
-            refused = (
-                held is not None and held.data["kind"] == "ipc" and not self._segments.uses_ipc
-            )
-            if held is None or refused or not self._segments.still_holds(held):
-                made = inputs(self._scenario.cases[step.case])
-                held = self._packages[step.case] = self._segments.pack(made)
-            return held
+            return self._packed(step.case, inputs)
         wants = isinstance(step, Call) and step.poison in (Poison.NEGATED, Poison.RIGHT)
         if not (isinstance(step, Call) and wants and answers and step.slot in self._slots):
             return None
@@ -151,6 +151,14 @@ class Execution:
         package = self._segments.pack(nothing, right)
         self._packages[-1 - self._index] = package  # closed with the others
         return package
+
+    def _packed(self, case: int, inputs: MakeInputs) -> Package:
+        held = self._packages.get(case)
+        refused = held is not None and held.data["kind"] == "ipc" and not self._segments.uses_ipc
+        if held is None or refused or not self._segments.still_holds(held):
+            made = inputs(self._scenario.cases[case])
+            held = self._packages[case] = self._segments.pack(made)
+        return held
 
     def _record(self, reply: dict[str, Any]) -> StepRecord:
         """Return the record in a reply. Raises GoneError for one that is not plausible."""
@@ -165,7 +173,9 @@ class Execution:
         return record
 
     def _check_items(self, record: StepDone) -> None:
-        reads = isinstance(self._scenario.steps[self._index], ReadResult | ReadInputs)
+        reads = isinstance(self._scenario.steps[self._index], _SENDING)
+        if len(record.facts) > _FACTS or any(len(a) + len(b) > _FACT_CAP for a, b in record.facts):
+            raise GoneError("garbled", "more facts than any step has")
         sent = [item for item in record.items if item.buffer >= 0]
         numbered = [item.buffer for item in sent] == list(range(len(sent)))
         plausible = all(

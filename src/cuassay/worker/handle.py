@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cuassay.model.steps import Mode
 from cuassay.worker import processes, wire
 from cuassay.worker.limits import Limits
 from cuassay.worker.nursery import Nursery
@@ -30,7 +31,9 @@ class GoneError(Exception):
 class WorkerHandle:
     """One forked worker with its channel and its output pipe."""
 
-    def __init__(self, nursery: Nursery, *, cache: Path, limits: Limits) -> None:
+    def __init__(
+        self, nursery: Nursery, *, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+    ) -> None:
         self._nursery, self._limits = nursery, limits
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         self._channel.setblocking(False)
@@ -38,7 +41,7 @@ class WorkerHandle:
         os.set_blocking(self._output, False)
         try:
             self._id, self.folder = nursery.spawn(
-                channel=theirs.fileno(), output=write_end, cache=cache, limits=limits
+                channel=theirs.fileno(), output=write_end, cache=cache, limits=limits, mode=mode
             )
         finally:
             theirs.close()

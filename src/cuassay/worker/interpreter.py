@@ -11,7 +11,7 @@ import contextlib
 import os
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 
@@ -35,24 +35,12 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
 from cuassay.worker import items, placement
+from cuassay.worker.host import Around, Given, Made, NoResultError, Slot
+from cuassay.worker.production import Production
 from cuassay.worker.recycling import FreedMemory
 
 _MESSAGE_CAP = 4096
 _TRACEBACK_CAP = 16384
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """What the judge hands over for one step: values of a case, and right answers of it.
-
-    Tensors are only read, and only while the step runs. `answers` serves Call steps whose
-    poison is NEGATED or RIGHT. With `owned` the tensors were made for this step alone, so
-    that Allocate keeps them instead of copying.
-    """
-
-    inputs: Mapping[str, torch.Tensor | Scalar] | None = None
-    owned: bool = False
-    answers: Sequence[torch.Tensor] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,20 +49,6 @@ class Executed:
 
     record: StepRecord
     tensors: tuple[torch.Tensor, ...] = ()
-
-
-@dataclass(slots=True)
-class _Slot:
-    case: Case
-    values: dict[str, torch.Tensor | Scalar]
-
-    @property
-    def tensors(self) -> dict[str, torch.Tensor]:
-        return {k: v for k, v in self.values.items() if isinstance(v, torch.Tensor)}
-
-
-class NoResultError(Exception):
-    """A result or slot is missing since an earlier step raised."""
 
 
 class Interpreter:
@@ -88,32 +62,39 @@ class Interpreter:
         device: str,
         convention: Convention,
         result_bytes: int = 1 << 62,
+        around: Around | None = None,
     ) -> None:
         self._call, self._problem = call, problem
         self._device, self._convention = device, convention
         self._result_bytes = result_bytes
         self._names = tuple(spec.name for spec in problem.outputs)
-        self._slots: dict[str, _Slot] = {}
+        self._slots: dict[str, Slot] = {}
         self._results: dict[str, list[tuple[str, object]]] = {}
         self._sources: dict[str, str] = {}  # result -> slot that it was called on
         self._freed = FreedMemory(device)
+        self._production = Production(self, around or Around())
 
     def execute(self, step: Step, index: int, *, cases: Sequence[Case], given: Given) -> Executed:
         """Run one step. Whatever it raises but SystemExit becomes a StepRaised record."""
         started = time.perf_counter()
+        made: Made | None
         try:
-            found, tensors, digest = self._dispatch(step, cases, given)
+            made = self._production.execute(step, cases, given)
+            if made is None:
+                found, tensors, digest = self._dispatch(step, cases, given)
+                made = Made(items=tuple(found), tensors=tuple(tensors), digest=digest)
         except SystemExit:
             raise
         except BaseException as error:
             return Executed(record=raised(index, error))
         record = StepDone(
             index=index,
-            items=tuple(found),
-            digest=digest,
+            items=made.items,
+            digest=made.digest,
             duration_s=time.perf_counter() - started,
+            facts=made.facts,
         )
-        return Executed(record=record, tensors=tuple(tensors))
+        return Executed(record=record, tensors=made.tensors)
 
     def _dispatch(
         self, step: Step, cases: Sequence[Case], given: Given
@@ -139,6 +120,8 @@ class Interpreter:
                 found, tensors = self._read(step.result)
                 plain = [replace(item, buffer=-1) for item in found]
                 return plain, [], items.digest(tensors)
+            case _:
+                raise AssertionError(f"{type(step).__name__} is a production step")
 
     def _allocate(self, step: Allocate, case: Case, given: Given) -> list[ResultItem]:
         """Make the inputs; an item's scalar is 1 where the address was freed before."""
@@ -154,7 +137,7 @@ class Interpreter:
                     values[name] = held
                 elif not given.owned:
                     values[name] = placement.own_copy(value, self._device)
-        self._slots[step.slot] = slot = _Slot(case, values)
+        self._slots[step.slot] = slot = Slot(case, values)
         self._settle()
         return [
             replace(items.describe(tensor, name=name, inputs={}), scalar=float(name in recycled))
@@ -162,7 +145,7 @@ class Interpreter:
         ]
 
     def _refill(self, step: Refill, case: Case, given: Given) -> list[ResultItem]:
-        slot = self._slot(step.slot)
+        slot = self.slot(step.slot)
         for name, value in (given.inputs or {}).items():
             held = slot.values.get(name)
             if isinstance(held, torch.Tensor) and isinstance(value, torch.Tensor):
@@ -178,25 +161,52 @@ class Interpreter:
         self._settle()
         return []
 
+    @property
+    def device(self) -> str:
+        """cpu or cuda."""
+        return self._device
+
+    @property
+    def problem(self) -> Problem:
+        """The operator, as far as the worker knows it."""
+        return self._problem
+
     def _call_candidate(self, step: Call, given: Given) -> list[ResultItem]:
-        slot = self._slot(step.slot)
+        slot = self.slot(step.slot)
         self._results.pop(step.result, None)
-        arguments = list(slot.values.values())
-        outputs = self._destinations(slot, step.poison, given.answers)
+        outputs = self.destinations(step.slot, step.poison, given.answers)
         self._prepare(slot, step.poison)
         with placement.poisoned_memory(step.poison, self._device, given.answers):
-            returned = self._call(*arguments, *(tensor for _, tensor in outputs))
+            held = self.invoke(step.slot, outputs)
             if self._device != "cpu":
                 torch.cuda.synchronize()
-        held: list[tuple[str, object]] = list(outputs)
-        if self._convention is Convention.RETURNS:
-            held = items.elements(returned, self._names)
-        self._results[step.result] = held
-        self._sources[step.result] = step.slot
+        self.hold(step.result, step.slot, held)
         return self._describe(step.result)
 
+    def invoke(
+        self, slot: str, outputs: Sequence[tuple[str, torch.Tensor]]
+    ) -> list[tuple[str, object]]:
+        """Call the candidate on a slot and wait for nothing; return its outputs by name."""
+        arguments = list(self.slot(slot).values.values())
+        with self._production.around.call():
+            returned = self._call(*arguments, *(tensor for _, tensor in outputs))
+        if self._convention is Convention.RETURNS:
+            return items.elements(returned, self._names)
+        return list(outputs)
+
+    def hold(self, result: str, slot: str, held: list[tuple[str, object]]) -> None:
+        """Keep what a call on `slot` returned under a result's name."""
+        self._results[result] = held
+        self._sources[result] = slot
+
+    def destinations(
+        self, slot: str, poison: Poison, answers: Sequence[torch.Tensor] = ()
+    ) -> list[tuple[str, torch.Tensor]]:
+        """Return filled outputs for a destination-style candidate; none for others."""
+        return self._destinations(self.slot(slot), poison, answers)
+
     def _destinations(
-        self, slot: _Slot, poison: Poison, answers: Sequence[torch.Tensor]
+        self, slot: Slot, poison: Poison, answers: Sequence[torch.Tensor]
     ) -> list[tuple[str, torch.Tensor]]:
         if self._convention is Convention.RETURNS:
             return []
@@ -208,14 +218,14 @@ class Interpreter:
             made.append((name, tensor))
         return made
 
-    def _output_shapes(self, slot: _Slot) -> list[tuple[str, tuple[int, ...], torch.dtype]]:
+    def _output_shapes(self, slot: Slot) -> list[tuple[str, tuple[int, ...], torch.dtype]]:
         sizes = slot.case.axes
         return [
             (spec.name, shape_of(spec.shape, sizes), items.DTYPES[spec.dtype.value])
             for spec in self._problem.outputs
         ]
 
-    def _prepare(self, slot: _Slot, poison: Poison) -> None:
+    def _prepare(self, slot: Slot, poison: Poison) -> None:
         """Leave free blocks of the outputs' sizes for poison to lie in; settle the inputs."""
         byte = placement.byte_of(poison)
         shapes = [(shape, dtype) for _, shape, dtype in self._output_shapes(slot)]
@@ -235,14 +245,14 @@ class Interpreter:
     def _describe(self, result: str) -> list[ResultItem]:
         slot = self._slots.get(self._sources.get(result, ""))
         inputs = slot.tensors if slot else {}
-        return [items.describe(v, name=name, inputs=inputs) for name, v in self._result(result)]
+        return [items.describe(v, name=name, inputs=inputs) for name, v in self.result(result)]
 
     def _read(self, result: str) -> tuple[list[ResultItem], list[torch.Tensor]]:
         found: list[ResultItem] = []
         tensors: list[torch.Tensor] = []
         room = self._result_bytes
         described = self._describe(result)
-        for item, (_, value) in zip(described, self._result(result), strict=True):
+        for item, (_, value) in zip(described, self.result(result), strict=True):
             size = items.itemsize(item.dtype) if item.kind == "tensor" else 0
             for length in item.shape:
                 size *= length
@@ -254,7 +264,7 @@ class Interpreter:
         return found, tensors
 
     def _read_inputs(self, slot: str) -> tuple[list[ResultItem], list[torch.Tensor]]:
-        tensors = {k: items.base_bytes(v) for k, v in self._slot(slot).tensors.items()}
+        tensors = {k: items.base_bytes(v) for k, v in self.slot(slot).tensors.items()}
         found = [
             replace(items.describe(tensor, name=name, inputs={}), buffer=number)
             for number, (name, tensor) in enumerate(tensors.items())
@@ -282,12 +292,14 @@ class Interpreter:
             ResultItem(kind="scalar", type_name="int", name="freed", scalar=float(total)),
         ]
 
-    def _slot(self, name: str) -> _Slot:
+    def slot(self, name: str) -> Slot:
+        """Return a slot. Raises NoResultError."""
         if name not in self._slots:
             raise NoResultError(f"slot '{name}' holds nothing: its Allocate step is missing")
         return self._slots[name]
 
-    def _result(self, name: str) -> list[tuple[str, object]]:
+    def result(self, name: str) -> list[tuple[str, object]]:
+        """Return what is held under a result. Raises NoResultError."""
         if name not in self._results:
             raise NoResultError(f"result '{name}' is not there: its Call step raised")
         return self._results[name]

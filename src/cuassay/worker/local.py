@@ -16,6 +16,7 @@ from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Allocate, Call, Poison, Refill, Scenario, Step
+from cuassay.model.steps import StreamCall
 from cuassay.model.trace import (
     Exited,
     Finished,
@@ -26,7 +27,8 @@ from cuassay.model.trace import (
     Termination,
 )
 from cuassay.worker import items
-from cuassay.worker.interpreter import Given, Interpreter
+from cuassay.worker.host import Given
+from cuassay.worker.interpreter import Interpreter
 
 MakeInputs = Callable[[Case], Mapping[str, torch.Tensor | Scalar]]
 MakeAnswers = Callable[[Case], Sequence[torch.Tensor]]
@@ -100,7 +102,7 @@ def given_for(
     answers: MakeAnswers | None,
 ) -> Given:
     """Return what a step needs from the judge; `slots` tracks which case each slot holds."""
-    if isinstance(step, Allocate | Refill):
+    if isinstance(step, Allocate | Refill | StreamCall) and step.case is not None:
         slots[step.slot] = step.case
         return Given(inputs=inputs(scenario.cases[step.case]))
     wants = isinstance(step, Call) and step.poison in (Poison.NEGATED, Poison.RIGHT)

@@ -21,6 +21,7 @@ from typing import Any
 
 from cuassay.errors import CannotJudgeError
 from cuassay.home import runs_dir
+from cuassay.model.steps import Mode
 from cuassay.worker import environment, processes
 from cuassay.worker.limits import Limits
 from cuassay.worker.zygote import CONTROL_CAP
@@ -103,7 +104,9 @@ class Nursery:
             if select.select([self.control], [], [], left)[0]:
                 self.hear()
 
-    def spawn(self, *, channel: int, output: int, cache: Path, limits: Limits) -> tuple[int, Path]:
+    def spawn(
+        self, *, channel: int, output: int, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+    ) -> tuple[int, Path]:
         """Ask for a worker; returns its id and folder at once. Raises NurseryError."""
         self._count += 1
         folder = self.folder / f"w{self._count}"
@@ -114,6 +117,7 @@ class Nursery:
             "folder": str(folder),
             "cache": str(cache),
             "limits": dataclasses.asdict(limits),
+            "mode": mode.value,
         }
         self._tell(request, (channel, output))
         return self._count, folder

@@ -17,7 +17,7 @@ import torch
 from cuassay.model import serial
 from cuassay.model.problem import Scalar
 from cuassay.worker import device_memory
-from cuassay.worker.interpreter import Given
+from cuassay.worker.host import Given
 from cuassay.worker.items import DTYPES, host_memory, plain
 from cuassay.worker.placement import as_bytes, copy_into
 

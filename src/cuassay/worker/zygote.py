@@ -20,6 +20,7 @@ import sys
 import time
 from typing import Any
 
+from cuassay.model.steps import Mode
 from cuassay.worker import kernel, processes, sandbox
 from cuassay.worker.limits import Limits
 from cuassay.worker.preload import preload
@@ -107,6 +108,7 @@ class Zygote:
                 device=self._settings["device"],
                 limits=Limits(**request["limits"]),
                 namespaces=self._namespaces,
+                mode=Mode(request["mode"]),
             )
         finally:
             os._exit(70)

@@ -1,0 +1,176 @@
+"""Steps of a scenario that bring about production conditions: streams, graphs, load, layouts."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class Layout(enum.StrEnum):
+    """How a tensor's elements lie in memory; its values are the same in all of them."""
+
+    CONTIGUOUS = "contiguous"
+    TRANSPOSED = "transposed"  # the last two axes exchanged in memory
+    STEPPED = "stepped"  # every second element of a buffer twice as long in the last axis
+    EXPANDED = "expanded"  # stride 0 along the first axis: its slices must be equal
+    OFFSET = "offset"  # begins one element into its allocation
+    PACKED = "packed"  # a view into one buffer that holds the other packed inputs as well
+    CHANNELS_LAST = "channels_last"  # four axes, the second one innermost in memory
+    AT_END = "at_end"  # ends where its device allocation ends
+
+
+class Load(enum.StrEnum):
+    """What else runs on the GPU while a candidate is called."""
+
+    NONE = "none"
+    BANDWIDTH = "bandwidth"  # large copies on another stream
+    MULTIPROCESSORS = "multiprocessors"  # blocks that leave few multiprocessors free
+
+
+class Mode(enum.StrEnum):
+    """How the process of a scenario was started."""
+
+    PLAIN = "plain"
+    GUARDED = "guarded"  # every allocation lies between guard zones and is filled first
+    BLOCKING = "blocking"  # every launch is waited for: an error belongs to its call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrange:
+    """Lay the inputs of `slot` out anew: values as they are, `layouts` by input name.
+
+    `device` is the index of the CUDA device that the tensors go to; the process's current
+    device stays what it is. The answer names the layouts that an input cannot have.
+    """
+
+    slot: str
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
+    device: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallInto:
+    """Call a destination-style candidate with outputs that share memory with inputs.
+
+    `into` maps an output to the input whose tensor is passed in its place.
+    """
+
+    slot: str
+    result: str
+    into: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamCall:
+    """Call on a stream with work before and after it, while the host waits for nothing.
+
+    On `stream` in this order: `delay_ms` of other work, a copy of the values of `case` into
+    `slot` where one is given, the call, a copy of what it returned, held under `result`.
+    `stream` is any name, or "default" for the legacy default stream.
+    """
+
+    slot: str
+    result: str
+    case: int | None = None
+    stream: str = "side"
+    delay_ms: float = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Together:
+    """Call on several slots at once, `rounds` times, each slot on a stream of its own.
+
+    From one thread a slot with `threads`, else from this thread in turn. A slot's outputs are
+    copied on its stream, round after round; the last copy is held under its result name.
+    """
+
+    slots: tuple[str, ...]
+    results: tuple[str, ...]
+    threads: bool = False
+    rounds: int = 1
+    delay_ms: float = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """Warm up on a side stream, then capture one call on `slot` in a CUDA graph named `graph`."""
+
+    slot: str
+    graph: str
+    warmups: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replay:
+    """Replay a graph; a copy of what its call returned is held under `result`."""
+
+    graph: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """Call `count` times on the same inputs under `load`; send up to `kept` different results.
+
+    Calls are made in bursts without waiting in between. The answer's facts count the calls,
+    the different results and how often each came; its items are those results one after
+    another, most frequent first.
+    """
+
+    slot: str
+    count: int
+    load: Load = Load.NONE
+    kept: int = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overwrite:
+    """Write NaN (0xFF bytes) into every tensor held under `result`, as its owner may."""
+
+    result: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSlices:
+    """Send slices `places` along `axis` of the tensors held under `result`."""
+
+    result: str
+    axis: int
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadState:
+    """Send what differs from before the candidate was imported: process-wide state as facts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadGuards:
+    """Send, as facts, which guard zones no longer hold their pattern."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLaunches:
+    """Send, as facts, which kernels of its own the candidate has launched, and how often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disarm:
+    """Turn the candidate's own kernels into ones that do nothing, from now on (or back)."""
+
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Time:
+    """Call `count` times in a row and wait; with `flush` the L2 cache is overwritten before each.
+
+    With `idle` nothing is called: what the rest costs. The judge's clock times the step.
+    """
+
+    slot: str
+    count: int
+    result: str = ""
+    flush: bool = True
+    idle: bool = False

@@ -1,0 +1,80 @@
+"""Hands the steps that bring about production conditions to the module that executes each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuassay.model.case import Case
+from cuassay.model.scenario import Step
+from cuassay.model.steps import (
+    Arrange,
+    CallInto,
+    Capture,
+    Disarm,
+    Overwrite,
+    ReadGuards,
+    ReadLaunches,
+    ReadSlices,
+    ReadState,
+    Repeat,
+    Replay,
+    StreamCall,
+    Time,
+    Together,
+)
+from cuassay.worker import (
+    graphs,
+    guards,
+    launches,
+    layouts,
+    process_state,
+    slices,
+    streams,
+    stress,
+    timing,
+)
+from cuassay.worker.host import Around, Given, Host, Made
+
+
+class Production:
+    """Executes the steps of `model.steps` for one interpreter; graphs live between them."""
+
+    def __init__(self, host: Host, around: Around) -> None:
+        self._host = host
+        self.around = around
+        self._graphs = graphs.Graphs(host)
+
+    def execute(self, step: Step, cases: Sequence[Case], given: Given) -> Made | None:
+        """Execute a production step; None for every other one."""
+        match step:
+            case Arrange():
+                return layouts.arrange(self._host, step)
+            case CallInto():
+                return layouts.call_into(self._host, step)
+            case StreamCall():
+                case_ = None if step.case is None else cases[step.case]
+                return streams.stream_call(self._host, step, given, case_)
+            case Together():
+                return streams.together(self._host, step)
+            case Capture():
+                return self._graphs.capture(step)
+            case Replay():
+                return self._graphs.replay(step)
+            case Repeat():
+                return stress.repeat(self._host, step)
+            case Overwrite():
+                return slices.overwrite(self._host, step)
+            case ReadSlices():
+                return slices.read(self._host, step)
+            case ReadState():
+                return process_state.read(self.around)
+            case ReadGuards():
+                return guards.read(self.around)
+            case ReadLaunches():
+                return launches.read(self.around)
+            case Disarm():
+                return launches.disarm(self.around, step)
+            case Time():
+                return timing.time_calls(self._host, step)
+            case _:
+                return None

@@ -1,0 +1,48 @@
+"""Slices of results too large to send whole, and a caller that writes into what it got."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from cuassay.model.scenario import Poison
+from cuassay.model.steps import Overwrite, ReadSlices
+from cuassay.model.trace import ResultItem
+from cuassay.worker import items, placement
+from cuassay.worker.host import Host, Made
+
+
+def read(host: Host, step: ReadSlices) -> Made:
+    """Send slices `step.places` along an axis of every tensor of a result.
+
+    A tensor without that axis, or too short for a place, is described and not sent.
+    """
+    found: list[ResultItem] = []
+    tensors: list[torch.Tensor] = []
+    for name, value in host.result(step.result):
+        item = items.describe(value, name=name, inputs={})
+        if item.kind == "tensor" and isinstance(value, torch.Tensor) and _has(item.shape, step):
+            places = torch.tensor(step.places, device=value.device)
+            taken = items.plain(value.index_select(step.axis, places))
+            item = replace(item, shape=tuple(taken.shape), buffer=len(tensors))
+            tensors.append(taken)
+        found.append(item)
+    return Made(items=tuple(found), tensors=tuple(tensors))
+
+
+def _has(shape: tuple[int, ...], step: ReadSlices) -> bool:
+    return step.axis < len(shape) and max(step.places, default=0) < shape[step.axis]
+
+
+def overwrite(host: Host, step: Overwrite) -> Made:
+    """Fill every tensor of a result with 0xFF bytes in place, without a version bump."""
+    for _, value in host.result(step.result):
+        if isinstance(value, torch.Tensor) and value.numel():
+            if value.is_contiguous():
+                placement.fill(value, Poison.ONES)
+            else:
+                placement.copy_into(value, torch.full_like(value, float("nan")))
+    if host.device != "cpu":
+        torch.cuda.synchronize()
+    return Made()

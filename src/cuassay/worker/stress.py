@@ -1,0 +1,92 @@
+"""Many calls on the same inputs, in bursts and under load: which results there are."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+
+import torch
+
+from cuassay.model.scenario import Poison
+from cuassay.model.steps import Load, Repeat
+from cuassay.model.trace import ResultItem
+from cuassay.worker import hog, items
+from cuassay.worker.host import Host, Made
+from cuassay.worker.streams import copies, settle
+
+_BURST = 32
+_BURST_BYTES = 1 << 30
+_LEAST_MS, _MOST_MS = 2.0, 400.0  # of load a burst
+_Held = list[tuple[str, object]]
+
+
+def repeat(host: Host, step: Repeat) -> Made:
+    """Execute a Repeat; facts `calls`, `different`, `counts` (of each kept result, in order)."""
+    started = time.perf_counter()
+    found = _digest(_burst(host, step, 1))
+    settle(host)
+    size = max(1, sum(_bytes(value) for _, value in found[0][1]))
+    seen: Counter[str] = Counter()
+    kept: dict[str, _Held] = {}
+    _count(found, seen, kept, step.kept)
+    each_ms = _LEAST_MS
+    while seen.total() < step.count:
+        burst = max(1, min(_BURST, _BURST_BYTES // size, step.count - seen.total()))
+        started = time.perf_counter()
+        if step.load is not Load.NONE and host.device != "cpu":
+            hog.start(step.load, min(_MOST_MS, max(_LEAST_MS, 2 * each_ms * burst)))
+        held = _burst(host, step, burst)
+        settle(host)
+        each_ms = 1e3 * (time.perf_counter() - started) / burst
+        _count(_digest(held), seen, kept, step.kept)
+    return _made(seen, kept)
+
+
+def _burst(host: Host, step: Repeat, count: int) -> list[_Held]:
+    """Call `count` times without waiting; what is returned is copied behind each call."""
+    made = []
+    for _ in range(count):
+        outputs = host.destinations(step.slot, Poison.NAN)
+        made.append(copies(host.invoke(step.slot, outputs)))
+    return made
+
+
+def _digest(burst: list[_Held]) -> list[tuple[str, _Held]]:
+    found = []
+    for held in burst:
+        tensors = [items.plain(v) for _, v in held if isinstance(v, torch.Tensor)]
+        found.append((items.digest(tensors), held))
+    return found
+
+
+def _count(
+    found: list[tuple[str, _Held]], seen: Counter[str], kept: dict[str, _Held], most: int
+) -> None:
+    for digest, held in found:
+        seen[digest] += 1
+        if digest not in kept and len(kept) < most:
+            kept[digest] = held
+
+
+def _made(seen: Counter[str], kept: dict[str, _Held]) -> Made:
+    order = sorted(kept, key=lambda digest: -seen[digest])
+    found: list[ResultItem] = []
+    tensors: list[torch.Tensor] = []
+    for digest in order:
+        for name, value in kept[digest]:
+            item = items.describe(value, name=name, inputs={})
+            if item.kind == "tensor" and isinstance(value, torch.Tensor):
+                item = replace(item, buffer=len(tensors))
+                tensors.append(items.plain(value))
+            found.append(item)
+    facts = (
+        ("calls", str(seen.total())),
+        ("different", str(len(seen))),
+        ("counts", " ".join(str(seen[digest]) for digest in order)),
+    )
+    return Made(items=tuple(found), tensors=tuple(tensors), facts=facts)
+
+
+def _bytes(value: object) -> int:
+    return value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0
