@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -10,7 +11,13 @@ from dataclasses import dataclass, field
 import torch
 
 from cuassay.checks.base import Check, Run
-from cuassay.checks.buildrun import inconclusive_reason, termination_finding
+from cuassay.checks.buildrun import (
+    exception_text,
+    first_raised,
+    inconclusive_reason,
+    memory_fault,
+    termination_finding,
+)
 from cuassay.errors import CannotJudgeError
 from cuassay.judge.control import Control, RunScenario
 from cuassay.judge.search import Answer, search
@@ -28,10 +35,12 @@ from cuassay.model.outcome import (
     Skipped,
 )
 from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Mode
 from cuassay.model.trace import BuildFailed, ToolMissing
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare import Comparison
 
+_REDRAWN = 3  # draws of a recipe that a search found failing
 _ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
 
 
@@ -56,6 +65,8 @@ class Tally:
     clean: int = 0
     aside: dict[str, str] = field(default_factory=dict)  # outputs set aside in some case, and why
     judged: set[str] = field(default_factory=set)
+    seen: list[Scenario] = field(default_factory=list)  # those that were judged
+    remark: str = ""
 
     def add(self, finding: Finding) -> None:
         """File a finding by its class."""
@@ -89,6 +100,8 @@ class Tally:
         if not self.clean:
             return Inconclusive(reason=notes[0] if notes else "no scenario could be judged")
         summary = f"{self.clean} scenario{'s' if self.clean != 1 else ''}"
+        if self.remark:
+            summary += f"; {self.remark}"
         if notes:
             summary += f"; {len(notes)} decided nothing ({notes[0]})"
         for output, why in self.aside.items():
@@ -169,6 +182,7 @@ class Examination:
                 return tally.outcome()
         if check.searches:
             search(self._trial, lambda case: self._answer(check, check.on_case(case), tally))
+        tally.remark = check.remark(tally.seen)
         return tally.outcome()
 
     def _answer(self, check: Check, scenario: Scenario, tally: Tally) -> Answer:
@@ -213,15 +227,61 @@ class Examination:
             return
         if findings and not self._trial.repeats(scenario.cases[0]):
             findings, reason = self._beyond_spread(check, scenario, findings)
+        findings = self._pinned(scenario, run, findings)
+        if findings and check.searches and not control_first:
+            findings, reason = self._confirmed(check, scenario, findings, reason)
         if reason:
             tally.undecided.append(reason)
         elif not findings:
             tally.clean += 1
+            tally.seen.append(scenario)
         for finding in map(self._name, findings):
             tally.add(finding)
             self._emit(FindingReported(finding=finding))
         duration_s = time.perf_counter() - started
         self._emit(CaseFinished(code=check.code, label=scenario.label, duration_s=duration_s))
+
+    def _pinned(self, scenario: Scenario, run: Run, findings: list[Finding]) -> list[Finding]:
+        """Pin a fault of the device to the launch that caused it, by a run that waits for each.
+
+        An asynchronous error is reported by whatever asks next, which may be another kernel.
+        """
+        raised = first_raised(run)
+        cuda = self._trial.device.startswith("cuda")
+        if not findings or raised is None or not cuda or not memory_fault(raised):
+            return findings
+        blocking = dataclasses.replace(scenario, mode=Mode.BLOCKING, fresh=True)
+        again = first_raised(self._run(blocking))
+        if again is None:
+            said = "the fault did not come again"
+        else:
+            said = f"{exception_text(again)} in step {again.index + 1}"
+        first = dataclasses.replace(
+            findings[0],
+            details=(*findings[0].details, ("with every launch waited for", said)),
+            evidence=(again.traceback or findings[0].evidence) if again else findings[0].evidence,
+        )
+        return [first, *findings[1:]]
+
+    def _confirmed(
+        self, check: Check, scenario: Scenario, findings: list[Finding], reason: str
+    ) -> tuple[list[Finding], str]:
+        """Keep what a search came upon if most other values drawn by the same recipe fail too.
+
+        A search looks for the worst of many draws, which the limits of one draw do not cover.
+        """
+        case, failed = scenario.cases[0], 0
+        for number in range(_REDRAWN):
+            seed = self._trial.seed("confirm", case.seed, number)
+            again = check.on_case(dataclasses.replace(case, seed=seed))
+            found = judge_scenario(self._trial, check, again, self._run(again))
+            failed += any(f.code == findings[0].code for f in found)
+        if 2 * failed > _REDRAWN:
+            return findings, reason
+        return [], (
+            f"{findings[0].message}: not again for {_REDRAWN - failed} of {_REDRAWN} other draws of "
+            "the same recipe"
+        )
 
     def _beyond_spread(
         self, check: Check, scenario: Scenario, findings: list[Finding]

@@ -13,6 +13,7 @@ achievable error then comes from perturbed inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,8 +23,9 @@ from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.lift import nominal_of
 from cuassay.oracle.special import form_of
-from cuassay.oracle.trust_index import Watch
-from cuassay.oracle.trust_noise import LOW, Deviations, NoiseHook
+from cuassay.oracle.trust_index import TieBreak, Watch
+from cuassay.oracle.trust_inputs import InputTraits, flushed, traits_of
+from cuassay.oracle.trust_noise import Deviations, NoiseHook, StepHook
 from cuassay.oracle.trust_outputs import Collector, collector, finish
 from cuassay.oracle.trust_random import Noise
 from cuassay.oracle.trust_reductions import TENSOR_CORE_LEAN
@@ -63,7 +65,8 @@ def make_truth(
     written = runner.as_written()
     try:
         plain = runner.plain()
-        narrow = runner.lifted(torch.float32)
+        steps = StepHook()
+        narrow = runner.lifted(torch.float32, steps)
     except (LiftError, ReferenceError_, RuntimeError) as error:
         if isinstance(error, torch.OutOfMemoryError):
             raise
@@ -76,8 +79,17 @@ def make_truth(
     if all(spec.dtype is DType.FLOAT64 for spec in specs):
         roundoff = form_of(DType.FLOAT64).unit_roundoff
     count = _draw_count(plain) if draws is None else draws
-    deviations = Deviations(runner.device, tensor_cores=_has_low_input(inputs))
-    discontinuous, unmodelled = _draw(runner, found, roundoff, count, deviations)
+    traits = traits_of(inputs)
+    if steps.discontinuous:  # equal numbers must fall to either side, not err alike
+        traits = replace(traits, repeats=False)
+    if traits.subnormal:  # hardware and fast-math kernels flush what is this small
+        for sign in (1.0, -1.0):
+            given = flushed(inputs, sign=sign)
+            for item, other in zip(found, runner.lifted(torch.float32, inputs=given), strict=True):
+                item.trusted(other, as_written=False)
+    deviations = Deviations(runner.device, tensor_cores=traits.low)
+    draws_of = _Draws(runner, deviations, traits, roundoff)
+    discontinuous, unmodelled = _draw(draws_of, found, count)
     lean = TENSOR_CORE_LEAN / 2 * deviations.longest * _UNIT
     outputs = tuple(
         finish(item, roundoff=roundoff, discontinuous=discontinuous, lean=lean) for item in found
@@ -91,19 +103,33 @@ def make_truth(
     )
 
 
-def _has_low_input(inputs: Sequence[Value]) -> bool:
-    return any(isinstance(value, Tensor) and value.dtype in LOW for value in inputs)
+@dataclass(frozen=True, slots=True)
+class _Draws:
+    """Makes the hooks of noisy runs."""
+
+    runner: Runner
+    deviations: Deviations
+    traits: InputTraits
+    roundoff: float
+
+    def hook(self, index: int, *, gain: float = 1.0) -> NoiseHook:
+        """Return the hook of draw `index`, its noise `gain` times as large."""
+        noise = Noise(
+            _mix(self.runner.seed, index),
+            self.roundoff * gain,
+            self.runner.device,
+            repeats=self.traits.repeats,
+            tiny=self.traits.tiny,
+        )
+        return NoiseHook(noise, self.deviations)
 
 
-def _draw(
-    runner: Runner, found: Sequence[Collector], roundoff: float, count: int, deviations: Deviations
-) -> tuple[bool, str]:
+def _draw(draws: _Draws, found: Sequence[Collector], count: int) -> tuple[bool, str]:
     """Make the draws; return whether the reference jumps, and what had no noise model."""
-    discontinuous = False
+    discontinuous, runner = False, draws.runner
     unmodelled: set[str] = set()
     for index in range(count):
-        noise = Noise(_mix(runner.seed, index), roundoff, runner.device)
-        hook = NoiseHook(noise, deviations)
+        hook = draws.hook(index)
         watch = Watch(hook) if not index and any(item.exact for item in found) else None
         for item, output in zip(found, runner.lifted(torch.float64, watch or hook), strict=True):
             item.draw(output)
@@ -111,14 +137,29 @@ def _draw(
                 item.watched(watch.choice_of(output))
         discontinuous |= hook.discontinuous
         unmodelled |= hook.unmodelled
-    if discontinuous and any(item.exact for item in found):
-        for index in range(_WIDE_DRAWS):
-            noise = Noise(_mix(runner.seed, count + index), roundoff * _WIDE_GAIN, runner.device)
-            hook = NoiseHook(noise, deviations)
-            for item, output in zip(found, runner.lifted(torch.float64, hook), strict=True):
-                item.wide(output)
+    if discontinuous:
+        _other_choices(draws, found, count)
     listed = ", ".join(sorted(unmodelled))
     return discontinuous, f"; plain relative noise for {listed}" if listed else ""
+
+
+def _other_choices(draws: _Draws, found: Sequence[Collector], count: int) -> None:
+    """See what flips under wider noise, and what depends on how ties are broken."""
+    if any(item.exact for item in found):
+        for index in range(_WIDE_DRAWS):
+            hook = draws.hook(count + index, gain=_WIDE_GAIN)
+            for item, output in zip(found, draws.runner.lifted(torch.float64, hook), strict=True):
+                item.wide(output)
+    for last in (True, False):
+        ties = TieBreak(last=last)
+        outputs = draws.runner.lifted(torch.float64, ties)
+        if not ties.chose:
+            return
+        for item, output in zip(found, outputs, strict=True):
+            item.other_ties(output)
+    for item in found:
+        for other in found:
+            item.beside(other)
 
 
 def _collectors(

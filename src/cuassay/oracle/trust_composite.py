@@ -47,7 +47,7 @@ def _softmax(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -> Te
         return (clean.square() + (clean - lse).square() + 4.0).sqrt_().mul_(out), along
 
     size, along = keep(make)
-    row = noise.normal(along.shape, along.device) * along
+    row = noise.of(along) * along
     noisy = torch.addcmul(out, out, row.to(out.dtype), value=noise.roundoff)
     return noise.kept(noisy, size)
 
@@ -60,7 +60,7 @@ def _log_softmax(named: dict[str, Any], out: Tensor, noise: Noise, keep: Keep) -
         return (clean.square() + moderate(out).square()).sqrt_(), along
 
     size, along = keep(make)
-    row = noise.normal(along.shape, along.device) * along
+    row = noise.of(along) * along
     return noise.kept(torch.add(out, row, alpha=noise.roundoff), size)
 
 

@@ -50,7 +50,7 @@ class Choice:
             sound = ~_repeated(right, self.dim).any(self.dim, keepdim=True)
             found = found | (_repeated(got, self.dim) & sound)
         if self.tied is not None:
-            found = found | (self.tied & ~self._equal(got, right))
+            found = found | (self.tied & ~self.equal(got, right))
         return found
 
     def settled(self, right: Tensor, flipped: Tensor | None) -> Choice | None:
@@ -67,7 +67,7 @@ class Choice:
             return replace(self, tied=tied)
         return replace(self, values=None, tied=None)
 
-    def _equal(self, first: Tensor, second: Tensor) -> Tensor:
+    def equal(self, first: Tensor, second: Tensor) -> Tensor:
         """Whether two choices hold equal values, element by element."""
         assert self.values is not None
         assert self.dim is not None
@@ -174,6 +174,57 @@ class Watch:
 
     def _keep(self, places: Tensor, choice: Callable[[], Choice]) -> None:
         self._made[_address(places)] = _Made(places=places, version=places._version, choice=choice)
+
+
+class TieBreak:
+    """Runs choosing operations so that ties go to the first place, or with `last` to the last.
+
+    What then differs from truth depends on how ties are broken, which is nobody's fault:
+    groups of equal scores may hold different members. `chose` says whether any was met. A
+    stable sort keeps its order, which is part of what it means, and so does an argmax.
+    """
+
+    def __init__(self, *, last: bool) -> None:
+        self._last = last
+        self.chose = False
+
+    def replace(
+        self,
+        op: OpOverload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Choose from the wanted end."""
+        name = base_name(op)
+        if name not in _SEVERAL:  # of equal maxima torch promises the first
+            return NotImplemented
+        named = bind(op, args, kwargs)
+        source, dim = named.get("self"), named.get("dim", -1)
+        if not isinstance(source, Tensor) or dim is None or not source.dim():
+            return NotImplemented
+        if named.get("stable"):
+            return NotImplemented
+        self.chose = True
+        given = source.flip(dim) if self._last else source
+        down = bool(named.get("largest", named.get("descending", False)))
+        values, places = given.sort(dim=dim, descending=down, stable=True)
+        if name == "topk":
+            values, places = (t.narrow(dim, 0, int(named["k"])) for t in (values, places))
+        if self._last:
+            places = source.shape[dim] - 1 - places
+        return places if name == "argsort" else (values, places)
+
+    def after(
+        self,
+        op: OpOverload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        out: Any,
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Leave every result as it is."""
+        return out
 
 
 def _several(source: Tensor, places: Tensor, dim: int, *, ties: bool) -> Choice:

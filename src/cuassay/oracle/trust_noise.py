@@ -70,6 +70,41 @@ class Deviations:
         return found
 
 
+def is_step(name: str, args: Sequence[Any], nominal: torch.dtype | None) -> bool:
+    """Whether an operation turns floating numbers into places, truths or codes."""
+    steps = name in STEPS or (name in ("_to_copy", "copy") and nominal is None)
+    return steps and bool(floating_in(args))
+
+
+class StepHook:
+    """Changes nothing; `discontinuous` says whether a jump was met."""
+
+    def __init__(self) -> None:
+        self.discontinuous = False
+
+    def replace(
+        self,
+        op: OpOverload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Look at the operation and let it run."""
+        self.discontinuous = self.discontinuous or is_step(base_name(op), args, nominal)
+        return NotImplemented
+
+    def after(
+        self,
+        op: OpOverload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        out: Any,
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Leave every result as it is."""
+        return out
+
+
 class NoiseHook:
     """Adds one draw's errors to a lifted run. `discontinuous` says whether a jump was met."""
 
@@ -88,7 +123,7 @@ class NoiseHook:
     ) -> object:
         """Run transcendental and unknown operations on perturbed arguments, or decompose."""
         name = base_name(op)
-        self._note_steps(name, args, nominal)
+        self.discontinuous = self.discontinuous or is_step(name, args, nominal)
         if nominal is None:
             return NotImplemented
         if name in TRANSCENDENTAL:
@@ -141,11 +176,6 @@ class NoiseHook:
         if name in TRANSCENDENTAL or (floating_in(args) and op not in decomposition_table):
             return _mapped(out, lambda t: self.noise.relative(t, 2.0))
         return out
-
-    def _note_steps(self, name: str, args: Sequence[Any], nominal: torch.dtype | None) -> None:
-        steps = name in STEPS or (name in ("_to_copy", "copy") and nominal is None)
-        if steps and not self.discontinuous and floating_in(args):
-            self.discontinuous = True
 
     def _perturbed(self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         moved = [self._perturb(value) for value in args]

@@ -63,8 +63,7 @@ def _noisy(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return y with one draw's errors, and the row's relative error of rstd and of the mean."""
     element, moved, variance, spread = kept
-    shape, device = variance.shape, out.device
-    first, second, third = (noise.normal(shape, device) for _ in range(3))
+    first, second, third = (noise.of(variance) for _ in range(3))
     wrong = torch.addcmul(variance.double(), spread.double(), first, value=noise.roundoff)
     ratio = (variance / wrong.clamp_min(eps)).sqrt_()
     ratio = torch.addcmul(ratio, ratio, second.double(), value=_RSQRT * noise.roundoff)
@@ -133,7 +132,7 @@ def rms_norm(named: dict[str, Any], out: Any, noise: Noise, keep: Keep) -> Any:
 
     size = keep(make)[0].reshape(out[1].shape)
     row = torch.addcmul(
-        torch.ones_like(out[1]), size, noise.normal(size.shape, size.device), value=noise.roundoff
+        torch.ones_like(out[1]), size, noise.of(out[1]).reshape(size.shape), value=noise.roundoff
     )
     y = out[0] * row.reshape(*leading, *([1] * rank))
     return noise.relative(y, 2.0), out[1] * row

@@ -41,6 +41,8 @@ class Collector:
     flipped: Tensor | None = None
     flips: int = 0
     choice: Choice | None = None
+    tied: Tensor | None = None
+    rows: Tensor | None = None  # of places: those that another way to break ties fills anew
 
     @property
     def exact(self) -> bool:
@@ -70,6 +72,39 @@ class Collector:
         """Take a draw of amplified noise: only flips count."""
         if self.exact:
             self._flip(output)
+
+    def other_ties(self, output: Tensor) -> None:
+        """Take a run whose ties were broken in another way."""
+        if self.exact:
+            if self.choice is None:
+                self._flip(output)
+            else:  # equal values may change places: that the choice itself says
+                self._flip_rows(self.choice, output)
+            return
+        moved = _difference(output, self.value, torch.float32).abs_()
+        # of several ties a third may be taken: what moves in a row may move by as much anywhere
+        if moved.dim():
+            moved = moved.amax(-1, keepdim=True).expand(moved.shape)
+        self.tied = moved if self.tied is None else torch.maximum(self.tied, moved)
+
+    def _flip_rows(self, choice: Choice, output: Tensor) -> None:
+        """Let rows flip whole where another way to break ties leads to other values."""
+        if choice.dim is None or choice.values is None:
+            return
+        places = exact_values(output, self.spec.dtype)
+        other = (places != self.value) & ~choice.equal(places, self.value)
+        rows = other.any(choice.dim, keepdim=True).expand(other.shape)
+        self.rows = rows if self.rows is None else self.rows | rows
+        self.flipped = rows.clone() if self.flipped is None else self.flipped | rows
+
+    def beside(self, other: Collector) -> None:
+        """Let numbers that stand beside chosen places move where other places may be chosen."""
+        rows = other.rows
+        if self.exact or rows is None or rows.shape != self.value.shape or not rows.dim():
+            return
+        size = torch.nan_to_num(self.value, 0.0, 0.0, 0.0).abs().amax(-1, keepdim=True)
+        moved = torch.where(rows, size, 0.0).float()
+        self.tied = moved if self.tied is None else torch.maximum(self.tied, moved)
 
     def watched(self, choice: Choice | None) -> None:
         """Take what a draw showed this output to be."""
@@ -141,6 +176,7 @@ def _finish_floating(
         roundoff=roundoff,
         rounded=rounded,
         discontinuous=discontinuous,
+        tied=found.tied,
     )
     value = special.settle_overflow(value, scale.full, spec.dtype)
     unit = min(max(trust_scale.rms(scale.noise), _UNIT_RANGE[0]), _UNIT_RANGE[1])

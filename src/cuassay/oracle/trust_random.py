@@ -17,6 +17,13 @@ _ROOT3 = 3.0**-0.5
 SENTINEL = 1e30  # as large, a value is a mask's constant rather than a computed one
 _WORTH_WAITING = 1 << 22  # elements from which masks take longer than a round trip to the GPU
 _POOL_SLACK = 4  # the pool is a quarter longer than its largest user
+_LEAN = 0.75  # u: what constants and approximations add to an operation, everywhere alike
+# Below 2^-126 float32's spacings no longer shrink; another association of the same product may
+# pass through numbers that much smaller.
+_LEAST_NORMAL = 2.0**-126 * 64
+_HASHED = 1 << 16  # normals that values are mapped to where inputs repeat
+_COARSE = 40  # bits cut: values within 2^-12 of each other err alike
+_ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 _LARGE = {"cpu": 1 << 15, "cuda": 1 << 22}  # elements from which looking for zeros pays
 _SCARCE = 4  # at most one row in so many may hold anything but zeros
 
@@ -68,10 +75,23 @@ class Noise:
     slow), read at a random offset and with a random sign per use: drawing them afresh for
     every operation was the largest single cost. Offsets keep elements of one row or column
     independent, signs keep whole sums uncorrelated on average.
+
+    With `repeats` the inputs hold equal or nearly equal rows or elements, which err alike in
+    every kernel: the normal is then a function of the value that errs, cut to 12 bits. With `tiny` some value may be subnormal
+    in float32, where roundings are absolute.
     """
 
-    def __init__(self, seed: int, roundoff: float, device: torch.device) -> None:
+    def __init__(
+        self,
+        seed: int,
+        roundoff: float,
+        device: torch.device,
+        *,
+        repeats: bool = False,
+        tiny: bool = False,
+    ) -> None:
         self.roundoff = roundoff
+        self._repeats, self._tiny = repeats, tiny
         self._random = random.Random(seed)
         self._generator = torch.Generator(device=device).manual_seed(seed)
         self._pool = torch.empty(0, device=device)
@@ -86,6 +106,16 @@ class Noise:
         offset = self._random.randrange(self._pool.numel() - count + 1)
         return self._pool.narrow(0, offset, count).view(tuple(shape))
 
+    def of(self, values: Tensor) -> Tensor:
+        """Return N(0, 1) of the values' shape: equal values get equal ones where inputs repeat."""
+        if not self._repeats or values.is_complex() or not values.is_floating_point():
+            return self.normal(values.shape, values.device)
+        self.normal((_HASHED,), values.device)  # the pool is at least as long
+        bits = values.double().contiguous().view(torch.int64)
+        where = bits.bitwise_right_shift(_COARSE).add_(self._random.getrandbits(48)).mul_(_ODD)
+        where = where.bitwise_right_shift_(44).bitwise_and_(_HASHED - 1)
+        return self._pool[:_HASHED].index_select(0, where.reshape(-1)).view(values.shape)
+
     def coin(self) -> bool:
         """Return True in one draw of two."""
         return bool(self._random.getrandbits(1))
@@ -97,16 +127,20 @@ class Noise:
         """Return out * (1 + factor * u * xi); a complex number errs in both parts."""
         if out.is_complex():
             return self.additive(out, out.abs().mul_(factor))
-        return self.plus(out, out, factor)
+        size = moderate(out)
+        leaning = torch.add(out, size, alpha=self._signed(_LEAN * self.roundoff))
+        if self._tiny:
+            size = size.abs().clamp_min(_LEAST_NORMAL / factor)
+        return leaning.addcmul_(size, self.of(out), value=self._signed(factor * self.roundoff))
 
     def plus(self, out: Tensor, size: Tensor, factor: float = 1.0) -> Tensor:
         """Return out + factor * u * size * xi; `size` broadcasts to out."""
-        xi = self.normal(out.shape, out.device)
+        xi = self.of(out)
         return torch.addcmul(out, moderate(size), xi, value=self._signed(factor * self.roundoff))
 
     def kept(self, out: Tensor, deviation: Tensor) -> Tensor:
         """Return out + u * deviation * xi; `deviation` is finite and without sentinels."""
-        xi = self.normal(out.shape, out.device)
+        xi = self.of(out)
         return torch.addcmul(out, deviation, xi, value=self._signed(self.roundoff))
 
     def additive(self, out: Tensor, deviation: Tensor) -> Tensor:
@@ -146,6 +180,6 @@ class Noise:
         below = (1 << _DROPPED_BITS[dtype]) - 1
         off_grid = ((bits + _SNAP_ULPS) & below).gt_(2 * _SNAP_ULPS)
         half.clamp_max_(2.0**127).mul_(off_grid)
-        xi = self.normal(values.shape, values.device)
+        xi = self.of(values)
         size = self._signed(_ROOT3 * 2.0 ** -_PRECISION[dtype])
         return torch.addcmul(values, half, xi, value=size)

@@ -59,10 +59,13 @@ class Runner:
         self.plain_s = 0.0
         self.started = time.perf_counter()
 
-    def lifted(self, to: torch.dtype, hook: Hook | None = None) -> tuple[Tensor, ...]:
+    def lifted(
+        self, to: torch.dtype, hook: Hook | None = None, *, inputs: Sequence[Value] | None = None
+    ) -> tuple[Tensor, ...]:
         """Return the outputs lifted to `to`. Raises LiftError and ReferenceError_."""
+        given = self.inputs if inputs is None else inputs
         with self._same_random_state():
-            return self._checked(lift(self.fn, self.inputs, to=to, hook=hook, names=self.names))
+            return self._checked(lift(self.fn, given, to=to, hook=hook, names=self.names))
 
     def plain(self) -> tuple[Tensor, ...]:
         """Return the plain float64 lifted outputs; the time of this run is the unit of cost."""

@@ -142,16 +142,20 @@ def achievable(
     roundoff: float,
     rounded: bool,
     discontinuous: bool,
+    tied: Tensor | None = None,
 ) -> Scale:
     """Return the scale of one output.
 
     `deviations` are draws less truth, `trusted` the errors of the reference as written and of
     the float32 lift (0 where not finite). `rounded` says that the draws hold
-    the final rounding already (the reference's result is 16-bit as written).
+    the final rounding already (the reference's result is 16-bit as written). `tied` is by how
+    much truth moves where ties are broken the other way.
     """
     rows = None if discontinuous else _scarce(value, [*deviations, *trusted], dtype)
     if rows is None:
-        return _achievable(value, deviations, trusted, dtype, roundoff, rounded, discontinuous)
+        return _achievable(
+            value, deviations, trusted, dtype, roundoff, rounded, discontinuous, tied=tied
+        )
     few = _achievable(
         value[rows], [m[rows] for m in deviations], [e[rows] for e in trusted],
         dtype, roundoff, rounded, discontinuous, share=len(rows) / len(value),
@@ -190,6 +194,7 @@ def _achievable(
     discontinuous: bool,
     *,
     share: float = 1.0,
+    tied: Tensor | None = None,
 ) -> Scale:
     half = special.half_spacing(value, dtype)
     mean = torch.zeros_like(value)
@@ -199,6 +204,10 @@ def _achievable(
     if discontinuous:
         size = half + torch.nan_to_num(value, 0.0, 0.0, 0.0).abs() * (4 * roundoff)
         ambiguous = jumps(deviations, size)
+        if tied is not None:
+            moved = tied.abs() > size * _JUMP_SIZE
+            if bool(moved.any()):
+                ambiguous = moved if ambiguous is None else ambiguous | moved
     if ambiguous is not None:
         mean.masked_fill_(ambiguous, 0.0)  # a jump must not raise its neighbours' scale
     third = half.double().square_().mul_(1.0 / 3.0)
@@ -220,6 +229,8 @@ def _achievable(
     full, noise = _exact_zeros(value, full.sqrt_()), _exact_zeros(value, noise.sqrt_())
     if ambiguous is not None:
         largest = torch.stack([m.abs() for m in deviations]).amax(0).double()
+        if tied is not None:
+            largest = torch.maximum(largest, tied.abs().double())
         full = torch.where(ambiguous, -torch.maximum(full, largest), full)
         noise = noise.masked_fill(ambiguous, 0.0)
     return Scale(full=full, noise=noise, ambiguous=ambiguous, room=room)

@@ -8,9 +8,9 @@ def run(param, grad, momentum_buffer, lr, momentum):
     buffer = momentum_buffer.lerp(wide, 1.0 - momentum)
     x = wide.lerp(buffer, momentum)
     tall = x.shape[0] > x.shape[1]
+    x = x / (x.norm() + 1e-7)  # before the cast: float16 ends at 65504
     x = x.to(grad.dtype)
     x = x.mT if tall else x
-    x = x / (x.norm() + 1e-7)
     for _ in range(5):
         gram = x @ x.mT
         x = 3.4445 * x + torch.addmm(gram, gram, gram, beta=-4.7750, alpha=2.0315) @ x

@@ -1,0 +1,93 @@
+"""What a case's inputs say about the errors of every kernel on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cuassay.model.problem import Scalar
+
+LOW = (torch.bfloat16, torch.float16)
+_PAIRS = 256  # neighbours compared along an axis
+_LEAST_ELEMENTS = 16  # of fewer, equal ones mean nothing
+_REPEATED = 0.02  # share of equal, non-zero neighbours from which inputs repeat
+_NEAR = 2.0**-7  # relative distance within which neighbours are nearly equal
+_ALIKE = 0.1  # share of such neighbours; independent normal numbers show one in a hundred
+_SMALL = 2.0**-62  # squares of smaller numbers are subnormal in float32
+_LEAST_NORMAL = 2.0**-126
+_WIDE = (torch.float32, torch.bfloat16)  # formats whose subnormals hardware may flush
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputTraits:
+    """`low`: an input has 16 bits, so that products may run on tensor cores. `repeats`: equal or
+    nearly equal rows or elements, which err alike. `tiny`: some number, or its square, is subnormal in
+    float32. `subnormal`: an input holds subnormal numbers, which some kernels flush to zero.
+    """
+
+    low: bool
+    repeats: bool
+    tiny: bool
+    subnormal: bool
+
+
+def traits_of(inputs: Sequence[Tensor | Scalar]) -> InputTraits:
+    """Look at every floating input once."""
+    floats = [
+        value
+        for value in inputs
+        if isinstance(value, Tensor)
+        and value.dtype in (*LOW, torch.float32, torch.float64)
+        and value.numel()
+    ]
+    least = [(_least(value), value.dtype) for value in floats]
+    return InputTraits(
+        low=any(value.dtype in LOW for value in floats),
+        repeats=any(_repeats(value) for value in floats),
+        tiny=any(size < _SMALL for size, _ in least),
+        subnormal=any(size < _LEAST_NORMAL and dtype in _WIDE for size, dtype in least),
+    )
+
+
+def _least(values: Tensor) -> float:
+    """Return the smallest non-zero magnitude, infinity where there is none."""
+    sizes = values.detach().abs()
+    return float(torch.where(sizes > 0, sizes, torch.inf).amin())
+
+
+def _repeats(values: Tensor) -> bool:
+    if values.dim() < 2 or values.numel() < _LEAST_ELEMENTS:
+        return False
+    return any(_equal(values.detach(), axis) for axis in (0, values.dim() - 1))
+
+
+def _equal(values: Tensor, axis: int) -> bool:
+    size = values.shape[axis]
+    if size < 2:
+        return False
+    flat = values.movedim(axis, -1).reshape(-1, size)
+    count = flat.shape[0] * (size - 1)
+    places = torch.arange(0, count, max(1, count // _PAIRS), device=values.device)
+    rows, columns = places // (size - 1), places % (size - 1)
+    first, second = flat[rows, columns], flat[rows, columns + 1]
+    first, second = first.float(), second.float()
+    equal = (first == second) & (first != 0)
+    near = (first - second).abs() < _NEAR * first.abs()
+    return bool((equal.float().mean() > _REPEATED) | (near.float().mean() > _ALIKE))
+
+
+def flushed(inputs: Sequence[Tensor | Scalar], *, sign: float) -> list[Tensor | Scalar]:
+    """Return the inputs with subnormal float32 and bfloat16 numbers of one sign set to zero.
+
+    Of one sign: a kernel may flush in its vector loop and not in the tail, and what positive
+    and negative numbers would contribute must not cancel in what that is allowed.
+    """
+    return [
+        torch.where((value * sign > 0) & (value.abs() < _LEAST_NORMAL), 0.0, value).to(value.dtype)
+        if isinstance(value, Tensor) and value.dtype in _WIDE
+        else value
+        for value in inputs
+    ]
