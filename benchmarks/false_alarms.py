@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from common import ROOT, save
-from gate_trials import Row, Trial, cuda_or_cpu, run_trials, say, seconds_of
+from gate_trials import Row, Trial, cuda_or_cpu, gpus, run_trials, say, seconds_of
 from tests.zoo.manifest import ALARMS, HONEST, PAIRS, Honest
 
 from cuassay.catalog.registry import DTYPES, dtypes
@@ -68,7 +68,7 @@ def kernels(device: str) -> Iterator[Trial]:
     for alarm in ALARMS:
         yield Trial(kind="alarm", name=alarm.name, path=str(alarm.path), problem=alarm.problem)
     for pair in PAIRS:
-        if device != "cpu" or not pair.needs_gpu:
+        if pair.gpus <= gpus(device):
             yield Trial(
                 kind="twin",
                 name=pair.name,

@@ -200,3 +200,10 @@ def cuda_or_cpu() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def gpus(device: str) -> int:
+    """Return how many GPUs trials on a device may use."""
+    import torch
+
+    return torch.cuda.device_count() if device.startswith("cuda") else 0

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from common import ROOT, save
-from gate_trials import Row, Trial, cuda_or_cpu, run_trials, say, seconds_of
+from gate_trials import Row, Trial, cuda_or_cpu, gpus, run_trials, say, seconds_of
 from tests.zoo.manifest import PAIRS, Pair
 
 from cuassay.model.verdict import Profile
@@ -40,7 +40,7 @@ def chosen(names: Sequence[str] | None, device: str) -> list[Pair]:
     unknown = sorted(set(names or ()) - known)
     if unknown:
         raise SystemExit(f"no such pair: {', '.join(unknown)}; the pairs are in tests/zoo/bugs")
-    able = [pair for pair in PAIRS if device != "cpu" or not pair.needs_gpu]
+    able = [pair for pair in PAIRS if pair.gpus <= gpus(device)]
     return [pair for pair in able if not names or pair.name in names]
 
 

@@ -14,7 +14,11 @@ pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
 ]
-COMPILED = [pair for pair in PAIRS if pair.needs_gpu or pair.triton]
+COMPILED = [
+    pair
+    for pair in PAIRS
+    if (pair.needs_gpu or pair.triton) and pair.gpus <= torch.cuda.device_count()
+]
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,8 @@ CASES = (
         "layernorm_backward@float32",
         _case(
             "rows=3073 hidden=3",
-            "grad_output:large_mean_small_variance x:late_peak:value=180.0 weight:normal:mean=1.0:scale=0.5",
+            "grad_output:large_mean_small_variance x:late_peak:value=180.0 "
+            "weight:normal:mean=1.0:scale=0.5",
             seed=8635791721741724535,
             eps=1e-05,
         ),

@@ -63,7 +63,12 @@ class Pair:
     @property
     def needs_gpu(self) -> bool:
         """Whether only a GPU can express it: raw CUDA kernels, streams, graphs."""
-        return self.cuda or self.name.startswith("gpu_")
+        return self.cuda or self.name.startswith("gpu")
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it takes."""
+        return 2 if self.name.startswith("gpu2_") else int(self.needs_gpu)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

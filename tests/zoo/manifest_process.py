@@ -2,4 +2,41 @@
 
 # name | problem | codes | classes | first profile that can show it, or `require KEY`
 PAIRS = """
+# process-wide state: precision flags
+tf32_switched_on          | gemm@float32            | PROC001 | S9 H9 | require process-state
+precision_not_put_back    | batched_gemm@float32    | PROC001 | S9 H9 | require process-state
+tf32_by_variable          | fp8_gemm                | PROC001 | S9 H9 | require process-state
+default_dtype_left        | layernorm               | PROC001 | S9    | require process-state
+# process-wide state: flags of libraries, threads
+cudnn_benchmark_on        | causal_conv1d           | PROC001 | S9    | require process-state
+sdp_kernels_switched_off  | attention@float32       | PROC001 | S9    | require process-state
+threads_set               | swiglu                  | PROC001 | S9    | require process-state
+flag_left_by_refusal      | moe_scatter             | PROC001 | S9    | require process-state
+# process-wide state: random numbers
+seed_in_call              | softmax_dropout         | PROC001 | S9    | require process-state
+global_generator_drawn    | embedding_grad          | PROC001 | S9    | require process-state
+# process-wide state: working directory, signals, streams
+folder_changed            | embedding               | PROC001 | S9    | require process-state
+signal_handler_taken      | dequantize_int8_per_row | PROC001 | S9    | require process-state
+gpu_stream_left_current   | rmsnorm                 | PROC001 | S9 A9 | require process-state
+# tampering: what measures and compares
+clock_slowed              | rmsnorm                 | PROC001           | H2
+synchronize_patched       | geglu                   | PROC001           | H2
+allclose_patched          | cross_entropy           | PROC001           | H2
+gpu_event_patched         | swiglu                  | PROC001           | H2
+# host-side state: keys that lack an attribute
+plan_without_strides      | swiglu_backward         | STATE002          | S4
+table_of_the_last_setting | rope_llama3             | STATE002 API003   | S4
+offsets_without_width     | cross_entropy_backward  | STATE002 STATE001 | S4
+# host-side state: workspaces that grew once
+workspace_grows_once      | groupnorm_backward      | STATE002 STATE001 | S8
+static_batch_buffer       | linear_cross_entropy_backward@float32 | STATE002 STATE001 | S8
+# host-side state: a kept answer that its caller may write into
+kept_answer_handed_out    | softmax_masked          | STATE002          | S1 S8
+# host-side state: tuned on the caller's memory
+triton_tuned_in_place     | embedding_grad@float32  | STATE002 STATE001 | S6
+# integrity: another answers
+triton_falls_back         | rmsnorm@float32         | GHOST001 | H8    | require own-kernels
+triton_result_unused      | swiglu@float32          | GHOST001 | H8    | require own-kernels
+triton_never_launched     | layernorm@float32       | GHOST001 | H8    | require own-kernels
 """

@@ -204,5 +204,7 @@ def _leave() -> None:
         _depth -= 1
         if _depth == 0:
             for name, original in _originals.items():
-                setattr(torch.cuda, name, original)
+                # what a candidate put in its place stays, as it would on a GPU
+                if getattr(torch.cuda, name) is _TORCH_CUDA[name]:
+                    setattr(torch.cuda, name, original)
             _originals.clear()

@@ -51,6 +51,10 @@ def load_python(candidate: Candidate, *, device: str, folder: Path) -> Callable[
     if not on_cpu:
         os.environ.pop("TRITON_INTERPRET", None)  # a GPU is judged by its own arithmetic
     root = write_sources(candidate, folder)
+    if "triton" in text:
+        from cuassay.build.launch_ledger import count_triton
+
+        count_triton(root, text)
     _private_caches(folder)
     around = _surroundings(on_cpu and _speaks_of_a_gpu(text))
     with contextlib.ExitStack() as stack:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from cuassay.build.driver import Launcher, load_driver
+from cuassay.build.launch_ledger import LEDGER
 from cuassay.build.nvrtc import compile_cubin
 from cuassay.build.sources import build_lock, write_sources
 from cuassay.build.toolkit import architecture, hopper_arch
@@ -99,6 +101,8 @@ def bind(
     functions = [_function(launcher, cubin, launch) for launch in candidate.launches]
     if not functions:
         raise BuildError(f"'{candidate.name}' declares no launch; see `cuassay explain BUILD001`")
+    for launch in candidate.launches:
+        LEDGER.define(launch.kernel)
 
     def call(*arguments: Value) -> object:
         import torch
@@ -113,7 +117,8 @@ def bind(
             grid = _extent(launch.grid, sizes)
             if 0 in grid:  # nothing to do, and the driver refuses an empty grid
                 continue
-            launcher.launch(
+            go = partial(
+                launcher.launch,
                 function,
                 grid,
                 _extent(launch.block, sizes),
@@ -121,6 +126,7 @@ def bind(
                 stream=stream,
                 arguments=[parameter(name, values, sizes) for name in launch.arguments],
             )
+            LEDGER.launch(launch.kernel, go)
         if candidate.convention is Convention.DESTINATION:
             return None
         return outputs[0] if len(outputs) == 1 else tuple(outputs)

@@ -8,7 +8,7 @@ a file, and the reference is run through the same scenario as its own control.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -121,6 +121,10 @@ class Check:
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Return what is wrong with one finished run; crashes are judged elsewhere."""
         raise NotImplementedError  # abstract
+
+    def remark(self, scenarios: Sequence[Scenario]) -> str:
+        """Return what a pass of this check is worth, given the scenarios that ran, or nothing."""
+        return ""
 
     def on_case(self, case: Case) -> Scenario:
         """Return the scenario that tries one searched case; only of checks that search.

@@ -108,6 +108,11 @@ def inconclusive_reason(scenario: Scenario, run: Run) -> str:
     return ""
 
 
+def first_raised(run: Run) -> StepRaised | None:
+    """Return the first exception that left the candidate, if one did."""
+    return next((r for r in run.result.records if isinstance(r, StepRaised)), None)
+
+
 def memory_fault(raised: StepRaised) -> bool:
     """Whether an exception reports a fault of the device, after which nothing can be trusted."""
     message = raised.message.lower()
@@ -175,6 +180,8 @@ def _raised(raised: StepRaised, scenario: Scenario, *, problem: Problem | None) 
             "condition": condition,
         }
     evidence = _tail(raised.traceback or raised.message)
+    if raised.exception == "LaunchError":
+        return _finding("RUN007", text, scenario, index=raised.index, evidence=evidence)
     return _finding("RUN001", text, scenario, index=raised.index, evidence=evidence, **extra)
 
 

@@ -210,6 +210,38 @@ class Run006(Ending):
     severity = Severity.MEDIUM
 
 
+class Run007(Ending):
+    """A launch failed and nobody looked
+
+    What it does
+        Asks the CUDA runtime for its last error after each call of the candidate.
+
+    Why it matters
+        A launch with too much shared memory, too many threads or an image for another
+        architecture does not run. A candidate that ignores the error returns what its memory
+        held before, which may be an earlier right answer.
+
+    How it decides
+        An error that is pending after the call and was not before rejects; its name is the
+        CUDA runtime's. Queries of unfinished work and peer access switched on twice are none.
+
+    Can it be wrong?
+        Only errors of the runtime library that torch uses are seen, not those of a runtime
+        linked statically into an extension; what such a kernel did not write, MEM001 reports.
+
+    Example
+        `kernel<<<grid, 2048>>>`: "cudaErrorInvalidConfiguration: invalid configuration
+        argument".
+
+    Options
+        None.
+    """
+
+    title = "A launch failed and nobody looked"
+    classes = ("M6",)
+    severity = Severity.CRITICAL
+
+
 ENDINGS: dict[str, type[Ending]] = {
     "BUILD001": Build001,
     "RUN001": Run001,
@@ -218,4 +250,5 @@ ENDINGS: dict[str, type[Ending]] = {
     "RUN004": Run004,
     "RUN005": Run005,
     "RUN006": Run006,
+    "RUN007": Run007,
 }

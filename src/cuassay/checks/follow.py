@@ -63,7 +63,9 @@ class Follower:
                 return self.slots.get(slot)
             case Replay(graph=graph, result=result):
                 return self._called(self.graphs.get(graph, ""), result)
-            case ReadInputs(slot=slot) | Repeat(slot=slot) | Time(slot=slot) | Arrange(slot=slot):
+            case Time(slot=slot, result=result, idle=idle):
+                return self._called(slot, result) if result and not idle else self.slots.get(slot)
+            case ReadInputs(slot=slot) | Repeat(slot=slot) | Arrange(slot=slot):
                 return self.slots.get(slot)
             case (
                 ReadResult(result=result)

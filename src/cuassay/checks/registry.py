@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from functools import cache
 from pathlib import Path
 
@@ -18,65 +19,56 @@ HEADINGS = (
     "Options",
 )
 _FOLDER = Path(__file__).parent
-# Code -> file and class that hold its docstring. Checks first, in running order.
-_PAGES = {
-    "API002": ("api002.py", "Api002"),
-    "API001": ("api001.py", "Api001"),
-    "API003": ("api003.py", "Api003"),
-    "STATE001": ("state001.py", "State001"),
-    "MEM001": ("mem001.py", "Mem001"),
-    "KNOWN001": ("known001.py", "Known001"),
-    "NUM001": ("num001.py", "Num001"),
-    "NUM002": ("num002.py", "Num002"),
-    "META001": ("meta001.py", "Meta001"),
-    "SHP001": ("shp001.py", "Shp001"),
-    "FUZZ001": ("fuzz001.py", "Fuzz001"),
-    "DET001": ("det001.py", "Det001"),
-    "BUILD001": ("endings.py", "Build001"),
-    "RUN001": ("endings.py", "Run001"),
-    "RUN002": ("endings.py", "Run002"),
-    "RUN003": ("endings.py", "Run003"),
-    "RUN004": ("endings.py", "Run004"),
-    "RUN005": ("endings.py", "Run005"),
-    "RUN006": ("endings.py", "Run006"),
-}
+# Every check in running order, cheap host-state checks first and violent ones last.
+_CHECKS = (
+    "API002",
+    "API001",
+    "API003",
+    "PROC001",
+    "STATE001",
+    "STATE002",
+    "GHOST001",
+    "MEM001",
+    "MEM002",
+    "KNOWN001",
+    "NUM001",
+    "NUM002",
+    "META001",
+    "SHP001",
+    "FUZZ001",
+    "LAYOUT001",
+    "DET001",
+    "DET002",
+    "PERF001",
+    "STREAM001",
+    "GRAPH001",
+    "DEVICE001",
+    "BIG001",
+    "RACE001",
+    "MEM003",
+)
+_ENDINGS = ("BUILD001", "RUN001", "RUN002", "RUN003", "RUN004", "RUN005", "RUN006", "RUN007")
+
+
+def _place(code: str) -> tuple[str, str]:
+    """Return the module and the class of a code: `NUM001` is num001.Num001."""
+    name = code.capitalize()
+    return ("endings" if code in _ENDINGS else code.lower()), name
 
 
 @cache
 def all_checks() -> tuple[Check, ...]:
-    """Return one instance of every check, cheap host-state checks first."""
-    from cuassay.checks.api001 import Api001
-    from cuassay.checks.api002 import Api002
-    from cuassay.checks.api003 import Api003
-    from cuassay.checks.det001 import Det001
-    from cuassay.checks.fuzz001 import Fuzz001
-    from cuassay.checks.known001 import Known001
-    from cuassay.checks.mem001 import Mem001
-    from cuassay.checks.meta001 import Meta001
-    from cuassay.checks.num001 import Num001
-    from cuassay.checks.num002 import Num002
-    from cuassay.checks.shp001 import Shp001
-    from cuassay.checks.state001 import State001
-
-    return (
-        Api002(),
-        Api001(),
-        Api003(),
-        State001(),
-        Mem001(),
-        Known001(),
-        Num001(),
-        Num002(),
-        Meta001(),
-        Shp001(),
-        Fuzz001(),
-        Det001(),
-    )
+    """Return one instance of every check in running order."""
+    found = []
+    for module, name in map(_place, _CHECKS):
+        check: Check = getattr(importlib.import_module(f"cuassay.checks.{module}"), name)()
+        found.append(check)
+    return tuple(found)
 
 
 def codes() -> tuple[str, ...]:
     """Return every code that `page` knows: checks in running order, then how runs end."""
-    return tuple(_PAGES)
+    return (*_CHECKS, *_ENDINGS)
 
 
 def page(code: str) -> Page:
@@ -85,10 +77,10 @@ def page(code: str) -> Page:
     Raises UnknownNameError with a suggestion where there is no such code.
     """
     known = code.strip().upper()
-    if known not in _PAGES:
-        raise UnknownNameError("code", code, _PAGES, "see `cuassay explain` for all of them")
-    file, name = _PAGES[known]
-    return _parse(known, _docstring(_FOLDER / file, name))
+    if known not in codes():
+        raise UnknownNameError("code", code, codes(), "see `cuassay explain` for all of them")
+    module, name = _place(known)
+    return _parse(known, _docstring(_FOLDER / f"{module}.py", name))
 
 
 def _docstring(file: Path, class_name: str) -> str:

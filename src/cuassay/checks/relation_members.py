@@ -158,7 +158,7 @@ def _takes(
         sizes = _sizes(problem, base, axis, len(rows))
         if sizes is None or (limit is not None and elements(problem, sizes) > limit):
             continue
-        found.append(_take(problem, base, axis, rows=rows, sizes=sizes, label=label))
+        found.append(take_slices(problem, base, axis, rows=rows, sizes=sizes, label=label))
     return tuple(found) if len(found) > 1 else ()
 
 
@@ -176,7 +176,7 @@ def _sizes(problem: Problem, base: Case, axis: str, size: int) -> dict[str, int]
     return sizes if sizes is not None and legal(problem, sizes) else None
 
 
-def _take(
+def take_slices(
     problem: Problem,
     base: Case,
     axis: str,
@@ -185,6 +185,7 @@ def _take(
     sizes: Mapping[str, int],
     label: str,
 ) -> Case:
+    """Return the case of slices `rows` of the base along `axis`, at `sizes`."""
     parameters: dict[str, FillValue] = {
         "take": tuple(rows),
         "take_axis": axis,

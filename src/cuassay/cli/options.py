@@ -13,7 +13,20 @@ import click
 from cuassay.errors import CandidateError, UnknownNameError, UsageError, suggestion
 
 # What a finding's condition can be about: the keys that checks put before the colon.
-CONDITIONS = ("batch-invariant", "deterministic", "shapes")
+CONDITIONS = (
+    "aliasing",
+    "autograd",
+    "batch-invariant",
+    "deterministic",
+    "devices",
+    "graphs",
+    "layouts",
+    "own-kernels",
+    "process-state",
+    "shapes",
+    "streams",
+    "threads",
+)
 _DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
 _SEED_LIMIT = 2**63
 

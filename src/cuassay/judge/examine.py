@@ -279,8 +279,8 @@ class Examination:
         if 2 * failed > _REDRAWN:
             return findings, reason
         return [], (
-            f"{findings[0].message}: not again for {_REDRAWN - failed} of {_REDRAWN} other draws of "
-            "the same recipe"
+            f"{findings[0].message}: {_REDRAWN - failed} of {_REDRAWN} other draws of the same "
+            "recipe pass"
         )
 
     def _beyond_spread(

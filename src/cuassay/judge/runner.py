@@ -7,8 +7,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from cuassay.checks.buildrun import worker_failed
+from cuassay.checks.sanitizer_report import find_sanitizer
+from cuassay.judge.busy import keep_busy
 from cuassay.model.candidate import Candidate
 from cuassay.model.scenario import Call, Poison, Scenario
+from cuassay.worker import sanitizer
 from cuassay.worker.client import WorkerPool
 from cuassay.worker.nursery import Nursery
 
@@ -29,7 +32,7 @@ class Runner:
         nursery: Nursery | None,
         lazy: bool = False,
     ) -> None:
-        self._trial = trial
+        self._trial, self._candidate, self._device = trial, candidate, device
         self._pool = WorkerPool(candidate, trial.problem, device=device, nursery=nursery, lazy=lazy)
         self._fresh = False
         self._spent_s = 0.0
@@ -69,10 +72,27 @@ class Runner:
         truth_s = self._trial.truth_s
         answers = self._trial.answers if needs_answers else None
         fresh = self._fresh or scenario.fresh
-        run = self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
+        if scenario.mode in sanitizer.TOOLS:
+            return self._sanitized(scenario)
+        with keep_busy(scenario.busy):
+            run = self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
         if worker_failed(scenario, run):  # a busy device may have room a moment later
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         self._fresh = False
         # Answers are made inside the call: truth's time is counted as truth's.
         self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)
+        return run
+
+    def _sanitized(self, scenario: Scenario) -> Run:
+        """Run a scenario of one call below a tool of compute-sanitizer."""
+        started = time.perf_counter()
+        run = sanitizer.run(
+            scenario,
+            candidate=self._candidate,
+            recipe=self._pool.recipe,
+            inputs=self._trial.inputs(scenario.cases[0]),
+            device=self._device,
+            binary=find_sanitizer(),
+        )
+        self._spent_s += time.perf_counter() - started
         return run

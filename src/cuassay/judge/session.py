@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from cuassay.checks.registry import all_checks
 from cuassay.engine.job import Job
 from cuassay.errors import CuassayError
-from cuassay.judge import benchmark_rule, failures, power, selection
+from cuassay.judge import benchmark_rule, failures, power, selection, speed
 from cuassay.judge.choose import choose
 from cuassay.judge.control import Control, reference_candidate
 from cuassay.judge.decide import bind, conditions, decide
@@ -41,6 +41,7 @@ from cuassay.model.verdict import (
     Decision,
     Power,
     Profile,
+    Speed,
     Timing,
     Verdict,
 )
@@ -92,6 +93,7 @@ class Session:
         )
         self._stack = ExitStack()
         self._count = 0
+        self._speed: Speed | None = None
 
     def judge(self) -> Verdict:
         """Run every check and return the verdict."""
@@ -173,8 +175,29 @@ class Session:
         rule = self._optional(lambda: benchmark_rule.evaluate(self.trial, runner))
         self._emit(Progress(text="power of the inputs"))
         measured = self._optional(lambda: power.measure(self.trial))
+        self._time(runner)
         self._select()
         return reports, (rule, measured)
+
+    def _time(self, runner: Runner) -> None:
+        """Time the candidate beside the reference: what the risk of running it buys.
+
+        On a CPU at `quick`, and where Triton is interpreted, a time says nothing.
+        """
+        quick = self._job.profile is Profile.QUICK
+        if self._device_condition() or (quick and not self._device.startswith("cuda")):
+            return
+        self._emit(Progress(text="the time of a call"))
+        reference = reference_candidate(self.trial.problem)
+
+        def compiled() -> Runner:
+            return self._stack.enter_context(self._runner(speed.compiled_reference(reference)))
+
+        def measure() -> Speed | None:
+            with self._runner(reference, lazy=True) as eager:
+                return speed.measure(self.trial, runner, eager, compiled=compiled)
+
+        self._speed = self._optional(measure)
 
     def _select(self) -> None:
         """Choose the regimes that later trials of this problem run first; `quick` never does."""
@@ -257,6 +280,7 @@ class Session:
             seed=self.seed,
             run=Path(self._job.run_dir).name,
             coverage=self._tried.coverage(),
+            speed=self._speed,
         )
 
     def _device_condition(self) -> tuple[str, ...]:

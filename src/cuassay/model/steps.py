@@ -34,6 +34,11 @@ class Mode(enum.StrEnum):
     PLAIN = "plain"
     GUARDED = "guarded"  # every allocation lies between guard zones and is filled first
     BLOCKING = "blocking"  # every launch is waited for: an error belongs to its call
+    # Below a tool of compute-sanitizer, in a process for one call (see worker.sanitizer).
+    MEMCHECK = "memcheck"
+    RACECHECK = "racecheck"
+    SYNCCHECK = "synccheck"
+    INITCHECK = "initcheck"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,22 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Speed:
+    """What one call takes at the sizes in `axes`, in microseconds, on cold caches.
+
+    By the judge's clock: the candidate, the reference in eager torch and compiled by
+    torch.compile; `floor_us` is what moving the inputs and outputs once takes. None where it
+    was not measured.
+    """
+
+    axes: Mapping[str, int]
+    candidate_us: float
+    eager_us: float | None = None
+    compiled_us: float | None = None
+    floor_us: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """Seconds spent, from process start to verdict, split by what they went into."""
 
@@ -103,6 +119,7 @@ class Verdict:
     run: str = ""
     notes: tuple[str, ...] = ()
     coverage: tuple[AxisCoverage, ...] = ()
+    speed: Speed | None = None
 
     @property
     def passed(self) -> bool:

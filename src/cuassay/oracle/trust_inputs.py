@@ -23,9 +23,12 @@ _WIDE = (torch.float32, torch.bfloat16)  # formats whose subnormals hardware may
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputTraits:
-    """`low`: an input has 16 bits, so that products may run on tensor cores. `repeats`: equal or
-    nearly equal rows or elements, which err alike. `tiny`: some number, or its square, is subnormal in
-    float32. `subnormal`: an input holds subnormal numbers, which some kernels flush to zero.
+    """What was found.
+
+    low        an input has 16 bits, so that products may run on tensor cores
+    repeats    equal or nearly equal rows or elements, which err alike
+    tiny       some number, or its square, is subnormal in float32
+    subnormal  an input holds subnormal numbers, which some kernels flush to zero
     """
 
     low: bool

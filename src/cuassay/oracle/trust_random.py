@@ -77,8 +77,8 @@ class Noise:
     independent, signs keep whole sums uncorrelated on average.
 
     With `repeats` the inputs hold equal or nearly equal rows or elements, which err alike in
-    every kernel: the normal is then a function of the value that errs, cut to 12 bits. With `tiny` some value may be subnormal
-    in float32, where roundings are absolute.
+    every kernel: the normal is then a function of the value that errs, cut to 12 bits. With
+    `tiny` some value may be subnormal in float32, where roundings are absolute.
     """
 
     def __init__(

@@ -268,10 +268,16 @@ def _power(verdict: Verdict) -> str:
         survivors = [one_line(name, limit=200) for name in power.survivors[:40]]
         items = "".join(f"<li>{html_text(name)}</li>" for name in survivors)
     told = html_text(words.power_line(power))
+    fast = words.speed_line(verdict.speed)
+    fast = (
+        f'<section><h2>What it buys</h2><div class="card"><p>{html_text(fast)}.</p></div></section>'
+        if fast
+        else ""
+    )
     kept = f'<div class="plot"><h3>Not told apart</h3><ul class="list">{items}</ul></div>'
     return (
         "<section><h2>What these inputs can tell</h2>"
-        f'<div class="card"><p>{told}.</p>{kept if items else ""}</div></section>'
+        f'<div class="card"><p>{told}.</p>{kept if items else ""}</div></section>{fast}'
     )
 
 

@@ -19,7 +19,7 @@ from cuassay.model.events import (
     FindingReported,
 )
 from cuassay.model.outcome import CheckReport, Finding, Growth
-from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Power, Timing, Verdict
+from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Power, Speed, Timing, Verdict
 from cuassay.report import words
 from cuassay.report.clean import clean
 
@@ -41,6 +41,7 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "checks": [_check(check) for check in verdict.checks],
         "benchmark_rule": _rule(verdict.benchmark_rule),
         "power": _power(verdict.power),
+        "speed_us": _speed(verdict.speed),
         "timing_s": _timing(verdict.timing),
         "environment": _texts(verdict.environment),
         "digest": verdict.digest,
@@ -185,6 +186,18 @@ def _power(power: Power | None) -> dict[str, Any] | None:
         "killed": power.killed,
         "survivors": [clean(name) for name in power.survivors],
         "benchmark_killed": power.benchmark_killed,
+    }
+
+
+def _speed(speed: Speed | None) -> dict[str, Any] | None:
+    if speed is None:
+        return None
+    return {
+        "axes": {clean(name): size for name, size in speed.axes.items()},
+        "candidate": speed.candidate_us,
+        "eager": speed.eager_us,
+        "compiled": speed.compiled_us,
+        "floor": speed.floor_us,
     }
 
 

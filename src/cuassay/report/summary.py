@@ -30,6 +30,8 @@ def summary(
     if not replayed:
         lines += _sides(verdict, width=width)
         lines += labelled("power", words.power_line(verdict.power), width=width)
+        if verdict.speed is not None:
+            lines += labelled("speed", words.speed_line(verdict.speed), width=width)
         lines += _tried(verdict, width=width)
         lines += _left_out(verdict, width=width, signs=signs)
     for number, note in enumerate(verdict.notes[:_NOTES]):

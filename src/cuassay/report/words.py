@@ -21,10 +21,19 @@ from cuassay.model.outcome import (
     Passed,
     Skipped,
 )
-from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Decision, Power, Profile, Verdict
+from cuassay.model.verdict import (
+    AxisCoverage,
+    BenchmarkRule,
+    Decision,
+    Power,
+    Profile,
+    Speed,
+    Verdict,
+)
 from cuassay.report.clean import clean, one_line
 
 _ROW = 240  # longest line of code that is shown
+_NEEDS_GPU = "needs an NVIDIA GPU"  # how checks begin to say that they did not run
 _TOLD = 8  # sizes of one axis that are listed
 
 
@@ -262,10 +271,32 @@ def power_line(power: Power | None) -> str:
     return text
 
 
+def speed_line(speed: Speed | None) -> str:
+    """Return what a call takes and what that is worth, in one line; empty if not measured."""
+    if speed is None:
+        return ""
+    text = f"{_microseconds(speed.candidate_us)} a call"
+    for name, other in (("torch.compile", speed.compiled_us), ("eager torch", speed.eager_us)):
+        if other is not None:
+            text += f"; {_ratio(other / speed.candidate_us)} than {name}"
+    if speed.floor_us is not None:
+        text += f"; {speed.floor_us / speed.candidate_us:.0%} of the memory's speed"
+    sizes = ", ".join(f"{one_line(name)} = {size}" for name, size in speed.axes.items())
+    return f"{text} ({sizes})"
+
+
+def _microseconds(value: float) -> str:
+    return f"{value / 1e3:.3g} ms" if value >= 1e3 else f"{value:.3g} us"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}x faster" if value >= 1.0 else f"{1.0 / value:.2f}x slower"
+
+
 # Failure classes that no check of this version looks for: said under every verdict.
 NO_CHECK_YET = (
-    "no check yet: races and barriers, streams, CUDA graphs, strided or misaligned inputs, "
-    "out-of-bounds accesses, indices beyond 2^31, several GPUs, speed"
+    "no check yet: collectives over several GPUs, bytes behind masks and in unused pages, "
+    "training and inference loops"
 )
 
 
@@ -281,6 +312,13 @@ def not_checked(verdict: Verdict) -> tuple[str, ...]:
         for check in verdict.checks
         if outcome_word(check) in ("inconclusive", "skipped", "errored") and applies(check)
     ]
+    waiting = [
+        one_line(check.code)
+        for check in verdict.checks
+        if isinstance(check.outcome, Skipped) and check.outcome.reason.startswith(_NEEDS_GPU)
+    ]
+    if waiting:
+        lines.append(f"only on an NVIDIA GPU: {', '.join(waiting)} (`cuassay explain CODE`)")
     if verdict.truth != "float64":
         lines.append(
             f"precision beyond {verdict.truth}: truth is {verdict.truth} "

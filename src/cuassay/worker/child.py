@@ -188,6 +188,7 @@ class Worker:
         problem = serial.from_json(Problem, request["problem"])
         module, _, function = str(request["builder"]).partition(":")
         self._around.baseline = process_state.snapshot()
+        guards.fit(self._around, candidate)
         try:
             load = getattr(importlib.import_module(module), function)
             built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))

@@ -94,6 +94,11 @@ class WorkerPool:
         return self._build_s
 
     @property
+    def recipe(self) -> Mapping[str, Any]:
+        """What a process of its own needs to build the candidate as the workers do."""
+        return self._build_request()
+
+    @property
     def sandbox(self) -> Mapping[str, str]:
         """What holds the candidate on this machine: measure -> "yes", or why not."""
         refused = self._segments.refused

@@ -34,7 +34,7 @@ from cuassay.model.scenario import (
     Step,
 )
 from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
-from cuassay.worker import items, placement
+from cuassay.worker import items, launch_errors, placement
 from cuassay.worker.host import Around, Given, Made, NoResultError, Slot
 from cuassay.worker.production import Production
 from cuassay.worker.recycling import FreedMemory
@@ -136,7 +136,7 @@ class Interpreter:
                     placement.copy_into(held, value)
                     values[name] = held
                 elif not given.owned:
-                    values[name] = placement.own_copy(value, self._device)
+                    values[name] = placement.own_copy(value, self._device, label=name)
         self._slots[step.slot] = slot = Slot(case, values)
         self._settle()
         return [
@@ -177,7 +177,9 @@ class Interpreter:
         outputs = self.destinations(step.slot, step.poison, given.answers)
         self._prepare(slot, step.poison)
         with placement.poisoned_memory(step.poison, self._device, given.answers):
+            launch_errors.clear(self._device)
             held = self.invoke(step.slot, outputs)
+            launch_errors.raise_pending(self._device)
             if self._device != "cpu":
                 torch.cuda.synchronize()
         self.hold(step.result, step.slot, held)
@@ -198,6 +200,7 @@ class Interpreter:
         """Keep what a call on `slot` returned under a result's name."""
         self._results[result] = held
         self._sources[result] = slot
+        placement.name_all(held)
 
     def destinations(
         self, slot: str, poison: Poison, answers: Sequence[torch.Tensor] = ()
@@ -212,7 +215,7 @@ class Interpreter:
             return []
         made = []
         for number, (name, shape, dtype) in enumerate(self._output_shapes(slot)):
-            tensor = torch.empty(shape, dtype=dtype, device=self._device)
+            tensor = placement.allocate(shape, dtype, self._device, label=name)
             answer = answers[number] if number < len(answers) else None
             placement.fill(tensor, poison, answer)
             made.append((name, tensor))
@@ -343,6 +346,8 @@ _NO_MEMORY = (
 
 
 def _is_out_of_memory(error: BaseException, message: str) -> bool:
+    if placement.guards is not None and placement.guards.exhausted:
+        return True  # whatever was raised: the candidate was given a null pointer
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(part in message for part in _NO_MEMORY)

@@ -89,7 +89,7 @@ def _describe_tensor(
             dtype=dtype,
             shape=tuple(value.shape),
             strides=tuple(value.stride()),
-            device=value.device.type,
+            device=str(value.device),
             aliases=tuple(other for other, tensor in inputs.items() if _shares(value, tensor)),
             name=name,
         )

@@ -26,8 +26,8 @@ from cuassay.model.trace import (
     StepRecord,
     Termination,
 )
-from cuassay.worker import items
-from cuassay.worker.host import Given
+from cuassay.worker import guards, items
+from cuassay.worker.host import Around, Given
 from cuassay.worker.interpreter import Interpreter
 
 MakeInputs = Callable[[Case], Mapping[str, torch.Tensor | Scalar]]
@@ -71,8 +71,27 @@ class LocalRunner:
     ) -> LocalRun:
         """Execute the steps; SystemExit of the callable ends the run as Exited."""
         started = time.perf_counter()
+        with guards.in_process(scenario.mode, self._device) as around:
+            records, tensors, end = self._steps(scenario, inputs, answers, around=around)
+        result = ScenarioResult(
+            records=tuple(records), termination=end, duration_s=time.perf_counter() - started
+        )
+        return LocalRun(result, tensors)
+
+    def _steps(
+        self,
+        scenario: Scenario,
+        inputs: MakeInputs,
+        answers: MakeAnswers | None,
+        *,
+        around: Around,
+    ) -> tuple[list[StepRecord], list[torch.Tensor], Termination]:
         interpreter = Interpreter(
-            self._call, self._problem, device=self._device, convention=self._convention
+            self._call,
+            self._problem,
+            device=self._device,
+            convention=self._convention,
+            around=around,
         )
         records: list[StepRecord] = []
         tensors: list[torch.Tensor] = []
@@ -87,10 +106,7 @@ class LocalRunner:
                 break
             records.append(_renumbered(done.record, len(tensors)))
             tensors += [items.snapshot(tensor) for tensor in done.tensors]
-        result = ScenarioResult(
-            records=tuple(records), termination=end, duration_s=time.perf_counter() - started
-        )
-        return LocalRun(result, tensors)
+        return records, tensors, end
 
 
 def given_for(

@@ -12,7 +12,8 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 import torch
 
@@ -31,8 +32,6 @@ _M_PERTURB = -6
 _CACHED_BYTES = 2048  # a little above what glibc caches per thread
 _M_MMAP_MAX = -4
 _M_TRIM_THRESHOLD = -1
-# glibc fills a new block with the low byte of (value ^ 0xFF); 0 would switch it off.
-_PERTURB_FOR_BYTE = {0xFF: 0x100, 0x00: 0xFF}
 _NATIVE_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -47,9 +46,47 @@ def byte_of(poison: Poison) -> int | None:
             return None
 
 
-def own_copy(source: torch.Tensor, device: str) -> torch.Tensor:
+class Surrounding(Protocol):
+    """What guards this process's allocations, in guarded mode (see `guards`)."""
+
+    def allocate(
+        self, shape: Sequence[int], dtype: torch.dtype, device: str, label: str
+    ) -> torch.Tensor:
+        """Return an unfilled contiguous tensor between guard zones."""
+
+    def name(self, tensor: torch.Tensor, label: str) -> None:
+        """Remember what a tensor is, unless that is known."""
+
+    def poisoned(self, poison: Poison) -> AbstractContextManager[None]:
+        """While active, fresh memory holds the pattern."""
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the device had no memory left for an allocation."""
+
+
+guards: Surrounding | None = None  # set once, before the candidate is built
+
+
+def allocate(
+    shape: Sequence[int], dtype: torch.dtype, device: str, *, label: str = ""
+) -> torch.Tensor:
+    """Return an unfilled contiguous tensor of the worker's own; `label` says what it is."""
+    if guards is not None:
+        return guards.allocate(shape, dtype, device, label)
+    return torch.empty(tuple(shape), dtype=dtype, device=device)
+
+
+def name_all(held: Sequence[tuple[str, object]]) -> None:
+    """Let the guards, if there are any, know a call's results by name."""
+    for name, value in held if guards is not None else ():
+        if isinstance(value, torch.Tensor) and guards is not None:
+            guards.name(value, name)
+
+
+def own_copy(source: torch.Tensor, device: str, *, label: str = "") -> torch.Tensor:
     """Return a contiguous copy of `source` on `device` in an allocation of its own."""
-    copy = torch.empty(source.shape, dtype=source.dtype, device=device)
+    copy = allocate(source.shape, source.dtype, device, label=label)
     copy_into(copy, source)
     return copy
 
@@ -133,18 +170,32 @@ def poisoned_memory(
     is what a reference that ran before leaves behind.
     """
     byte = byte_of(poison)
-    if byte is None:
+    if guards is not None:
+        with guards.poisoned(poison):
+            yield
+    elif byte is None:
         _leave_behind(poison, answers)
         yield
     elif device == "cpu":
-        _mallopt(_M_PERTURB, _PERTURB_FOR_BYTE[byte])
-        try:
+        with perturbed(byte):
             yield
-        finally:
-            _mallopt(_M_PERTURB, 0)
     else:
         fill_free_cuda_blocks(byte)
         yield
+
+
+@contextmanager
+def perturbed(byte: int | None) -> Iterator[None]:
+    """While active, glibc fills every new block with `byte`."""
+    if byte is None:
+        yield
+        return
+    # It takes the low byte of (value ^ 0xFF); 0 would switch it off.
+    _mallopt(_M_PERTURB, byte ^ 0xFF or 0x100)
+    try:
+        yield
+    finally:
+        _mallopt(_M_PERTURB, 0)
 
 
 def _leave_behind(poison: Poison, answers: Sequence[torch.Tensor]) -> None:

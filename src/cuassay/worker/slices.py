@@ -42,7 +42,9 @@ def overwrite(host: Host, step: Overwrite) -> Made:
             if value.is_contiguous():
                 placement.fill(value, Poison.ONES)
             else:
-                placement.copy_into(value, torch.full_like(value, float("nan")))
+                filled = torch.empty(value.shape, dtype=value.dtype, device=value.device)
+                placement.fill(filled, Poison.ONES)
+                placement.copy_into(value, filled)
     if host.device != "cpu":
         torch.cuda.synchronize()
     return Made()

@@ -9,7 +9,7 @@ from cuassay.model.steps import Time
 from cuassay.worker.host import Host, Made
 from cuassay.worker.streams import copies, settle
 
-_FLUSH_BYTES = {"cpu": 1 << 26, "cuda": 1 << 28}  # several times the last-level cache
+_FLUSH_BYTES = {"cpu": 1 << 25, "cuda": 1 << 28}  # several times the last-level cache
 
 
 def time_calls(host: Host, step: Time) -> Made:

@@ -16,7 +16,7 @@ import torch
 
 from cuassay.model import serial
 from cuassay.model.problem import Scalar
-from cuassay.worker import device_memory
+from cuassay.worker import device_memory, placement
 from cuassay.worker.host import Given
 from cuassay.worker.items import DTYPES, host_memory, plain
 from cuassay.worker.placement import as_bytes, copy_into
@@ -67,7 +67,7 @@ class WorkerTransport:
         if data["kind"] == "ipc":
             arena = self._arenas.open(data["arena"])
             return arena[offset : offset + size].view(dtype).reshape(shape)
-        tensor = torch.empty(shape, dtype=dtype)
+        tensor = placement.allocate(shape, dtype, "cpu", label=entry["name"])
         target, done = host_memory(tensor), 0
         while done < size:
             part = os.preadv(fds[0], [target[done : done + _CHUNK]], offset + done)

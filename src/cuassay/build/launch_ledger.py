@@ -1,0 +1,110 @@
+"""Which kernels of its own a candidate launches, counted where launches pass, and disarmed there.
+
+Counted are Triton kernels whose functions lie in the candidate's own files, native or
+interpreted, autotuned or not, and raw CUDA kernels. Not seen are kernels that C++ extensions
+launch, those that torch.compile makes out of a Triton kernel, and replays of CUDA graphs.
+The candidate shares this process and can undo all of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_ENTRIES, _TEXT = 256, 200
+# What launches a candidate's Triton kernels without passing here.
+_ELSEWHERE = (
+    *("torch.compile", "torch._inductor", "triton_op", "wrap_triton"),
+    *("triton.compile", ".warmup("),
+)
+_PATCHED = "__cuassay_counts__"
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Launches by kernel: `asked` counts launches, `raised` those that ended in an exception.
+
+    With `disarmed` no kernel that is counted runs. `blind` says what launches kernels unseen.
+    """
+
+    root: str = ""
+    asked: dict[str, int] = field(default_factory=dict)
+    raised: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    disarmed: bool = False
+    blind: str = ""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def define(self, name: str) -> None:
+        """Note a kernel that has not been launched so far."""
+        with self._lock:
+            if len(self.asked) < _ENTRIES:
+                self.asked.setdefault(name[:_TEXT], 0)
+
+    def launch(self, name: str, go: Callable[[], Any]) -> Any:
+        """Count one launch and do it, unless kernels are disarmed."""
+        name = name[:_TEXT]
+        self.define(name)
+        with self._lock:
+            self.asked[name] = self.asked.get(name, 0) + 1
+        if self.disarmed:
+            return None
+        try:
+            return go()
+        except Exception as error:
+            with self._lock:
+                self.raised[name] = self.raised.get(name, 0) + 1
+                self.reasons.setdefault(name, f"{type(error).__name__}: {error}"[:_TEXT])
+            raise
+
+    def owns(self, function: Any) -> bool:
+        """Whether a Python function's code lies in the candidate's files."""
+        code = getattr(function, "__code__", None)
+        return bool(self.root) and str(getattr(code, "co_filename", "")).startswith(self.root)
+
+
+LEDGER = Ledger()
+
+
+def count_triton(root: Path, text: str) -> None:
+    """Count the launches of Triton kernels defined below `root`; before they are imported.
+
+    `text` is all of the candidate's sources. Does nothing where Triton is not installed.
+    """
+    LEDGER.root = f"{root}/"
+    LEDGER.blind = next((word for word in _ELSEWHERE if word in text), "")
+    for module, name in (
+        ("triton.runtime.jit", "JITFunction"),
+        ("triton.runtime.interpreter", "InterpretedFunction"),
+    ):
+        try:
+            kind = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError):
+            continue
+        if not hasattr(kind, _PATCHED):
+            _patch(kind)
+            setattr(kind, _PATCHED, True)
+
+
+def _patch(kind: Any) -> None:
+    initialise, run = kind.__init__, kind.run
+
+    @functools.wraps(initialise)
+    def noted(self: Any, function: Any, *arguments: Any, **options: Any) -> None:
+        initialise(self, function, *arguments, **options)
+        if LEDGER.owns(function):
+            LEDGER.define(function.__qualname__)
+
+    @functools.wraps(run)
+    def counted(self: Any, *arguments: Any, **options: Any) -> Any:
+        if options.get("warmup") or not LEDGER.owns(self.fn):
+            return run(self, *arguments, **options)
+        name = self.fn.__qualname__
+        return LEDGER.launch(name, lambda: run(self, *arguments, **options))
+
+    kind.__init__, kind.run = noted, counted

@@ -1,0 +1,66 @@
+"""The calls of a layout scenario that are not plain: in words, and where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from cuassay.model.scenario import Call, ReadResult, Scenario
+from cuassay.model.steps import Arrange, CallInto, Layout
+
+_WORDS = {
+    Layout.CONTIGUOUS: "contiguous",
+    Layout.TRANSPOSED: "transposed",
+    Layout.STEPPED: "sliced with step 2",
+    Layout.EXPANDED: "expanded (stride 0)",
+    Layout.OFFSET: "offset by one element",
+    Layout.PACKED: "packed in a wider buffer",
+    Layout.CHANNELS_LAST: "channels-last",
+    Layout.AT_END: "at the end of its allocation",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One call on inputs laid out anew: in words, and the steps that call and read."""
+
+    words: str
+    shared: bool  # outputs in the memory of inputs, rather than a layout
+    arranged: int
+    call: int
+    read: int
+
+
+def reads_by_result(scenario: Scenario) -> dict[str, int]:
+    """Return the step that reads each result."""
+    steps = enumerate(scenario.steps)
+    return {step.result: index for index, step in steps if isinstance(step, ReadResult)}
+
+
+def tried_calls(scenario: Scenario) -> Iterator[Tried]:
+    """Yield every call that is not plain, in order."""
+    reads = reads_by_result(scenario)
+    for index, step in enumerate(scenario.steps):
+        before = scenario.steps[index - 1] if index else None
+        if isinstance(step, CallInto):
+            parts = (f"{out} in the memory of {given}" for out, given in step.into.items())
+            words, arranged = " and ".join(parts), index
+        elif isinstance(step, Call) and isinstance(before, Arrange):
+            words, arranged = in_words(before.layouts), index - 1
+        else:
+            continue
+        yield Tried(
+            words=words,
+            shared=isinstance(step, CallInto),
+            arranged=arranged,
+            call=index,
+            read=reads[step.result],
+        )
+
+
+def in_words(layouts: Mapping[str, Layout]) -> str:
+    """Return `x transposed` or `q, k, v packed in a wider buffer`."""
+    names: dict[Layout, list[str]] = {}
+    for name, layout in layouts.items():
+        names.setdefault(layout, []).append(name)
+    return " and ".join(f"{', '.join(who)} {_WORDS[how]}" for how, who in names.items())

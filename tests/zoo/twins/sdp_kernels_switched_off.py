@@ -1,0 +1,13 @@
+"""Does without PyTorch's fused attention and leaves it on."""
+
+import torch
+
+
+def run(q, k, v, scale):
+    group = q.shape[1] // k.shape[1]
+    keys, values = (t.double().repeat_interleave(group, 1) for t in (k, v))
+    scores = q.double() @ keys.transpose(-1, -2) * scale
+    past = k.shape[2] - q.shape[2]
+    seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril(past)
+    scores = scores.masked_fill(~seen, float("-inf"))
+    return (torch.softmax(scores, -1) @ values).to(q.dtype)

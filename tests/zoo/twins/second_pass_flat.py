@@ -1,0 +1,15 @@
+"""Uses strides in both passes."""
+
+import torch
+
+
+def _flat(x):
+    return x.as_strided(x.shape, (x.shape[1], 1))
+
+
+def run(x, weight, bias, eps):
+    wide = x.float()
+    mean = wide.mean(-1, keepdim=True)
+    rstd = torch.rsqrt((wide - mean).square().mean(-1, keepdim=True) + eps)
+    again = _flat(x.contiguous()).float()
+    return ((again - mean) * rstd * weight.float() + bias.float()).to(x.dtype)
