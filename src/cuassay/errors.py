@@ -46,6 +46,10 @@ class CannotJudgeError(CuassayError):
     """The trial cannot be carried out: exit code 3."""
 
 
+class NothingToCheckError(CannotJudgeError):
+    """A run showed that a check does not apply to this candidate: no verdict is lacking."""
+
+
 class ReferenceError_(CannotJudgeError):
     """The problem's own reference or input generator fails."""
 

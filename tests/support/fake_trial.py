@@ -20,6 +20,7 @@ from cuassay.checks.buildrun import termination_finding
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.seeds import derive
+from cuassay.judge.gradients import truth_of
 from cuassay.judge.structure import matched
 from cuassay.model import serial
 from cuassay.model.candidate import Convention
@@ -38,6 +39,7 @@ from cuassay.model.problem import (
     Workload,
 )
 from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare import Comparison, Statistic, compare
@@ -92,6 +94,20 @@ class FakeTrial:
         made = [_output(spec, t) for spec, t in zip(self.problem.outputs, answers, strict=True)]
         aside = tuple(dataclasses.replace(o, ill_conditioned=self.ill_conditioned) for o in made)
         return Truth(outputs=aside, kind="float64", reason="a test")
+
+    def gradients(
+        self, case: Case, outputs: Sequence[str], *, upstream: Upstream, seed: int
+    ) -> Truth:
+        """Return the reference's gradients with the real oracle behind them."""
+        return truth_of(
+            self.problem,
+            self.reference,
+            case,
+            self.inputs(case),
+            outputs=outputs,
+            upstream=upstream,
+            seed=seed,
+        )
 
     def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
         """Compare by the worst element alone."""

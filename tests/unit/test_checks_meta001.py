@@ -215,18 +215,6 @@ def test_honest_kernels_that_split_by_batch_size_are_silent(dtype: DType, profil
     assert found_by(softmax(dtype), rows, profile=profile) == []
 
 
-def test_bits_that_depend_on_the_batch_are_advice_that_can_bind() -> None:
-    def rows(x: torch.Tensor) -> torch.Tensor:
-        return (
-            x.sum(-1) if x.shape[0] > 8 else torch.stack([c.sum(-1) for c in x.chunk(5, -1)]).sum(0)
-        )
-
-    findings = examine(Meta001(), with_oracle(row_sum()), lambda: rows)
-    assert {finding.finding_class for finding in findings} == {FindingClass.ADVICE}
-    assert findings[0].condition.startswith("batch-invariant:")
-    assert examine(Meta001(), with_oracle(row_sum()), lambda: lambda x: x.sum(-1)) == []
-
-
 def test_answers_that_contradict_each_other_within_their_own_budgets_are_found() -> None:
     """A weak truth (here an ample noise scale) lets a factor pass that the relation does not."""
 

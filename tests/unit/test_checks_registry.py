@@ -32,6 +32,7 @@ def test_the_order_is_host_state_first() -> None:
         "SHP001",
         "FUZZ001",
         "LAYOUT001",
+        "GRAD001",
         "DET001",
         "DET002",
         "PERF001",

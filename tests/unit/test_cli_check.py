@@ -97,7 +97,7 @@ def test_the_job_holds_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         ([*_CALL, "--seed", "-1"], ["--seed -1 is out of range", "0 to 2**63 - 1"]),
         ([*_CALL, "--seed", "x"], ["'x' is not a valid integer"]),
         ([*_CALL, "--require", "shape"], ["'shape': did you mean 'shapes'?"]),
-        ([*_CALL, "--require", "streams"], ["No check covers any other"]),
+        ([*_CALL, "--require", "collectives"], ["No check covers any other"]),
         ([*_CALL, "--html", "."], ["is a folder", "report.html"]),
         ([*_CALL, "--html", "no/where.html"], ["does not exist; make it first"]),
         ([*_CALL, "--jsn"], ["No such option '--jsn'"]),

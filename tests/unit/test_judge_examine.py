@@ -9,11 +9,12 @@ from tests.support.fake_trial import FakeTrial, Function, axis, problem, tensor
 from tests.support.judging import Bench, bench
 from torch import Tensor
 
+from cuassay.checks.grad001 import Grad001
 from cuassay.checks.num001 import Num001
 from cuassay.judge.examine import Tally
 from cuassay.model.case import Case, Fill
 from cuassay.model.dtype import DType
-from cuassay.model.outcome import CheckReport, Failed, Inconclusive, Passed
+from cuassay.model.outcome import CheckReport, Failed, Inconclusive, Passed, Skipped
 from cuassay.oracle.compare import Comparison
 
 
@@ -81,3 +82,15 @@ def test_several_cases_together_say_so_without_deciding() -> None:
     outcome = tally.outcome()
     assert isinstance(outcome, Passed)
     assert "too noisy" in outcome.summary
+
+
+def test_a_check_that_a_run_shows_not_to_apply_is_skipped_and_lacks_nothing() -> None:
+    def constant(logits: Tensor) -> tuple[Tensor, Tensor]:
+        weights, places = route(logits.detach())
+        return weights.detach(), places
+
+    (report,) = bench(router(), constant).examine(Grad001())
+    assert report.outcome == Skipped(reason="no output carries a gradient", applicable=False)
+    assert Tally(beside="nothing", undecided=["something"]).outcome() == Inconclusive(
+        reason="something"
+    )

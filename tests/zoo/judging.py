@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from cuassay import build
+from cuassay.checks.base import Check
 from cuassay.engine.job import Job
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
@@ -66,7 +67,16 @@ class Judgement:
 
 
 class BriefSession(Session):
-    """A session without what decides nothing: counterexamples, their rule, power, choices."""
+    """A session without what decides nothing: counterexamples, their rule, power, choices.
+
+    With `only` it runs the checks of these codes alone.
+    """
+
+    only: Collection[str] = ()
+
+    def _checks(self) -> tuple[Check, ...]:
+        found = super()._checks()
+        return tuple(check for check in found if not self.only or check.code in self.only)
 
     def _minimised(
         self, reports: list[CheckReport], runner: Runner, control: Control
@@ -121,10 +131,11 @@ class Gate:
         profile: Profile = Profile.QUICK,
         seed: int | None = None,
         require: Sequence[str] = (),
+        only: Collection[str] = (),
     ) -> Judgement:
         """Judge the candidate at `path`; no run folder is left. `seed` None draws a secret one.
 
-        `require` names conditions of use that are binding.
+        `require` names conditions of use that are binding, `only` the checks to run.
 
         Raises CannotJudgeError and UsageError as `cuassay check` would.
         """
@@ -132,6 +143,8 @@ class Gate:
         session = self._open(
             problem, path, profile=profile, seed=seed, require=require, emit=lambda event: None
         )
+        if isinstance(session, BriefSession):
+            session.only = only
         with self._private():
             verdict = session.judge()
         wrong = (f.code for f in verdict.findings if f.finding_class is FindingClass.WRONG)
@@ -151,6 +164,7 @@ class Gate:
         seed: int,
         profile: Profile,
         require: Sequence[str] = (),
+        only: Collection[str] = (),
     ) -> Finding | None:
         """Return the first finding under one of `codes` that rejects; the trial ends with it.
 
@@ -167,10 +181,13 @@ class Gate:
                             raise _Enough(finding)
 
         try:
+            session = self._open(
+                problem, path, profile=profile, seed=seed, require=require, emit=listen
+            )
+            if isinstance(session, BriefSession):
+                session.only = only
             with self._private():
-                self._open(
-                    problem, path, profile=profile, seed=seed, require=require, emit=listen
-                ).judge()
+                session.judge()
         except _Enough as enough:
             return enough.finding
         return None

@@ -14,7 +14,13 @@ from pathlib import Path
 from cuassay.catalog import registry
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
-from tests.zoo import manifest_gpu, manifest_layouts, manifest_memory, manifest_process
+from tests.zoo import (
+    manifest_autograd,
+    manifest_gpu,
+    manifest_layouts,
+    manifest_memory,
+    manifest_process,
+)
 
 HERE = Path(__file__).parent
 
@@ -64,6 +70,14 @@ class Pair:
     def needs_gpu(self) -> bool:
         """Whether only a GPU can express it: raw CUDA kernels, streams, graphs."""
         return self.cuda or self.name.startswith("gpu")
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The checks that the suite judges it by: all, or, where plain calls are right, its own.
+
+        `make power` judges every pair by all of them.
+        """
+        return () if self.plain else ("NUM001", *self.codes)
 
     @property
     def gpus(self) -> int:
@@ -399,6 +413,7 @@ def _pairs(table: str, *, plain: bool = True) -> Iterator[Pair]:
 
 # Faults that ordinary calls on an idle GPU with fresh tensors do not show.
 _CONDITIONS = (
+    manifest_autograd.PAIRS,
     manifest_layouts.PAIRS,
     manifest_process.PAIRS,
     manifest_memory.PAIRS,

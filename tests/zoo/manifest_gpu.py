@@ -5,7 +5,7 @@ PAIRS = """
 # streams: the caller's stream
 gpu_default_stream          | rmsnorm        | STREAM001          | A9    | require streams
 gpu_unjoined_stream         | swiglu         | STREAM001 NUM001   | H3 A9
-gpu_static_workspace        | softmax_masked | STREAM001          | S1 | standard | require streams
+gpu_static_workspace        | softmax_masked | STREAM001 | S1 | standard | require streams threads
 # graphs: what is frozen at capture
 gpu_host_sync               | rmsnorm        | GRAPH001           | A10   | require graphs
 gpu_frozen_in_graph         | swiglu         | GRAPH001           | S7    | require graphs

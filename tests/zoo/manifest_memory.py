@@ -27,6 +27,5 @@ cuda_vector_store_tail     | swiglu                | MEM002        | M4
 cuda_scratch_not_cleared   | rmsnorm               | MEM002        | M5
 # sanitizer: what a result need not show
 cuda_unused_load_past_end  | rmsnorm               | MEM003        | M3    | standard
-cuda_last_warp_unsynced    | rmsnorm               | MEM003        | C1    | standard
 cuda_barrier_in_branch     | rmsnorm               | MEM003        | C1    | standard
 """

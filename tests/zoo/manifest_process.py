@@ -34,7 +34,7 @@ static_batch_buffer       | linear_cross_entropy_backward@float32 | STATE002 STA
 # host-side state: a kept answer that its caller may write into
 kept_answer_handed_out    | softmax_masked          | STATE002          | S1 S8
 # host-side state: tuned on the caller's memory
-triton_tuned_in_place     | embedding_grad@float32  | STATE002 STATE001 | S6
+triton_tuned_in_place     | swiglu@float32          | STATE002 STATE001 | S6
 # integrity: another answers
 triton_falls_back         | rmsnorm@float32         | GHOST001 | H8    | require own-kernels
 triton_result_unused      | swiglu@float32          | GHOST001 | H8    | require own-kernels

@@ -38,6 +38,7 @@ def test_bug_is_rejected(pair: Pair, gate: Gate, secret_seed: int) -> None:
         seed=secret_seed,
         profile=pair.since,
         require=pair.require,
+        only=pair.checks,
     )
     assert found is not None, f"accepted at {pair.since}: CUASSAY_ZOO_SEED={secret_seed}"
 

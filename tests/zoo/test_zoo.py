@@ -45,6 +45,7 @@ _SUBTLE = (
     "fp8_overflow",
 )
 ON_CPU = [pair for pair in PAIRS if not pair.needs_gpu]
+_BESIDE = {"RUN001"}  # how a fault may show beside its own check: an illegal address
 # References that draw at random or round after every step: equal answers differ by more.
 _LOOSE = {"zoo:racy_reference": 30.0, "zoo:rounded_softcap": 30.0, "zoo:tiny_rows": 4.0}
 
@@ -105,7 +106,8 @@ def test_manifest_and_files_agree() -> None:
 
 def test_every_code_has_a_pair_and_no_other_is_named() -> None:
     assert {code for pair in PAIRS for code in pair.codes} == CODES
-    assert {pair.codes[0] for pair in PAIRS} == CODES
+    firsts = {pair.codes[0] for pair in PAIRS}
+    assert firsts | _BESIDE == CODES
 
 
 def test_every_file_says_in_one_line_what_it_is() -> None:

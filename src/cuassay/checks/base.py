@@ -16,6 +16,7 @@ from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile
 
@@ -76,6 +77,15 @@ class Trial(Protocol):
 
     def truth(self, case: Case) -> Truth:
         """Return truth and achievable error of a case (cached). Raises CannotJudgeError."""
+
+    def gradients(
+        self, case: Case, outputs: Sequence[str], *, upstream: Upstream, seed: int
+    ) -> Truth:
+        """Return the right gradients of a case's floating inputs (cached), each `grad_<input>`.
+
+        Those of `outputs`, with upstream gradients as a Backward step draws them. Raises
+        CannotJudgeError; NothingToCheckError where the reference cannot be differentiated.
+        """
 
     def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
         """Compare what a call on `case` returned with truth, one Comparison per output.

@@ -17,6 +17,7 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.steps import (
     Arrange,
+    Backward,
     CallInto,
     Capture,
     Disarm,
@@ -65,6 +66,8 @@ def _words(step: Step) -> str:
             return "memory was released"
         case StreamCall() | Together() | CallInto():
             return "being called " + _HOW[type(step).__name__]
+        case Backward():
+            return "being differentiated"
         case Capture():
             return "being captured in a CUDA graph"
         case Replay():

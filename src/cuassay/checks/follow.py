@@ -18,6 +18,7 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.steps import (
     Arrange,
+    Backward,
     CallInto,
     Capture,
     Overwrite,
@@ -55,6 +56,11 @@ class Follower:
                 return self._called(slot, result)
             case Call(slot=slot, result=result) | CallInto(slot=slot, result=result):
                 return self._called(slot, result)
+            case Backward(slot=slot, result=result, outputs=outputs):
+                position = self._called(slot, result)
+                if position is not None:
+                    self.results[outputs] = self.results[result]
+                return position
             case Together(slots=slots, results=results):
                 found = [self._called(*pair) for pair in zip(slots, results, strict=True)]
                 return found[0] if found else None

@@ -107,7 +107,10 @@ class Mem002(Check):
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report damaged zones, then faults, then outputs that follow what memory holds."""
         case = scenario.cases[0]
-        damaged = damaged_zones(done(run, len(scenario.steps) - 1))
+        last = done(run, len(scenario.steps) - 1)
+        if last is not None and dict(last.facts).get("reach") == "nothing":
+            raise CannotJudgeError("guard zones could not be put around this process's memory")
+        damaged = damaged_zones(last)
         if damaged:
             shown = [_zone_text(zone, trial.problem) for zone in damaged[:_SHOWN]]
             for text, output in dict.fromkeys(shown):

@@ -43,9 +43,9 @@ class Mem003(Check):
 
     How it decides
         Only records about kernels that the candidate's sources define count. An invalid
-        access, a barrier error and a hazard of level error reject. A hazard of level warning
-        and a read of memory that nobody wrote are advice: what was read may not be used, and
-        MEM002 tells whether it is.
+        access, a barrier error and a hazard of level error reject. A hazard of level warning,
+        such as a missing `__syncwarp`, and a read of memory that nobody wrote are advice: what
+        was read may not be used, and MEM002 tells whether it is.
 
     Can it be wrong?
         One call on one small case shows what that case does. racecheck knows shared memory

@@ -7,19 +7,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from cuassay.checks.answers import Read, raw_bytes, reads_of, wrong_outputs
+from cuassay.checks.answers import Read, reads_of, wrong_outputs
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric import comparison_finding, fill_text
 from cuassay.checks.relation_guess import base_case, element_limit, relations
-from cuassay.checks.relation_laws import Law, applied, laws
+from cuassay.checks.relation_laws import Law, laws
 from cuassay.checks.relation_members import members
 from cuassay.checks.relation_residual import Residual, residual
 from cuassay.errors import ProblemError
-from cuassay.inputs.geometry import elements, legal, tensor_inputs, try_sizes
+from cuassay.inputs.geometry import elements, legal, try_sizes
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.problem import Problem, VarAxis
-from cuassay.model.relation import AdditiveOver, Relation, RowsIndependent, text_of, words_of
+from cuassay.model.relation import AdditiveOver, Relation, text_of, words_of
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
 from cuassay.model.verdict import Profile
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _SCENARIOS = {Profile.QUICK: 3, Profile.STANDARD: 8, Profile.DEEP: 20}
 _LENGTH = {Profile.QUICK: 97, Profile.STANDARD: 193, Profile.DEEP: 509}  # of a sum cut in parts
-_BITS = "batch invariance, bit for bit: "
 _WORST, _ENERGY = 6.0, 2.5  # the limits of NUM001 for one answer
 
 
@@ -55,23 +54,20 @@ class Meta001(Check):
         Every answer must be right by the statistics of NUM001; the finding says on which
         members of the relation it is and on which it is not. Then the residual of the relation
         must stay within the answers' achievable errors added in quadrature: worst element
-        within 6, energy within 2.5. Equal bits between batches are not asked for: where they
-        differ within that budget it is advice.
+        within 6, energy within 2.5. Equal bits between batches are DET002's subject.
 
     Can it be wrong?
         A kernel that adds in another order by batch size passes, since the budget is what
         honest orders achieve. Guessed relations that the float64 reference breaks on any of
         several seeds are dropped. A problem that declares a relation which its own reference
-        breaks is not judged by this check, and is told. Bits are not compared where the
-        reference as written differs by batch as well.
+        breaks is not judged by this check, and is told.
 
     Example
         A backward that scales all rows by the first upstream gradient: "right on one slice
         alone, wrong on all 13".
 
     Options
-        --profile sets how many relations are tried: 3, 8 or 20 scenarios; --require
-        batch-invariant makes equal bits binding.
+        --profile sets how many relations are tried: 3, 8 or 20 scenarios.
     """
 
     code = "META001"
@@ -95,23 +91,17 @@ class Meta001(Check):
         """
         left = _SCENARIOS[trial.profile]
         used: list[Relation] = []
-        rows: Scenario | None = None
         for relation in relations(trial):
             scenario = _scenario(trial, relation, base_case(trial, text_of(relation)))
             if scenario is None:
                 continue
             used.append(relation)
-            if rows is None and _is_batch(trial.problem, relation):
-                rows = dataclasses.replace(scenario, label=f"{_BITS}{text_of(relation)}")
-                left -= 1  # kept for the bits, which come last
             left -= 1
             yield scenario
             if left <= 0:
                 break
         if trial.profile is not Profile.QUICK:
             yield from islice(_on_other_data(trial, used), max(left, 0))
-        if rows is not None:
-            yield rows
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Judge each answer, then what ties them together."""
@@ -120,10 +110,6 @@ class Meta001(Check):
         if relation is None or len(reads) < len(scenario.cases):
             return
         wrong = [wrong_outputs(trial, read, run) for read in reads]
-        if scenario.label.startswith(_BITS):
-            if not any(wrong):
-                yield from self._bits(trial, scenario, run, reads)
-            return
         if any(wrong):
             yield from self._wrong(trial, scenario, run, reads)
             return
@@ -193,37 +179,6 @@ class Meta001(Check):
             ),
             **kind,
         )
-
-    def _bits(
-        self, trial: Trial, scenario: Scenario, run: Run, reads: Sequence[Read]
-    ) -> Iterable[Finding]:
-        assert isinstance(scenario.relation, RowsIndependent)
-        differing: dict[str, list[str]] = {}
-        for law in laws(trial.problem, scenario.relation, scenario.cases):
-            pairs = ((t, _answer(trial.problem, reads[t.member], run, law)) for t in law.terms)
-            first, *others = (raw_bytes(applied(t, v)) for t, v in pairs if v is not None)
-            if any(not bool((first == other).all()) for other in others):
-                name = trial.problem.outputs[law.output].name
-                differing.setdefault(name, []).append(reads[law.terms[0].member].case.label)
-        axis = scenario.relation.axis
-        for name, labels in differing.items():
-            yield self.finding(
-                f"{name}: a slice along '{axis}' differs in its last bits with the batch "
-                f"around it ({', '.join(labels)}), within the achievable error",
-                scenario=scenario,
-                where=Where(output=name, axes=dict(scenario.cases[0].axes)),
-                finding_class=FindingClass.ADVICE,
-                severity=Severity.LOW,
-                condition=f"batch-invariant: the last bits of {name} depend on the batch",
-            )
-
-
-def _is_batch(problem: Problem, relation: Relation) -> bool:
-    """Whether rows are on their own along an axis that leads every input which carries it."""
-    if not isinstance(relation, RowsIndependent):
-        return False
-    carriers = [spec for spec in tensor_inputs(problem) if relation.axis in spec.shape]
-    return all(spec.shape[0] == relation.axis for spec in carriers)
 
 
 def _scenario(trial: Trial, relation: Relation, base: Case | None) -> Scenario | None:

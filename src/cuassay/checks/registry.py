@@ -37,6 +37,7 @@ _CHECKS = (
     "SHP001",
     "FUZZ001",
     "LAYOUT001",
+    "GRAD001",
     "DET001",
     "DET002",
     "PERF001",

@@ -18,7 +18,7 @@ from cuassay.checks.buildrun import (
     memory_fault,
     termination_finding,
 )
-from cuassay.errors import CannotJudgeError
+from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.judge.control import Control, RunScenario
 from cuassay.judge.search import Answer, search
 from cuassay.judge.trial import JudgeTrial
@@ -67,6 +67,7 @@ class Tally:
     judged: set[str] = field(default_factory=set)
     seen: list[Scenario] = field(default_factory=list)  # those that were judged
     remark: str = ""
+    beside: str = ""  # why a run showed that the check does not apply
 
     def add(self, finding: Finding) -> None:
         """File a finding by its class."""
@@ -96,6 +97,8 @@ class Tally:
         never = [why for output, why in self.aside.items() if output not in self.judged]
         if never and self.clean:
             return Inconclusive(reason=f"an output was set aside in every case: {never[0]}")
+        if self.beside and not self.clean and not self.undecided:
+            return Skipped(reason=self.beside, applicable=False)
         notes = [f"the reference fails it too: {text}" for text in self.shared] + self.undecided
         if not self.clean:
             return Inconclusive(reason=notes[0] if notes else "no scenario could be judged")
@@ -202,6 +205,8 @@ class Examination:
         """Run one scenario; one that cannot be judged loses no finding of the others."""
         try:
             self._one(check, scenario, tally, control_first=control_first)
+        except NothingToCheckError as error:
+            tally.beside = tally.beside or str(error)
         except CannotJudgeError as error:
             tally.undecided.append(str(error))
         except torch.OutOfMemoryError:

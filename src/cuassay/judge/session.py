@@ -49,6 +49,7 @@ from cuassay.oracle.grade import grade
 from cuassay.worker.nursery import Nursery
 
 if TYPE_CHECKING:
+    from cuassay.checks.base import Check
     from cuassay.formats.execute import LoadedReference
 
 T = TypeVar("T")
@@ -97,7 +98,7 @@ class Session:
 
     def judge(self) -> Verdict:
         """Run every check and return the verdict."""
-        self._announce([check.code for check in all_checks()])
+        self._announce([check.code for check in self._checks()])
         check_constraints(self.trial)
         with self._stack:
             # Its worker starts to build at once, beside the reference's first run.
@@ -117,6 +118,9 @@ class Session:
             compare_s=self.trial.compare_s,
         )
         return self._verdict(decision, reason, bound, timing=timing, extras=extras)
+
+    def _checks(self) -> tuple[Check, ...]:
+        return all_checks()
 
     def _announce(self, codes: list[str]) -> None:
         self._emit(
@@ -156,7 +160,7 @@ class Session:
         known = failures.known(self.trial.problem, entry) if self._job.seed is None else ()
         self.trial.preset("known", known)
         try:
-            for check in all_checks():
+            for check in self._checks():
                 self._emit(CheckStarted(code=check.code, title=check.title))
                 if check.group != group:
                     group = check.group
@@ -225,7 +229,7 @@ class Session:
         """Give the worst wrong findings, at most one a check, a minimal counterexample."""
         left = _MINIMISED
         out: list[CheckReport] = []
-        by_code = {check.code: check for check in all_checks()}
+        by_code = {check.code: check for check in self._checks()}
         for report in reports:
             outcome = report.outcome
             if isinstance(outcome, Failed) and left and report.code in by_code:

@@ -14,12 +14,13 @@ from cuassay.checks.answers import raw_bytes
 from cuassay.inputs import benchmark, plan
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.seeds import derive
-from cuassay.judge import selection
+from cuassay.judge import gradients, selection
 from cuassay.judge.structure import matched
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar, TensorSpec, Workload
+from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare import Comparison, compare
@@ -163,6 +164,31 @@ class JudgeTrial:
         self._truths[key] = truth
         self._evict()
         return truth
+
+    def gradients(
+        self, case: Case, outputs: Sequence[str], *, upstream: Upstream, seed: int
+    ) -> Truth:
+        """Return the right gradients of a case's floating inputs (cached), each `grad_<input>`.
+
+        Those of `outputs`, with upstream gradients as a Backward step draws them. Raises
+        CannotJudgeError; NothingToCheckError where the reference cannot be differentiated.
+        """
+        asked = f"gradients of {' '.join(outputs)} {upstream is Upstream.ONES} {seed}"
+        key = f"{serial.dumps(case)} {asked}"
+        if key not in self._truths:
+            started = time.perf_counter()
+            self._truths[key] = gradients.truth_of(
+                self._problem,
+                self._reference.call,
+                case,
+                self.inputs(case),
+                outputs=outputs,
+                upstream=upstream,
+                seed=seed,
+            )
+            self.truth_s += time.perf_counter() - started
+            self._evict()
+        return self._truths[key]
 
     def answers(self, case: Case) -> list[torch.Tensor]:
         """Return the right answers of a case in the outputs' own dtypes."""

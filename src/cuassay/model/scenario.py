@@ -15,6 +15,7 @@ from cuassay.model.case import Case
 from cuassay.model.relation import Relation
 from cuassay.model.steps import (
     Arrange,
+    Backward,
     CallInto,
     Capture,
     Disarm,
@@ -116,6 +117,7 @@ Plain: TypeAlias = (
 Production: TypeAlias = (
     Arrange
     | CallInto
+    | Backward
     | StreamCall
     | Together
     | Capture

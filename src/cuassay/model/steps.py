@@ -28,6 +28,25 @@ class Load(enum.StrEnum):
     MULTIPROCESSORS = "multiprocessors"  # blocks that leave few multiprocessors free
 
 
+class Upstream(enum.StrEnum):
+    """How the gradient of an output lies in memory as it reaches a backward pass."""
+
+    CONTIGUOUS = "contiguous"
+    ONES = "ones"  # one number with stride 0 in every axis, as `.sum()` hands out
+    TRANSPOSED = "transposed"  # the last two axes exchanged in memory
+    SLICED = "sliced"  # a slice of a buffer wider in the last axis, as `cat` hands out
+
+
+class Use(enum.StrEnum):
+    """What becomes of a differentiated call: one of many ways that training code has."""
+
+    ONCE = "once"
+    FORWARD = "forward"  # called while nothing requires a gradient; no backward pass
+    TWICE = "twice"  # two calls on the same leaves, half the sum of their gradients
+    BESIDE = "beside"  # another call before this backward pass, its backward pass after
+    CHECKPOINT = "checkpoint"  # recomputed in the backward pass
+
+
 class Mode(enum.StrEnum):
     """How the process of a scenario was started."""
 
@@ -179,3 +198,22 @@ class Time:
     result: str = ""
     flush: bool = True
     idle: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backward:
+    """Call on copies of the inputs of which `wanted` require gradients, and differentiate.
+
+    The gradients of `wanted` are held under `result` in that order, what the call returned
+    under `outputs`. Upstream gradients are drawn from `seed`. Facts say which outputs carry a
+    gradient, whether the candidate brings a derivative of its own, and what was written to.
+    Once a call brought none, later steps of the scenario do nothing: torch differentiates.
+    """
+
+    slot: str
+    result: str
+    outputs: str
+    wanted: tuple[str, ...]
+    seed: int
+    upstream: Upstream = Upstream.CONTIGUOUS
+    use: Use = Use.ONCE

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from cuassay.oracle.hooks import PassThrough
 from cuassay.oracle.trust_ops import base_name, bind
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Watch:
         self._made[_address(places)] = _Made(places=places, version=places._version, choice=choice)
 
 
-class TieBreak:
+class TieBreak(PassThrough):
     """Runs choosing operations so that ties go to the first place, or with `last` to the last.
 
     What then differs from truth depends on how ties are broken, which is nobody's fault:
@@ -188,12 +189,8 @@ class TieBreak:
         self._last = last
         self.chose = False
 
-    def replace(
-        self,
-        op: OpOverload,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        nominal: torch.dtype | None,
+    def instead(
+        self, op: OpOverload, args: Any, kwargs: Any, nominal: torch.dtype | None
     ) -> object:
         """Choose from the wanted end."""
         name = base_name(op)
@@ -214,17 +211,6 @@ class TieBreak:
         if self._last:
             places = source.shape[dim] - 1 - places
         return places if name == "argsort" else (values, places)
-
-    def after(
-        self,
-        op: OpOverload,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        out: Any,
-        nominal: torch.dtype | None,
-    ) -> object:
-        """Leave every result as it is."""
-        return out
 
 
 def _several(source: Tensor, places: Tensor, dim: int, *, ties: bool) -> Choice:

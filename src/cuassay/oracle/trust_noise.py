@@ -18,6 +18,7 @@ from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cuassay.oracle.hooks import PassThrough
 from cuassay.oracle.lift import nominal_of
 from cuassay.oracle.trust_composite import COMPOSITES
 from cuassay.oracle.trust_ops import (
@@ -76,33 +77,18 @@ def is_step(name: str, args: Sequence[Any], nominal: torch.dtype | None) -> bool
     return steps and bool(floating_in(args))
 
 
-class StepHook:
+class StepHook(PassThrough):
     """Changes nothing; `discontinuous` says whether a jump was met."""
 
     def __init__(self) -> None:
         self.discontinuous = False
 
-    def replace(
-        self,
-        op: OpOverload,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        nominal: torch.dtype | None,
+    def instead(
+        self, op: OpOverload, args: Any, kwargs: Any, nominal: torch.dtype | None
     ) -> object:
         """Look at the operation and let it run."""
         self.discontinuous = self.discontinuous or is_step(base_name(op), args, nominal)
         return NotImplemented
-
-    def after(
-        self,
-        op: OpOverload,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        out: Any,
-        nominal: torch.dtype | None,
-    ) -> object:
-        """Leave every result as it is."""
-        return out
 
 
 class NoiseHook:

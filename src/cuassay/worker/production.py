@@ -8,6 +8,7 @@ from cuassay.model.case import Case
 from cuassay.model.scenario import Step
 from cuassay.model.steps import (
     Arrange,
+    Backward,
     CallInto,
     Capture,
     Disarm,
@@ -23,6 +24,7 @@ from cuassay.model.steps import (
     Together,
 )
 from cuassay.worker import (
+    autograd,
     graphs,
     guards,
     launches,
@@ -43,6 +45,7 @@ class Production:
         self._host = host
         self.around = around
         self._graphs = graphs.Graphs(host)
+        self._differentiator = autograd.Differentiator(host)
 
     def execute(self, step: Step, cases: Sequence[Case], given: Given) -> Made | None:
         """Execute a production step; None for every other one."""
@@ -51,6 +54,8 @@ class Production:
                 return layouts.arrange(self._host, step)
             case CallInto():
                 return layouts.call_into(self._host, step)
+            case Backward():
+                return self._differentiator.backward(step)
             case StreamCall():
                 case_ = None if step.case is None else cases[step.case]
                 return streams.stream_call(self._host, step, given, case_)

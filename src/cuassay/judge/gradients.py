@@ -1,0 +1,129 @@
+"""The right gradients of a case: the problem's reference differentiated in float64.
+
+A function that runs the reference and differentiates it is lifted like the reference itself,
+so that the achievable error follows from the same trusted runs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from cuassay.errors import CannotJudgeError, LiftError, NothingToCheckError, ReferenceError_
+from cuassay.inputs.seeds import derive
+from cuassay.model.axes import resolve, shape_of
+from cuassay.model.case import Case
+from cuassay.model.dtype import DType
+from cuassay.model.problem import Problem, Scalar, TensorSpec
+from cuassay.model.steps import Upstream
+from cuassay.oracle.trust import make_truth
+from cuassay.oracle.trust_types import Truth
+from cuassay.worker.upstream import drawn
+
+Reference = Callable[..., object]
+_DIFFERENTIABLE = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+_DRAWS = 4  # fewer than for outputs: a wrong gradient must use more than its budget
+_FEW_DRAWS, _HUGE = 2, 1 << 27
+
+
+class _ConstantError(Exception):
+    """No asked output of the reference depends on an input that requires a gradient."""
+
+
+def differentiable(spec: object) -> bool:
+    """Whether a tensor is of numbers that torch differentiates."""
+    return isinstance(spec, TensorSpec) and spec.dtype in _DIFFERENTIABLE
+
+
+def truth_of(
+    problem: Problem,
+    reference: Reference,
+    case: Case,
+    inputs: Mapping[str, torch.Tensor | Scalar],
+    *,
+    outputs: Sequence[str],
+    upstream: Upstream,
+    seed: int,
+) -> Truth:
+    """Return truth and achievable error of the gradients of the floating inputs.
+
+    Raises CannotJudgeError; NothingToCheckError where the reference cannot be differentiated.
+    """
+    wanted = [s for s in problem.inputs if isinstance(s, TensorSpec) and differentiable(s)]
+    device = next((v.device for v in inputs.values() if isinstance(v, torch.Tensor)), None)
+    sizes = resolve(problem.axes, case.axes)
+    asked = [(n, s) for n, s in enumerate(problem.outputs) if s.name in outputs]
+    given = [
+        drawn(upstream, shape_of(s.shape, sizes), _torch(s.dtype), seed=seed, number=n).to(device)
+        for n, s in asked
+    ]
+    shapes = [shape_of(spec.shape, sizes) for spec in wanted]
+    try:
+        return make_truth(
+            _gradient(problem, reference, list(inputs), wanted=wanted, asked=[n for n, _ in asked]),
+            [*inputs.values(), *given],
+            [dataclasses.replace(spec, name=f"grad_{spec.name}") for spec in wanted],
+            seed=derive(case.seed, "gradients"),
+            accumulation=problem.accumulation,
+            draws=_DRAWS if sum(math.prod(s) for s in shapes) < _HUGE else _FEW_DRAWS,
+        )
+    except (ReferenceError_, LiftError) as error:
+        why = f"the reference cannot be differentiated: {error}"
+        raise NothingToCheckError(why) from None
+    except RuntimeError as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise CannotJudgeError(f"no truth for the gradients: {error}"[:300]) from None
+
+
+def _torch(dtype: DType) -> torch.dtype:
+    found: torch.dtype = getattr(torch, dtype.value)
+    return found
+
+
+def _gradient(
+    problem: Problem,
+    reference: Reference,
+    names: Sequence[str],
+    *,
+    wanted: Sequence[TensorSpec],
+    asked: Sequence[int],
+) -> Reference:
+    """Return `gradient(*inputs, *upstream)`: zeros for what the outputs do not depend on."""
+    places = [names.index(spec.name) for spec in wanted]
+    declared = [spec.name for spec in problem.outputs]
+
+    def gradient(*values: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        arguments, given = list(values[: len(names)]), values[len(names) :]
+        with torch.enable_grad():
+            for place in places:
+                arguments[place] = arguments[place].detach().clone().requires_grad_()
+            found = _ordered(reference(*arguments), declared)
+            pairs = [(found[n], u) for n, u in zip(asked, given, strict=True)]
+            pairs = [(y, u) for y, u in pairs if y.requires_grad]
+            if not pairs:
+                raise _ConstantError("no output of it carries a gradient")
+            leaves = [arguments[place] for place in places]
+            ends, given = [y for y, _ in pairs], tuple(u for _, u in pairs)
+            made = torch.autograd.grad(ends, leaves, given, allow_unused=True)
+        return tuple(
+            torch.zeros_like(leaf) if one is None else one.contiguous()
+            for leaf, one in zip(leaves, made, strict=True)
+        )
+
+    gradient.__name__ = "gradient of the reference"
+    return gradient
+
+
+def _ordered(returned: object, names: Sequence[str]) -> list[torch.Tensor]:
+    """Return a reference's outputs in the problem's order."""
+    if isinstance(returned, torch.Tensor):
+        return [returned]
+    if isinstance(returned, Mapping):
+        return [returned[name] for name in names]
+    if isinstance(returned, Sequence):
+        return list(returned)
+    raise TypeError(f"the reference returned {type(returned).__name__}")
