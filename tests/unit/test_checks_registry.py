@@ -25,6 +25,7 @@ def test_the_order_is_host_state_first() -> None:
         "GHOST001",
         "MEM001",
         "MEM002",
+        "MEM004",
         "KNOWN001",
         "NUM001",
         "NUM002",

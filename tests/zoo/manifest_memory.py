@@ -19,6 +19,13 @@ statistics_into_empty      | groupnorm             | MEM002        | M5
 moments_tail_unwritten     | adamw_step            | MEM002        | M5 M6
 # memory: stale padding
 stale_value_rows           | attention@float32     | MEM002        | M7 L8
+# memory: what no output depends on
+additive_mask              | softmax_masked        | MEM004        | M7 N12
+ignored_rows_times_zero    | cross_entropy_backward | MEM004       | M7 L8 | require padding
+one_hot_lookup             | embedding             | MEM004        | M7    | require padding
+groups_times_zero          | grouped_gemm          | MEM004        | M7 L8 | require padding
+experts_times_zero         | moe_experts           | MEM004        | M7 L8 | require padding
+positions_by_product       | rope_neox@float32     | MEM004        | M7    | require padding
 # memory: written after it was freed
 freed_workspace            | rmsnorm_backward      | MEM002        | M8
 # memory: CUDA

@@ -30,6 +30,7 @@ _CHECKS = (
     "GHOST001",
     "MEM001",
     "MEM002",
+    "MEM004",
     "KNOWN001",
     "NUM001",
     "NUM002",

@@ -194,7 +194,7 @@ def take_slices(
     fills = dict(base.fills)
     for spec in tensor_inputs(problem):
         if axis in spec.shape:
-            fills[spec.name] = _with(_own(base, spec), parameters)
+            fills[spec.name] = with_parameters(own_fill(base, spec), parameters)
     return dataclasses.replace(base, label=label, axes=dict(sizes), fills=fills)
 
 
@@ -231,7 +231,7 @@ def _louder(problem: Problem, base: Case) -> Case:
     case = base
     for spec in tensor_inputs(problem):
         real = isinstance(spec.domain, Real) and spec.dtype.is_floating
-        if real and len(spec.shape) > 1 and _own(base, spec).kind != GENERATED:
+        if real and len(spec.shape) > 1 and own_fill(base, spec).kind != GENERATED:
             fills = {**case.fills, spec.name: Fill(kind="normal", parameters={"scale": _LOUD})}
             case = dataclasses.replace(case, fills=fills)
     return case
@@ -246,12 +246,12 @@ def _changed(problem: Problem, base: Case, name: str, label: str, **parameters: 
     return dataclasses.replace(
         base,
         label=label,
-        fills={**base.fills, name: _with(_own(base, spec), parameters)},
+        fills={**base.fills, name: with_parameters(own_fill(base, spec), parameters)},
         in_domain=base.in_domain and not bounded,
     )
 
 
-def _own(base: Case, spec: TensorSpec) -> Fill:
+def own_fill(base: Case, spec: TensorSpec) -> Fill:
     """Return the fill of an input in the base, made explicit."""
     from cuassay.inputs.fills import default_fill
 
@@ -259,7 +259,8 @@ def _own(base: Case, spec: TensorSpec) -> Fill:
     return base.fills.get(spec.name) or usual
 
 
-def _with(fill: Fill, parameters: Mapping[str, FillValue]) -> Fill:
+def with_parameters(fill: Fill, parameters: Mapping[str, FillValue]) -> Fill:
+    """Return a fill with further parameters."""
     return Fill(kind=fill.kind, parameters={**fill.parameters, **parameters})
 
 

@@ -22,6 +22,7 @@ CONDITIONS = (
     "graphs",
     "layouts",
     "own-kernels",
+    "padding",
     "process-state",
     "shapes",
     "streams",

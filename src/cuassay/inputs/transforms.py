@@ -8,6 +8,8 @@ part, part_seed            keep (part 0) or drop (part 1) a random half of the e
 scale_by                   multiply; a power of two is exact
 shift, shift_axis          add a number to every slice along a dimension, its sign alternating
                            from slice to slice
+spoil, spoil_with          set the elements at these places of the flat tensor to a number, or to
+                           "nan": what no output depends on may hold anything
 
 Everything is exact or rounded once to the tensor's dtype, and the same on every device.
 """
@@ -37,6 +39,8 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
         value = (value.double() * _number(spec, fill, "scale_by")).to(value.dtype)
     if "shift" in fill.parameters:
         value = _shifted(spec, fill, value)
+    if "spoil" in fill.parameters:
+        value = _spoiled(spec, fill, value)
     return value.contiguous()
 
 
@@ -73,6 +77,16 @@ def _shifted(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
     count = torch.Size(shape).numel()
     signs = 1 - 2 * (torch.arange(count, device=value.device) % 2)
     return (value.double() + amount * signs.reshape(shape)).to(value.dtype)
+
+
+def _spoiled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    places, with_ = fill.parameters["spoil"], fill.parameters.get("spoil_with")
+    number = float("nan") if with_ == "nan" else _number(spec, fill, "spoil_with")
+    if not isinstance(places, tuple) or not all(0 <= p < value.numel() for p in places):
+        raise _unfit(spec, "spoil", places, f"places within {value.numel()} elements")
+    flat = value.reshape(-1).clone()
+    flat[torch.tensor([int(p) for p in places], device=value.device)] = number
+    return flat.reshape(value.shape)
 
 
 def _number(spec: TensorSpec, fill: Fill, name: str) -> float:
