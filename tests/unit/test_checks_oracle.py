@@ -12,11 +12,16 @@ from tests.support.fake_trial import with_oracle as real
 
 from cuassay.checks.base import Check
 from cuassay.checks.registry import all_checks
+from cuassay.errors import NothingToCheckError
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import FindingClass
 from cuassay.model.problem import TensorSpec
 
-CHECKS = [check for check in all_checks() if not check.code.startswith("NUM")]
+CHECKS = [  # those that have something to look at here: no GPU, no kept failures
+    check
+    for check in all_checks()
+    if not check.code.startswith("NUM") and not check.skip(scaled_add())
+]
 
 
 def in_bfloat16(trial: FakeTrial) -> FakeTrial:
@@ -62,9 +67,10 @@ HONEST: dict[str, tuple[Callable[[], FakeTrial], Function]] = {
 def test_an_honest_kernel_passes(check: Check, name: str) -> None:
     make, call = HONEST[name]
     trial = real(make())
-    if check.skip(trial):
-        pytest.skip(check.skip(trial))
-    assert examine(check, trial, lambda: call) == []
+    try:
+        assert examine(check, trial, lambda: call) == []
+    except NothingToCheckError:
+        assert check.code in ("MEM004", "GRAD001")
 
 
 def cached() -> Function:

@@ -12,7 +12,7 @@ from cuassay.checks.grad_cases import float_outputs
 from cuassay.checks.numeric import message, worst_statistic
 from cuassay.checks.plain_first import measured, with_scalars, wrong_read
 from cuassay.checks.relation_members import own_fill, with_parameters
-from cuassay.errors import CannotJudgeError
+from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.model.case import Case
 from cuassay.model.domain import Real
@@ -73,14 +73,21 @@ class Mem004(Check):
     severity = Severity.CRITICAL
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
-        """Yield a scenario a case that holds something which no output depends on."""
+        """Yield a scenario a case that holds something which no output depends on.
+
+        Raises NothingToCheckError where every value reaches an output.
+        """
+        nothing = True
         for case in trial.cases("small")[: _CASES[trial.profile]]:
             if elements(trial.problem, case.axes) > _ELEMENTS[trial.profile]:
                 continue
             base = with_scalars(trial, case)
             found = unused(trial, base)
             if any(found.values()):
+                nothing = False
                 yield _scenario(trial, base, found)
+        if nothing:
+            raise NothingToCheckError("every value reaches an output on the cases looked at")
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Blame large numbers first, then NaN."""

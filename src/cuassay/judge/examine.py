@@ -145,6 +145,8 @@ class Examination:
         outcome: Outcome
         try:
             outcome = self._skipped(check) or self._outcome(check, tally)
+        except NothingToCheckError as error:
+            outcome = Skipped(reason=str(error), applicable=False)
         except CannotJudgeError as error:
             outcome = Inconclusive(reason=str(error))
         except torch.OutOfMemoryError:
