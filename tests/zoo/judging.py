@@ -151,7 +151,7 @@ class Gate:
         return Judgement(
             verdict=verdict,
             codes=tuple(dict.fromkeys(wrong)),
-            share=max((c.share for c in session.trial.comparisons), default=0.0),
+            share=max((c.share for c in session.graded), default=0.0),
             seconds=time.time() - started,
         )
 

@@ -6,7 +6,7 @@ import pytest
 
 from cuassay.model.verdict import Profile
 from tests.zoo.judging import Gate
-from tests.zoo.manifest import PAIRS, Pair, load
+from tests.zoo.manifest import HERE, PAIRS, Pair, load
 
 # What only `deep` can show takes too long here: `make power` with --profile deep has it.
 ON_CPU = [pair for pair in PAIRS if not pair.needs_gpu and pair.since is not Profile.DEEP]
@@ -46,3 +46,11 @@ def test_bug_is_rejected(pair: Pair, gate: Gate, secret_seed: int) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_of_real_faults_has_a_pair(family: str) -> None:
     assert any(pair.lesson.startswith(family) for pair in ON_CPU)
+
+
+def test_the_precision_grade_looks_at_plain_calls_alone(gate: Gate, secret_seed: int) -> None:
+    """Kernels that were disarmed, or read poison, give answers that grade nothing."""
+    pytest.importorskip("triton")
+    path = HERE / "honest" / "swiglu_triton.py"
+    found = gate.judge(load("swiglu"), path, seed=secret_seed)
+    assert found.verdict.precision_grade == "float32"
