@@ -261,3 +261,42 @@ def test_copies_of_one_answer_count_once(
     statistic = Statistic(name=name, value=value, limit=5.0, group="whole tensor")
     comparison = Comparison(output="y", passed=False, share=value / 5.0, statistics=(statistic,))
     assert copies_explain(truth, comparison) is explained
+
+
+def _bent(by: float, chance: int) -> Function:
+    """Return a sum that is off by `by` of a spacing of its result on one draw in `chance`."""
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        right = x.double().sum(-1)
+        drawn = int(x.reshape(-1)[0].view(torch.int32)) if x.numel() else 1
+        off = by * right.abs() * 2.0**-23 if drawn % chance == 0 else 0.0
+        return (right + off).to(x.dtype)
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("by", "chance"),
+    [(400.0, 1), (1e6, 7)],
+    ids=["a little on every draw", "far off on few draws"],
+)
+def test_what_fails_again_or_by_far_is_reported(by: float, chance: int) -> None:
+    _, report = judged(_bent(by, chance))
+    assert isinstance(report.outcome, Failed)
+
+
+def test_what_a_search_alone_comes_upon_has_to_fail_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A marginal failure on one draw of a recipe is what the worst of many draws shows."""
+    made = bench(row_sum(), summed)
+    first: list[Scenario] = []
+
+    def marginal(trial: object, scenario: Scenario, run: object) -> list[Finding]:
+        first.append(scenario)
+        once = len(first) == 1
+        found = Fuzz001().finding("a little off", scenario=scenario, measured=5.5, allowed=5.0)
+        return [found] if once else []
+
+    monkeypatch.setattr(Fuzz001, "judge", lambda self, *given: marginal(*given))
+    report = made.examine(Fuzz001())[0]
+    assert isinstance(report.outcome, Passed)
+    assert "3 of 3 other draws of the same recipe pass" in report.outcome.summary

@@ -41,6 +41,7 @@ from cuassay.model.verdict import Profile
 from cuassay.oracle.compare import Comparison
 
 _REDRAWN = 3  # draws of a recipe that a search found failing
+_MARGINAL = 2.0  # shares of the budget up to which the worst of many draws explains a failure
 _ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
 
 
@@ -235,7 +236,7 @@ class Examination:
         if findings and not self._trial.repeats(scenario.cases[0]):
             findings, reason = self._beyond_spread(check, scenario, findings)
         findings = self._pinned(scenario, run, findings)
-        if findings and check.searches and not control_first:
+        if findings and check.searches and not control_first and _marginal(findings):
             findings, reason = self._confirmed(check, scenario, findings, reason)
         if reason:
             tally.undecided.append(reason)
@@ -276,18 +277,24 @@ class Examination:
         """Keep what a search came upon if most other values drawn by the same recipe fail too.
 
         A search looks for the worst of many draws, which the limits of one draw do not cover.
+        What is far beyond them, or no number, needs no second look.
         """
-        case, failed = scenario.cases[0], 0
+        case, failed, passed = scenario.cases[0], 0, 0
         for number in range(_REDRAWN):
             seed = self._trial.seed("confirm", case.seed, number)
             again = check.on_case(dataclasses.replace(case, seed=seed))
-            found = judge_scenario(self._trial, check, again, self._run(again))
+            try:
+                if self._ill_conditioned(again):
+                    continue
+                found = list(judge_scenario(self._trial, check, again, self._run(again)))
+            except CannotJudgeError:
+                continue
             failed += any(f.code == findings[0].code for f in found)
-        if 2 * failed > _REDRAWN:
+            passed += not found
+        if failed >= passed:
             return findings, reason
         return [], (
-            f"{findings[0].message}: {_REDRAWN - failed} of {_REDRAWN} other draws of the same "
-            "recipe pass"
+            f"{findings[0].message}: {passed} of {_REDRAWN} other draws of the same recipe pass"
         )
 
     def _beyond_spread(
@@ -314,3 +321,7 @@ class Examination:
                 raise BuildStopped(None, what)
             case _:
                 return
+
+
+def _marginal(findings: Iterable[Finding]) -> bool:
+    return all(found.share is not None and found.share <= _MARGINAL for found in findings)
