@@ -110,6 +110,37 @@ CASES = (
         ),
         id="adamw_step_torch-bfloat16",
     ),
+    # products of subnormal and ordinary operands that the matrix unit flushes
+    pytest.param(
+        "gemm_torch",
+        "gemm@bfloat16",
+        _case("m=32 n=97 k=210", "a:lognormal:sigma=0.5 b:tiny", seed=6566919388522838610),
+        id="gemm_torch-bfloat16-other-operand",
+    ),
+    # equal rows: another formula cancels where the reference's does not
+    pytest.param(
+        "groupnorm_backward_autograd",
+        "groupnorm_backward@float32",
+        _case(
+            "batch=21 width=3 spatial=5",
+            "grad_output:powers_of_two x:constant:value=0.1 weight:normal:mean=1.0:scale=0.5",
+            seed=1325899800698034834,
+            eps=1e-05,
+        ),
+        id="groupnorm_backward_autograd-float32",
+    ),
+    # rows of two elements: what cancels is shared out otherwise
+    pytest.param(
+        "layernorm_backward_aten",
+        "layernorm_backward@float32",
+        _case(
+            "rows=2 hidden=2",
+            "grad_output:normal x:normal weight:normal:mean=1.0:scale=0.5",
+            seed=1646704066256149816,
+            eps=1e-05,
+        ),
+        id="layernorm_backward_aten-float32-two",
+    ),
 )
 
 

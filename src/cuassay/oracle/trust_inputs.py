@@ -18,6 +18,7 @@ _NEAR = 2.0**-7  # relative distance within which neighbours are nearly equal
 _ALIKE = 0.1  # share of such neighbours; independent normal numbers show one in a hundred
 _SMALL = 2.0**-62  # squares of smaller numbers are subnormal in float32
 _LEAST_NORMAL = 2.0**-126
+_FLUSHED = 2.0**-120  # products of such numbers with others of ordinary size may be subnormal
 _WIDE = (torch.float32, torch.bfloat16)  # formats whose subnormals hardware may flush
 
 
@@ -51,7 +52,7 @@ def traits_of(inputs: Sequence[Tensor | Scalar]) -> InputTraits:
         low=any(value.dtype in LOW for value in floats),
         repeats=any(_repeats(value) for value in floats),
         tiny=any(size < _SMALL for size, _ in least),
-        subnormal=any(size < _LEAST_NORMAL and dtype in _WIDE for size, dtype in least),
+        subnormal=any(size < _FLUSHED and dtype in _WIDE for size, dtype in least),
     )
 
 
@@ -89,7 +90,7 @@ def flushed(inputs: Sequence[Tensor | Scalar], *, sign: float) -> list[Tensor | 
     and negative numbers would contribute must not cancel in what that is allowed.
     """
     return [
-        torch.where((value * sign > 0) & (value.abs() < _LEAST_NORMAL), 0.0, value).to(value.dtype)
+        torch.where((value * sign > 0) & (value.abs() < _FLUSHED), 0.0, value).to(value.dtype)
         if isinstance(value, Tensor) and value.dtype in _WIDE
         else value
         for value in inputs

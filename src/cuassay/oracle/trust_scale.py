@@ -214,6 +214,8 @@ def _achievable(
     noise = pooled(mean, len(deviations), None if rounded else value)
     noise = torch.maximum(noise, third, out=noise) if rounded else noise.add_(third)
     noise += floor_square(value, roundoff, share=share)
+    if value.dim() >= 2 and 2 <= value.shape[-1] < MIN_TERMS:
+        noise = torch.maximum(noise, _shared_by_row(noise, value), out=noise)
     full = noise.clone()
     if trusted:
         error = trusted[0].abs()
@@ -234,6 +236,17 @@ def _achievable(
         full = torch.where(ambiguous, -torch.maximum(full, largest), full)
         noise = noise.masked_fill(ambiguous, 0.0)
     return Scale(full=full, noise=noise, ambiguous=ambiguous, room=room)
+
+
+def _shared_by_row(noise: Tensor, value: Tensor) -> Tensor:
+    """Return t^2 times the relative error (squared) of its row: for rows of a few elements.
+
+    What a row's sums lose to cancellation, one formula adds to some of its elements and another
+    to others: with two or three of them no draw of one formula shows it.
+    """
+    square = torch.nan_to_num(value, 0.0, 0.0, 0.0).square_()
+    size = square.sum(-1, keepdim=True)
+    return square * torch.where(size > 0, noise.sum(-1, keepdim=True) / size, 0.0)
 
 
 def _exact_zeros(value: Tensor, scale: Tensor) -> Tensor:
