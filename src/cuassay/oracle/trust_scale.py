@@ -203,11 +203,7 @@ def _achievable(
     ambiguous = None
     if discontinuous:
         size = half + torch.nan_to_num(value, 0.0, 0.0, 0.0).abs() * (4 * roundoff)
-        ambiguous = jumps(deviations, size)
-        if tied is not None:
-            moved = tied.abs() > size * _JUMP_SIZE
-            if bool(moved.any()):
-                ambiguous = moved if ambiguous is None else ambiguous | moved
+        ambiguous = _moved_by_ties(jumps(deviations, size), tied, size)
     if ambiguous is not None:
         mean.masked_fill_(ambiguous, 0.0)  # a jump must not raise its neighbours' scale
     third = half.double().square_().mul_(1.0 / 3.0)
@@ -236,6 +232,16 @@ def _achievable(
         full = torch.where(ambiguous, -torch.maximum(full, largest), full)
         noise = noise.masked_fill(ambiguous, 0.0)
     return Scale(full=full, noise=noise, ambiguous=ambiguous, room=room)
+
+
+def _moved_by_ties(ambiguous: Tensor | None, tied: Tensor | None, size: Tensor) -> Tensor | None:
+    """Add to the ambiguous elements those that another way to break ties moves."""
+    if tied is None:
+        return ambiguous
+    moved = tied.abs() > size * _JUMP_SIZE
+    if not bool(moved.any()):
+        return ambiguous
+    return moved if ambiguous is None else ambiguous | moved
 
 
 def _shared_by_row(noise: Tensor, value: Tensor) -> Tensor:
