@@ -21,13 +21,13 @@ WRITE = """<record>
   <kind>Precise</kind><level>Error</level>
   <what><text>Invalid __global__ write of size 4 bytes</text><size>4</size>
     <accessAddress>0x7f10</accessAddress></what>
-  <where><func>void scale_rows(float *, long)</func><path>/tmp/w/kernel.cu</path>
+  <where><func>void scale_rows(float *, long)</func><path>/src/rows/kernel.cu</path>
     <line>21</line></where>
   <who><threadIdx><x>3</x><y>0</y><z>0</z></threadIdx>
     <blockIdx><x>2</x><y>0</y><z>0</z></blockIdx></who>
   <hostStack><saveLocation>kernel launch time</saveLocation>
     <frame><func>cuLaunchKernel</func><module>/usr/lib/libcuda.so.1</module></frame>
-    <frame><func>launch_rows</func><module>/tmp/w/own.so</module></frame></hostStack>
+    <frame><func>launch_rows</func><module>/src/rows/own.so</module></frame></hostStack>
 </record>"""
 TORCH = WRITE.replace("void scale_rows(float *, long)", "at::native::copy_kernel(scale_rows)")
 TEXT = """========= COMPUTE-SANITIZER

@@ -58,7 +58,7 @@ def termination_finding(
         return None
     if isinstance(result.termination, BuildFailed):
         return _build_failed(result.termination, scenario)
-    raised = next((r for r in result.records if isinstance(r, StepRaised)), None)
+    raised = first_raised(run)
     if raised is not None:
         return _raised(raised, scenario, problem=problem)
     printed = _tail(result.output_text)
@@ -147,7 +147,7 @@ def signal_name(number: int) -> str:
 
 
 def _out_of_memory(run: Run) -> bool:
-    first = next((r for r in run.result.records if isinstance(r, StepRaised)), None)
+    first = first_raised(run)
     return first is not None and first.out_of_memory
 
 

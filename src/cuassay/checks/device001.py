@@ -7,12 +7,11 @@ from functools import cache
 
 from cuassay.checks.answers import reads_of
 from cuassay.checks.base import Check, Run, Trial, done
-from cuassay.checks.buildrun import exception_text, termination_finding
+from cuassay.checks.buildrun import exception_text, first_raised, termination_finding
 from cuassay.checks.plain_first import NEEDS_GPU, measured, on_cpu, wrong_read
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Arrange
-from cuassay.model.trace import StepRaised
 
 _OTHER = 1
 _CONDITION = "devices: tensors on the current device alone"
@@ -80,7 +79,7 @@ class Device001(Check):
         reads = reads_of(scenario, run)
         if not reads or wrong_read(trial, run, reads[0]):
             return
-        raised = next((r for r in run.result.records if isinstance(r, StepRaised)), None)
+        raised = first_raised(run)
         place = Where(axes=dict(scenario.cases[0].axes))
         if raised is not None:
             text = f"fails on cuda:{_OTHER} while device 0 is current: {exception_text(raised)}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.answers import Read, placed, reads_of
 from cuassay.checks.base import Check, Run, Trial, done
-from cuassay.checks.buildrun import exception_text, termination_finding
+from cuassay.checks.buildrun import exception_text, first_raised, termination_finding
 from cuassay.checks.plain_first import (
     NEEDS_GPU,
     answer_to,
@@ -95,7 +95,7 @@ class Graph001(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Blame the first replay that is wrong, or the capture that failed."""
-        refused = next((r for r in run.result.records if isinstance(r, StepRaised)), None)
+        refused = first_raised(run)
         if refused is None:
             ended = termination_finding(scenario, run, problem=trial.problem)
             if ended is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.answers import Read, placed, reads_of, same_bits, wrong_outputs
 from cuassay.checks.base import Check, Run, Trial, done
-from cuassay.checks.buildrun import memory_fault, signal_name
+from cuassay.checks.buildrun import first_raised, memory_fault, signal_name
 from cuassay.checks.listed import settings
 from cuassay.checks.numeric import where as where_of
 from cuassay.checks.numeric import worst_statistic
@@ -21,7 +21,7 @@ from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import Problem, TensorSpec
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
 from cuassay.model.steps import Mode, ReadGuards
-from cuassay.model.trace import Finished, Killed, StepDone, StepRaised
+from cuassay.model.trace import Finished, Killed, StepDone
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def _fault(scenario: Scenario, run: Run) -> str:
     processes, report that.
     """
     end = run.result.termination
-    raised = next((r for r in run.result.records if isinstance(r, StepRaised)), None)
+    raised = first_raised(run)
     if raised is not None and not memory_fault(raised):
         raise CannotJudgeError(f"it raised {raised.exception[:80]} between guard zones")
     if raised is not None:
