@@ -1,0 +1,162 @@
+"""An audit as one JSON document, schema `cuassay/audit/1`; docs/audit.md explains it.
+
+Every text is cleaned of control characters, since most of it comes from candidates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cuassay.model.audit import Audit, AuditFinding, AuditResult
+from cuassay.report import audit_tables as tables
+from cuassay.report.clean import clean
+
+SCHEMA = "cuassay/audit/1"
+
+
+def document(audit: Audit) -> dict[str, Any]:
+    """Return the document of an audit: plain JSON data."""
+    header = audit.header
+    totals = tables.totals(audit)
+    return {
+        "schema": SCHEMA,
+        "id": header.id,
+        "tree": clean(header.tree),
+        "profile": header.profile.value,
+        "device": clean(header.device),
+        "executor": clean(header.executor),
+        "require": list(header.require),
+        "filters": [clean(word) for word in header.filters],
+        "budget_s": header.budget_s,
+        "version": header.version,
+        "started_at": header.started_at,
+        "finished_at": audit.finished_at,
+        "wall_s": audit.wall_s,
+        "environment": plain(header.environment),
+        "totals": plain(totals) | {"faulty_share": totals.faulty_share},
+        "candidates": [candidate(result) for result in audit.results],
+        "families": [_group(group) for group in tables.by_family(audit)],
+        "authors": [_group(group) for group in tables.by_author(audit)],
+        "problems": [_group(group) for group in tables.by_problem(audit)],
+        "cells": [plain(cell) for cell in tables.cells(audit)],
+        "causes": [plain(cause) for cause in tables.causes(audit)],
+        "leaderboard": _leaderboard(audit),
+        "powers": [plain(power) for power in audit.powers],
+        "oddities": [plain(oddity) for oddity in audit.oddities],
+    }
+
+
+def candidate(result: AuditResult) -> dict[str, Any]:
+    """Return one entry of `candidates[]`."""
+    item = result.item
+    return {
+        "id": item.id,
+        "problem": clean(item.problem_name),
+        "candidate": clean(item.candidate_name),
+        "verdict": None if result.verdict is None else result.verdict.value,
+        "ending": result.ending.value,
+        "reason": clean(result.reason),
+        "conditions": [clean(condition) for condition in result.conditions],
+        "findings": [finding(found) for found in result.findings],
+        "theirs": result.theirs,
+        "author": clean(item.author),
+        "family": clean(item.family),
+        "format": clean(item.format),
+        "problem_path": clean(item.problem),
+        "candidate_path": clean(item.candidate),
+        "digest": result.digest,
+        "device": clean(result.device),
+        "precision_grade": clean(result.precision_grade),
+        "seed": result.seed,
+        "power": _power(result),
+        "speed_us": {"candidate": result.candidate_us, "eager": result.eager_us},
+        "speedup": tables.speedup(result),
+        "duration_s": result.duration_s,
+        "lane": clean(result.lane),
+        "attempts": result.attempts,
+        "run": clean(result.run),
+    }
+
+
+def finding(found: AuditFinding) -> dict[str, Any]:
+    """Return one entry of `findings[]`."""
+    data = plain(found)
+    assert isinstance(data, dict)
+    return data
+
+
+def finding_lines(audit: Audit) -> Iterator[dict[str, Any]]:
+    """Yield every finding with the candidate it belongs to: the lines of findings.jsonl."""
+    for result in audit.results:
+        item = result.item
+        about = {
+            "problem": clean(item.problem_name),
+            "candidate": clean(item.candidate_name),
+            "author": clean(item.author),
+            "family": clean(item.family),
+            "verdict": None if result.verdict is None else result.verdict.value,
+            "theirs": result.theirs,
+            "digest": result.digest,
+            "run": clean(result.run),
+        }
+        for found in result.findings:
+            yield about | finding(found)
+
+
+def plain(value: Any) -> Any:
+    """Return a dataclass or container as JSON data with every text cleaned."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {clean(str(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _power(result: AuditResult) -> dict[str, Any] | None:
+    if result.mutants is None:
+        return None
+    return {
+        "mutants": result.mutants,
+        "killed": result.killed,
+        "benchmark_killed": result.theirs_killed,
+    }
+
+
+def _group(group: tables.Group) -> dict[str, Any]:
+    data = plain(group)
+    assert isinstance(data, dict)
+    return data | {"rejected_share": group.rejected_share}
+
+
+def _leaderboard(audit: Audit) -> list[dict[str, Any]]:
+    return [
+        {
+            "problem": clean(problem),
+            "places": [
+                {
+                    "rank": place.rank,
+                    "their_rank": place.their_rank,
+                    "id": place.result.item.id,
+                    "candidate": clean(place.result.item.candidate_name),
+                    "author": clean(place.result.item.author),
+                    "verdict": None if place.result.verdict is None else place.result.verdict.value,
+                    "theirs": place.result.theirs,
+                    "speedup": place.speedup,
+                }
+                for place in places
+            ],
+        }
+        for problem, places in tables.leaderboard(audit).items()
+    ]
