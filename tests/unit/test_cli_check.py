@@ -234,3 +234,67 @@ def test_replay_asks_for_the_finding(
 def test_replay_of_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "home"))
     assert main(["replay", "last"]) == 2
+
+
+def test_forms_go_to_files_and_one_to_stdout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_engine.install(monkeypatch, samples.rejected())
+    files = ["--format", "sarif=out.sarif", "--format", "junit=out.xml", "--format", "html=o.html"]
+    assert main([*_CALL, *files, "--format", "agent"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out)["schema"] == "cuassay/agent/1"
+    assert err.endswith("SARIF report: out.sarif\nJUnit report: out.xml\nHTML report: o.html\n")
+    assert json.loads((tmp_path / "out.sarif").read_text())["version"] == "2.1.0"
+    assert (tmp_path / "out.xml").read_text().startswith("<?xml")
+    assert "REJECTED" in (tmp_path / "o.html").read_text()
+
+
+def test_github_gets_annotations_and_a_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_engine.install(monkeypatch, samples.rejected())
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    assert main([*_CALL, "--quiet", "--format", "github"]) == 1
+    assert "\n::error file=kernel.py,line=1,title=cuassay NUM002" in capsys.readouterr().out
+    assert "❌ REJECTED" in (tmp_path / "summary.md").read_text()
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path))
+    assert main([*_CALL, "--quiet", "--format", "github"]) == 1
+    assert "job summary" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["--format", "sariff"], "'sariff': did you mean 'sarif'?"),
+        (["--format", "sarif="], "expected a file after '='"),
+        (["--format", "terminal=x"], "goes to stdout only"),
+        (["--format", "sarif", "--json"], "sarif and json both go to stdout"),
+        (["--format", "junit=."], "is a folder"),
+    ],
+)
+def test_a_form_that_cannot_be(
+    arguments: list[str],
+    part: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fake = fake_engine.install(monkeypatch, samples.accepted())
+    assert main([*_CALL, *arguments]) == 2
+    assert part in capsys.readouterr().err
+    assert fake.jobs == []
+
+
+def test_a_stopped_trial_leaves_files_that_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped = EngineStopped(exit_code=3, message="no nvcc")
+    fake_engine.install(monkeypatch, events=(stopped,))
+    assert main([*_CALL, "--json", "--format", "junit=o.xml", "--format", "sarif=o.sarif"]) == 3
+    assert "no verdict: no nvcc" in (tmp_path / "o.xml").read_text()
+    run = json.loads((tmp_path / "o.sarif").read_text())["runs"][0]
+    assert run["invocations"][0]["executionSuccessful"] is False
+    assert json.loads(capsys.readouterr().out)["exit_code"] == 3
+    assert main([*_CALL, "--format", "agent"]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], found["error"]) == ("INCONCLUSIVE", "no nvcc")

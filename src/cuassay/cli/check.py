@@ -49,6 +49,7 @@ def check(
     seed: int | None,
     require: str,
     lenient: bool,
+    formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
     quiet: bool,
@@ -62,7 +63,9 @@ def check(
     from cuassay.engine.job import Job
     from cuassay.model.verdict import Profile
 
-    output = options.output(as_json=as_json, html=html, quiet=quiet, no_color=no_color)
+    output = options.output(
+        as_json=as_json, html=html, quiet=quiet, no_color=no_color, formats=formats, path=path
+    )
     job = Job(
         problem=problem,
         candidate=options.candidate(path),

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import errno
-import json
-import os
-import secrets
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cuassay.cli import sinks
 from cuassay.cli.options import Output
 from cuassay.errors import CannotJudgeError
 from cuassay.model.events import CaseFinished, EngineFinished, EngineStopped, Event, Progress
 from cuassay.model.verdict import Decision, Verdict
 
 if TYPE_CHECKING:
+    from cuassay.report.judged import Judged
     from cuassay.report.terminal import TerminalReport
 
 EXIT_CODES = {Decision.ACCEPTED: 0, Decision.REJECTED: 1, Decision.INCONCLUSIVE: 3}
@@ -55,14 +52,12 @@ def drive(events: Iterator[Event], output: Output) -> int:
 
 def emit_json(document: dict[str, Any]) -> None:
     """Print one document, and nothing else, on stdout."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    click.echo(sinks.dumped(document))
 
 
 def say(message: str) -> None:
     """Print one message on stderr."""
-    from cuassay.report.clean import clean
-
-    click.echo(clean(message), err=True)
+    sinks.say(message)
 
 
 def _report(output: Output) -> TerminalReport:
@@ -71,48 +66,31 @@ def _report(output: Output) -> TerminalReport:
 
     progress = console(stderr=True, no_color=not output.color)
     return TerminalReport(
-        progress if output.json else console(no_color=not output.color),
+        console(no_color=not output.color) if output.form == "terminal" else progress,
         progress=None if output.quiet else progress,
         quiet=output.quiet,
-        summarise=not output.json,
+        summarise=output.form == "terminal",
         replayed=output.replayed,
         runs=str(runs_dir()),
     )
 
 
 def _finished(verdict: Verdict, output: Output) -> int:
-    from cuassay.report.json_report import document
-
-    if output.json:
-        emit_json(document(verdict))
-    if output.html is not None:
-        _write_html(verdict, output.html, quiet=output.quiet or output.json)
+    if any(target.form != "terminal" for target in output.targets):
+        sinks.emit((_judged(verdict, output),), output.targets, quiet=output.quiet or output.json)
     return EXIT_CODES[verdict.decision]
 
 
-def _write_html(verdict: Verdict, path: Path, *, quiet: bool) -> None:
-    """Write the page in one step; failing costs one message, never the verdict."""
-    from cuassay.report.html import render
+def _judged(verdict: Verdict, output: Output) -> Judged:
+    from cuassay.home import runs_dir
+    from cuassay.report.judged import Judged
 
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        temporary.write_text(render(verdict), encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        _discard(temporary)
-        why = error.strerror or str(error)
-        say(f"cuassay: --html {path} was not written: {why}; the verdict above stands")
-        return
-    if not quiet:
-        say(f"HTML report: {path}")
-
-
-def _discard(path: Path) -> None:
-    try:
-        os.unlink(path)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.EROFS, errno.EACCES, errno.ENOTDIR):
-            raise
+    return Judged(
+        path=output.path or verdict.candidate,
+        root=sinks.root(),
+        verdict=verdict,
+        candidate=sinks.kept_candidate(runs_dir() / verdict.run) if verdict.run else None,
+    )
 
 
 def _stopped(stopped: EngineStopped, seen: list[Event], output: Output) -> int:
@@ -120,12 +98,22 @@ def _stopped(stopped: EngineStopped, seen: list[Event], output: Output) -> int:
 
     if output.json:
         emit_json(stopped_document(stopped, seen))
+    _emit_stopped(stopped, output)
     if stopped.traceback:
         say(stopped.traceback.rstrip())
     say(f"cuassay: {stopped.message}")
     if stopped.traceback:
         say(BUG_REPORT)
     return stopped.exit_code
+
+
+def _emit_stopped(stopped: EngineStopped, output: Output) -> None:
+    """Write the forms that can say that there is no verdict; an HTML page cannot."""
+    from cuassay.report.judged import Judged
+
+    judged = Judged(path=output.path, root=sinks.root(), stopped=stopped.message)
+    kept = [t for t in output.targets if t.form != "html" and (t.form, t.path) != ("json", None)]
+    sinks.emit((judged,), kept, quiet=output.quiet)
 
 
 def _interrupted(seen: list[Event], output: Output) -> int:

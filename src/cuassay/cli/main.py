@@ -14,6 +14,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from itertools import pairwise
 
 import click
 
@@ -24,6 +25,7 @@ from cuassay.cli.explain import explain
 from cuassay.cli.power import power
 from cuassay.cli.problem import problem
 from cuassay.cli.replay import replay
+from cuassay.cli.report import report
 from cuassay.errors import BuildError, CuassayError, UsageError
 
 _UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EDQUOT)
@@ -39,7 +41,7 @@ def cli() -> None:
     """
 
 
-for _verb in (check, power, problem, replay, explain, doctor):
+for _verb in (check, power, problem, replay, report, explain, doctor):
     cli.add_command(_verb)
 
 
@@ -93,7 +95,7 @@ def _failed(message: str, *, kind: str, code: int, given: list[str], trace: str 
     """Say once what is off; with --json also as a document on stdout."""
     from cuassay.cli.drive import emit_json, say
 
-    if "--json" in given:
+    if "--json" in given or "--format=json" in given or ("--format", "json") in pairwise(given):
         from cuassay.report.json_report import error_document
 
         document = error_document(message, kind=kind, exit_code=code, traceback=trace)

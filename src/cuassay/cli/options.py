@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from cuassay.cli.sinks import FORMATS, Target, targets
 from cuassay.errors import CandidateError, UnknownNameError, UsageError, suggestion
 
 # What a finding's condition can be about: the keys that checks put before the colon.
@@ -36,25 +37,48 @@ _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Where and how to show a result."""
+    """Where and how to show a result. `path` is the candidate as the user named it."""
 
-    json: bool = False
-    html: Path | None = None
+    targets: tuple[Target, ...] = (Target(form="terminal"),)
     quiet: bool = False
     color: bool = True
     replayed: bool = False
+    path: str = ""
+
+    @property
+    def form(self) -> str:
+        """What stdout gets."""
+        return next((target.form for target in self.targets if target.path is None), "terminal")
+
+    @property
+    def json(self) -> bool:
+        """Whether stdout gets one JSON document and nothing else."""
+        return self.form == "json"
 
 
 def output_options(verb: _Verb) -> _Verb:
-    """Add --json, --html, --quiet and --no-color."""
+    """Add --format, --json, --html, --quiet and --no-color."""
     for option in (
         click.option("--no-color", is_flag=True, help="Plain text, also on a terminal."),
         click.option("--quiet", "-q", is_flag=True, help="Print the verdict in one line."),
         click.option("--html", metavar="FILE", help="Also write a one-file HTML report."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+        format_option,
     ):
         verb = option(verb)
     return verb
+
+
+def format_option(verb: _Verb) -> _Verb:
+    """Add --format."""
+    return click.option(
+        "--format",
+        "formats",
+        multiple=True,
+        metavar="NAME[=FILE]",
+        help=f"Form of the result, to stdout or to FILE; may be given several times: "
+        f"{', '.join(FORMATS)}.",
+    )(verb)
 
 
 def device_option(verb: _Verb) -> _Verb:
@@ -63,25 +87,22 @@ def device_option(verb: _Verb) -> _Verb:
     return click.option("--device", metavar="DEVICE", help=text)(verb)
 
 
-def output(*, as_json: bool, html: str | None, quiet: bool, no_color: bool) -> Output:
-    """Return the output options. Raises UsageError where the HTML file cannot be made."""
+def output(
+    *,
+    as_json: bool,
+    html: str | None,
+    quiet: bool,
+    no_color: bool,
+    formats: Sequence[str] = (),
+    path: str = "",
+) -> Output:
+    """Return the output options. Raises UsageError where a file cannot be made."""
     return Output(
-        json=as_json,
-        html=None if html is None else _writable(Path(html).expanduser()),
+        targets=targets(formats, as_json=as_json, html=html),
         quiet=quiet,
         color=not no_color,
+        path=path,
     )
-
-
-def _writable(path: Path) -> Path:
-    """Return `path` if a file can be put there: said before a long trial, not after it."""
-    if path.is_dir():
-        raise UsageError(f"--html {path} is a folder, expected a file; try {path / 'report.html'}")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(
-            f"--html {path}: the folder {path.absolute().parent} does not exist; make it first"
-        )
-    return path
 
 
 def device(value: str | None) -> str | None:

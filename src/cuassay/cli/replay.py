@@ -20,6 +20,7 @@ def replay(
     *,
     where: str,
     device: str | None,
+    formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
     quiet: bool,
@@ -32,6 +33,8 @@ def replay(
     """
     from cuassay.engine import run
 
-    output = options.output(as_json=as_json, html=html, quiet=quiet, no_color=no_color)
+    output = options.output(
+        as_json=as_json, html=html, quiet=quiet, no_color=no_color, formats=formats
+    )
     output = dataclasses.replace(output, replayed=True)
     context.exit(drive(run.replay(where, device=options.device(device)), output))

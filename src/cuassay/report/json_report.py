@@ -107,9 +107,9 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "classes": list(finding.classes),
         "finding_class": finding.finding_class.value,
         "severity": finding.severity.value,
-        "measured": _number(finding.measured),
-        "allowed": _number(finding.allowed),
-        "share": _number(finding.share),
+        "measured": plain_number(finding.measured),
+        "allowed": plain_number(finding.allowed),
+        "share": plain_number(finding.share),
         "statistic": clean(finding.statistic),
         "where": {
             "output": clean(where.output),
@@ -136,15 +136,15 @@ def _growth(growth: Growth | None) -> dict[str, Any] | None:
     return {
         "axis": clean(growth.axis),
         "output": clean(growth.output),
-        "exponent": _number(growth.exponent),
-        "trusted_exponent": _number(growth.trusted_exponent),
+        "exponent": plain_number(growth.exponent),
+        "trusted_exponent": plain_number(growth.trusted_exponent),
         "target": growth.target,
-        "projected": _number(growth.projected),
+        "projected": plain_number(growth.projected),
         "points": [
             {
                 "length": point.length,
-                "error": _number(point.error),
-                "trusted": _number(point.trusted),
+                "error": plain_number(point.error),
+                "trusted": plain_number(point.trusted),
             }
             for point in growth.points
         ],
@@ -158,8 +158,8 @@ def _check(check: CheckReport) -> dict[str, Any]:
         "outcome": words.outcome_word(check),
         "reason": words.outcome_reason(check),
         "applicable": words.applies(check),
-        "share": _number(words.outcome_share(check)),
-        "duration_s": _number(check.duration_s),
+        "share": plain_number(words.outcome_share(check)),
+        "duration_s": plain_number(check.duration_s),
     }
 
 
@@ -168,10 +168,10 @@ def _rule(rule: BenchmarkRule | None) -> dict[str, Any] | None:
         return None
     return {
         "accepted": rule.accepted,
-        "matched_ratio": _number(rule.matched_ratio),
-        "required_ratio": _number(rule.required_ratio),
-        "atol": _number(rule.atol),
-        "rtol": _number(rule.rtol),
+        "matched_ratio": plain_number(rule.matched_ratio),
+        "required_ratio": plain_number(rule.required_ratio),
+        "atol": plain_number(rule.atol),
+        "rtol": plain_number(rule.rtol),
         "workload": clean(rule.workload),
         "worst_output": clean(rule.worst_output),
         "note": clean(rule.note),
@@ -211,11 +211,11 @@ def _coverage(axis: AxisCoverage) -> dict[str, Any]:
 
 def _timing(timing: Timing) -> dict[str, Any]:
     return {
-        "total": _number(timing.total_s),
-        "build": _number(timing.build_s),
-        "truth": _number(timing.truth_s),
-        "candidate": _number(timing.candidate_s),
-        "compare": _number(timing.compare_s),
+        "total": plain_number(timing.total_s),
+        "build": plain_number(timing.build_s),
+        "truth": plain_number(timing.truth_s),
+        "candidate": plain_number(timing.candidate_s),
+        "compare": plain_number(timing.compare_s),
     }
 
 
@@ -223,7 +223,8 @@ def _texts(texts: Mapping[str, str]) -> dict[str, str]:
     return {clean(name): clean(value) for name, value in texts.items()}
 
 
-def _number(value: float | None) -> float | str | None:
+def plain_number(value: float | None) -> float | str | None:
+    """Return a number that JSON can hold: the others as "NaN", "Infinity" and "-Infinity"."""
     if value is None or math.isfinite(value):
         return value
     written: dict[str, str] = serial.to_json(value)

@@ -1,0 +1,55 @@
+"""What to try, by code: the direction of a repair, never an input or a limit to aim at."""
+
+from __future__ import annotations
+
+import re
+
+_BY_CODE = {
+    "NUM001": "compare each term with the reference's formula; keep intermediates in float32 and "
+    "cast once at the end",
+    "NUM002": "keep running sums in float32 (or split them into a tree) and cast once at the end, "
+    "also across atomics, tiles and the grid",
+    "META001": "the operator's own identities fail: look for a constant, an offset or a missing "
+    "normalisation",
+    "FUZZ001": "handle every legal value: large, tiny, equal, zero and mixed-sign inputs",
+    "KNOWN001": "an input that broke an earlier version breaks this one: repair the general case",
+    "SHP001": "mask the last tile, and derive every bound, stride and loop count from the "
+    "arguments instead of constants",
+    "API001": "do not write into the inputs; clone what has to change",
+    "API002": "return freshly allocated tensors of the declared shape, dtype and device",
+    "API003": "every input has to take part in the result as the reference uses it",
+    "STATE001": "keep nothing between calls: no cached results, no reused output buffers",
+    "STATE002": "leave process-wide settings as they were, or restore them before returning",
+    "PROC001": "leave process-wide settings, files and threads as they were",
+    "GHOST001": "compute the result anew on every call, from the arguments alone",
+    "MEM001": "write every element of every output, also in the last partial tile",
+    "MEM002": "check every index against the tensor's bounds before a load or store",
+    "MEM003": "mask loads and stores, synchronise before shared memory is read, initialise what "
+    "is read",
+    "MEM004": "do not read what no input defines: initialise scratch and mask partial tiles",
+    "LAYOUT001": "read strides from the tensors, or call .contiguous() first",
+    "DET001": "use a fixed order of summation, or state that the result varies",
+    "DET002": "use a fixed order of summation, also for other batch sizes",
+    "GRAD001": "give the function a backward that matches the reference, or detach on purpose",
+    "STREAM001": "launch on torch.cuda.current_stream() and keep no global buffers",
+    "GRAPH001": "no synchronisation, allocation or host read inside the call; launch on the "
+    "current stream",
+    "DEVICE001": "launch on the device of the inputs (torch.cuda.device), not on device 0",
+    "BIG001": "compute offsets in 64 bits",
+    "RACE001": "separate dependent writes and reads by a barrier, or use atomics",
+    "PERF001": "no work on the host that grows with the data; no synchronisation inside the call",
+    "BUILD001": "make the source compile and import by itself, and define the entry point",
+}
+_BY_FAMILY = {
+    "RUN": "see what the candidate printed or raised: it must return for every legal input",
+    "NUM": "keep intermediates in float32 and cast once at the end",
+    "MEM": "check every index, and initialise everything that is read",
+    "RACE": "separate dependent accesses by a barrier, or use atomics",
+}
+_GENERAL = "see `cuassay explain` for how this check decides; repair the general case"
+
+
+def advice(code: str) -> str:
+    """Return what to try for a check's code."""
+    family = re.match(r"[A-Z]*", code)
+    return _BY_CODE.get(code) or _BY_FAMILY.get(family[0] if family else "", _GENERAL)

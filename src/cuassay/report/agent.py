@@ -1,0 +1,121 @@
+"""A verdict for a program that writes kernels: compact, typed, and no aid to cheat by.
+
+Told are the failure, the smallest input that shows it, by how much, and what to try. Left out
+is what would let a kernel be fitted to the test instead of the operator: seeds, limits, the
+sizes and values of the other inputs, how near a passing check came to its limit, what the
+inputs cannot tell apart, and what was not checked. Every trial draws new inputs, so that a
+kernel which handles the told input alone is rejected again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cuassay.model.outcome import Failed, Finding, FindingClass
+from cuassay.model.verdict import Decision, Verdict
+from cuassay.report import words
+from cuassay.report.advice import advice
+from cuassay.report.clean import clean, one_line
+
+SCHEMA = "cuassay/agent/1"
+_FINDINGS = 6
+_EVIDENCE_BYTES = 2000
+_INPUT_LINES = 24
+_NEXT = {
+    Decision.ACCEPTED: "nothing has to change",
+    Decision.REJECTED: "repair the general case; every trial draws new inputs",
+    Decision.INCONCLUSIVE: "this is no pass: see `undecided`, then run `cuassay doctor`",
+}
+
+
+def agent_document(verdict: Verdict) -> dict[str, Any]:
+    """Return the compact document of a verdict: plain JSON data."""
+    every = words.identified(verdict)
+    telling, _ = words.grouped(every)
+    wrong = sum(finding.finding_class is FindingClass.WRONG for finding in every)
+    return {
+        "schema": SCHEMA,
+        "verdict": verdict.decision.value,
+        "candidate": one_line(verdict.candidate, limit=200),
+        "problem": one_line(verdict.problem, limit=200),
+        "digest": verdict.digest,
+        "next": _NEXT[verdict.decision],
+        "wrong_findings": wrong,
+        "findings": [_finding(finding) for finding in telling[:_FINDINGS]],
+        "conditions": [one_line(text) for text in verdict.conditions],
+        "undecided": _undecided(verdict),
+        "checks": _counts(verdict),
+        "run": one_line(verdict.run, limit=80),
+    }
+
+
+def agent_error(message: str, *, exit_code: int) -> dict[str, Any]:
+    """Return the document of a trial without a verdict."""
+    verdict = "INCONCLUSIVE" if exit_code == 3 else None
+    error = one_line(message, limit=2000)
+    return {"schema": SCHEMA, "verdict": verdict, "error": error, "findings": []}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "id": one_line(finding.id, limit=20),
+        "code": one_line(finding.code, limit=20),
+        "class": finding.finding_class.value,
+        "severity": finding.severity.value,
+        "what": one_line(finding.message) or one_line(finding.title),
+        "where": words.place(finding),
+        "values": words.values(finding),
+        "input": _input(finding),
+        "times_over_limit": _over(finding),
+        "growth": _growth(finding),
+        "evidence": clean(finding.evidence, cap_bytes=_EVIDENCE_BYTES),
+        "try": advice(finding.code),
+        "explain": f"cuassay explain {one_line(finding.code, limit=20)}",
+        "replay": one_line(finding.reproduce),
+    }
+    return {key: value for key, value in told.items() if value not in ("", None)}
+
+
+def _input(finding: Finding) -> str:
+    """Return the smallest failing input where there is one, else the sizes and recipes."""
+    if finding.counterexample:
+        return "\n".join(words.block(finding.counterexample, lines=_INPUT_LINES))
+    fills = ", ".join(
+        f"{one_line(name, limit=60)}: {one_line(fill, limit=60)}"
+        for name, fill in finding.where.fills.items()
+    )
+    return "; ".join(part for part in (words.sizes(finding.where.axes), fills) if part)
+
+
+def _over(finding: Finding) -> str | None:
+    """Return how far beyond its limit a finding is, to one digit: no target to creep under."""
+    share = finding.share
+    if share is None or not share > 1:
+        return None
+    return f"about {float(f'{share:.0e}'):g}" if share < 1e6 else "more than 1e6"
+
+
+def _growth(finding: Finding) -> str:
+    growth = finding.growth
+    if growth is None:
+        return ""
+    axis = one_line(growth.axis, limit=60)
+    return f"the error grows as {axis}^{growth.exponent:.1f}; float32 sums keep it flat"
+
+
+def _undecided(verdict: Verdict) -> list[str]:
+    """Return why no decision was reached; empty where there is one."""
+    if verdict.decision is not Decision.INCONCLUSIVE:
+        return []
+    return [one_line(verdict.reason)]
+
+
+def _counts(verdict: Verdict) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for check in verdict.checks:
+        if words.applies(check):
+            word = words.outcome_word(check)
+            condition = isinstance(check.outcome, Failed) and words.only_condition(check)
+            key = "condition" if condition else word
+            counts[key] = counts.get(key, 0) + 1
+    return counts

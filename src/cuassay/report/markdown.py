@@ -1,0 +1,139 @@
+"""Verdicts as GitHub-flavoured Markdown: a comment on a pull request, a job summary.
+
+Text of a candidate can neither format nor mention nor link: punctuation is escaped, `<` and
+`&` are entities, and a zero-width space breaks mentions, issue references and web addresses.
+Code stands in fences longer than any run of backticks in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cuassay.model.outcome import Finding, FindingClass
+from cuassay.model.verdict import Verdict
+from cuassay.report import words
+from cuassay.report.clean import clean, one_line
+from cuassay.report.judged import Judged
+
+MARKER = "<!-- cuassay -->"  # by which the comment of an earlier run is found and replaced
+COMMENT_CHARACTERS = 65_000  # GitHub takes 65 536
+SUMMARY_BYTES = 1_000_000  # GitHub takes 1 MiB
+_SIGNS = {
+    "ACCEPTED": "✅ ACCEPTED",
+    "REJECTED": "❌ REJECTED",
+    "INCONCLUSIVE": "❔ INCONCLUSIVE",
+    "NO VERDICT": "❔ NO VERDICT",
+}
+_CARDS = 3
+_PUNCTUATION = re.compile(r"([\\`*_{}\[\]()#+!|~$-])")
+_ACTIVE = re.compile(r"@|#(?=\d)|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=GH-)(?=\d)", re.IGNORECASE)
+_TICKS = re.compile(r"`+")
+
+
+def markdown(trials: Sequence[Judged], *, limit: int = COMMENT_CHARACTERS) -> str:
+    """Return the text on some trials, at most `limit` UTF-8 bytes long, worst first."""
+    order = ("REJECTED", "NO VERDICT", "INCONCLUSIVE", "ACCEPTED")
+    ranked = sorted(trials, key=lambda judged: order.index(judged.word))
+    head = [MARKER, f"## cuassay: {_headline(ranked)}", ""]
+    head += ["| kernel | verdict | why |", "|---|---|---|"]
+    table, left = _fitting([_row(judged) for judged in ranked], limit=limit * 2 // 3)
+    text = "\n".join([*head, *table])
+    if left:
+        text += f"\n\n{left} more kernels are in the run folders.\n"
+    details, left = _fitting(
+        [_details(judged) for judged in ranked], limit=limit - len(text.encode()) - 200
+    )
+    tail = [f"{left} more kernels are shown in the report files."] if left else []
+    return "\n\n".join([text, *details, *tail]) + "\n"
+
+
+def text(value: str, *, limit: int = 400) -> str:
+    """Return untrusted text in one line, inert in Markdown."""
+    inert = one_line(value, limit=limit).replace("&", "&amp;").replace("<", "&lt;")
+    inert = inert.replace(">", "&gt;")
+    return _PUNCTUATION.sub(r"\\\1", _ACTIVE.sub(lambda found: f"{found[0]}\u200b", inert))
+
+
+def fenced(value: str, *, language: str = "") -> str:
+    """Return untrusted text as a block of code."""
+    body = clean(value)
+    longest = max((len(run) for run in _TICKS.findall(body)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{body}\n{fence}"
+
+
+def _headline(ranked: Sequence[Judged]) -> str:
+    counts = {judged.word: 0 for judged in ranked}
+    for judged in ranked:
+        counts[judged.word] += 1
+    return ", ".join(f"{number} {word}" for word, number in counts.items()) or "nothing to check"
+
+
+def _row(judged: Judged) -> str:
+    why = text(judged.reason, limit=240)
+    return f"| {text(judged.name, limit=120)} | {_SIGNS[judged.word]} | {why} |"
+
+
+def _fitting(blocks: Sequence[str], *, limit: int) -> tuple[list[str], int]:
+    """Return the first blocks that fit into `limit` bytes, and how many were left out."""
+    kept: list[str] = []
+    used = 0
+    for number, block in enumerate(blocks):
+        used += len(block.encode()) + 2
+        if used > limit:
+            return kept, len(blocks) - number
+        kept.append(block)
+    return kept, 0
+
+
+def _details(judged: Judged) -> str:
+    verdict = judged.verdict
+    name = f"<b>{_SIGNS[judged.word]}</b> {text(judged.name, limit=120)}"
+    opened = "" if judged.accepted else " open"
+    if verdict is None:
+        body = text(judged.stopped)
+    else:
+        found, _ = words.grouped(words.identified(verdict))
+        body = "\n\n".join((*map(_finding, found[:_CARDS]), _facts(verdict)))
+    return f"<details{opened}><summary>{name}</summary>\n\n{body}\n\n</details>"
+
+
+def _finding(finding: Finding) -> str:
+    kind = "condition" if finding.finding_class is FindingClass.UNSAFE else finding.finding_class
+    share = f", **{words.times(finding.share)}**" if finding.share is not None else ""
+    rows = [
+        f"**{text(finding.id, limit=20)} {text(finding.code, limit=20)}** ({kind}, "
+        f"{finding.severity.value}{share}): {text(finding.message)}"
+    ]
+    if where := words.place(finding):
+        rows.append(f"Where: {text(where)}. {text(words.values(finding))}".rstrip())
+    if finding.counterexample:
+        example = "\n".join(words.block(finding.counterexample, lines=20))
+        rows.append(f"Smallest failing input:\n{fenced(example, language='python')}")
+    elif finding.evidence:
+        rows.append(fenced("\n".join(words.block(finding.evidence, lines=12))))
+    if finding.reproduce:
+        rows.append(f"Reproduce:\n{fenced(one_line(finding.reproduce), language='sh')}")
+    return "\n\n".join(rows)
+
+
+def _facts(verdict: Verdict) -> str:
+    sides = words.rule_sides(verdict)
+    rows = [f"- as long as: {text(condition)}" for condition in verdict.conditions[:10]]
+    rows += [
+        f"- their rule: **{sides.theirs}** ({text(sides.theirs_why)}); ours: **{sides.ours}**",
+        f"- power: {text(words.power_line(verdict.power))}",
+    ]
+    if verdict.speed is not None:
+        rows.append(f"- speed: {text(words.speed_line(verdict.speed))}")
+    left = words.not_checked(verdict)
+    rows += [f"- not checked: {text(line, limit=200)}" for line in left[:4]]
+    if len(left) > 4:
+        rows.append(f"- not checked: {len(left) - 4} more, in the report")
+    device = verdict.environment.get("device", "") or verdict.device
+    rows.append(
+        f"- profile {verdict.profile.value} on {text(device, limit=80)}, "
+        f"{words.seconds(verdict.timing.total_s)}, digest `{one_line(verdict.digest)[:16]}`"
+    )
+    return "\n".join(rows)

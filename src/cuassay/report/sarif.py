@@ -1,0 +1,182 @@
+"""Verdicts as one SARIF 2.1.0 log, within the limits of GitHub code scanning.
+
+One run; a rule for every check that ran, with its documentation page; a result for every
+finding, worst first. A verdict that is not a decision becomes a tool notification of level
+error: a viewer that shows no results must not read that as a pass.
+
+Limits (GitHub, "SARIF support for code scanning"): 20 runs, 25 000 results of which the first
+5 000 are kept, 20 tags a rule, 10 MB gzipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from cuassay.model.outcome import Finding, FindingClass
+from cuassay.model.verdict import Verdict
+from cuassay.report import words
+from cuassay.report.clean import clean, one_line
+from cuassay.report.json_report import plain_number
+from cuassay.report.judged import Judged, Line, place
+from cuassay.report.rules import Rule, Rules
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+INFORMATION = "https://github.com/cuassay/cuassay"
+RESULTS = 5000
+_TEXT = 2000
+_LEVELS = {
+    FindingClass.WRONG: "error",
+    FindingClass.UNSAFE: "warning",
+    FindingClass.ADVICE: "note",
+}
+# A memory fault is a security matter (CVSS-like score, 7.0 to 8.9 is "high"); others are not.
+_SECURITY = {"MEM": "8.1", "RACE": "7.0"}
+_LINK = re.compile(r"\]\s*\(")
+
+
+def sarif(trials: Sequence[Judged], *, rules: Rules, version: str) -> dict[str, Any]:
+    """Return the log of some trials as JSON data."""
+    codes = sorted({code for judged in trials for code in _codes(judged)})
+    results = [result for judged in trials for result in _results(judged, codes)]
+    results.sort(key=lambda result: ("error", "warning", "note").index(result["level"]))
+    notifications = [note for judged in trials for note in _notifications(judged)]
+    if len(results) > RESULTS:
+        text = f"{len(results) - RESULTS} more findings are in the run folders, not in this log"
+        notifications.append({"level": "warning", "message": {"text": text}})
+    driver = {
+        "name": "cuassay",
+        "version": version,
+        "semanticVersion": version,
+        "informationUri": INFORMATION,
+        "rules": [_rule(rules(code)) for code in codes],
+    }
+    invocation = {
+        "executionSuccessful": all(judged.verdict is not None for judged in trials),
+        "toolExecutionNotifications": notifications,
+    }
+    run = {
+        "tool": {"driver": driver},
+        "automationDetails": {"id": "cuassay/"},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [invocation],
+        "results": results[:RESULTS],
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _codes(judged: Judged) -> Iterator[str]:
+    verdict = judged.verdict
+    if verdict is not None:
+        yield from (one_line(check.code, limit=40) for check in verdict.checks)
+        yield from (one_line(finding.code, limit=40) for finding in verdict.findings)
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    family = re.match(r"[A-Z]+", rule.code)
+    score = _SECURITY.get(family[0] if family else "")
+    tags = ["correctness", "gpu", *(("security",) if score else ())]
+    properties = {"tags": tags, "precision": "very-high", "problem.severity": "error"}
+    if score:
+        properties["security-severity"] = score
+    what = rule.section("What it does") or rule.title
+    return {
+        "id": rule.code,
+        "name": re.sub(r"\W+", "", rule.title.title()) or rule.code,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": what[:_TEXT]},
+        "help": {"text": rule.text(), "markdown": rule.markdown()},
+        "properties": properties,
+    }
+
+
+def _results(judged: Judged, codes: Sequence[str]) -> Iterator[dict[str, Any]]:
+    verdict = judged.verdict
+    if verdict is None:
+        return
+    seen: dict[str, int] = {}
+    for finding in words.identified(verdict):
+        line = place(finding, judged)
+        code = one_line(finding.code, limit=40)
+        key = _fingerprint(finding, judged, line)
+        seen[key] = seen.get(key, 0) + 1
+        yield {
+            "ruleId": code,
+            "ruleIndex": codes.index(code),
+            "level": _LEVELS[finding.finding_class],
+            "message": {"text": _message(finding)},
+            "locations": [_location(line, judged)],
+            "partialFingerprints": {"cuassay/v1": f"{key}:{seen[key]}"},
+            "properties": _properties(finding, verdict),
+        }
+
+
+def _message(finding: Finding) -> str:
+    """Return what was seen, by how much, on which input, and the command that shows it.
+
+    `[text](target)` would be a link in a SARIF message; candidate text gets none.
+    """
+    parts = [one_line(finding.message) or one_line(finding.title)]
+    if finding.share is not None:
+        parts.append(f"Measured: {words.times(finding.share)}.")
+    if where := words.place(finding):
+        parts.append(f"Where: {where}.")
+    if finding.where.axes:
+        parts.append(f"Input: {words.sizes(finding.where.axes)}.")
+    if finding.reproduce:
+        parts.append(f"Reproduce: {one_line(finding.reproduce)}")
+    return _LINK.sub("] (", " ".join(parts))[:_TEXT]
+
+
+def _location(line: Line, judged: Judged) -> dict[str, Any]:
+    inside = not line.path.startswith("/")
+    artifact: dict[str, Any] = {"uri": quote(clean(line.path), safe="/")}
+    if inside:
+        artifact["uriBaseId"] = "%SRCROOT%"
+    else:
+        artifact["uri"] = f"file://{artifact['uri']}"
+    physical = {"artifactLocation": artifact, "region": {"startLine": line.line}}
+    location: dict[str, Any] = {"physicalLocation": physical}
+    if judged.candidate is not None:
+        name = one_line(judged.candidate.entry_function, limit=120)
+        location["logicalLocations"] = [{"name": name, "kind": "function"}]
+    return location
+
+
+def _fingerprint(finding: Finding, judged: Judged, line: Line) -> str:
+    """Return what stays the same from one commit to the next: file, code, symbol, output."""
+    symbol = judged.candidate.entry_function if judged.candidate else ""
+    parts = (line.path, finding.code, symbol, finding.where.output, finding.where.group)
+    return hashlib.sha256("\0".join(map(clean, parts)).encode()).hexdigest()[:32]
+
+
+def _properties(finding: Finding, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "id": one_line(finding.id, limit=20),
+        "severity": finding.severity.value,
+        "findingClass": finding.finding_class.value,
+        "measured": plain_number(finding.measured),
+        "allowed": plain_number(finding.allowed),
+        "share": plain_number(finding.share),
+        "reproduce": one_line(finding.reproduce),
+        "digest": one_line(verdict.digest, limit=80),
+        "run": one_line(verdict.run, limit=80),
+    }
+
+
+def _notifications(judged: Judged) -> Iterable[dict[str, Any]]:
+    verdict = judged.verdict
+    if verdict is None:
+        yield _note("error", f"{judged.name}: no verdict: {judged.reason}")
+        return
+    if verdict.decision.value == "INCONCLUSIVE":
+        yield _note("error", f"{judged.name}: INCONCLUSIVE: {judged.reason}")
+    for text in words.not_checked(verdict):
+        yield _note("note", f"{judged.name}: not checked: {text}")
+
+
+def _note(level: str, text: str) -> dict[str, Any]:
+    return {"level": level, "message": {"text": _LINK.sub("] (", text)[:_TEXT]}}

@@ -1,0 +1,65 @@
+"""`cuassay report`: kept runs in every form."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.support import samples
+
+from cuassay.cli.main import main
+from cuassay.engine.job import Job
+from cuassay.model.events import EngineStopped, Event
+from cuassay.model.verdict import Verdict
+from cuassay.store.runs import RunFolder
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kernel.py").write_text("def run(x): return x\n")
+
+
+def _kept(verdict: Verdict | None, last: Event | None = None) -> str:
+    run = RunFolder.create(Job(problem="p", candidate="kernel.py"))
+    for event in samples.events(verdict) if verdict is not None else ():
+        run.append(event)
+    if last is not None:
+        run.append(last)
+    run.close()
+    return run.id
+
+
+def test_a_run_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    run = _kept(samples.rejected())
+    assert main(["report", run]) == 0
+    out = capsys.readouterr().out
+    assert "✗ NUM002" in out
+    assert "REJECTED  kernels/bf16_accumulate.py" in out
+    assert main(["report", "last", "--quiet"]) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_several_runs_make_one_file(capsys: pytest.CaptureFixture[str]) -> None:
+    stop = EngineStopped(exit_code=3, message="no nvcc")
+    runs = [_kept(samples.rejected()), _kept(samples.accepted()), _kept(None, stop)]
+    assert main(["report", *runs, "--format", "markdown"]) == 0
+    assert "## cuassay: 1 REJECTED, 1 NO VERDICT, 1 ACCEPTED" in capsys.readouterr().out
+    assert main(["report", *runs, "--format", "sarif"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 1
+    assert main(["report", *runs, "--json"]) == 2
+    assert "json holds one trial, got 3" in capsys.readouterr().err
+
+
+def test_a_run_without_a_verdict_is_said_to_have_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = _kept(None)
+    assert main(["report", run]) == 2
+    assert "interrupted before its verdict" in capsys.readouterr().err
+    assert main(["report", run, "--format", "junit"]) == 0
+    assert 'errors="1"' in capsys.readouterr().out
+    assert main(["report", "absent"]) == 2
