@@ -25,6 +25,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "home": set(),
     "model": {"errors"},
+    "machine": {"model", "errors", "home"},
     "formats": {"model", "errors", "home", "catalog"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},

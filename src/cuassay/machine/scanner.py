@@ -1,0 +1,116 @@
+"""PTX text to statements with their lines: comments removed, `;`, `{` and `}` found.
+
+A brace opens a scope only at the start of a statement; inside one it is a vector operand or an
+initialiser.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', re.DOTALL)
+_TOKEN = re.compile(r'"[^"\n]*"|[;{}\n]|[^;{}\n"]+')
+_LINE_DIRECTIVE = re.compile(r"\s*\.(loc|version|target|address_size|file|pragma|section)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`kind` is "text" (up to `;`), "open" (text before a scope's `{`) or "close"."""
+
+    kind: str
+    text: str
+    line: int
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """Yield the statements of a PTX text in order; debug sections are left out."""
+    scanner = _Scanner()
+    for token in _TOKEN.findall(_without_comments(text)):
+        yield from scanner.feed(token)
+    yield from scanner.end()
+
+
+def _without_comments(text: str) -> str:
+    def blank(match: re.Match[str]) -> str:
+        found = match.group()
+        return found if found.startswith('"') else "\n" * found.count("\n")
+
+    return _COMMENT.sub(blank, text)
+
+
+class _Scanner:
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._line = self._start = 1
+        self._depth = 0  # of braces inside a statement
+        self._section = False
+
+    def feed(self, token: str) -> Iterator[Statement]:
+        if token == "\n":
+            yield from self._newline()
+        elif token == ";" and not self._section:
+            yield from self._flush("text")
+        elif token == "{":
+            yield from self._open()
+        elif token == "}":
+            yield from self._close()
+        else:
+            self._add(token)
+
+    def end(self) -> Iterator[Statement]:
+        yield from self._flush("text")
+
+    def _newline(self) -> Iterator[Statement]:
+        if _LINE_DIRECTIVE.match("".join(self._pieces)) and not self._section:
+            yield from self._flush("text")
+        self._line += 1
+        if self._pieces:
+            self._pieces.append(" ")
+
+    def _add(self, token: str) -> None:
+        if not self._pieces:
+            if not token.strip():
+                return
+            self._start = self._line
+        self._pieces.append(token)
+
+    def _open(self) -> Iterator[Statement]:
+        text = "".join(self._pieces).strip()
+        if text.startswith(".section"):
+            self._section = True
+            self._pieces.clear()
+        elif not self._section and (not text or _is_head(text)) and self._depth == 0:
+            if not text:
+                self._start = self._line
+            yield self._take("open", text)
+        else:
+            self._depth += 1
+            self._pieces.append("{")
+
+    def _close(self) -> Iterator[Statement]:
+        if self._section:
+            self._section = False
+            self._pieces.clear()
+        elif self._depth:
+            self._depth -= 1
+            self._pieces.append("}")
+        else:
+            yield from self._flush("text")
+            yield Statement("close", "", self._line)
+
+    def _flush(self, kind: str) -> Iterator[Statement]:
+        text = "".join(self._pieces).strip()
+        if text:
+            yield self._take(kind, text)
+        self._pieces.clear()
+
+    def _take(self, kind: str, text: str) -> Statement:
+        self._pieces.clear()
+        return Statement(kind, text, self._start)
+
+
+def _is_head(text: str) -> bool:
+    """Whether a `{` behind this text opens a function's body."""
+    return re.search(r"\.(entry|func)\b", text) is not None
