@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +39,7 @@ class Ledger:
     reasons: dict[str, str] = field(default_factory=dict)
     disarmed: bool = False
     blind: str = ""
+    _functions: list[weakref.ref[Any]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def define(self, name: str) -> None:
@@ -61,6 +63,16 @@ class Ledger:
                 self.raised[name] = self.raised.get(name, 0) + 1
                 self.reasons.setdefault(name, f"{type(error).__name__}: {error}"[:_TEXT])
             raise
+
+    def functions(self) -> list[Any]:
+        """Return the candidate's Triton functions that compile for a device, as far as known."""
+        found = (reference() for reference in self._functions)
+        return [each for each in found if hasattr(each, "device_caches")]
+
+    def compiles(self, function: Any) -> None:
+        """Note a Triton function of the candidate's."""
+        if len(self._functions) < _ENTRIES:
+            self._functions.append(weakref.ref(function))
 
     def owns(self, function: Any) -> bool:
         """Whether a Python function's code lies in the candidate's files."""
@@ -99,6 +111,7 @@ def _patch(kind: Any) -> None:
         initialise(self, function, *arguments, **options)
         if LEDGER.owns(function):
             LEDGER.define(function.__qualname__)
+            LEDGER.compiles(self)
 
     @functools.wraps(run)
     def counted(self: Any, *arguments: Any, **options: Any) -> Any:

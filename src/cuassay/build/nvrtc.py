@@ -9,8 +9,8 @@ siblings), CUDA compiler driver manual (-cubin).
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import subprocess
-import sysconfig
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -58,24 +58,35 @@ def compile_cubin(source: str, *, arch: str, flags: Sequence[str] = ()) -> bytes
     Raises BuildError with the compiler's log where no compiler accepts the source, and
     MissingToolError where neither NVRTC nor nvcc is there.
     """
+    return _compile(source, "CUBIN", arch=arch, flags=flags)
+
+
+def compile_ptx(source: str, *, arch: str, flags: Sequence[str] = ()) -> str:
+    """Return the PTX of a CUDA C++ source for the virtual GPU of `arch`; raises as above."""
+    made = _compile(source, "PTX", arch=arch.replace("sm_", "compute_"), flags=flags)
+    return made.rstrip(b"\0").decode()
+
+
+def _compile(source: str, what: str, *, arch: str, flags: Sequence[str]) -> bytes:
     library = find_nvrtc()
     if library is None:
-        return compile_with_nvcc(source, arch=arch, flags=flags)
+        return compile_with_nvcc(source, arch=arch, flags=flags, what=what)
     try:
-        return _compile_with_nvrtc(library, source, arch=arch, flags=flags)
+        return _compile_with_nvrtc(library, source, what, arch=arch, flags=flags)
     except _Refused as refusal:
         if cuda_home() is None:
             raise BuildError(
                 "NVRTC does not compile the candidate", clip_log(str(refusal))
             ) from None
-        return compile_with_nvcc(source, arch=arch, flags=flags)
+        return compile_with_nvcc(source, arch=arch, flags=flags, what=what)
 
 
 @cache
 def find_nvrtc() -> ctypes.CDLL | None:
     """Load libnvrtc from pip's wheels, the toolkit or the system; None where there is none."""
-    packages = Path(sysconfig.get_path("purelib")) / "nvidia"
-    folders = [packages / name / "lib" for name in ("cu13", "cu12", "cuda_nvrtc")]
+    wheels = importlib.util.find_spec("nvidia")  # wherever pip put them, not this prefix alone
+    packages = [Path(place) for place in (wheels and wheels.submodule_search_locations) or ()]
+    folders = [p / name / "lib" for p in packages for name in ("cu13", "cu12", "cuda_nvrtc")]
     home = cuda_home()
     folders += [home / "lib64", home / "lib"] if home is not None else []
     candidates = [str(folder / name) for folder in folders for name in _NAMES]
@@ -88,7 +99,7 @@ def find_nvrtc() -> ctypes.CDLL | None:
 
 
 def _compile_with_nvrtc(
-    library: ctypes.CDLL, source: str, *, arch: str, flags: Sequence[str]
+    library: ctypes.CDLL, source: str, what: str, *, arch: str, flags: Sequence[str]
 ) -> bytes:
     program = ctypes.c_void_p()
     names = (ctypes.c_char_p * len(_HEADERS))(*(name.encode() for name in _HEADERS))
@@ -102,7 +113,7 @@ def _compile_with_nvrtc(
         encoded = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
         if library.nvrtcCompileProgram(program, len(options), encoded) != 0:
             raise _Refused(_text(library, program, "ProgramLog").decode(errors="replace"))
-        return _text(library, program, "CUBIN")
+        return _text(library, program, what)
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 
@@ -134,15 +145,24 @@ def _require(library: ctypes.CDLL, status: int, what: str) -> None:
         )
 
 
-def compile_with_nvcc(source: str, *, arch: str, flags: Sequence[str] = ()) -> bytes:
-    """Return the cubin that `nvcc -cubin` makes. Raises BuildError with its log."""
+def compile_with_nvcc(
+    source: str, *, arch: str, flags: Sequence[str] = (), what: str = "CUBIN"
+) -> bytes:
+    """Return what `nvcc -cubin` or `nvcc -ptx` makes. Raises BuildError with its log."""
     import tempfile
 
     nvcc = find_nvcc()
     with tempfile.TemporaryDirectory(prefix="cuassay-") as name:
-        input_file, output = Path(name) / "candidate.cu", Path(name) / "candidate.cubin"
+        input_file, output = Path(name) / "candidate.cu", Path(name) / "candidate.out"
         input_file.write_text(source, encoding="utf-8")
-        command = [str(nvcc), "-cubin", f"-arch={arch}", "-o", str(output), str(input_file)]
+        command = [
+            str(nvcc),
+            f"-{what.lower()}",
+            f"-arch={arch}",
+            "-o",
+            str(output),
+            str(input_file),
+        ]
         command += [*(f"-I{folder}" for folder in include_folders()), *_nvcc_flags(flags)]
         done = subprocess.run(
             command,

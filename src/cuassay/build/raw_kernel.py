@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from cuassay.build.driver import Launcher, load_driver
 from cuassay.build.launch_ledger import LEDGER
-from cuassay.build.nvrtc import compile_cubin
+from cuassay.build.nvrtc import compile_cubin, compile_ptx
+from cuassay.build.perturbation import active
 from cuassay.build.sources import build_lock, write_sources
 from cuassay.build.toolkit import architecture, hopper_arch
 from cuassay.errors import BuildError, MissingToolError
@@ -48,12 +49,23 @@ def load_kernels(
         )
     cubin = _cubin(candidate, arch=architecture(device), folder=folder)
     launcher = load_driver(int(device.partition(":")[2] or 0))
-    return bind(candidate, problem, device=device, cubin=cubin, launcher=launcher)
+    ptx = cache(partial(_ptx, candidate, arch=architecture(device), folder=folder))
+    return bind(candidate, problem, device=device, cubin=cubin, launcher=launcher, ptx=ptx)
+
+
+def _source(candidate: Candidate, *, arch: str, folder: Path) -> tuple[str, str]:
+    """Return the one source that is compiled, and the architecture that it needs."""
+    source = inline_sources(candidate, write_sources(candidate, folder))
+    return source, hopper_arch(arch, source)
+
+
+def _ptx(candidate: Candidate, *, arch: str, folder: Path) -> str:
+    source, arch = _source(candidate, arch=arch, folder=folder)
+    return compile_ptx(source, arch=arch, flags=candidate.flags.cuda_cflags)
 
 
 def _cubin(candidate: Candidate, *, arch: str, folder: Path) -> bytes:
-    source = inline_sources(candidate, write_sources(candidate, folder))
-    arch = hopper_arch(arch, source)
+    source, arch = _source(candidate, arch=arch, folder=folder)
     flags = candidate.flags.cuda_cflags
     file = folder / f"{sha256_fields(source, arch, *flags)[:32]}.cubin"
     with build_lock(folder):
@@ -92,11 +104,18 @@ def _inline(path: str, texts: Mapping[str, str], *, seen: set[str]) -> str:
 
 
 def bind(
-    candidate: Candidate, problem: Problem, *, device: str, cubin: bytes, launcher: Launcher
+    candidate: Candidate,
+    problem: Problem,
+    *,
+    device: str,
+    cubin: bytes,
+    launcher: Launcher,
+    ptx: Callable[[], str] | None = None,
 ) -> Callable[..., object]:
     """Return the callable that runs every declared launch in order.
 
-    Raises BuildError where the cubin lacks a declared kernel.
+    `ptx` makes the same kernels' PTX, for runs with pauses in them. Raises BuildError where the
+    cubin lacks a declared kernel.
     """
     functions = [_function(launcher, cubin, launch) for launch in candidate.launches]
     if not functions:
@@ -113,7 +132,8 @@ def bind(
         values |= {spec.name: output for spec, output in zip(problem.outputs, outputs, strict=True)}
         values |= {item.name: _scratch(item, sizes, device) for item in candidate.scratch}
         stream = torch.cuda.current_stream(device).cuda_stream
-        for launch, function in zip(candidate.launches, functions, strict=True):
+        now = _perturbed(candidate, launcher, ptx) or functions
+        for launch, function in zip(candidate.launches, now, strict=True):
             grid = _extent(launch.grid, sizes)
             if 0 in grid:  # nothing to do, and the driver refuses an empty grid
                 continue
@@ -132,6 +152,16 @@ def bind(
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     return call
+
+
+def _perturbed(
+    candidate: Candidate, launcher: Launcher, ptx: Callable[[], str] | None
+) -> list[int] | None:
+    """Return the kernels with pauses in them while such are wanted, else None."""
+    perturbation = active()
+    if perturbation is None or ptx is None:
+        return None
+    return perturbation.handles(launcher, [launch.kernel for launch in candidate.launches], ptx)
 
 
 def _function(launcher: Launcher, cubin: bytes, launch: Launch) -> int:

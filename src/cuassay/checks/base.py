@@ -132,8 +132,8 @@ class Check:
         """Return what is wrong with one finished run; crashes are judged elsewhere."""
         raise NotImplementedError  # abstract
 
-    def remark(self, scenarios: Sequence[Scenario]) -> str:
-        """Return what a pass of this check is worth, given the scenarios that ran, or nothing."""
+    def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
+        """Return what a pass of this check is worth, given what passed and what came back."""
         return ""
 
     def on_case(self, case: Case) -> Scenario:

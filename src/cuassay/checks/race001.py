@@ -1,4 +1,4 @@
-"""RACE001: many calls under load, on an idle GPU and on a crowded one."""
+"""RACE001: many calls under load and with pauses, on an idle GPU and on a crowded one."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from cuassay.checks.answers import reads_of
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.chances import meets, unseen_bound, wilson
 from cuassay.checks.numeric import message, worst_statistic
 from cuassay.checks.plain_first import NEEDS_GPU, measured, on_cpu, wrong_read
+from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, Severity
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Load, Repeat
-from cuassay.model.trace import ResultItem
+from cuassay.model.trace import ResultItem, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -24,13 +26,15 @@ if TYPE_CHECKING:
 
 _CALLS = {Profile.QUICK: 64, Profile.STANDARD: 400, Profile.DEEP: 5000}
 _ELEMENTS = {Profile.QUICK: 1 << 20, Profile.STANDARD: 1 << 22, Profile.DEEP: 1 << 24}
+_SHOWN = 4  # kernels named
 _BESIDE = "another process on the GPU"
 _WORDS = {
     Load.NONE: "an idle GPU",
     Load.BANDWIDTH: "large copies on another stream",
     Load.MULTIPROCESSORS: "few multiprocessors free",
+    Load.DELAYS: "random pauses in its kernels",
 }
-_SURE = 4.605  # -ln 0.01: n launches show a fault of chance 4.6 / n with 99 %
+_VARIANTS = {Profile.QUICK: 2, Profile.STANDARD: 6, Profile.DEEP: 32}  # of the pauses
 
 
 class Race001(Check):
@@ -39,7 +43,9 @@ class Race001(Check):
     What it does
         Calls the kernel on the same inputs many times in bursts: on an idle GPU, beside large
         copies, beside blocks that leave eight multiprocessors free, and beside another process.
-        Every result is hashed; those that differ are measured against truth.
+        Triton and raw CUDA kernels are also rebuilt from their PTX with random pauses before
+        memory operations and barriers, several variants of them. Every result is hashed; those
+        that differ are measured against truth.
 
     Why it matters
         A missing barrier, a flag read before the data behind it, a read of another block's
@@ -52,16 +58,19 @@ class Race001(Check):
         that never returns is RUN004.
 
     Can it be wrong?
-        A race that needs another schedule, size or GPU stays unseen. n launches show a fault
-        that occurs in one launch of n / 4.6 with 99 %; the report says the number. Results are
-        compared with truth, so float atomics are no race.
+        A race that needs another schedule, size or GPU stays unseen: n launches meet a fault
+        that occurs in one launch of n / 4.6 with 99 %, and the report says the number. A
+        finding says how often the fault came, with its 95 % interval. A pause is no fault: any
+        thread may be late. Kernels of C++ extensions get none. Results are compared with
+        truth, so float atomics are no race.
 
     Example
         A reduction without its second `__syncthreads`: "3 of 400 calls beside large copies
         give a wrong answer".
 
     Options
-        --profile sets the calls a load: 64, 400 or 5000.
+        --profile sets the calls a load (64, 400 or 5000) and the variants of the pauses that
+        share them (2, 6 or 32).
     """
 
     code = "RACE001"
@@ -77,52 +86,121 @@ class Race001(Check):
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a load on the largest case that can be repeated often."""
         case = _crowded(trial)
-        for load in Load:
-            yield _repeats(case, load, calls=_CALLS[trial.profile])
-        beside = _repeats(case, Load.NONE, calls=_CALLS[trial.profile])
+        calls = _CALLS[trial.profile]
+        for load in (Load.NONE, Load.BANDWIDTH, Load.MULTIPROCESSORS):
+            yield _repeats(case, load, [Repeat(slot="a", count=calls, load=load)])
+        variants = _VARIANTS[trial.profile]
+        seeds = [trial.seed(self.code, "pauses", number) for number in range(variants)]
+        each = -(-calls // variants)
+        yield _repeats(
+            case,
+            Load.DELAYS,
+            [Repeat(slot="a", count=each, load=Load.DELAYS, seed=s) for s in seeds],
+        )
+        beside = _repeats(case, Load.NONE, [Repeat(slot="a", count=calls)])
         yield dataclasses.replace(beside, label=_label(case, _BESIDE), busy=True)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Measure every different result against truth."""
         reads = reads_of(scenario, run)
-        record = done(run, 3)
-        if record is None or not reads or wrong_read(trial, run, reads[0]):
+        records = _repeated(scenario, run.result)
+        if not records or not reads or wrong_read(trial, run, reads[0]):
             return
-        facts = dict(record.facts)
-        counts = [_number(text) for text in facts.get("counts", "").split()]
+        calls = sum(_calls(step, record) for step, record in records)
+        if not calls:
+            _without_pauses(records)
         wrong: list[tuple[Comparison, int]] = []
-        for items, count in zip(_results(record.items, len(counts)), counts, strict=True):
-            compared = trial.compare(scenario.cases[0], run, items)
-            failed = next((c for c in compared if not c.passed), None)
-            if failed is not None:
-                wrong.append((failed, count))
+        for _, record in records:
+            counts = [_number(text) for text in dict(record.facts).get("counts", "").split()]
+            results = _results(record.items, len(counts))
+            for items, count in zip(results, counts, strict=True):
+                compared = trial.compare(scenario.cases[0], run, items)
+                failed = next((c for c in compared if not c.passed), None)
+                if failed is not None:
+                    wrong.append((failed, count))
         if wrong:
-            yield self._wrong(scenario, wrong, calls=_number(facts.get("calls", "0")))
+            yield self._wrong(scenario, wrong, calls=calls, slowed=_slowed(records))
 
-    def remark(self, scenarios: Sequence[Scenario]) -> str:
+    def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
         """Return how many launches were made and what they could have shown."""
-        repeats = [s for scenario in scenarios for s in scenario.steps if isinstance(s, Repeat)]
-        calls = sum(step.count for step in repeats)
+        found = [pair for scenario, result in seen for pair in _repeated(scenario, result)]
+        calls = sum(_calls(step, record) for step, record in found)
         if not calls:
             return ""
-        return (
-            f"{calls} launches under {len(repeats)} loads: 99 % sure to meet a fault of one "
-            f"launch in {calls / _SURE:.0f}"
-        )
+        paused = [(step, record) for step, record in found if step.load is Load.DELAYS]
+        text = f"{calls} launches under {len(seen)} loads"
+        if paused:
+            slowed = sum(_calls(step, record) for step, record in paused)
+            text += f", {slowed} of them with random pauses in {_slowed(paused)}"
+        return f"{text}: 99 % sure to meet a fault of one launch in {1 / unseen_bound(calls):.0f}"
 
     def _wrong(
-        self, scenario: Scenario, wrong: Sequence[tuple[Comparison, int]], *, calls: int
+        self,
+        scenario: Scenario,
+        wrong: Sequence[tuple[Comparison, int]],
+        *,
+        calls: int,
+        slowed: str,
     ) -> Finding:
         first = wrong[0][0]
-        times = sum(count for _, count in wrong)
+        times = min(sum(count for _, count in wrong), max(calls, 1))
         load = scenario.label.split(": ", 2)[1]
+        extra = measured(first, scenario.cases[0])
+        extra["details"] = (*extra["details"], *_rate(times, calls))
+        if slowed:
+            extra["details"] += (("pauses", slowed),)
         return self.finding(
             f"{times} of {calls} calls with {load} give a wrong answer where other calls give the "
             f"right one; {message(first, worst_statistic(first))}",
             scenario=scenario,
             statistic="worst of the repeats",
-            **measured(first, scenario.cases[0]),
+            **extra,
         )
+
+
+def _without_pauses(records: Sequence[tuple[Repeat, StepDone]]) -> None:
+    """Say why nothing was launched with pauses. Raises CannotJudgeError or its kin."""
+    refused = next((text for _, r in records if (text := dict(r.facts).get("refused", ""))), "")
+    if refused:
+        raise CannotJudgeError(f"pauses could not be put into its kernels: {refused[:200]}")
+    raise NothingToCheckError("no kernel of its own whose PTX is known")
+
+
+def _rate(times: int, calls: int) -> tuple[tuple[str, str], ...]:
+    """Return how often the fault came, and what so many launches make of it."""
+    if calls < 1:
+        return ()
+    low, high = wilson(times, calls)
+    return (
+        (
+            "how often",
+            f"{times} of {calls} launches, 95 % interval {low:.2%} to {high:.2%} a launch; "
+            f"{calls} launches meet a fault as rare as {low:.2%} with {meets(low, calls):.1%}",
+        ),
+    )
+
+
+def _repeated(scenario: Scenario, result: ScenarioResult) -> list[tuple[Repeat, StepDone]]:
+    """Return the Repeat steps that ended normally with their records."""
+    pairs = zip(scenario.steps, result.records, strict=False)
+    return [(s, r) for s, r in pairs if isinstance(s, Repeat) and isinstance(r, StepDone)]
+
+
+def _calls(step: Repeat, record: StepDone) -> int:
+    """Return the calls that a step made, as far as it was asked for them."""
+    return min(_number(dict(record.facts).get("calls", "0")), step.count + 1)
+
+
+def _slowed(records: Sequence[tuple[Repeat, StepDone]]) -> str:
+    """Return which kernels had pauses in how many places, at most; nothing where none had."""
+    most: dict[str, int] = {}
+    for _, record in records:
+        for word in dict(record.facts).get("kernels", "").split():
+            name, _, places = word.rpartition("=")
+            name = "".join(c for c in name if c.isprintable())[:80]
+            most[name] = max(most.get(name, 0), _number(places))
+    shown = list(most.items())[:_SHOWN]
+    return ", ".join(f"'{name}' at {places} places" for name, places in shown)
 
 
 def _crowded(trial: Trial) -> Case:
@@ -143,7 +221,7 @@ def _label(case: Case, load: str) -> str:
     return f"load: {load}: {case.label}"
 
 
-def _repeats(case: Case, load: Load, *, calls: int) -> Scenario:
+def _repeats(case: Case, load: Load, repeats: Sequence[Repeat]) -> Scenario:
     return Scenario(
         label=_label(case, _WORDS[load]),
         cases=(case,),
@@ -151,7 +229,7 @@ def _repeats(case: Case, load: Load, *, calls: int) -> Scenario:
             Allocate(slot="a", case=0),
             Call(slot="a", result="plain"),
             ReadResult(result="plain"),
-            Repeat(slot="a", count=calls, load=load),
+            *repeats,
         ),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from cuassay.errors import NothingToCheckError
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.outcome import Finding
@@ -55,6 +56,8 @@ class Control:
             try:
                 run = self._run(scenario)
                 self._seen[key] = tuple(self._judge(check, scenario, run))
+            except NothingToCheckError:  # of the reference: the candidate may have something
+                self._seen[key] = ()
             finally:
                 self._trial.record = recording
         return self._seen[key]

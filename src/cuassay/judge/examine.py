@@ -36,7 +36,7 @@ from cuassay.model.outcome import (
 )
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
-from cuassay.model.trace import BuildFailed, ToolMissing
+from cuassay.model.trace import BuildFailed, ScenarioResult, ToolMissing
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare import Comparison
 
@@ -66,7 +66,7 @@ class Tally:
     clean: int = 0
     aside: dict[str, str] = field(default_factory=dict)  # outputs set aside in some case, and why
     judged: set[str] = field(default_factory=set)
-    seen: list[Scenario] = field(default_factory=list)  # those that were judged
+    seen: list[tuple[Scenario, ScenarioResult]] = field(default_factory=list)  # what passed
     remark: str = ""
     beside: str = ""  # why a run showed that the check does not apply
 
@@ -242,7 +242,7 @@ class Examination:
             tally.undecided.append(reason)
         elif not findings:
             tally.clean += 1
-            tally.seen.append(scenario)
+            tally.seen.append((scenario, run.result))
         for finding in map(self._name, findings):
             tally.add(finding)
             self._emit(FindingReported(finding=finding))

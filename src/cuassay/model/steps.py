@@ -26,6 +26,7 @@ class Load(enum.StrEnum):
     NONE = "none"
     BANDWIDTH = "bandwidth"  # large copies on another stream
     MULTIPROCESSORS = "multiprocessors"  # blocks that leave few multiprocessors free
+    DELAYS = "delays"  # random pauses in the candidate's own kernels, drawn from a seed
 
 
 class Upstream(enum.StrEnum):
@@ -137,15 +138,18 @@ class Replay:
 class Repeat:
     """Call `count` times on the same inputs under `load`; send up to `kept` different results.
 
-    Calls are made in bursts without waiting in between. The answer's facts count the calls,
-    the different results and how often each came; its items are those results one after
-    another, most frequent first.
+    Calls are made in bursts without waiting in between, and no more after `budget_s`. The
+    answer's facts count the calls, the different results and how often each came; its items
+    are those results one after another, most frequent first. `seed` draws the pauses of
+    Load.DELAYS: `kernels` says which have how many, and no call is made where none has.
     """
 
     slot: str
     count: int
     load: Load = Load.NONE
     kept: int = 3
+    seed: int = 0
+    budget_s: float = 25.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,7 @@ extern "C" __global__ void cuassay_hog(long long nanoseconds) {
 def start(load: Load, milliseconds: float) -> None:
     """Put a load of about `milliseconds` on a stream of its own; returns at once."""
     match load:
-        case Load.NONE:
+        case Load.NONE | Load.DELAYS:
             return
         case Load.BANDWIDTH:
             _copy(milliseconds)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import torch
 
+from cuassay.build.perturbation import perturbed
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Load, Repeat
 from cuassay.model.trace import ResultItem
@@ -17,22 +18,46 @@ from cuassay.worker.streams import copies, settle
 
 _BURST = 32
 _BURST_BYTES = 1 << 30
+_BURST_S = 5.0  # a burst is not interrupted
 _LEAST_MS, _MOST_MS = 2.0, 400.0  # of load a burst
 _Held = list[tuple[str, object]]
 
 
 def repeat(host: Host, step: Repeat) -> Made:
-    """Execute a Repeat; facts `calls`, `different`, `counts` (of each kept result, in order)."""
-    started = time.perf_counter()
+    """Execute a Repeat; facts `calls`, `different`, `counts` (of each kept result, in order).
+
+    Under Load.DELAYS also `kernels` (names with the number of their pauses) and `refused`.
+    """
+    if step.load is not Load.DELAYS:
+        return _made(*_bursts(host, step))
+    if host.device == "cpu":
+        return _made(Counter(), {})
+    with perturbed(step.seed) as perturbation:
+        first = _digest(_burst(host, step, 1))  # compiles: it shows which kernels have pauses
+        settle(host)
+        slowed = perturbation.kernels and not perturbation.refused
+        seen, kept = _bursts(host, step) if slowed else (Counter[str](), {})
+        if slowed:
+            _count(first, seen, kept, step.kept)
+    made = _made(seen, kept)
+    names = " ".join(f"{name[:80]}={places}" for name, places in perturbation.kernels.items())
+    more = (("kernels", names[:2000]), ("refused", perturbation.refused))
+    return replace(made, facts=(*made.facts, *more))
+
+
+def _bursts(host: Host, step: Repeat) -> tuple[Counter[str], dict[str, _Held]]:
+    """Make the calls; return how often each result came, and the results that are kept."""
+    begun = time.perf_counter()
     found = _digest(_burst(host, step, 1))
     settle(host)
     size = max(1, sum(_bytes(value) for _, value in found[0][1]))
     seen: Counter[str] = Counter()
     kept: dict[str, _Held] = {}
     _count(found, seen, kept, step.kept)
-    each_ms = _LEAST_MS
-    while seen.total() < step.count:
+    each_ms = max(_LEAST_MS, 1e3 * (time.perf_counter() - begun))
+    while seen.total() < step.count and time.perf_counter() - begun < step.budget_s:
         burst = max(1, min(_BURST, _BURST_BYTES // size, step.count - seen.total()))
+        burst = max(1, min(burst, int(1e3 * _BURST_S / each_ms)))
         started = time.perf_counter()
         if step.load is not Load.NONE and host.device != "cpu":
             hog.start(step.load, min(_MOST_MS, max(_LEAST_MS, 2 * each_ms * burst)))
@@ -40,7 +65,7 @@ def repeat(host: Host, step: Repeat) -> Made:
         settle(host)
         each_ms = 1e3 * (time.perf_counter() - started) / burst
         _count(_digest(held), seen, kept, step.kept)
-    return _made(seen, kept)
+    return seen, kept
 
 
 def _burst(host: Host, step: Repeat, count: int) -> list[_Held]:

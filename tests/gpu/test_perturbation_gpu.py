@@ -1,0 +1,94 @@
+"""Random pauses on a GPU: they are there, they bring races out, honest kernels do not notice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tests.zoo.manifest import HERE, PAIRS, Pair, load
+
+from cuassay import build
+from cuassay.formats import load_candidate
+from cuassay.formats.execute import load_reference
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.case import Case
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from cuassay.model.steps import Load, Repeat
+from cuassay.model.trace import StepDone
+from cuassay.model.verdict import Profile
+from cuassay.worker.local import LocalRun, LocalRunner
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+]
+SEEDS = range(8)
+
+
+def pair(name: str) -> Pair:
+    return next(p for p in PAIRS if p.name == name)
+
+
+def repeats(path: Path, problem_name: str, folder: Path) -> tuple[JudgeTrial, Case, LocalRun]:
+    """Run a candidate 32 times in each of eight variants of the pauses."""
+    problem = load(problem_name)
+    trial = JudgeTrial(
+        problem, load_reference(problem), profile=Profile.QUICK, device="cuda", root_seed=11
+    )
+    candidate = load_candidate(str(path), problem)
+    built = build.load(candidate, problem, device="cuda", folder=folder)
+    case = trial.cases("small")[0]
+    steps = [Repeat(slot="a", count=32, load=Load.DELAYS, seed=seed) for seed in SEEDS]
+    scenario = Scenario(
+        label="pauses",
+        cases=(case,),
+        steps=(
+            Allocate(slot="a", case=0),
+            Call(slot="a", result="r"),
+            ReadResult(result="r"),
+            *steps,
+        ),
+    )
+    runner = LocalRunner(built.call, problem, device="cuda", convention=candidate.convention)
+    return trial, case, runner.run(scenario, trial.inputs, None)
+
+
+def records(run: LocalRun) -> list[StepDone]:
+    found = [record for record in run.result.records[3:] if isinstance(record, StepDone)]
+    assert len(found) == len(SEEDS), run.result.records
+    return found
+
+
+def wrong_results(trial: JudgeTrial, case: Case, run: LocalRun) -> int:
+    """Return how many different results of all variants are wrong."""
+    outputs, wrong = len(trial.problem.outputs), 0
+    for record in records(run):
+        for start in range(0, len(record.items), outputs):
+            compared = trial.compare(case, run, record.items[start : start + outputs])
+            wrong += any(not c.passed for c in compared)
+    return wrong
+
+
+@pytest.mark.parametrize("name", ["cuda_missing_barrier", "cuda_barrier_one_short"])
+def test_pauses_bring_out_a_missing_barrier_and_leave_its_twin_alone(
+    name: str, tmp_path: Path
+) -> None:
+    planted = pair(name)
+    trial, case, run = repeats(planted.bug, planted.problem, tmp_path / "bug")
+    assert all(dict(r.facts)["kernels"] for r in records(run)), records(run)[0].facts
+    assert wrong_results(trial, case, run) > 0
+    trial, case, run = repeats(planted.twin, planted.problem, tmp_path / "twin")
+    assert all(dict(r.facts)["kernels"] for r in records(run))
+    assert wrong_results(trial, case, run) == 0
+
+
+def test_triton_kernels_get_pauses_too(tmp_path: Path) -> None:
+    pytest.importorskip("triton")
+    trial, case, run = repeats(HERE / "honest" / "rmsnorm_triton.py", "rmsnorm", tmp_path)
+    for record in records(run):
+        facts = dict(record.facts)
+        assert facts["kernels"], facts
+        assert facts["refused"] == ""
+        assert int(facts["calls"]) >= 32
+    assert wrong_results(trial, case, run) == 0
