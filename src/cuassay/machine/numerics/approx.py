@@ -51,7 +51,8 @@ def ulp32(value: float) -> float:
     """Return the distance from |value| to the next float32 of larger magnitude."""
     if value == 0.0 or not math.isfinite(value):
         return 2.0**-149
-    return math.ldexp(1.0, max(math.frexp(value)[1] - 24, -149))
+    _, exponent = math.frexp(value)
+    return math.ldexp(1.0, max(exponent - 24, -149))
 
 
 @native
@@ -61,7 +62,7 @@ def exp2(x: float) -> float:
         return math.inf
     if x < -1200.0:
         return 0.0
-    return 2.0**x
+    return math.pow(2.0, x)
 
 
 @native
