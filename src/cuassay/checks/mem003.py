@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from cuassay.checks.answers import placed
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.listed import settings
+from cuassay.checks.plain_first import NEEDS_GPU, on_cpu
 from cuassay.checks.sanitizer_report import Record, find_sanitizer, of_kernels, parse
 from cuassay.errors import CannotJudgeError
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
@@ -34,7 +35,7 @@ class Mem003(Check):
         in shared memory), synccheck (barriers that not all threads reach), initcheck (reads
         of device memory that nobody wrote). torch's caching allocator is off, so that a
         tensor ends where its allocation ends. Every tool has a time limit and a process of
-        its own.
+        its own; the four run side by side.
 
     Why it matters
         A missing barrier gives right answers thousands of times and a wrong one in
@@ -64,11 +65,12 @@ class Mem003(Check):
     title = "compute-sanitizer finds nothing in the kernels"
     classes = ("M3", "M4", "M5", "C1")
     group = "tools"
+    side_by_side = True
 
     def skip(self, trial: Trial) -> str:
         """Only CUDA kernels can be looked at; the tools take seconds each."""
-        if not trial.device.startswith("cuda"):
-            return f"needs an NVIDIA GPU: judged on the {trial.device}"
+        if on_cpu(trial):
+            return NEEDS_GPU
         return "standard and deep run it" if trial.profile is Profile.QUICK else ""
 
     def missing(self) -> str:

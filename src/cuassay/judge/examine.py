@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -134,8 +134,10 @@ class Examination:
         control: Control,
         emit: Callable[[Event], None],
         name: Callable[[Finding], Finding],
+        ahead: Callable[[Sequence[Scenario]], None] | None = None,
     ) -> None:
         self._trial, self._run, self._control = trial, run, control
+        self._ahead = ahead
         self._emit, self._name = emit, name
         self._rejected = False
 
@@ -182,7 +184,11 @@ class Examination:
 
     def _outcome(self, check: Check, tally: Tally) -> Outcome:
         """Run what a check proposes, then what a search for it comes upon."""
-        for scenario in check.propose(self._trial):
+        proposed: Iterable[Scenario] = check.propose(self._trial)
+        if check.side_by_side and self._ahead is not None:
+            proposed = list(proposed)
+            self._ahead(proposed)
+        for scenario in proposed:
             self._guarded(check, scenario, tally)
             if len(tally.wrong) >= _ENOUGH:
                 return tally.outcome()

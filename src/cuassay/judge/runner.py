@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from cuassay.checks.buildrun import worker_failed
 from cuassay.checks.sanitizer_report import find_sanitizer
 from cuassay.judge.busy import keep_busy
+from cuassay.judge.side_by_side import SideBySide
 from cuassay.model.candidate import Candidate
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.worker import sanitizer
@@ -18,6 +21,7 @@ from cuassay.worker.nursery import Nursery
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.judge.trial import JudgeTrial
+    from cuassay.worker.execution import WorkerRun
 
 
 class Runner:
@@ -36,6 +40,7 @@ class Runner:
         self._pool = WorkerPool(candidate, trial.problem, device=device, nursery=nursery, lazy=lazy)
         self._fresh = False
         self._spent_s = 0.0
+        self._tools = SideBySide(self._sanitized)
 
     def __enter__(self) -> Runner:
         return self
@@ -46,6 +51,7 @@ class Runner:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._tools.close()
         self._pool.close()
 
     @property
@@ -73,7 +79,9 @@ class Runner:
         answers = self._trial.answers if needs_answers else None
         fresh = self._fresh or scenario.fresh
         if scenario.mode in sanitizer.TOOLS:
-            return self._sanitized(scenario)
+            found = self._tools.result(scenario)
+            self._spent_s += time.perf_counter() - started
+            return found
         with keep_busy(scenario.busy):
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
         if worker_failed(scenario, run):  # a busy device may have room a moment later
@@ -83,10 +91,14 @@ class Runner:
         self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)
         return run
 
-    def _sanitized(self, scenario: Scenario) -> Run:
-        """Run a scenario of one call below a tool of compute-sanitizer."""
-        started = time.perf_counter()
-        run = sanitizer.run(
+    def ahead(self, scenarios: Sequence[Scenario]) -> None:
+        """Begin with what is going to be asked for, as far as it may run side by side."""
+        self._tools.ahead(scenarios)
+
+    def _sanitized(self, scenario: Scenario) -> Callable[[], WorkerRun]:
+        """Prepare a scenario of one call below a tool of compute-sanitizer."""
+        return partial(
+            sanitizer.run,
             scenario,
             candidate=self._candidate,
             recipe=self._pool.recipe,
@@ -94,5 +106,3 @@ class Runner:
             device=self._device,
             binary=find_sanitizer(),
         )
-        self._spent_s += time.perf_counter() - started
-        return run

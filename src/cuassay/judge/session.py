@@ -155,7 +155,12 @@ class Session:
     ) -> tuple[list[CheckReport], tuple[BenchmarkRule | None, Power | None]]:
         self._tried = tried = Tried(self.trial.problem, runner)
         examination = Examination(
-            self.trial, run=tried, control=control, emit=self._emit, name=self._named
+            self.trial,
+            run=tried,
+            control=control,
+            emit=self._emit,
+            name=self._named,
+            ahead=runner.ahead,
         )
         reports: list[CheckReport] = []
         group = ""
