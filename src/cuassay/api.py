@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from cuassay.errors import CannotJudgeError, ProblemError, UsageError
 from cuassay.model.candidate import Candidate
+from cuassay.model.conditions import required
 from cuassay.model.events import EngineFinished, EngineStopped, Event
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile, Verdict
+
+if TYPE_CHECKING:
+    from cuassay.engine.job import Job
+
+Kernel: TypeAlias = Callable[..., Any]
 
 
 class CuassayAssertionError(AssertionError):
@@ -29,53 +35,131 @@ class Decorated(Protocol):
 
 
 def check(
-    candidate: str | Path,
+    candidate: str | Path | Kernel,
+    reference: Kernel | None = None,
     *,
-    problem: str | Path | Problem | Decorated,
+    problem: str | Path | Problem | Decorated | None = None,
+    inputs: Any = None,
     profile: Profile | str = Profile.STANDARD,
     device: str | None = None,
     seed: int | None = None,
+    require: Sequence[str] = (),
 ) -> Verdict:
-    """Judge the kernel in `candidate` and return the verdict.
+    """Judge a kernel and return the verdict.
 
-    `candidate` is a path as `cuassay check` takes it. `problem` is a path or name, a function
-    decorated with `cuassay.problem`, or a Problem that was read from a file. `seed` repeats an
-    earlier trial. Raises UsageError where the call is off and CannotJudgeError where the trial
-    cannot be carried out; a kernel that is wrong raises nothing, see `Verdict.passed`.
+    `candidate` is a path as `cuassay check` takes it, or a function at the top level of a file.
+    What it is judged against is either `problem`: a path or name, a function decorated with
+    `cuassay.problem`, or a Problem that was read from a file; or `reference`: a plain function,
+    with example `inputs`: the arguments of one call by name or in order, a list of several such
+    calls (sizes that differ are axes), or a function that makes them. `seed` repeats an earlier
+    trial, `require` names conditions that must hold. Raises UsageError where the call is off and
+    CannotJudgeError where the trial cannot be carried out; a kernel that is wrong raises
+    nothing, see `Verdict.passed`.
     """
     from cuassay.engine import run
-    from cuassay.engine.job import Job
 
-    job = Job(
-        problem=_where(problem),
-        candidate=str(candidate),
-        profile=_profile(profile),
+    job = job_of(
+        candidate,
+        reference,
+        problem=problem,
+        inputs=inputs,
+        profile=profile,
         device=device,
         seed=seed,
+        require=require,
     )
-    return _verdict(run.check(job))
+    return verdict_of(run.check(job))
 
 
 def assert_correct(
-    candidate: str | Path,
+    candidate: str | Path | Kernel,
+    reference: Kernel | None = None,
     *,
-    problem: str | Path | Problem | Decorated,
+    problem: str | Path | Problem | Decorated | None = None,
+    inputs: Any = None,
     profile: Profile | str = Profile.STANDARD,
     device: str | None = None,
     seed: int | None = None,
+    require: Sequence[str] = (),
 ) -> Verdict:
-    """Return the verdict of a kernel that is ACCEPTED; for tests.
+    """Return the verdict of a kernel that is ACCEPTED; for tests. Arguments as for `check`.
 
     Raises CuassayAssertionError with the whole story for REJECTED and for INCONCLUSIVE, and
     what `check` raises.
     """
     __tracebackhide__ = True
-    verdict = check(candidate, problem=problem, profile=profile, device=device, seed=seed)
+    verdict = check(
+        candidate,
+        reference,
+        problem=problem,
+        inputs=inputs,
+        profile=profile,
+        device=device,
+        seed=seed,
+        require=require,
+    )
     if verdict.passed:
         return verdict
     from cuassay.report.terminal import story
 
     raise CuassayAssertionError(story(verdict), verdict)
+
+
+def job_of(
+    candidate: str | Path | Kernel,
+    reference: Kernel | None = None,
+    *,
+    problem: str | Path | Problem | Decorated | None = None,
+    inputs: Any = None,
+    profile: Profile | str = Profile.STANDARD,
+    device: str | None = None,
+    seed: int | None = None,
+    require: Sequence[str] = (),
+) -> Job:
+    """Return the job that a call of `check` means. Raises UsageError where it is off."""
+    from cuassay.engine.job import Job
+
+    return Job(
+        problem=_problem(problem, reference, inputs),
+        candidate=_candidate(candidate),
+        profile=_profile(profile),
+        device=device,
+        seed=seed,
+        require=required(require),
+    )
+
+
+def _problem(
+    problem: str | Path | Problem | Decorated | None, reference: Kernel | None, inputs: Any
+) -> str:
+    """Return the place of the problem, written from a reference and inputs where needed."""
+    if problem is not None:
+        if reference is not None or inputs is not None:
+            raise UsageError("give either problem, or a reference with inputs, not both")
+        return _where(problem)
+    if reference is None:
+        raise UsageError(
+            "nothing to judge against: give problem='rmsnorm' (a name or a path), or a reference "
+            "function with inputs={...}"
+        )
+    if isinstance(reference, Decorated):
+        return _where(reference)
+    if inputs is None:
+        raise UsageError(
+            "the reference is a plain function, so its inputs are not known: give the arguments "
+            "of one call, inputs={'x': x}, or decorate it with cuassay.problem"
+        )
+    from cuassay.formats.callables import problem_folder
+
+    return str(problem_folder(reference, inputs))
+
+
+def _candidate(candidate: str | Path | Kernel) -> str:
+    if isinstance(candidate, str | Path):
+        return str(candidate)
+    from cuassay.formats.callables import candidate_place
+
+    return candidate_place(candidate)
 
 
 def load(candidate: str | Path, *, problem: str | Path) -> tuple[Problem, Candidate]:
@@ -112,7 +196,8 @@ def _where(problem: str | Path | Problem | Decorated) -> str:
     return str(made.path)
 
 
-def _verdict(events: Iterator[Event]) -> Verdict:
+def verdict_of(events: Iterable[Event]) -> Verdict:
+    """Return the verdict that events end with. Raises what `check` raises."""
     for event in events:
         match event:
             case EngineFinished(verdict=verdict):

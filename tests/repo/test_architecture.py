@@ -44,11 +44,14 @@ _MAY_IMPORT: dict[str, set[str]] = {
         "model", "errors", "home", "engine", "report", "store", "checks.registry", "__version__",
     },
     "api": {"model", "errors", "home", "engine", "report", "store", "formats"},
+    "pytest_plugin": {"model", "errors", "home", "report", "api", "__version__"},
     "__main__": {"cli"},
     "__init__": set(),
 }  # fmt: skip
 # Packages of the driver: no torch, no arrays, not even inside a function.
-_LIGHT = {"errors", "home", "model", "report", "store", "engine", "cli", "api", "__init__"}
+_LIGHT = {"errors", "home", "model", "report", "store", "engine", "cli", "api", "__init__",
+    "pytest_plugin",
+}  # fmt: skip
 _HEAVY = {"torch", "numpy", "triton", "ray", "ml_dtypes", "safetensors"}
 _FILES = sorted(_PACKAGE.rglob("*.py"))
 

@@ -82,3 +82,26 @@ def test_a_stopped_trial_raises(
 def test_a_wrong_profile_names_the_legal_ones() -> None:
     with pytest.raises(UsageError, match="'fast', expected one of quick, standard, deep"):
         cuassay.check("k.py", problem="p", profile="fast")
+
+
+def test_a_reference_needs_inputs_and_excludes_a_problem() -> None:
+    with pytest.raises(UsageError, match="not both"):
+        cuassay.check("k.py", _problem, problem="p")
+    with pytest.raises(UsageError, match="nothing to judge against"):
+        cuassay.check("k.py")
+    with pytest.raises(UsageError, match="inputs are not known"):
+        cuassay.check("k.py", _problem)
+    with pytest.raises(UsageError, match="did you mean 'streams'"):
+        cuassay.check("k.py", problem="p", require=["stream"])
+
+
+def test_functions_become_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CUASSAY_HOME", str(tmp_path))
+    fake = fake_engine.install(monkeypatch, samples.accepted())
+    from tests.support import functions
+
+    cuassay.check(functions.kernel, functions.reference, inputs=functions.example)
+    (job,) = fake.jobs
+    assert job.candidate == str(tmp_path / "problems" / Path(job.candidate).name)
+    assert (Path(job.candidate) / "kernel.py").read_text().startswith("from tests.support.func")
+    assert Path(job.problem, "definition.json").is_file()

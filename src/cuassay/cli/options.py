@@ -11,24 +11,10 @@ from typing import Any, TypeVar
 import click
 
 from cuassay.cli.sinks import FORMATS, Target, targets
-from cuassay.errors import CandidateError, UnknownNameError, UsageError, suggestion
+from cuassay.errors import CandidateError, UsageError, suggestion
+from cuassay.model.conditions import CONDITIONS as CONDITIONS
+from cuassay.model.conditions import required
 
-# What a finding's condition can be about: the keys that checks put before the colon.
-CONDITIONS = (
-    "aliasing",
-    "autograd",
-    "batch-invariant",
-    "deterministic",
-    "devices",
-    "graphs",
-    "layouts",
-    "own-kernels",
-    "padding",
-    "process-state",
-    "shapes",
-    "streams",
-    "threads",
-)
 _DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
 _SEED_LIMIT = 2**63
 
@@ -124,13 +110,7 @@ def seed(value: int | None) -> int | None:
 
 def require(value: str) -> tuple[str, ...]:
     """Return the required conditions. Raises UnknownNameError for one that no check covers."""
-    names = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
-    for name in names:
-        if name not in CONDITIONS:
-            raise UnknownNameError(
-                "condition in --require", name, CONDITIONS, hint="No check covers any other."
-            )
-    return names
+    return required((n.strip() for n in value.split(",") if n.strip()), option="--require")
 
 
 def candidate(path: str) -> str:

@@ -1,0 +1,35 @@
+"""The conditions of use that an acceptance can be held to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cuassay.errors import UnknownNameError
+
+# What a finding's condition can be about: the keys that checks put before the colon.
+CONDITIONS = (
+    "aliasing",
+    "autograd",
+    "batch-invariant",
+    "deterministic",
+    "devices",
+    "graphs",
+    "layouts",
+    "own-kernels",
+    "padding",
+    "process-state",
+    "shapes",
+    "streams",
+    "threads",
+)
+
+
+def required(names: Iterable[str], *, option: str = "require") -> tuple[str, ...]:
+    """Return the names once each. Raises UnknownNameError for one that no check covers."""
+    found = tuple(dict.fromkeys(names))
+    for name in found:
+        if name not in CONDITIONS:
+            raise UnknownNameError(
+                f"condition in {option}", name, CONDITIONS, hint="No check covers any other."
+            )
+    return found
