@@ -141,6 +141,19 @@ CASES = (
         ),
         id="layernorm_backward_aten-float32-two",
     ),
+    # sums of products with the row before its mean is taken off, in eight lanes
+    pytest.param(
+        "layernorm_backward_aten",
+        "layernorm_backward@float32",
+        _case(
+            "rows=17 hidden=587",
+            "grad_output:alternating:scale=0.056 x:large_mean_small_variance "
+            "weight:normal:mean=1.0:scale=0.5",
+            seed=3533051330187668987,
+            eps=1e-05,
+        ),
+        id="layernorm_backward_aten-float32-uncentred",
+    ),
 )
 
 

@@ -73,3 +73,24 @@ def test_an_exact_candidate_passes() -> None:
     assert found.share < 1
     exact = [GrowthPoint(length=n, error=0.0, trusted=0.0) for n in _LENGTHS]
     assert judge(fit(exact, axis="n", target=10**6, output="y")) is None
+
+
+def test_a_reference_that_grows_too_is_not_projected() -> None:
+    # three lengths give exponents 0.17 apart by luck: a factor of 4 over 4000 lengths
+    points = [
+        GrowthPoint(length=n, error=2e-3 * (n / 16) ** 0.77, trusted=3e-3 * (n / 16) ** 0.60)
+        for n in (16, 64, 256)
+    ]
+    found = judge(fit(points, axis="tokens", target=10**6, output="y"))
+    assert found is not None
+    assert found.share < 1
+
+
+def test_an_error_far_above_a_growing_trusted_one_fails() -> None:
+    points = [
+        GrowthPoint(length=n, error=8e-3 * (n / 16) ** 0.9, trusted=2e-3 * (n / 16) ** 0.5)
+        for n in (16, 64, 256)
+    ]
+    found = judge(fit(points, axis="tokens", target=10**6, output="y"))
+    assert found is not None
+    assert found.share > 1

@@ -19,6 +19,7 @@ from cuassay.checks.buildrun import (
     termination_finding,
 )
 from cuassay.errors import CannotJudgeError, NothingToCheckError
+from cuassay.judge.confirm import confirmed, marginal
 from cuassay.judge.control import Control, RunScenario
 from cuassay.judge.search import Answer, search
 from cuassay.judge.trial import JudgeTrial
@@ -40,8 +41,6 @@ from cuassay.model.trace import BuildFailed, ScenarioResult, ToolMissing
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare import Comparison
 
-_REDRAWN = 3  # draws of a recipe that a search found failing
-_MARGINAL = 2.0  # shares of the budget up to which the worst of many draws explains a failure
 _ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
 
 
@@ -242,7 +241,7 @@ class Examination:
         if findings and not self._trial.repeats(scenario.cases[0]):
             findings, reason = self._beyond_spread(check, scenario, findings)
         findings = self._pinned(scenario, run, findings)
-        if findings and check.searches and not control_first and _marginal(findings):
+        if marginal(findings) and scenario.cases:
             findings, reason = self._confirmed(check, scenario, findings, reason)
         if reason:
             tally.undecided.append(reason)
@@ -280,28 +279,19 @@ class Examination:
     def _confirmed(
         self, check: Check, scenario: Scenario, findings: list[Finding], reason: str
     ) -> tuple[list[Finding], str]:
-        """Keep what a search came upon if most other values drawn by the same recipe fail too.
+        """Keep findings by a small margin if other values by the same recipes fail too."""
 
-        A search looks for the worst of many draws, which the limits of one draw do not cover.
-        What is far beyond them, or no number, needs no second look.
-        """
-        case, failed, passed = scenario.cases[0], 0, 0
-        for number in range(_REDRAWN):
-            seed = self._trial.seed("confirm", case.seed, number)
-            again = check.on_case(dataclasses.replace(case, seed=seed))
-            try:
-                if self._ill_conditioned(again):
-                    continue
-                found = list(judge_scenario(self._trial, check, again, self._run(again)))
-            except CannotJudgeError:
-                continue
-            failed += any(f.code == findings[0].code for f in found)
-            passed += not found
-        if failed >= passed:
-            return findings, reason
-        return [], (
-            f"{findings[0].message}: {passed} of {_REDRAWN} other draws of the same recipe pass"
-        )
+        def judged(again: Scenario) -> Iterable[Finding]:
+            if self._ill_conditioned(again):
+                raise CannotJudgeError("ill-conditioned")
+            return judge_scenario(self._trial, check, again, self._run(again))
+
+        recording, self._trial.record = self._trial.record, False
+        try:
+            luck = confirmed(self._trial, scenario, findings, judged=judged)
+        finally:
+            self._trial.record = recording
+        return ([], luck) if luck else (findings, reason)
 
     def _beyond_spread(
         self, check: Check, scenario: Scenario, findings: list[Finding]
@@ -327,7 +317,3 @@ class Examination:
                 raise BuildStopped(None, what)
             case _:
                 return
-
-
-def _marginal(findings: Iterable[Finding]) -> bool:
-    return all(found.share is not None and found.share <= _MARGINAL for found in findings)

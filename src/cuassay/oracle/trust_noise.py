@@ -20,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cuassay.oracle.hooks import PassThrough
 from cuassay.oracle.lift import nominal_of
+from cuassay.oracle.trust_centred import Centred
 from cuassay.oracle.trust_composite import COMPOSITES
 from cuassay.oracle.trust_ops import (
     ARITHMETIC,
@@ -99,6 +100,7 @@ class NoiseHook:
         self.discontinuous = False
         self.unmodelled: set[str] = set()  # operations met in a form that no model knows
         self._calls = 0
+        self._centred = Centred()
 
     def replace(
         self,
@@ -142,7 +144,9 @@ class NoiseHook:
             noisy = _mapped(out, lambda t: self.noise.relative(t, 4.0))
         if base_name(op) in EXACT:
             return noisy
-        return _rounded(self.noise, noisy, out)
+        noisy = _rounded(self.noise, noisy, out)
+        self._centred.note(base_name(op), bind(op, args, kwargs), noisy)
+        return noisy
 
     def _modelled(
         self, name: str, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
@@ -184,12 +188,26 @@ class NoiseHook:
 
         def make() -> tuple[Tensor, ...]:
             found = deviation_of(op, args, kwargs, out, tensor_cores=kept.tensor_cores)
+            found = self._uncentred(op, bind(op, args, kwargs), out, found)
             if kept.tensor_cores:
                 kept.longest = max(kept.longest, product_terms(op, args, kwargs))
             return () if found is None else (found,)
 
         deviation = self._keep(op, out, make)
         return self.noise.additive(out, deviation[0]) if deviation else out
+
+    def _uncentred(
+        self, op: OpOverload, named: dict[str, Any], out: Any, found: Tensor | None
+    ) -> Tensor | None:
+        """Return the deviation of a sum, larger where its terms were centred (`Centred`)."""
+        if base_name(op) not in ("sum", "mean"):
+            return found
+        return self._centred.deviation(
+            named["self"],
+            found,
+            total=lambda other: op(**{**named, "self": other}),
+            reduced=lambda other: deviation_of(op, (), {**named, "self": other}, out),
+        )
 
     def _keep(
         self, op: OpOverload, out: Any, make: Callable[[], Sequence[Tensor]]
