@@ -10,8 +10,9 @@ production length is more than PROJECTED_RATIO times the projected trusted error
 that does harm. Where the trusted error grows as well (exponent TRUSTED_GROWS or more: the
 reference accumulates as it goes, in float32 or lower), two exponents from three lengths differ by
 luck, and a projection over thousands of lengths carries the luck along: there the error at the
-longest length alone decides, by the energy limit. Whatever the exponent, an error beyond the energy limit at the longest length
-fails: a pairwise bfloat16 tree is large at once and hardly grows.
+longest length alone decides, by the energy limit. Whatever the exponent, an error beyond the
+energy limit at the longest length fails: a pairwise bfloat16 tree is large at once and hardly
+grows.
 
 Calibration (benchmarks/calibration_growth.py: 256 bfloat16 row sums of 256 to 16384 terms):
 honest forms (float32, split, tree, float64) exceed the trusted exponent by at most 0.03, with
