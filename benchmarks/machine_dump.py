@@ -1,0 +1,146 @@
+"""Runs random programs and probes on an NVIDIA GPU and keeps what every thread stored.
+
+    python benchmarks/machine_dump.py --programs 12000 --out DIR
+
+writes fuzz-N.npy (uint32[4000, threads, words] each), probes.npz and dump.json into DIR.
+`benchmarks/machine_fidelity.py DIR` compares them with the machine, on any computer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+from machine_probes import Probe, inputs, probes
+from numpy.typing import NDArray
+
+from cuassay.build.driver import Driver, load_driver
+from cuassay.machine.fuzz.inputs import words
+from cuassay.machine.fuzz.programs import (
+    INPUT_WORDS,
+    OUTPUT_WORDS,
+    THREADS,
+    generate,
+    module,
+)
+
+PROGRAMS_A_FILE = 4000
+_PROGRAMS_A_MODULE = 125
+
+
+def assemble(text: str, target: str) -> bytes:
+    """Return the cubin of a PTX text; Triton's ptxas where there is one, so that it runs in
+    parallel, else the text itself, which the driver compiles."""
+    tool = _ptxas()
+    if tool is None:
+        return text.encode() + b"\0"
+    with tempfile.TemporaryDirectory() as folder:
+        source, result = Path(folder) / "k.ptx", Path(folder) / "k.cubin"
+        source.write_text(text)
+        subprocess.run([tool, f"-arch={target}", str(source), "-o", str(result)], check=True)
+        return result.read_bytes()
+
+
+def _ptxas() -> str | None:
+    import triton
+
+    found = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
+    return str(found) if found.exists() else None
+
+
+def launch(
+    driver: Driver, cubin: bytes, name: str, shape: tuple[int, int], pointers: tuple[int, int]
+) -> None:
+    """Launch `name` with (input, output) addresses over (blocks, threads)."""
+    driver.launch(
+        driver.function(cubin, name),
+        (shape[0], 1, 1),
+        (shape[1], 1, 1),
+        shared_bytes=0,
+        stream=torch.cuda.current_stream().cuda_stream,
+        arguments=[ctypes.c_uint64(pointer) for pointer in pointers],
+    )
+
+
+def _upload(array: NDArray[np.uint32]) -> torch.Tensor:
+    return torch.from_numpy(array.view(np.int32).copy()).cuda()
+
+
+def run_programs(driver: Driver, seeds: range) -> NDArray[np.uint32]:
+    """Return uint32[programs, THREADS, OUTPUT_WORDS]: what the programs of these seeds stored."""
+    parts = [seeds[i : i + _PROGRAMS_A_MODULE] for i in range(0, len(seeds), _PROGRAMS_A_MODULE)]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        texts = [module([generate(seed) for seed in part]) for part in parts]
+        cubins = list(pool.map(lambda text: assemble(text, "sm_90"), texts))
+    result = torch.zeros((len(seeds), THREADS, OUTPUT_WORDS), dtype=torch.int32, device="cuda")
+    size = THREADS * INPUT_WORDS
+    given = _upload(np.stack([words(seed, size) for seed in seeds]))
+    for part, cubin in zip(parts, cubins, strict=True):
+        for seed in part:
+            at = seed - seeds.start
+            pointers = given[at].data_ptr(), result[at].data_ptr()
+            launch(driver, cubin, f"fuzz{seed}", (1, THREADS), pointers)
+        torch.cuda.synchronize()
+    return result.cpu().numpy().view(np.uint32)
+
+
+def run_probe(driver: Driver, probe: Probe) -> NDArray[np.uint32]:
+    """Return uint32[threads of the grid, out_words]."""
+    given = _upload(inputs(probe))
+    count = probe.blocks * probe.threads
+    result = torch.zeros((count, probe.out_words), dtype=torch.int32, device="cuda")
+    cubin = assemble(probe.text, "sm_90a")
+    launch(
+        driver, cubin, "probe", (probe.blocks, probe.threads),
+        (given.data_ptr(), result.data_ptr()),
+    )  # fmt: skip
+    torch.cuda.synchronize()
+    return result.cpu().numpy().view(np.uint32)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", type=int, default=12_000)
+    parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    torch.zeros(1, device="cuda")
+    driver = load_driver(0)
+    started, kept, failed = time.monotonic(), {}, {}
+    for probe in probes():
+        try:
+            kept[probe.name] = run_probe(driver, probe)
+        except (RuntimeError, subprocess.CalledProcessError) as error:
+            failed[probe.name] = str(error)[:300]
+    np.savez(arguments.out / "probes.npz", **kept)
+    print(f"{len(kept)} probes in {time.monotonic() - started:.0f} s; failed: {failed}")
+    for first in range(0, arguments.programs, PROGRAMS_A_FILE):
+        seeds = range(first, min(first + PROGRAMS_A_FILE, arguments.programs))
+        dumped = run_programs(driver, seeds)
+        np.save(arguments.out / f"fuzz-{first // PROGRAMS_A_FILE}.npy", dumped)
+        print(f"programs up to {seeds.stop} after {time.monotonic() - started:.0f} s", flush=True)
+    about = {
+        "device": torch.cuda.get_device_name(0),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "python": sys.version.split()[0],
+        "programs": arguments.programs,
+        "probes": len(kept),
+        "failed": failed,
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    (arguments.out / "dump.json").write_text(json.dumps(about, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Random programs: the same for the same seed, within their limits, and accepted by ptxas."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cuassay.machine.fuzz.inputs import mix, words
+from cuassay.machine.fuzz.programs import OUTPUT_WORDS, REGISTERS, generate, module
+from cuassay.machine.fuzz.table import ROWS
+from cuassay.machine.parser import parse
+
+
+def test_a_seed_makes_one_program() -> None:
+    assert generate(7) == generate(7)
+    assert generate(7).text.replace("fuzz7", "x") != generate(8).text.replace("fuzz8", "x")
+
+
+def test_a_thread_stores_every_register() -> None:
+    text = generate(3).text
+    for letter, count in REGISTERS.items():
+        if letter != "p":
+            assert all(f"], %{letter}{index};" in text for index in range(count))
+    assert OUTPUT_WORDS % 2 == 0
+
+
+def test_a_thousand_programs_use_every_spelling() -> None:
+    seen = "\n".join(generate(seed).text for seed in range(1500))
+    missing = [row.opcode for row in ROWS if f"{row.opcode} %" not in seen]
+    assert missing == []
+
+
+def test_programs_parse() -> None:
+    programs = [generate(seed) for seed in range(20)]
+    assert parse(module(programs)).entries == tuple(program.name for program in programs)
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not on PATH")
+def test_the_vendors_assembler_takes_them(tmp_path: Path) -> None:
+    source = tmp_path / "k.ptx"
+    source.write_text(module([generate(seed) for seed in range(40)]))
+    done = subprocess.run(
+        ["ptxas", "-arch=sm_90", str(source), "-o", str(tmp_path / "k.cubin")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[:2000]
+
+
+def test_inputs_are_the_same_everywhere() -> None:
+    """The dumps of another machine are compared with inputs that are made again here."""
+    assert [int(value) for value in mix(1, 2)] == [int(value) for value in mix(1, 5)[:2]]
+    assert len(np.unique(words(5, 1024))) > 800
+    assert not np.array_equal(words(5, 64), words(6, 64))
