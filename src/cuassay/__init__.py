@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cuassay import errors
     from cuassay.api import CuassayAssertionError, assert_correct, check, load
     from cuassay.formats.native import problem, scalar, tensor
+    from cuassay.guard.entry import guard
     from cuassay.model import domain as domains
     from cuassay.model.candidate import Candidate
     from cuassay.model.case import Case
@@ -38,6 +39,7 @@ __all__ = [
     "check",
     "domains",
     "errors",
+    "guard",
     "load",
     "problem",
     "scalar",
@@ -61,7 +63,11 @@ _HOMES = {
     "scalar": "cuassay.formats.native",
     "tensor": "cuassay.formats.native",
 }
-_MODULES = {"domains": "cuassay.model.domain", "errors": "cuassay.errors"}
+_MODULES = {
+    "domains": "cuassay.model.domain",
+    "errors": "cuassay.errors",
+    "guard": "cuassay.guard",  # a module that is called
+}
 
 
 def __getattr__(name: str) -> Any:

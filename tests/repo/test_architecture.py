@@ -37,6 +37,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
         "model", "errors", "home", "formats", "inputs", "oracle", "build", "worker", "checks",
         "engine.job", "__version__",
     },
+    "guard": {"model", "errors", "home", "formats", "oracle"},
     "report": {"model", "errors"},
     "store": {"model", "errors", "home", "engine.job"},
     "engine": {"model", "errors", "home", "store", "judge.protocol", "worker.protocol"},

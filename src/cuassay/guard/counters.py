@@ -1,0 +1,118 @@
+"""Counters that cost a plain addition: each thread adds in its own slot, readers sum the slots.
+
+No lock and no atomic on the hot path: only its own thread writes to a slot. Slots of threads
+that ended are folded into a total, so that many short threads leave nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from dataclasses import dataclass
+
+_FOLD_EVERY = 32
+
+
+class Slot:
+    """One thread's counters of one guard, and its distance to the next sampled call."""
+
+    __slots__ = ("calls", "fallbacks", "left", "sampled", "thread")
+
+    def __init__(self, left: int) -> None:
+        self.calls = 0
+        self.sampled = 0
+        self.fallbacks = 0
+        self.left = left
+        self.thread = weakref.ref(threading.current_thread())
+
+    @property
+    def ended(self) -> bool:
+        """Whether the thread that wrote here can write no more."""
+        thread = self.thread()
+        return thread is None or not thread.is_alive()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over all threads."""
+
+    calls: int = 0
+    sampled: int = 0
+    fallbacks: int = 0
+
+    def plus(self, slot: Slot) -> Totals:
+        """Return the totals with a slot added."""
+        return Totals(
+            calls=self.calls + slot.calls,
+            sampled=self.sampled + slot.sampled,
+            fallbacks=self.fallbacks + slot.fallbacks,
+        )
+
+
+class Slots:
+    """The slots of one guard."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._slots: list[Slot] = []
+        self._ended = Totals()
+
+    def add(self, left: int) -> Slot:
+        """Return a new slot for the calling thread."""
+        slot = Slot(left)
+        with self._lock:
+            if len(self._slots) % _FOLD_EVERY == _FOLD_EVERY - 1:
+                self._fold()
+            self._slots.append(slot)
+        return slot
+
+    def totals(self) -> Totals:
+        """Return the sums as of now."""
+        with self._lock:
+            self._fold()
+            found = self._ended
+            for slot in self._slots:
+                found = found.plus(slot)
+        return found
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def _fold(self) -> None:
+        kept = []
+        for slot in self._slots:
+            if slot.ended:
+                self._ended = self._ended.plus(slot)
+            else:
+                kept.append(slot)
+        self._slots = kept
+
+    def after_fork(self) -> None:
+        """Start with a fresh lock in a forked child: its owner may not exist there."""
+        self._lock = threading.Lock()
+
+
+class Tally:
+    """Named counts that are written seldom, under a lock: by checks, not by calls."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: dict[str, int] = {}
+        self._process = os.getpid()
+
+    def add(self, name: str, count: int = 1) -> int:
+        """Add to a count and return it."""
+        if self._process != os.getpid():  # the lock may be held by a thread of the parent
+            self._lock, self._process = threading.Lock(), os.getpid()
+        with self._lock:
+            self._counts[name] = found = self._counts.get(name, 0) + count
+        return found
+
+    def __getitem__(self, name: str) -> int:
+        return self._counts.get(name, 0)
+
+    def items(self) -> dict[str, int]:
+        """Return a copy of all counts."""
+        with self._lock:
+            return dict(self._counts)

@@ -1,0 +1,77 @@
+"""Signatures: what makes two calls the same to a kernel's launch code.
+
+Shape, dtype, stride and device of every tensor, the values of flags and strings, and the types
+of everything else. The key is made on every call, so it holds what is cheapest to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+_VALUES = (bool, str, type(None), torch.dtype, torch.device)
+
+
+def key_of(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Hashable:
+    """Return a hashable signature of one call."""
+    found = tuple(
+        [
+            (a.shape, a.dtype, a.stride(), a.get_device())
+            if type(a) is Tensor or type(a) is Parameter
+            else _other(a)
+            for a in arguments
+        ]
+    )
+    if keywords:
+        return found, tuple([(name, _any(value)) for name, value in keywords.items()])
+    return found
+
+
+def _any(value: Any) -> Hashable:
+    if type(value) is Tensor or type(value) is Parameter:
+        return value.shape, value.dtype, value.stride(), value.get_device()
+    return _other(value)
+
+
+def _other(value: Any) -> Hashable:
+    if isinstance(value, _VALUES):
+        return type(value), value
+    if isinstance(value, Tensor):  # a subclass
+        return type(value), value.shape, value.dtype, value.get_device()
+    if isinstance(value, list | tuple):
+        return type(value), tuple([_any(item) for item in value])
+    if isinstance(value, Mapping):
+        return type(value), tuple([(str(key), _any(item)) for key, item in value.items()])
+    kind: Any = type(value)
+    return kind  # type: ignore[no-any-return]
+
+
+def described(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str:
+    """Return a signature in words: `bfloat16[64, 256], eps: float`."""
+    parts = [_words(value) for value in arguments]
+    parts += [f"{name}: {_words(value)}" for name, value in keywords.items()]
+    return ", ".join(parts)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Tensor):
+        dtype = str(value.dtype).removeprefix("torch.")
+        layout = "" if value.is_contiguous() else f" stride {tuple(value.stride())}"
+        return f"{dtype}{list(value.shape)}{layout}"
+    if isinstance(value, list | tuple):
+        return f"({', '.join(_words(item) for item in value)})"
+    if isinstance(value, bool | str | type(None) | torch.dtype):
+        return repr(value)
+    return type(value).__name__
+
+
+def dtype_of(arguments: Sequence[Any]) -> str:
+    """Return the dtype of the first floating tensor, else of the first tensor, else ''."""
+    tensors = [value for value in arguments if isinstance(value, Tensor)]
+    floating = [tensor for tensor in tensors if tensor.is_floating_point()]
+    first = next(iter(floating or tensors), None)
+    return "" if first is None else str(first.dtype).removeprefix("torch.")

@@ -1,0 +1,317 @@
+"""The guarded kernel: a callable that does what the kernel does, and now and then looks.
+
+An unsampled call adds to two plain integers of its thread, makes its signature and calls the
+kernel. Everything else is in `_seldom`.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from cuassay.guard import device, taps
+from cuassay.guard.breaker import State
+from cuassay.guard.checker import CHECKER
+from cuassay.guard.config import Mode
+from cuassay.guard.counters import Slot
+from cuassay.guard.events import Violation
+from cuassay.guard.jobs import CheckJob
+from cuassay.guard.signature import key_of
+from cuassay.guard.snapshot import Snapshot, copies, take
+from cuassay.guard.structure import flatten, rebuild
+from cuassay.guard.trusted import positional
+from cuassay.guard.watch import Entry, GuardStats, Watch
+
+_is_compiling: Callable[[], bool] = torch.compiler.is_compiling
+
+
+class Guarded:
+    """A kernel under guard. Call it like the kernel; `stats()` says what was seen.
+
+    As a context manager it waits, on leaving, until every sampled call was checked.
+    """
+
+    def __init__(self, kernel: Callable[..., Any], watch: Watch) -> None:
+        functools.update_wrapper(self, kernel, updated=())
+        self.kernel, self.watch = kernel, watch
+        self._local = threading.local()
+        self._fast = watch.fast
+        self._off = watch.config.mode is Mode.OFF
+        self._written = _places(kernel, watch.config.mutates)
+        if not self._off:
+            CHECKER.start()
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Return what the kernel returns, or the trusted operator where its breaker is open."""
+        if self._off:
+            return self.kernel(*arguments, **keywords)
+        if _is_compiling():
+            return _apart(self, arguments, keywords)
+        try:
+            slot: Slot = self._local.slot
+        except AttributeError:
+            slot = self._local.slot = self.watch.slots.add(self.watch.sampler.gap())
+        slot.calls += 1
+        slot.left -= 1
+        key = key_of(arguments, keywords)
+        if slot.left < 0 or key not in self._fast:
+            return self._seldom(slot, key, arguments, keywords)
+        return self.kernel(*arguments, **keywords)
+
+    def stats(self) -> GuardStats:
+        """Return the counters as of now, exact for calls that have returned."""
+        return self.watch.stats()
+
+    @property
+    def last_violation(self) -> Violation | None:
+        """The latest violation, if there was one."""
+        return self.watch.last
+
+    def flush(self, timeout_s: float = 60.0) -> bool:
+        """Wait until every sampled call was checked; False where that takes longer."""
+        return CHECKER.flush(timeout_s)
+
+    def __enter__(self) -> Self:
+        """Return the guarded kernel."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Wait for the checks of what was called inside."""
+        self.flush()
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Bind like a function, so that methods can be guarded."""
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        found = self.stats()
+        return f"<guarded {found.name}: {found.calls} calls, {found.violations} violations>"
+
+    def _seldom(
+        self, slot: Slot, key: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> Any:
+        """Serve a call that is new, due for a check, or not the kernel's to serve."""
+        watch = self.watch
+        if watch.error is not None:
+            watch.raised()
+        if not _plain(arguments, keywords):
+            return self.kernel(*arguments, **keywords)
+        if watch.recording is not None or device.capturing(_home(arguments, keywords)):
+            if watch.recording is not None:
+                watch.recording.append((arguments, dict(keywords)))
+            watch.tally.add("captured")
+            return self.kernel(*arguments, **keywords)
+        entry, first = watch.entry(key, arguments, keywords)
+        if entry.breaker.state is State.OPEN:
+            return self._fallback(slot, arguments, keywords)
+        due = first or slot.left < 0
+        if slot.left < 0:
+            slot.left = watch.sampler.gap()
+        kernels = self._kernels(entry)
+        if due and not first and not watch.budget.affordable:
+            watch.tally.add("skipped")
+            due = False
+        if due:
+            return self._sampled(slot, entry, arguments, keywords, kernels=kernels)
+        if kernels:
+            return self.kernel(*arguments, **keywords)
+        return self._fallback(slot, arguments, keywords)
+
+    def _kernels(self, entry: Entry) -> bool:
+        """Whether this call is the kernel's to serve."""
+        if entry.breaker.state is not State.CLOSED:
+            return False
+        canary = self.watch.config.canary
+        return canary >= 1 or not self.watch.enforcing or self.watch.sampler.chance(canary)
+
+    def _fallback(self, slot: Slot, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """Return the trusted operator's result; the kernel's where that one fails."""
+        slot.fallbacks += 1
+        try:
+            return self.watch.trusted.call(*arguments, **keywords)
+        except Exception as failure:
+            self.watch.trouble("the trusted operator", failure)
+            return self.kernel(*arguments, **keywords)
+
+    def _sampled(
+        self,
+        slot: Slot,
+        entry: Entry,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        *,
+        kernels: bool,
+    ) -> Any:
+        """Serve a call and have it checked, or only serve it where copies do not fit."""
+        watch = self.watch
+        slot.sampled += 1
+        try:
+            snapshot = take(arguments, keywords, watch.memory)
+        except Exception as failure:
+            watch.trouble("the snapshot", failure)
+            snapshot = None
+        if snapshot is None:
+            watch.tally.add("dropped")
+            if kernels:
+                return self.kernel(*arguments, **keywords)
+            return self._fallback(slot, arguments, keywords)
+        if not kernels:
+            self._probe(entry, snapshot)
+            return self._fallback(slot, arguments, keywords)
+        return self._served(entry, snapshot, arguments, keywords)
+
+    def _served(
+        self,
+        entry: Entry,
+        snapshot: Snapshot,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+    ) -> Any:
+        watch = self.watch
+        tap = None
+        given: tuple[Sequence[Any], Mapping[str, Any]] = (arguments, keywords)
+        if snapshot.differentiated and watch.config.gradients:
+            tap = taps.Tap(self, entry, snapshot)
+            given = tap.inputs(arguments, keywords)
+        try:
+            result = self.kernel(*given[0], **given[1])
+        except BaseException:
+            snapshot.release()
+            raise
+        try:
+            job = self._job(entry, snapshot, result, given)
+            if tap is not None:
+                tap.outputs(result)
+        except Exception as failure:
+            watch.trouble("the snapshot", failure)
+            snapshot.release()
+            return result
+        if job is None:
+            return result
+        if watch.config.synchronous:
+            return self._now(job, result)
+        self.submit(job)
+        return result
+
+    def _job(
+        self,
+        entry: Entry,
+        snapshot: Snapshot,
+        result: Any,
+        given: tuple[Sequence[Any], Mapping[str, Any]],
+    ) -> CheckJob | None:
+        watch = self.watch
+        tensors, _ = flatten([tuple(given[0]), dict(given[1])])
+        places = self._tensor_places(given, tensors)
+        if not snapshot.finish(result, [tensors[place] for place in places]):
+            watch.tally.add("dropped")
+            snapshot.release()
+            return None
+        return CheckJob(
+            watch=watch,
+            entry=entry,
+            snapshot=snapshot,
+            call=watch.slots.totals().calls,
+            written=places,
+            trace_id=taps.trace_id(watch),
+            kernel=self.kernel,
+        )
+
+    def _tensor_places(
+        self, given: tuple[Sequence[Any], Mapping[str, Any]], tensors: Sequence[Tensor]
+    ) -> tuple[int, ...]:
+        """Return where, among the tensors of a call, those are that the operator writes to."""
+        if not self._written:
+            return ()
+        values = positional(self.kernel, given[0], dict(given[1]))
+        ids = {id(t) for place in self._written for t in flatten(values[place])[0]}
+        return tuple(index for index, tensor in enumerate(tensors) if id(tensor) in ids)
+
+    def submit(self, job: CheckJob) -> None:
+        """Hand a job to the checker; dropped where its queue is full."""
+        self.watch.tally.add("submitted")
+        if not CHECKER.submit(job):
+            job.snapshot.release()
+            self.watch.tally.add("dropped")
+            self.watch.tally.add("done")
+
+    def _now(self, job: CheckJob, result: Any) -> Any:
+        """Judge before returning; a wrong result is replaced by the trusted one."""
+        self.watch.tally.add("submitted")
+        snapshot = job.snapshot
+        arguments, keywords = rebuild(snapshot.template, snapshot.tensors)
+        job.run()
+        if job.violation is None or not self.watch.enforcing:
+            return result
+        if self.watch.error is not None:
+            self.watch.raised()
+        try:
+            repaired = self.watch.trusted.call(*arguments, **keywords)
+        except Exception as failure:
+            self.watch.trouble("the trusted operator", failure)
+            return result
+        self.watch.tally.add("repaired")
+        return repaired
+
+    def _probe(self, entry: Entry, snapshot: Snapshot) -> None:
+        """Run the kernel on copies that nobody else reads, and have the result checked."""
+        watch = self.watch
+        try:
+            given = copies(snapshot.tensors)
+            arguments, keywords = rebuild(snapshot.template, given)
+            with torch.no_grad():
+                result = self.kernel(*arguments, **keywords)
+            job = self._job(entry, snapshot, result, (arguments, keywords))
+        except Exception as failure:
+            watch.trouble("a probe", failure)
+            entry.breaker.violation()
+            snapshot.release()
+            return
+        if job is not None:
+            self.submit(job)
+
+
+def _eagerly(guarded: Guarded, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    return guarded(*arguments, **keywords)
+
+
+_disable: Any = torch.compiler.disable
+_apart = _disable(_eagerly)  # the compiled graph breaks here; see custom_op for one that does not
+
+
+def _plain(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Whether a call is one of ordinary tensors, outside transforms and fake modes."""
+    tensors, _ = flatten([tuple(arguments), dict(keywords)])
+    if not tensors or torch._C._len_torch_dispatch_stack() > 0:
+        return False
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return False
+    return all(
+        type(t) in (Tensor, Parameter) and t.device.type in ("cpu", "cuda") and not t.is_sparse
+        for t in tensors
+    )
+
+
+def _home(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> torch.device:
+    return device.device_of(flatten([tuple(arguments), dict(keywords)])[0])
+
+
+def _places(kernel: Callable[..., Any], names: Sequence[str]) -> tuple[int, ...]:
+    import inspect
+
+    if not names:
+        return ()
+    parameters = list(inspect.signature(kernel).parameters)
+    return tuple(parameters.index(name) for name in names)
