@@ -30,7 +30,7 @@ _VERDICTS = [samples.rejected(), samples.accepted(), samples.inconclusive(), sam
 _VOID = {"meta", "br", "img", "input", "link", "hr"}
 
 
-class _Balance(html.parser.HTMLParser):
+class Balance(html.parser.HTMLParser):
     """Checks that tags nest."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class _Balance(html.parser.HTMLParser):
 @pytest.mark.parametrize("verdict", _VERDICTS)
 def test_page_is_well_formed_and_asks_the_network_for_nothing(verdict: Verdict) -> None:
     text = render(verdict)
-    page = _Balance()
+    page = Balance()
     page.feed(text)
     assert page.open == []
     assert len(text.encode()) < _LIMIT_BYTES

@@ -6,8 +6,6 @@ else. Every text is cleaned and escaped; the JSON document of the verdict is emb
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -15,9 +13,10 @@ from typing import Any
 from cuassay.model.outcome import CheckReport, Finding
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.report import words
-from cuassay.report.clean import html_text, json_island, one_line
+from cuassay.report.clean import html_text, one_line
 from cuassay.report.html_coverage import coverage_section
 from cuassay.report.html_finding import code_block, finding_card, rows
+from cuassay.report.html_page import page
 from cuassay.report.html_style import CSS, SCRIPT
 from cuassay.report.html_svg import time_bar
 from cuassay.report.json_report import document
@@ -84,28 +83,14 @@ def _page(verdict: Verdict, detail: _Detail) -> str:
             _origin(verdict),
         )
     )
-    island = json_island(_island(verdict, detail))
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="referrer" content="no-referrer">\n'
-        f"<title>{html_text(title)}</title>\n<style>{CSS}</style>\n</head>\n"
-        f"<body>\n<main>\n{body}</main>\n"
-        f'<script type="application/json" id="verdict">{island}</script>\n'
-        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    return page(
+        title=title,
+        body=body,
+        css=CSS,
+        script=SCRIPT,
+        island=_island(verdict, detail),
+        name="verdict",
     )
-
-
-def _policy() -> str:
-    return (
-        f"default-src 'none'; style-src '{_hash(CSS)}'; script-src '{_hash(SCRIPT)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _island(verdict: Verdict, detail: _Detail) -> Any:

@@ -1,0 +1,91 @@
+"""How long the audit page takes to build and to load, and what memory it needs.
+
+    python benchmarks/report_pages.py [--out benchmarks/results/report_pages.json]
+
+1 000 candidates with three findings each, and 100 000 findings over 5 000 candidates. Loading
+is measured in headless Chromium where there is one: from navigation to the load event, the
+page's own script included, best and worst of five.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import platform
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
+
+from tests.support.audits import audit
+
+from cuassay import __version__
+from cuassay.model.audit import Audit
+from cuassay.report.html_audit import render
+
+_LOADS = 5
+
+
+def main() -> None:
+    """Measure and write the JSON document."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", default="benchmarks/results/report_pages.json")
+    out = Path(parser.parse_args().out)
+    sizes = {"1000 candidates": (1000, 3), "100000 findings": (5000, 60)}
+    document = {
+        "measured": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()}, {platform.processor() or 'cpu'}",
+        "python": platform.python_version(),
+        "cuassay": __version__,
+        "pages": {name: _measured(*size) for name, size in sizes.items()},
+        "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    text = json.dumps(document, indent=1)
+    out.write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+def _measured(candidates: int, findings: int) -> dict[str, object]:
+    made: Audit = audit(candidates, findings=findings)
+    started = time.perf_counter()
+    text = render(made)
+    return {
+        "candidates": len(made.results),
+        "findings": sum(len(result.findings) for result in made.results),
+        "build_s": round(time.perf_counter() - started, 3),
+        "bytes": len(text.encode()),
+        "load_s": _loads(text),
+    }
+
+
+def _loads(text: str) -> list[float] | str:
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        return "no Chromium here"
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+        file = Path(folder) / "page.html"
+        file.write_text(text, encoding="utf-8")
+        chromium = driver.chromium.launch(
+            executable_path=browser, args=["--no-sandbox", "--disable-gpu"]
+        )
+        times = []
+        for _ in range(_LOADS):
+            page = chromium.new_page()
+            started = time.perf_counter()
+            page.goto(file.as_uri(), wait_until="load")
+            page.evaluate("document.querySelectorAll('.items tbody').length")
+            times.append(round(time.perf_counter() - started, 3))
+            page.close()
+        chromium.close()
+    return sorted(times)
+
+
+if __name__ == "__main__":
+    main()
