@@ -10,7 +10,7 @@ from cuassay.machine.operands import integer
 from cuassay.machine.syntax import Declaration, Symbol
 
 _SPACES = ("global", "shared", "local", "const", "param", "reg", "tex")
-_NAME = re.compile(r"([$%\w]+)\s*((?:\[[^\]]*\]\s*)*)$")
+_NAME = re.compile(r"([$%\w]+)\s*((?:\[[^\]]*\]\s*)*)")
 _LENGTH = re.compile(r"\[\s*(\w*)\s*\]")
 _SIZES = {
     "b8": 1, "u8": 1, "s8": 1, "b16": 2, "u16": 2, "s16": 2, "f16": 2, "bf16": 2,
@@ -30,7 +30,7 @@ def parse_variable(text: str, line: int) -> Declaration:
     align = re.search(r"\.align\s+(\d+)", head)
     head = re.sub(r"\.align\s+\d+", " ", head)
     words = re.findall(r"\.([\w:]+)", head)
-    match = _NAME.search(head.strip())
+    match = _NAME.fullmatch(re.sub(r"\.[\w:]+", " ", head).strip())
     space = next((_space(word) for word in words if _space(word)), "")
     types = [word for word in words if word in _SIZES]
     if match is None or not space or not types:

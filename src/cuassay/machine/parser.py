@@ -164,7 +164,7 @@ class _Parser:
             text = text[match.end() :]
         if not text:
             return
-        if text.startswith(".loc"):
+        if text.split(None, 1)[0] == ".loc":
             self._source = self._location(text)
         elif text.startswith(".reg"):
             _declare_registers(body, text, one.line)

@@ -1,0 +1,123 @@
+"""IR to machine code through llvmlite, with an object cache on disk.
+
+The cache's key covers the IR, the processor and the version of LLVM; a file that does not load is
+compiled anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from cuassay import home
+from cuassay.errors import MachineError
+from cuassay.machine.codegen import Code
+
+_SPEED = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """Machine code of a kernel: `step` is its address; `engine` keeps it alive."""
+
+    step: int
+    engine: Any
+    compile_s: float
+    cached: bool
+
+
+def compile_code(code: Code, symbols: dict[str, int]) -> Compiled:
+    """Return machine code of a kernel; `symbols` are the addresses of the runtime's functions."""
+    started = time.perf_counter()
+    for name in code.calls:
+        if name not in symbols:
+            raise MachineError(f"the runtime has no function '{name}'")
+        llvm.add_symbol(name, symbols[name])
+    _initialise()
+    place = _cache_place(code)
+    engine = _engine()
+    blob = _read(place)
+    if blob is not None:
+        engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
+    else:
+        module = _optimised(code.ir)
+        blob = _machine().emit_object(module)
+        engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
+        _write(place, blob)
+    engine.finalize_object()
+    return Compiled(
+        step=engine.get_function_address("step"),
+        engine=engine,
+        compile_s=time.perf_counter() - started,
+        cached=place.exists(),
+    )
+
+
+def _optimised(text: str) -> Any:
+    module = llvm.parse_assembly(text)
+    module.verify()
+    machine = _machine()
+    tuning = llvm.create_pipeline_tuning_options(speed_level=_SPEED)
+    tuning.loop_unrolling = False
+    tuning.loop_vectorization = False
+    tuning.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, tuning)
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_sroa_pass()
+    manager.add_instruction_combine_pass()
+    manager.add_simplify_cfg_pass()
+    manager.add_new_gvn_pass()
+    manager.add_simplify_cfg_pass()
+    manager.add_aggressive_dce_pass()
+    manager.run(module, builder)
+    return module
+
+
+@cache
+def _initialise() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def _machine() -> Any:
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=_SPEED,
+        codemodel="jitdefault", jit=True,
+    )  # fmt: skip
+
+
+def _engine() -> Any:
+    target = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault")
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+
+
+def _cache_place(code: Code) -> Path:
+    parts = (code.ir, llvm.get_host_cpu_name(), str(llvm.llvm_version_info))
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return home.cache_dir() / "machine" / f"{key[:40]}.o"
+
+
+def _read(place: Path) -> bytes | None:
+    try:
+        return place.read_bytes()
+    except OSError:
+        return None
+
+
+def _write(place: Path, blob: bytes) -> None:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        partial = place.with_suffix(f".{os.getpid()}")
+        partial.write_bytes(blob)
+        partial.replace(place)
+    except OSError:
+        return  # a cache that cannot be written costs time, not results

@@ -1,0 +1,121 @@
+"""atom and red on integers; floats are added by the families that know their rounding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cuassay.machine.emit import cells
+from cuassay.machine.emit.context import Emit
+from cuassay.machine.emit.memory import scope_of, space_of, synchronise
+from cuassay.machine.emit.registry import emits
+from cuassay.machine.emit.values import Value, is_signed, width_of
+from cuassay.machine.runtime import layout
+from cuassay.machine.syntax import Instruction, Operand, Vector
+
+_TYPES = ("u32", "s32", "b32", "u64", "s64", "b64", "b16", "b128")
+_BITWISE = {"and": "and", "or": "or", "xor": "xor"}
+Combine = Callable[[Value, list[Value]], Value]
+
+
+@emits("atom", "red", types=_TYPES)
+def emit_atomic(cx: Emit, ins: Instruction) -> None:
+    """Read, combine and write at once: add, min, max, inc, dec, and, or, xor, exch, cas."""
+    type_ = ins.parts[-1]
+    operation = next(
+        (part for part in ins.parts[1:] if part in _OPERATIONS or part in _BITWISE), None
+    )
+    if operation is None:
+        cx.unsupported("is an atomic operation that is not known")
+    emit_update(cx, ins, type_, lambda old, new: _combine(cx, operation, old, new))
+
+
+def emit_update(cx: Emit, ins: Instruction, type_: str, combine: Combine) -> None:
+    """Emit an atomic update of one element or a vector of them.
+
+    `combine(old, operands)` returns the value to store; `atom` also returns the old one.
+    """
+    has_result = ins.base == "atom"
+    rest = ins.operands[1:] if has_result else ins.operands
+    items = [_items(one) for one in rest[1:]]
+    count = len(items[0])
+    size = width_of(type_) // 8
+    synchronise(cx, ins, acquire=False, release=True)
+    cell = cells.access(cx, rest[0], space_of(ins), size * count, "atomic", scope=scope_of(ins))
+    results = []
+    for index in range(count):
+        old = cells.load(cx, cell, index * size, type_)
+        if old.poison != "false":
+            report_uninitialised(cx, old)
+        new = combine(old, [cx.read(one[index], type_) for one in items])
+        cells.store(cx, cell, index * size, new)
+        results.append(old)
+    synchronise(cx, ins, acquire=True, release=False)
+    if has_result:
+        for item, old in zip(_items(ins.operands[0]), results, strict=True):
+            cx.copy(item, old)
+
+
+def report_uninitialised(cx: Emit, old: Value) -> None:
+    """An atomic that reads what nobody wrote computes with it at once."""
+    cells.report_if(cx, old.poison, layout.K_UNINIT)
+
+
+def _items(operand: Operand) -> tuple[Operand, ...]:
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+def _combine(cx: Emit, operation: str, old: Value, new: list[Value]) -> Value:
+    kind = f"i{old.width}"
+    poison = cx.either(old.poison, *(one.poison for one in new))
+    if operation == "exch":
+        return new[0]
+    if operation in _BITWISE:
+        bits = cx.let(f"{_BITWISE[operation]} {kind} {old.bits}, {new[0].bits}")
+    else:
+        bits = _OPERATIONS[operation](cx, kind, old, new)
+    return Value(old.type, bits, poison)
+
+
+def _add(cx: Emit, kind: str, old: Value, new: list[Value]) -> str:
+    return cx.let(f"add {kind} {old.bits}, {new[0].bits}")
+
+
+def _extreme(name: str) -> Callable[[Emit, str, Value, list[Value]], str]:
+    def emit(cx: Emit, kind: str, old: Value, new: list[Value]) -> str:
+        sign = "s" if is_signed(old.type) else "u"
+        return cx.call(kind, f"llvm.{sign}{name}.{kind}", (kind, old.bits), (kind, new[0].bits))
+
+    return emit
+
+
+def _increase(cx: Emit, kind: str, old: Value, new: list[Value]) -> str:
+    wraps = cx.let(f"icmp uge {kind} {old.bits}, {new[0].bits}")
+    return cx.let(f"select i1 {wraps}, {kind} 0, {kind} {cx.let(f'add {kind} {old.bits}, 1')}")
+
+
+def _decrease(cx: Emit, kind: str, old: Value, new: list[Value]) -> str:
+    zero = cx.let(f"icmp eq {kind} {old.bits}, 0")
+    above = cx.let(f"icmp ugt {kind} {old.bits}, {new[0].bits}")
+    wraps = cx.let(f"or i1 {zero}, {above}")
+    less = cx.let(f"sub {kind} {old.bits}, 1")
+    return cx.let(f"select i1 {wraps}, {kind} {new[0].bits}, {kind} {less}")
+
+
+def _exchange(cx: Emit, kind: str, old: Value, new: list[Value]) -> str:
+    return new[0].bits
+
+
+def _swap(cx: Emit, kind: str, old: Value, new: list[Value]) -> str:
+    same = cx.let(f"icmp eq {kind} {old.bits}, {new[0].bits}")
+    return cx.let(f"select i1 {same}, {kind} {new[1].bits}, {kind} {old.bits}")
+
+
+_OPERATIONS: dict[str, Callable[[Emit, str, Value, list[Value]], str]] = {
+    "add": _add,
+    "min": _extreme("min"),
+    "max": _extreme("max"),
+    "inc": _increase,
+    "dec": _decrease,
+    "exch": _exchange,
+    "cas": _swap,
+}

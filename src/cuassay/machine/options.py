@@ -1,0 +1,30 @@
+"""How a launch is executed: schedule, what is watched, and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SCHEDULES = ("forward", "reverse", "random")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of one run.
+
+    `schedule` orders blocks, warps and lanes: forward, reverse or random by `seed`. `shadow`
+    carries float64 shadows, `races` looks for races. `arch` is the architecture whose matrix
+    rule counts (80, 90). `fuel` is the number of loop iterations after which a thread yields;
+    `limit_s` ends a launch that does not end by itself. `workers` is the number of host threads
+    for kernels whose blocks do not communicate; `memory_bytes` the most the machine may take.
+    """
+
+    schedule: str = "forward"
+    seed: int = 0
+    shadow: bool = True
+    races: bool = True
+    arch: int = 90
+    fuel: int = 4096
+    limit_s: float = 60.0
+    workers: int = 2
+    memory_bytes: int = 8 << 30
+    examples: int = 4

@@ -1,0 +1,1 @@
+"""Native code that compiled kernels call: memory, races, barriers, collectives, the scheduler."""

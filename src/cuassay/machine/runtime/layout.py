@@ -1,0 +1,151 @@
+"""Byte offsets of the records that compiled kernels and the runtime share.
+
+All fields are little-endian. A thread's record is followed by its exchange area (arguments and
+results of warp collectives) and its spilled registers; a block's record points to its memory.
+"""
+
+from __future__ import annotations
+
+# thread record
+RESUME = 0  # u32: where to go on; 0 is the start
+STATUS = 4  # u32: one of the READY... below
+TID = 8  # u32: linear index in the block
+TID_X = 12  # u32 x 3
+GID = 24  # u32: linear index in the grid
+CLOCK = 28  # u32: local time, ticks at each synchronisation
+BASE = 32  # u32: every access of the block before this time is known to this thread
+WAIT_MASK = 36  # u32: lanes of a collective
+WAIT_KEY = 40  # u32: which collective or barrier
+WAIT_SITE = 44  # u32: instruction that waits
+WAIT_COUNT = 48  # u32: threads of a counted barrier; 0: all
+WAIT_VALUE = 52  # u32: operand of bar.red; result afterwards
+LAST_BLOCK = 56  # u32: last basic block before the end, other than a bare `ret`
+UNFENCED = 60  # u32: wrote to global memory since its last fence
+COUNT = 64  # u64: instructions executed
+FENCE_BASE = 72  # u32: BASE at the last fence; 0: no fence yet
+FENCE_CLOCK = 76  # u32: CLOCK at the last fence
+BARRIERS = 80  # u32: block barriers passed
+GROUPS = 84  # u32: cp.async groups committed
+PENDING = 88  # u32: first entry of the pending copies, 0: none
+RANK = 92  # u32: order in the schedule
+FAR = 96  # 4 x (u32 variable, u32 version)
+KNOWN = 128  # u32 x 32: times of the warp's lanes that this thread knows
+FENCED = 256  # u32 x 32: KNOWN at the last fence
+COPIES = 384  # 2 x u32: entries of async copies in the open group and in all
+WAIT_OP = 392  # u32: barrier operation, one of the OP_... below
+EXCHANGE = 448  # slots of collectives, then local memory, then spilled registers
+
+SLOT = 32  # bytes of one exchange slot: u64 bits, f64 x 2 shadow, u32 poison, u32 unused
+
+# thread states
+READY, COLLECTIVE, BARRIER, EXITED, ARRIVED = 0, 1, 2, 3, 4
+
+# why a kernel returns to the scheduler
+REASON_EXIT, REASON_COLLECTIVE, REASON_BARRIER, REASON_YIELD, REASON_TRAP = 0, 1, 2, 3, 4
+
+# barrier operations
+OP_SYNC, OP_ARRIVE, OP_POPC, OP_AND, OP_OR = 0, 1, 2, 3, 4
+
+# record of a collective, 32 bytes: u64 handler, u32 inputs, u32 outputs, i64 immediate, u64 orders
+C_HANDLER, C_INPUTS, C_OUTPUTS, C_IMMEDIATE, C_ORDERS, C_RECORD = 0, 8, 12, 16, 24, 32
+
+# block record
+BLOCK_LINEAR = 0  # u32
+BLOCK_X = 4  # u32 x 3
+BLOCK_THREADS = 16  # u32
+BLOCK_STRIDE = 20  # u32: bytes of a thread's record
+BLOCK_THREAD0 = 24  # u64: address of the first thread's record
+SHARED_DATA = 32  # u64
+SHARED_INIT = 40  # u64
+SHARED_SHADOW = 48  # u64: float32 a cell of two bytes
+SHARED_META = 56  # u64: race records
+FIRST_GID = 64  # u32
+BLOCK_TIME = 68  # u32: BASE of all threads
+PUBLISHED = 72  # u32: accesses before this time were fenced by every thread
+LIVE = 76  # u32: threads that have not exited
+BLOCK_FAR = 80  # u32: number of entries in FAR_LIST
+CLUSTER_RANK = 84  # u32
+BARRIER_SITE = 88  # u32
+BLOCK_STATE = 92  # u32: 0 running, 1 done, 2 stuck
+FAR_LIST = 96  # 64 x (u32 variable, u32 version)
+BLOCK_PEERS = 608  # u64: table of the block records of the cluster
+MBARRIERS = 616  # u64
+BLOCK_BYTES = 640
+
+# launch record
+ALLOCATIONS = 0  # u64: table of allocation records
+ALLOCATION_COUNT = 8  # u32
+FUEL = 12  # u32
+PARAMS = 16  # u64: bytes of the parameters
+PARAM_BYTES = 24  # u32
+BLOCK_DIM = 28  # u32 x 3
+GRID_DIM = 40  # u32 x 3
+CLUSTER_DIM = 52  # u32 x 3
+SHARED_COUNT = 64  # u32: shared variables
+LOCAL_COUNT = 68  # u32: local variables
+SHARED_TABLE = 72  # u64: variable records
+LOCAL_TABLE = 80  # u64
+FINDINGS = 88  # u64: finding records
+FINDING_LIMIT = 96  # u32
+FINDING_COUNT = 100  # u32
+STATS = 104  # u64: 16 doubles an instruction
+COVERED = 112  # u64: a byte a basic block
+SCRATCH = 120  # u64: memory that accesses at fault are sent to
+VARIABLES = 128  # u64: table of synchronisation variables
+VARIABLE_SLOTS = 136  # u32: a power of two
+LOG = 144  # u64: releases
+LOG_LIMIT = 152  # u32
+LOG_COUNT = 156  # u32
+LOCK = 160  # u32: guards findings and the log
+RACES = 164  # u32: 1: look for races
+SHARED_SHIFT = 168  # u32: log2 of the shared granule
+STOP = 172  # u32: 1: a limit was reached or a kernel trapped
+WATCH = 176  # u64: table of watched granules, 0: none
+SEED = 184  # u64
+SCHEDULE = 192  # u32: 0 forward, 1 reverse, 2 random
+BLOCKS_DONE = 196  # u32
+REACH = 200  # u64: for each barrier site a bitmap of blocks behind it
+OVERFLOW = 208  # u32: 1: a table was full
+COPY_POOL = 216  # u64: pending asynchronous copies
+COPY_LIMIT = 224  # u32
+COPY_COUNT = 228  # u32
+COLLECTIVES = 232  # u64: addresses of handlers, by key
+BLOCK_LENGTHS = 240  # u64
+CLOCK_RATE = 248  # u64
+PRINT = 256  # u64: printf records
+PRINT_LIMIT = 264  # u32
+PRINT_COUNT = 268  # u32
+EXTRA = 272  # u64 x 8: for handlers
+DYNAMIC_BYTES = 336  # u32
+EXCHANGE_BYTES = 340  # u32
+LOCAL_OFFSET = 344  # u32: of local memory in a thread's record
+LOCAL_BYTES = 348  # u32
+LAUNCH_BYTES = 384
+
+# allocation record (global memory), 64 bytes
+A_BASE, A_BYTES, A_DATA, A_INIT, A_SHADOW, A_META, A_FLAGS, A_SHIFT = 0, 8, 16, 24, 32, 40, 48, 52
+A_RECORD = 64
+REGION_SHIFT = 34  # each allocation has 16 GiB of addresses for itself, its bytes in the middle
+
+# variable record (shared or local symbol), 32 bytes
+V_ADDRESS, V_BYTES, V_DATA = 0, 4, 8  # u32, u32, u32 offset of its bytes
+V_RECORD = 16
+
+# finding record
+F_KIND, F_SITE, F_OTHER_SITE, F_GID, F_OTHER_GID, F_COUNT = 0, 4, 8, 12, 16, 20
+F_ADDRESS, F_ALLOCATION, F_SPACE, F_BYTES, F_WHAT, F_OTHER_WHAT = 24, 32, 36, 40, 44, 48
+F_EXTRA = 52
+F_RECORD = 64
+
+# kinds of access
+READ, WRITE, ATOMIC, STRONG_READ, STRONG_WRITE = 0, 1, 2, 3, 4
+# scopes
+SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS = 0, 1, 2, 3
+
+# finding kinds as numbers
+K_BOUNDS, K_MISALIGNED, K_READ_ONLY, K_UNINIT, K_RACE, K_SAME_VALUE = 1, 2, 3, 4, 5, 6
+K_DIVERGENT_BARRIER, K_DIVERGENT_COLLECTIVE, K_DEADLOCK, K_TRAP, K_ASSERT = 7, 8, 9, 10, 11
+K_EXITED_SHARED, K_POISON_BRANCH, K_POISON_ADDRESS, K_POISON_STORE, K_SUSPECT = 12, 13, 14, 15, 16
+
+# spaces as numbers
+S_GLOBAL, S_SHARED, S_LOCAL, S_PARAM = 0, 1, 2, 3
