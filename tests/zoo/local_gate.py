@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from types import TracebackType
 
 from cuassay import build
@@ -52,6 +53,9 @@ class InProcess:
 
     def fresh_process(self) -> None:
         """Nothing to do: one process runs everything."""
+
+    def ahead(self, scenarios: Sequence[Scenario]) -> None:
+        """Nothing to do: one process runs one scenario at a time."""
 
     def __call__(self, scenario: Scenario) -> Run:
         """Run one scenario."""
