@@ -21,6 +21,16 @@ def runs_dir() -> Path:
     return home() / "runs"
 
 
+def audits_dir() -> Path:
+    """Return the folder of audits, each with the run folders of its candidates."""
+    return home() / "audits"
+
+
 def cache_dir() -> Path:
     """Return the folder of build caches, one sub-folder a candidate digest."""
     return home() / "cache"
+
+
+def private_dirs() -> tuple[Path, ...]:
+    """Return the folders that hold seeds: no candidate may read them."""
+    return runs_dir(), audits_dir()

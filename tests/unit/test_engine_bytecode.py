@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cuassay.engine import run
+from cuassay.engine import judge_process
 from cuassay.home import cache_dir
 
 
@@ -26,7 +26,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_without_bytecode_the_judge_keeps_it_in_the_cache(installed: Path) -> None:
-    assert run._bytecode_folder() == {
+    assert judge_process._bytecode_folder() == {
         "PYTHONPYCACHEPREFIX": str(cache_dir() / "bytecode"),
         "PYTHONDONTWRITEBYTECODE": "",
     }
@@ -36,14 +36,14 @@ def test_with_bytecode_nothing_changes(installed: Path) -> None:
     cached = Path(importlib.util.cache_from_source(str(installed)))
     cached.parent.mkdir()
     cached.touch()
-    assert run._bytecode_folder() == {}
+    assert judge_process._bytecode_folder() == {}
 
 
 def test_a_folder_of_the_users_own_stays(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "pycache_prefix", "/elsewhere")
-    assert run._bytecode_folder() == {}
+    assert judge_process._bytecode_folder() == {}
 
 
 def test_without_torch_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert run._bytecode_folder() == {}
+    assert judge_process._bytecode_folder() == {}

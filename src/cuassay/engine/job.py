@@ -12,7 +12,10 @@ class Job:
     """What to judge. `problem` and `candidate` are as the user gave them.
 
     `replay` is the path of a recorded finding (JSON) to run again instead of the checks.
-    `run_dir` is where the judge keeps snapshots; empty for none.
+    `run_dir` is where the judge keeps snapshots; empty for none. `run_label` is what replays
+    its findings; empty for the folder's name. `isolated` ignores what earlier trials left (cases
+    that failed, the choice of regimes) and leaves nothing: the verdict depends on nothing but
+    the files and the seed. `hide` names folders that the candidate shall not see.
     """
 
     problem: str
@@ -24,4 +27,7 @@ class Job:
     require: tuple[str, ...] = ()
     replay: str | None = None
     run_dir: str = ""
+    run_label: str = ""
+    isolated: bool = False
+    hide: tuple[str, ...] = ()
     mode: str = "check"  # check | replay | show | power

@@ -5,38 +5,87 @@ Standard output and error are a log: references and libraries may print what the
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from cuassay.engine.job import Job
 from cuassay.errors import BuildError, CannotJudgeError, CuassayError, UsageError
+from cuassay.home import private_dirs
 from cuassay.model import serial
 from cuassay.model.events import EngineStopped, Event
 from cuassay.worker.nursery import Nursery
+
+# The driver's names for them are engine.judge_process.PREWARM and DRIVER.
+PREWARM, DRIVER = "CUASSAY_PREWARM", "CUASSAY_DRIVER"
+_WATCH_S = 0.5
 
 
 def main() -> int:
     """Judge the job on standard input and write its events; return the exit code."""
     started = float(os.environ.get("CUASSAY_STARTED", time.time()))
-    with os.fdopen(int(sys.argv[1]), "wb", buffering=0) as sink:
+    _end_with_driver()
+    with os.fdopen(int(sys.argv[1]), "wb", buffering=0) as sink, ExitStack() as stack:
 
         def emit(event: Event) -> None:
             sink.write(serial.dumps(event).encode() + b"\n")
 
-        return _guarded(serial.loads(Job, sys.stdin.read()), emit, started)
+        nursery = None
+        if PREWARM in os.environ:
+            nursery = stack.enter_context(_prepared(json.loads(os.environ.pop(PREWARM))))
+            text = sys.stdin.read()
+            if not text:
+                return 0  # it was not needed
+            started = time.time()
+        else:
+            text = sys.stdin.read()
+        return _guarded(serial.loads(Job, text), emit, started, nursery)
 
 
-def _guarded(job: Job, emit: Callable[[Event], None], started: float) -> int:
+def _prepared(wish: dict[str, Any]) -> Nursery:
+    """Do what takes long and needs no job: a spare judge waits for one."""
+    nursery = Nursery(wish["device"], hide=[*private_dirs(), *map(Path, wish["hide"])])
+    with contextlib.suppress(ImportError):  # told with the job
+        from cuassay.judge.verbs import prepare
+
+        prepare(wish["device"])
+    return nursery
+
+
+def _end_with_driver() -> None:
+    """Kill this process group when the driver is gone: nobody would read the verdict.
+
+    A parent-death signal would come when the driver's *thread* ends.
+    """
+    driver = int(os.environ.pop(DRIVER, "0"))
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(_WATCH_S)
+        os.killpg(0, signal.SIGKILL)
+
+    if driver and os.getpgrp() == os.getpid():
+        threading.Thread(target=watch, daemon=True).start()
+
+
+def _guarded(
+    job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None
+) -> int:
     """Run the job; every failure becomes one EngineStopped event."""
     try:
         with ExitStack() as stack:
             # Before torch is imported here: the zygote imports its own copy meanwhile.
-            nursery = stack.enter_context(Nursery(_likely_device(job))) if _works(job) else None
+            if nursery is None and _works(job):
+                nursery = stack.enter_context(_nursery(job))
             from cuassay.judge.verbs import run
 
             run(job, emit, started, nursery)
@@ -59,6 +108,10 @@ def _guarded(job: Job, emit: Callable[[Event], None], started: float) -> int:
         emit(EngineStopped(exit_code=3, message=text, traceback=traceback.format_exc()))
         return 3
     return 0
+
+
+def _nursery(job: Job) -> Nursery:
+    return Nursery(_likely_device(job), hide=[*private_dirs(), *map(Path, job.hide)])
 
 
 def _works(job: Job) -> bool:

@@ -94,6 +94,7 @@ class Session:
             device=device,
             root_seed=self.seed,
             truths=truths,
+            isolated=job.isolated,
         )
         self._stack = ExitStack()
         self._count = 0
@@ -186,7 +187,8 @@ class Session:
             self._emit(CheckFinished(report=report))
             return [report], (None, None)
         reports = self._minimised(reports, runner, control)
-        failures.keep(self.trial.problem, entry, failures.failing_cases(reports))
+        if not self._job.isolated:
+            failures.keep(self.trial.problem, entry, failures.failing_cases(reports))
         self._emit(Progress(text="the benchmark's own rule"))
         rule = self._optional(lambda: benchmark_rule.evaluate(self.trial, runner))
         self._emit(Progress(text="power of the inputs"))
@@ -218,7 +220,8 @@ class Session:
     def _select(self) -> None:
         """Choose the regimes that later trials of this problem run first; `quick` never does."""
         problem = self.trial.problem
-        if self._job.profile is Profile.QUICK or selection.load(problem) is not None:
+        quick = self._job.profile is Profile.QUICK
+        if quick or self._job.isolated or selection.load(problem) is not None:
             return
         self._emit(Progress(text="the fewest regimes at equal power, for later trials"))
         chosen = self._optional(lambda: choose(self.trial))
@@ -261,7 +264,7 @@ class Session:
     def _named(self, finding: Finding) -> Finding:
         """Give a finding its id within the run and the command that reproduces it."""
         self._count += 1
-        run = Path(self._job.run_dir).name or "RUN"
+        run = self._job.run_label or Path(self._job.run_dir).name or "RUN"
         return dataclasses.replace(
             finding, id=f"F{self._count}", reproduce=f"cuassay replay {run}/F{self._count}"
         )

@@ -40,6 +40,7 @@ class JudgeTrial:
 
     `truth_s` and `compare_s` add up the seconds spent in the oracle. `truths` are those that a
     trial of another candidate of the same problem on the same device made: they are shared.
+    An `isolated` trial plans without the choice of regimes that an earlier one kept.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class JudgeTrial:
         device: str,
         root_seed: int,
         truths: Truths | None = None,
+        isolated: bool = False,
     ) -> None:
         self._problem, self._reference = problem, reference
+        self._isolated = isolated
         self._profile, self._device, self._root = profile, device, root_seed
         self._truths: Truths = OrderedDict() if truths is None else truths
         self._plans: dict[str, tuple[Case, ...]] = {}
@@ -213,7 +216,7 @@ class JudgeTrial:
 
     def _regimes(self) -> tuple[str, ...]:
         """Return the regimes that this problem needs most, where they are known."""
-        known = selection.load(self._problem)
+        known = None if self._isolated else selection.load(self._problem)
         return known.regimes if known else ()
 
     def _workload(self, case: Case) -> Workload:

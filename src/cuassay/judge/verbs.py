@@ -71,6 +71,12 @@ def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurs
     emit(EngineFinished(verdict=verdict))
 
 
+def prepare(device: str) -> None:
+    """Start what every trial on `device` needs; importing this module was most of it."""
+    if device.startswith("cuda"):
+        _warm_up()
+
+
 def _warm_up() -> None:
     """Start the GPU's context and Triton's first steps beside what the judge does meanwhile."""
 

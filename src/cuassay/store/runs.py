@@ -12,11 +12,9 @@ the keeping of this run; it never ends the trial.
 
 from __future__ import annotations
 
-import datetime
 import logging
 import os
 import re
-import secrets
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,6 +28,7 @@ from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, E
 from cuassay.model.events import FindingReported as Reported
 from cuassay.model.outcome import Finding
 from cuassay.model.verdict import Verdict
+from cuassay.store.files import fresh_id, write_atomically
 from cuassay.store.place import absolute
 
 _LOG = logging.getLogger("cuassay")
@@ -48,13 +47,14 @@ class RunFolder:
         self._count = 0
 
     @classmethod
-    def create(cls, job: Job) -> RunFolder:
+    def create(cls, job: Job, *, path: Path | None = None) -> RunFolder:
         """Make a new folder for `job`; the judge keeps the candidate and the problem in it.
 
-        Where the home cannot be written the folder is made in the system's temporary
-        folder; where that fails too nothing is kept. Either is said once.
+        `path` is a place of its own, as in an audit. Where the home cannot be written the
+        folder is made in the system's temporary folder; where that fails too nothing is kept.
+        Either is said once.
         """
-        run = cls(_fresh_path(runs_dir()))
+        run = cls(_fresh_path(runs_dir()) if path is None else path)
         try:
             run._begin(job)
         except OSError as error:
@@ -79,7 +79,7 @@ class RunFolder:
             candidate=absolute(job.candidate),
             run_dir=str(self.path),
         )
-        _write_atomically(self.path / "job.json", serial.dumps(kept, indent=1))
+        write_atomically(self.path / "job.json", serial.dumps(kept, indent=1))
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._events = os.open(self.path / "events.ndjson", flags, 0o600)
 
@@ -96,7 +96,7 @@ class RunFolder:
                 case EngineFinished(verdict=verdict):
                     for number, finding in enumerate(verdict.findings, start=1):
                         self._keep_finding(finding, finding.id or f"F{number}")
-                    _write_atomically(self.path / "verdict.json", serial.dumps(verdict, indent=1))
+                    write_atomically(self.path / "verdict.json", serial.dumps(verdict, indent=1))
             if isinstance(event, Reported | EngineFinished | EngineStopped):
                 os.fsync(self._events)
         except OSError as error:
@@ -113,7 +113,7 @@ class RunFolder:
             return
         folder = self.path / "findings"
         folder.mkdir(exist_ok=True)
-        _write_atomically(folder / f"{name}.json", serial.dumps(finding, indent=1))
+        write_atomically(folder / f"{name}.json", serial.dumps(finding, indent=1))
 
     def _give_up(self, error: OSError) -> None:
         self._broken = True
@@ -247,22 +247,7 @@ def _known() -> list[Path]:
 
 
 def _fresh_path(parent: Path) -> Path:
-    now = datetime.datetime.now(datetime.UTC)
-    milliseconds = now.microsecond // 1000
-    return parent / f"{now:%Y%m%d-%H%M%S}-{milliseconds:03d}{secrets.token_hex(2)}"
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    return parent / fresh_id()
 
 
 def recorded_finding(run: RunFolder, name: str) -> Finding:

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from cuassay.errors import CannotJudgeError
-from cuassay.home import runs_dir
+from cuassay.home import private_dirs
 from cuassay.model.steps import Mode
 from cuassay.worker import environment, processes
 from cuassay.worker.limits import Limits
@@ -65,7 +65,7 @@ class Nursery:
             os.close(self._lock)
             shutil.rmtree(self.folder, ignore_errors=True)
             raise NurseryError(f"the worker zygote cannot be started: {error}") from None
-        hidden = [runs_dir()] if hide is None else list(hide)
+        hidden = list(private_dirs()) if hide is None else list(hide)
         self._tell(
             {
                 "folder": str(self.folder),

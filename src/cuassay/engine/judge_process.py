@@ -1,0 +1,177 @@
+"""A judge as the driver sees it: a process group that takes one job and answers with events.
+
+A spare judge is started before its job is known: it imports torch and starts its zygote while
+another judges, then waits for the job on its standard input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from cuassay.engine.job import Job
+from cuassay.home import cache_dir
+from cuassay.model import serial
+from cuassay.model.events import Event
+
+_TERMINATE_S = 5.0
+_TAIL_BYTES = 4096
+PREWARM, DRIVER = "CUASSAY_PREWARM", "CUASSAY_DRIVER"
+
+
+class JudgeProcess:
+    """One judge. `log` is where its own output goes; None for nowhere."""
+
+    def __init__(
+        self,
+        *,
+        log: Path | None,
+        environment: Mapping[str, str] | None = None,
+        prewarm: Mapping[str, object] | None = None,
+    ) -> None:
+        self.log = log
+        self.timed_out = False
+        self._timer: threading.Timer | None = None
+        reader, writer = os.pipe()
+        with _opened(log) as sink:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "cuassay.judge", str(writer)],
+                stdin=subprocess.PIPE,
+                stdout=sink,
+                stderr=sink,
+                pass_fds=(writer,),
+                env=_environment(environment or {}, prewarm),
+                start_new_session=True,
+            )
+        os.close(writer)
+        self._lines = os.fdopen(reader, "rb")
+
+    def submit(self, job: Job, *, timeout_s: float | None = None) -> None:
+        """Hand over the job; after `timeout_s` the judge and its workers are killed."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(serial.dumps(job).encode())
+            self._process.stdin.close()
+        if timeout_s is not None:
+            self._timer = threading.Timer(timeout_s, self._expire)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def events(self) -> Iterator[Event]:
+        """Yield what it says until it ends; a line cut short by its death is left out."""
+        for line in self._lines:
+            if line.endswith(b"\n"):
+                event: Event = serial.loads(Event, line.decode())
+                yield event
+        self._process.wait()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def death(self) -> str:
+        """Return in words how it ended."""
+        code = self._process.wait()
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        return f"the judge process ended without a verdict ({how})"
+
+    def last_line(self) -> str:
+        """Return the last line of its log, or nothing."""
+        try:
+            text = self.log.read_bytes()[-_TAIL_BYTES:] if self.log else b""
+        except OSError:
+            return ""
+        lines = text.decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def stop(self) -> None:
+        """End it and its process group; workers die with it (parent-death signal)."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self.alive:
+            self._signal(signal.SIGTERM)
+            try:
+                self._process.wait(timeout=_TERMINATE_S)
+            except subprocess.TimeoutExpired:
+                self._signal(signal.SIGKILL)
+                self._process.wait()
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        self._lines.close()
+
+    def _expire(self) -> None:
+        self.timed_out = True
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+
+def spare(
+    *, device: str, hide: Sequence[str], environment: Mapping[str, str], folder: Path
+) -> JudgeProcess:
+    """Start a judge that prepares itself for `device` and waits for its job."""
+    log = folder / f"spare-{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}.log"
+    return JudgeProcess(
+        log=log,
+        environment=environment,
+        prewarm={"device": device, "hide": list(hide)},
+    )
+
+
+@contextlib.contextmanager
+def _opened(log: Path | None) -> Iterator[int | IO[bytes]]:
+    """Yield where a judge's own stdout and stderr go: never to the user's stdout."""
+    if log is None:
+        yield subprocess.DEVNULL
+        return
+    try:
+        file = log.open("ab")
+    except OSError:
+        yield subprocess.DEVNULL
+        return
+    with file:
+        yield file
+
+
+def _environment(extra: Mapping[str, str], prewarm: Mapping[str, object] | None) -> dict[str, str]:
+    environment = dict(os.environ) | dict(extra)
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, *filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))]
+    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    # Threads that spin while they wait make a trial on a busy machine many times slower.
+    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    environment[DRIVER] = str(os.getpid())
+    environment.pop(PREWARM, None)
+    if prewarm is not None:
+        environment[PREWARM] = json.dumps(prewarm)
+    return environment | _bytecode_folder()
+
+
+def _bytecode_folder() -> dict[str, str]:
+    """Return where bytecode goes if torch was installed without any, as many images have it.
+
+    Compiling torch's sources takes two seconds of every start otherwise.
+    """
+    found = importlib.util.find_spec("torch")
+    if found is None or found.origin is None or sys.pycache_prefix is not None:
+        return {}
+    if Path(importlib.util.cache_from_source(found.origin)).is_file():
+        return {}
+    return {
+        "PYTHONPYCACHEPREFIX": str(cache_dir() / "bytecode"),
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
