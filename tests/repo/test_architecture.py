@@ -41,8 +41,10 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "report": {"model", "errors"},
     "store": {"model", "errors", "home", "engine.job"},
     "engine": {"model", "errors", "home", "store", "judge.protocol", "worker.protocol"},
+    "audit": {"model", "errors", "engine", "report", "store"},
     "cli": {
-        "model", "errors", "home", "engine", "report", "store", "checks.registry", "__version__",
+        "model", "errors", "home", "engine", "report", "store", "audit", "checks.registry",
+        "__version__",
     },
     "api": {"model", "errors", "home", "engine", "report", "store", "formats"},
     "pytest_plugin": {"model", "errors", "home", "report", "api", "__version__"},
@@ -50,7 +52,8 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "__init__": set(),
 }  # fmt: skip
 # Packages of the driver: no torch, no arrays, not even inside a function.
-_LIGHT = {"errors", "home", "model", "report", "store", "engine", "cli", "api", "__init__",
+_LIGHT = {"errors", "home", "model", "report", "store", "engine", "audit", "cli", "api",
+    "__init__",
     "pytest_plugin",
 }  # fmt: skip
 _HEAVY = {"torch", "numpy", "triton", "ray", "ml_dtypes", "safetensors"}

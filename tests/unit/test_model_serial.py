@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support import audits
 
 from cuassay.errors import UsageError
 from cuassay.model import serial
+from cuassay.model.audit import AuditResult
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Domain, Index, Real
@@ -129,3 +131,8 @@ def test_a_foreign_object_is_a_bug_not_a_usage_error() -> None:
     with pytest.raises(TypeError, match="not a model value"):
         serial.dumps(object())
     assert serial.to_json(Path("a/b")) == "a/b"
+
+
+def test_an_enum_that_may_be_missing_comes_back() -> None:
+    for result in (audits.result(0), audits.result(0, verdict=None)):
+        assert serial.loads(AuditResult, serial.dumps(result)) == result

@@ -42,7 +42,7 @@ def test_a_write_that_fails_half_way_leaves_no_half_line(
             return whole(descriptor, data[:4])
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(files.os, "write", full)
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space left"):
         files.append_line(path, "a longer line")
     monkeypatch.undo()
@@ -58,7 +58,7 @@ def test_a_whole_file_is_replaced_or_left_alone(
     def fails(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", fails)
+    monkeypatch.setattr(os, "fsync", fails)
     with pytest.raises(OSError, match="No space left"):
         files.write_atomically(path, "new")
     assert path.read_text() == "old"

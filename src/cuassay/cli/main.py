@@ -19,6 +19,7 @@ from itertools import pairwise
 import click
 
 from cuassay import __version__
+from cuassay.cli.audit import audit
 from cuassay.cli.check import check
 from cuassay.cli.doctor import doctor
 from cuassay.cli.explain import explain
@@ -41,7 +42,7 @@ def cli() -> None:
     """
 
 
-for _verb in (check, power, problem, replay, report, explain, doctor):
+for _verb in (check, audit, power, problem, replay, report, explain, doctor):
     cli.add_command(_verb)
 
 

@@ -108,6 +108,19 @@ def seed(value: int | None) -> int | None:
     return value
 
 
+def duration_s(value: str | None, *, option: str) -> float | None:
+    """Return seconds of 90, 90s, 30m or 2h. Raises UsageError for anything else."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", value.strip())
+    seconds = (
+        float(found.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[found.group(2)] if found else 0
+    )
+    if not seconds:
+        raise UsageError(f"{option} '{value}' is no time; expected such as 90s, 30m or 2h")
+    return seconds
+
+
 def require(value: str) -> tuple[str, ...]:
     """Return the required conditions. Raises UnknownNameError for one that no check covers."""
     return required((n.strip() for n in value.split(",") if n.strip()), option="--require")

@@ -1,7 +1,7 @@
 """A judge as the driver sees it: a process group that takes one job and answers with events.
 
-A spare judge is started before its job is known: it imports torch and starts its zygote while
-another judges, then waits for the job on its standard input.
+With `prewarm` a judge is started before its job is known: it imports torch and starts its zygote
+while another judges, then waits for the job on its standard input.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +25,7 @@ from cuassay.model.events import Event
 
 _TERMINATE_S = 5.0
 _TAIL_BYTES = 4096
+COMMAND = (sys.executable, "-P", "-m", "cuassay.judge")
 PREWARM, DRIVER = "CUASSAY_PREWARM", "CUASSAY_DRIVER"
 
 
@@ -45,7 +45,7 @@ class JudgeProcess:
         reader, writer = os.pipe()
         with _opened(log) as sink:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "cuassay.judge", str(writer)],
+                [*COMMAND, str(writer)],
                 stdin=subprocess.PIPE,
                 stdout=sink,
                 stderr=sink,
@@ -111,6 +111,11 @@ class JudgeProcess:
                 self._process.stdin.close()
         self._lines.close()
 
+    def kill(self) -> None:
+        """Kill it and its process group at once, from any thread."""
+        if self.alive:
+            self._signal(signal.SIGKILL)
+
     def _expire(self) -> None:
         self.timed_out = True
         self._signal(signal.SIGKILL)
@@ -118,18 +123,6 @@ class JudgeProcess:
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
-
-
-def spare(
-    *, device: str, hide: Sequence[str], environment: Mapping[str, str], folder: Path
-) -> JudgeProcess:
-    """Start a judge that prepares itself for `device` and waits for its job."""
-    log = folder / f"spare-{os.getpid()}-{threading.get_ident()}-{time.monotonic_ns()}.log"
-    return JudgeProcess(
-        log=log,
-        environment=environment,
-        prewarm={"device": device, "hide": list(hide)},
-    )
 
 
 @contextlib.contextmanager

@@ -126,6 +126,8 @@ def _fits(member: Any, data: Any) -> bool:
         return member is float
     if isinstance(data, list):
         return typing.get_origin(member) is tuple
+    if isinstance(member, type) and issubclass(member, enum.Enum):
+        return type(data) is str
     return type(data) is (str if member is Path else member)
 
 

@@ -247,5 +247,5 @@ def _wrong(result: AuditResult) -> tuple[AuditFinding, ...]:
 
 
 def _classes(result: AuditResult) -> set[str]:
-    found = _wrong(result)
-    return {name for finding in found for name in finding.classes or (UNCLASSED,)}
+    """Return the leading class of each wrong finding: a check names the one it is for first."""
+    return {finding.classes[0] if finding.classes else UNCLASSED for finding in _wrong(result)}

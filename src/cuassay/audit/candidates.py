@@ -1,0 +1,164 @@
+"""The candidates of a tree, told by where they stand and what they hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from cuassay.audit import sniff
+from cuassay.audit.found import FoundCandidate
+from cuassay.audit.problems import CANDIDATE_FOLDERS
+from cuassay.audit.walk import Folder
+from cuassay.model.audit import Oddity
+
+_WHOLE = ("solution.json", "kernel.py", "kernel.cu")
+_SOURCES = (".py", ".cu")
+_SHIPPED = (".py", ".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".cxx", ".c", ".toml", ".json")
+_BESIDE = re.compile(r"(kernel|submission|solution)")
+_PLAIN = ("kernel", "submission", "solution", "main")
+_SNIFFED_BYTES = 4 * 2**20  # of JSON files that stand nowhere in particular
+_GENERATED = re.compile(r"level_?(\d+)_problem_?(\d+)")
+_NOT_CANDIDATES = frozenset(
+    {"definition.json", "config.json", "package.json", "metadata.json", "reference.py",
+     "problem.py", "task.py", "utils.py", "eval.py", "template.py", "__init__.py", "setup.py"}
+)  # fmt: skip
+
+
+def candidates_in(
+    folders: Sequence[Folder],
+    *,
+    problem_folders: Collection[Path],
+    problem_files: Collection[Path],
+    oddities: list[Oddity],
+) -> Iterator[FoundCandidate]:
+    """Yield every candidate of the folders.
+
+    A folder below a problem with solution.json, kernel.py or kernel.cu is one candidate; so
+    is each source in a folder called candidates, solutions or submissions, and each kernel*,
+    submission* or solution* file beside a problem. Solutions, ModelNew files and submissions
+    with a leaderboard line are candidates wherever they stand.
+    """
+    whole: set[Path] = set()
+    for folder in folders:
+        if any(parent in whole for parent in folder.path.parents):
+            continue
+        if folder.path not in problem_folders and _entry(folder) is not None:
+            whole.add(folder.path)
+            yield _whole_folder(folder, _entry(folder))
+            continue
+        placed = _is_candidate_folder(folder.path)
+        for name, path in folder.files.items():
+            if path in problem_files or name in _NOT_CANDIDATES or name.startswith("_"):
+                continue
+            beside = folder.path in problem_folders and _BESIDE.match(name) is not None
+            yield from _file(path, expected=placed or beside, oddities=oddities)
+
+
+def _is_candidate_folder(path: Path) -> bool:
+    """Whether each file here is a candidate: candidates/ itself, or candidates/AUTHOR/."""
+    return path.name in CANDIDATE_FOLDERS or path.parent.name in CANDIDATE_FOLDERS
+
+
+def _entry(folder: Folder) -> Path | None:
+    if folder.path.name in CANDIDATE_FOLDERS:
+        return None
+    return next((folder.files[name] for name in _WHOLE if name in folder.files), None)
+
+
+def _whole_folder(folder: Folder, entry: Path | None) -> FoundCandidate:
+    assert entry is not None
+    claim, name, author = _told_by(entry)
+    files = [path for path in sorted(folder.path.rglob("*")) if path.suffix in _SHIPPED]
+    return FoundCandidate(
+        where=str(folder.path),
+        name=name or folder.path.name,
+        folder=folder.path.parent,
+        files=tuple(path for path in files if path.is_file()),
+        author=author or _author_by_place(folder.path),
+        claims=claim,
+    )
+
+
+def _file(path: Path, *, expected: bool, oddities: list[Oddity]) -> Iterator[FoundCandidate]:
+    if path.suffix == ".json":
+        if path.name.endswith(".launch.json"):
+            return
+        if not expected and not _may_be_solution(path):
+            return
+    elif path.suffix not in _SOURCES or (not expected and not _told_candidate(path, oddities)):
+        return
+    claim, name, author = _told_by(path)
+    yield FoundCandidate(
+        where=str(path),
+        name=name or _name(path),
+        folder=path.parent,
+        files=(path, *_launch_files(path)),
+        author=author or _author_by_place(path),
+        claims=claim,
+    )
+
+
+def _launch_files(path: Path) -> list[Path]:
+    if path.suffix != ".cu":
+        return []
+    return [p for p in path.parent.glob(f"{path.stem}.launch.*") if p.is_file()]
+
+
+def _may_be_solution(path: Path) -> bool:
+    try:
+        if path.stat().st_size > _SNIFFED_BYTES:
+            return False
+        data = sniff.json_object(path)
+    except (OSError, ValueError):
+        return path.name.startswith("solution")
+    return data is not None and sniff.is_solution(data)
+
+
+def _told_candidate(path: Path, oddities: list[Oddity]) -> bool:
+    try:
+        text = sniff.head(path)
+    except OSError as error:
+        oddities.append(Oddity(path=str(path), message=f"cannot be read: {error.strerror}"))
+        return False
+    return sniff.is_kernelbench_candidate(text) or bool(sniff.leaderboard_in(text))
+
+
+def _told_by(path: Path) -> tuple[str, str, str]:
+    """Return the problem, the name and the author that a candidate's file names, if any."""
+    try:
+        if path.suffix == ".json":
+            data = sniff.json_object(path) or {}
+            keys = ("definition", "name", "author")
+            claim, name, author = (sniff.text_of(data, key) for key in keys)
+            return claim, name, author
+        text = sniff.head(path)
+    except (OSError, ValueError):
+        return "", "", ""  # its trial says what is wrong with it
+    claim = sniff.leaderboard_in(text)
+    if not claim and sniff.is_kernelbench_candidate(text):
+        claim = _kernelbench_claim(path)
+    return claim, "", sniff.author_in(text)
+
+
+def _kernelbench_claim(path: Path) -> str:
+    generated = _GENERATED.search(path.stem)
+    if generated:
+        return f"level_{generated.group(1)}_problem_{generated.group(2)}"
+    level = path.parent.name.lower()
+    return f"{level}/{path.stem}" if re.fullmatch(r"level\d+", level) else ""
+
+
+def _name(path: Path) -> str:
+    """Return a file's name; for kernel.py and the like with that of its folder."""
+    inside = path.parent.name not in CANDIDATE_FOLDERS
+    return f"{path.parent.name}/{path.stem}" if path.stem in _PLAIN and inside else path.stem
+
+
+def _author_by_place(path: Path) -> str:
+    """Return AUTHOR of candidates/AUTHOR/..., where that is a folder."""
+    parts = path.parts
+    for i in range(len(parts) - 2, 0, -1):
+        if parts[i] in CANDIDATE_FOLDERS and i + 2 < len(parts):
+            return parts[i + 1]
+    return ""

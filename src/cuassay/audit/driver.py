@@ -1,0 +1,159 @@
+"""One audit from plan to result: what is left to do, run on an executor, kept as it ends.
+
+Every verdict is on disk before the next one is awaited; a driver that was killed is started
+again on the same folder and goes on with what is left. Seeds are derived from the audit's root
+seed and the candidate's key, so that neither the lane nor the order changes a verdict.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cuassay.audit.condense import condense, of_verdict
+from cuassay.audit.plan import Plan, Planned
+from cuassay.engine.executors import Executor, Task
+from cuassay.engine.job import Job
+from cuassay.model.audit import Audit, AuditHeader, AuditItem, AuditResult, Ending
+from cuassay.model.events import EngineFinished, Event
+from cuassay.report.audit_json import finding_lines
+from cuassay.store.audits import AuditFolder, results_of
+from cuassay.store.files import locked
+from cuassay.store.runs import RunFolder
+
+Reporter = Callable[[AuditResult, int, int], None]
+_SEED_BITS = 62
+_AGAIN = frozenset({Ending.NOT_RUN, Ending.LOST})  # a resumed audit tries these again
+
+
+def run_audit(
+    plan: Plan,
+    header: AuditHeader,
+    folder: AuditFolder,
+    *,
+    executor: Executor,
+    report: Reporter = lambda result, done, total: None,
+    watch: Callable[[AuditItem, str, Event], None] = lambda item, lane, event: None,
+) -> Audit:
+    """Judge what of the plan has no result yet and return the whole audit.
+
+    `report` hears each result with how many of how many are done, those of an earlier run
+    first. Raises UsageError where another process works in the folder, OSError where it cannot
+    be made.
+    """
+    started = time.monotonic()
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with locked(folder.path, what="audit"):
+        kept = _kept(plan.items, folder)
+        folder.begin(header, plan.items, plan.oddities)
+        done = dict(kept)
+        for result in kept.values():
+            report(result, len(kept), len(plan.items))
+        left = [one for one in plan.planned if one.item.id not in kept]
+        by_id = {one.item.id: one.item for one in left}
+        ended = executor.run(
+            [_task(one, header, folder) for one in left],
+            stop=_budget(header.budget_s, started),
+            watch=lambda task, lane, event: watch(by_id[task.id], lane, event),
+        )
+        for end in ended:
+            result = condense(by_id[end.task.id], end)
+            folder.keep(result)
+            done[result.item.id] = result
+            report(result, len(done), len(plan.items))
+        audit = _audit(plan, header, done, wall_s=time.monotonic() - started)
+        folder.finish(audit, finding_lines(audit))
+    return audit
+
+
+def seed_for(root: int, key: str) -> int:
+    """Return the seed of a candidate: of the audit's root seed and everything read for it."""
+    digest = hashlib.sha256(f"cuassay/audit-seed/1/{root}/{key}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> (64 - _SEED_BITS)
+
+
+def now() -> str:
+    """Return the time in UTC, ISO 8601, in whole seconds."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _kept(items: Sequence[AuditItem], folder: AuditFolder) -> dict[str, AuditResult]:
+    """Return the results of an earlier run that still hold, in the order of the plan."""
+    written = results_of(folder.path)
+    kept = {}
+    for item in items:
+        result = written.get(item.id)
+        if result is not None and result.item.key == item.key and result.ending not in _AGAIN:
+            kept[item.id] = replace(result, item=item)
+            continue
+        found = _finished_unseen(item, folder)
+        if found is not None:
+            folder.keep(found)
+            kept[item.id] = found
+    return kept
+
+
+def _finished_unseen(item: AuditItem, folder: AuditFolder) -> AuditResult | None:
+    """Return the verdict of a trial that ended just before the driver was killed."""
+    for attempt, path in reversed(folder.attempts(item)):
+        ends = [e for e in RunFolder(path).events() if isinstance(e, EngineFinished)]
+        if ends:
+            run = f"candidates/{path.name}"
+            return of_verdict(item, ends[-1].verdict, run=run, attempt=attempt)
+    return None
+
+
+def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
+    item = one.item
+    attempt = 1 + max((number for number, _ in folder.attempts(item)), default=0)
+    place = folder.run_folder(item, attempt)
+    job = Job(
+        problem=item.problem,
+        candidate=item.candidate,
+        profile=header.profile,
+        seed=seed_for(header.seed, item.key),
+        lenient=header.lenient,
+        require=header.require,
+        run_label=_quoted(place),
+        isolated=True,
+        hide=(str(folder.path),),
+    )
+    return Task(id=item.id, job=job, folder=place, attempt=attempt, files=one.files)
+
+
+def _quoted(path: Path) -> str:
+    """Return a path for a shell: as it is where it needs no quotes."""
+    text = str(path)
+    return text if re.fullmatch(r"[\w./+@:,=-]+", text) else text.replace(" ", "\\ ")
+
+
+def _budget(budget_s: float | None, started: float) -> Callable[[], bool]:
+    return lambda: budget_s is not None and time.monotonic() - started > budget_s
+
+
+def _audit(
+    plan: Plan, header: AuditHeader, done: dict[str, AuditResult], *, wall_s: float
+) -> Audit:
+    return Audit(
+        header=header,
+        results=tuple(_in_order(plan.items, done, header)),
+        oddities=plan.oddities,
+        finished_at=now(),
+        wall_s=wall_s,
+    )
+
+
+def _in_order(
+    items: Sequence[AuditItem], done: dict[str, AuditResult], header: AuditHeader
+) -> Iterable[AuditResult]:
+    for item in items:
+        if item.id in done:
+            yield done[item.id]
+        else:
+            why = f"the budget of {header.budget_s:g} s was spent" if header.budget_s else "not run"
+            yield AuditResult(item=item, ending=Ending.NOT_RUN, reason=why, attempts=0)

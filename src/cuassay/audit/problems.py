@@ -1,0 +1,145 @@
+"""The problems of a tree, told by the files that define them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cuassay.audit import sniff
+from cuassay.audit.found import FoundProblem
+from cuassay.audit.walk import Folder
+from cuassay.model.audit import Oddity
+
+CANDIDATE_FOLDERS = frozenset({"candidates", "solutions", "submissions"})
+_FUNCTION = re.compile(r"^@(?:\w+\.)*problem\((?:.*\n)*?^def (\w+)\(", re.MULTILINE)
+_NUMBERED = re.compile(r"(\d+)_")
+_LEVEL = re.compile(r"level_?(\d+)")
+_SIDE_FILES = ("workload.jsonl", "workloads.jsonl", "reference.py", "config.json", "cuassay.toml")
+
+
+def problems_in(folders: Sequence[Folder], oddities: list[Oddity]) -> Iterator[FoundProblem]:
+    """Yield every problem that the folders hold; what cannot be read goes to `oddities`."""
+    for folder in folders:
+        definition = folder.files.get("definition.json")
+        if definition is not None:
+            yield _sol(folder, definition, oddities)
+        for name in ("task.yml", "task.yaml"):
+            if name in folder.files:
+                yield _gpumode(folder, folder.files[name])
+        in_definitions = "definitions" in folder.path.parts
+        for name, path in folder.files.items():
+            if in_definitions and path.suffix == ".json" and name != "definition.json":
+                yield from _trace_definition(path, oddities)
+            elif path.suffix == ".py" and not CANDIDATE_FOLDERS & set(folder.path.parts[-2:]):
+                yield from _python(folder, path, oddities)
+
+
+def _sol(folder: Folder, definition: Path, oddities: list[Oddity]) -> FoundProblem:
+    data = {}
+    try:
+        data = sniff.json_object(definition) or {}
+    except (OSError, ValueError) as error:
+        # It stays a problem: each of its candidates then says what is wrong with it.
+        oddities.append(Oddity(path=str(definition), message=f"cannot be read: {error}"))
+    return FoundProblem(
+        where=str(folder.path),
+        name=sniff.text_of(data, "name") or folder.path.name,
+        folder=folder.path,
+        format="sol-execbench",
+        files=_with_side_files(folder, definition),
+        op_type=sniff.text_of(data, "op_type"),
+        description=sniff.text_of(data, "description"),
+        aliases=(folder.path.name,),
+    )
+
+
+def _with_side_files(folder: Folder, *own: Path) -> tuple[Path, ...]:
+    beside = [folder.files[name] for name in _SIDE_FILES if name in folder.files]
+    own_sidecar = folder.files.get(f"{own[0].stem}.cuassay.toml")
+    tensors = [path for path in folder.files.values() if path.suffix == ".safetensors"]
+    return (*own, *beside, *([own_sidecar] if own_sidecar else []), *tensors)
+
+
+def _gpumode(folder: Folder, task: Path) -> FoundProblem:
+    sources = [path for path in folder.files.values() if path.suffix == ".py"]
+    shipped = [path for path in sources if not path.name.startswith("submission")]
+    utilities = folder.path.parent / "utils.py"
+    if utilities.is_file():
+        shipped.append(utilities)
+    return FoundProblem(
+        where=str(folder.path),
+        name=folder.path.name,
+        folder=folder.path,
+        format="gpumode",
+        files=(task, *shipped),
+        aliases=(folder.path.name, folder.path.name.removesuffix("_py")),
+    )
+
+
+def _trace_definition(path: Path, oddities: list[Oddity]) -> Iterator[FoundProblem]:
+    try:
+        data = sniff.json_object(path)
+    except (OSError, ValueError) as error:
+        oddities.append(Oddity(path=str(path), message=f"cannot be read: {error}"))
+        return
+    if data is None or not sniff.is_definition(data):
+        oddities.append(Oddity(path=str(path), message="is no definition: passed over"))
+        return
+    root = next(p.parent for p in path.parents if p.name == "definitions")
+    relative = path.relative_to(root / "definitions")
+    workloads = root / "workloads" / relative.with_suffix(".jsonl")
+    yield FoundProblem(
+        where=str(path),
+        name=sniff.text_of(data, "name") or path.stem,
+        folder=path.with_suffix(""),
+        format="flashinfer-trace",
+        files=(path, *([workloads] if workloads.is_file() else [])),
+        op_type=sniff.text_of(data, "op_type"),
+        description=sniff.text_of(data, "description"),
+        aliases=(path.stem,),
+    )
+
+
+def _python(folder: Folder, path: Path, oddities: list[Oddity]) -> Iterator[FoundProblem]:
+    try:
+        text = sniff.head(path)
+    except OSError as error:
+        oddities.append(Oddity(path=str(path), message=f"cannot be read: {error.strerror}"))
+        return
+    own = path.parent if path.name == "problem.py" else path.with_suffix("")
+    files = _with_side_files(folder, path)
+    if sniff.is_native_problem(text):
+        functions = _FUNCTION.findall(text) or [path.stem]
+        for function in functions:
+            several = len(functions) > 1
+            yield FoundProblem(
+                where=f"{path}:{function}" if several else str(path),
+                name=function,
+                folder=own / function if several else own,
+                format="native",
+                files=files,
+                aliases=(path.stem,),
+            )
+    elif sniff.is_kernelbench_problem(text) and not sniff.is_kernelbench_candidate(text):
+        yield FoundProblem(
+            where=str(path),
+            name=path.stem,
+            folder=own,
+            format="kernelbench",
+            files=(path,),
+            aliases=_kernelbench_names(path),
+        )
+
+
+def _kernelbench_names(path: Path) -> tuple[str, ...]:
+    """Return the names by which generated files refer to a KernelBench problem."""
+    level = _LEVEL.fullmatch(path.parent.name.lower())
+    number = _NUMBERED.match(path.stem)
+    names = [path.stem]
+    if level and number:
+        names += [
+            f"level{level.group(1)}/{path.stem}",
+            f"level_{level.group(1)}_problem_{number.group(1)}",
+        ]
+    return tuple(names)

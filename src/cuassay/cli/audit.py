@@ -1,0 +1,275 @@
+"""`cuassay audit`: judge a whole tree of problems and candidates as one run."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cuassay.cli import options
+from cuassay.cli.audit_show import show, show_plan
+from cuassay.cli.drive import INTERRUPTED, say
+from cuassay.errors import UsageError
+
+if TYPE_CHECKING:
+    from cuassay.audit.found import Tree
+    from cuassay.audit.plan import Choice, Plan
+    from cuassay.engine.executors import Executor
+    from cuassay.model.audit import AuditHeader, AuditResult
+    from cuassay.store.audits import AuditFolder
+
+PROFILES = ("quick", "standard", "deep")
+_SEED_BITS = 62
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The options of one call, checked."""
+
+    tree: str
+    run: str | None
+    choice: Choice
+    dry_run: bool
+    problems_only: bool
+    profile: str
+    device: str | None
+    seed: int | None
+    require: tuple[str, ...]
+    lenient: bool
+    budget_s: float | None
+    timeout_s: float | None
+    executor: str
+    address: str | None
+    lanes: int | None
+    output: options.Output
+
+
+@click.command("audit")
+@click.argument("tree", required=False)
+@click.option(
+    "--run",
+    "run_folder",
+    metavar="FOLDER",
+    help="Where the audit is kept; one that was interrupted goes on where it stopped.",
+)
+@click.option("--dry-run", is_flag=True, help="Show the plan, judge nothing.")
+@click.option(
+    "--problems-only",
+    is_flag=True,
+    help="Judge the problems: which broken kernels their own inputs and rule let through.",
+)
+@click.option("--only", multiple=True, metavar="PATTERN", help="Names or paths to judge: 'rms*'.")
+@click.option("--family", multiple=True, metavar="NAME", help="Only this operator family.")
+@click.option("--author", multiple=True, metavar="NAME", help="Only this author or model.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N candidates.")
+@click.option("--budget", metavar="TIME", help="Start none after this time: 90s, 30m, 2h.")
+@click.option("--timeout", metavar="TIME", help="Most that one candidate may take.  [default: 30m]")
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILES),
+    default="quick",
+    show_default=True,
+    help="How much to try on each candidate.",
+)
+@click.option(
+    "--executor",
+    type=click.Choice(("local", "ray")),
+    default="local",
+    show_default=True,
+    help="Where trials run.",
+)
+@click.option("--address", metavar="ADDRESS", help="The Ray cluster; default: one is started here.")
+@click.option("--lanes", type=click.IntRange(1), metavar="N", help="Trials at a time.")
+@options.device_option
+@click.option("--seed", type=int, metavar="N", help="Root seed, to repeat an audit.")
+@click.option(
+    "--require", default="", metavar="LIST", help="Conditions that must hold, as for `check`."
+)
+@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+@options.output_options
+@click.pass_context
+def audit(
+    context: click.Context,
+    *,
+    tree: str | None,
+    run_folder: str | None,
+    only: tuple[str, ...],
+    family: tuple[str, ...],
+    author: tuple[str, ...],
+    limit: int | None,
+    dry_run: bool,
+    problems_only: bool,
+    budget: str | None,
+    timeout: str | None,
+    profile: str,
+    executor: str,
+    address: str | None,
+    lanes: int | None,
+    device: str | None,
+    seed: int | None,
+    require: str,
+    lenient: bool,
+    as_json: bool,
+    html: str | None,
+    quiet: bool,
+    no_color: bool,
+) -> None:
+    """Judge every candidate in TREE against its problem.
+
+    TREE is a folder in any supported format, or a list (.csv, .jsonl) of problems and
+    candidates. Exit code 0: all are accepted, 1: one is rejected, 2: the call is off, 3: none
+    is rejected and one could not be decided.
+    """
+    from cuassay.audit.plan import Choice
+
+    asked = Asked(
+        tree=_tree(tree, run_folder),
+        run=run_folder,
+        choice=Choice(only=only, families=family, authors=author, limit=limit),
+        dry_run=dry_run,
+        problems_only=problems_only,
+        profile=profile,
+        device=options.device(device),
+        seed=options.seed(seed),
+        require=options.require(require),
+        lenient=lenient,
+        budget_s=options.duration_s(budget, option="--budget"),
+        timeout_s=options.duration_s(timeout or "30m", option="--timeout"),
+        executor=executor,
+        address=address,
+        lanes=lanes,
+        output=options.output(as_json=as_json, html=html, quiet=quiet, no_color=no_color),
+    )
+    context.exit(_audit(asked))
+
+
+def _tree(tree: str | None, run_folder: str | None) -> str:
+    """Return the tree as given, or that of the audit that goes on. Raises UsageError."""
+    if tree is not None:
+        return tree
+    if run_folder is None:
+        raise UsageError("no TREE is given: expected a folder, a list, or --run AUDIT_FOLDER")
+    from cuassay.store.audits import header_of
+
+    return header_of(Path(run_folder).expanduser()).tree
+
+
+def _audit(asked: Asked) -> int:
+    from cuassay.audit.discover import discover
+    from cuassay.audit.plan import make_plan
+    from cuassay.report import audit_terminal
+
+    found = discover(asked.tree)
+    if asked.problems_only:
+        return _problems_only(asked, found)
+    header, folder = _header(asked)
+    plan = make_plan(found, asked.choice, root=header.tree, judged_as=_judged_as(header))
+    if asked.dry_run:
+        return show_plan(plan, asked.output)
+    if not plan.planned:
+        for line in audit_terminal.oddity_lines(plan.oddities):
+            say(line)
+        raise UsageError(
+            f"{asked.tree} holds no candidate to judge (of {len(found.pairs)} found, "
+            f"{plan.left_out} are left out by the filters); `--dry-run` shows the plan"
+        )
+    return _judge(asked, plan, header, folder)
+
+
+def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
+    """Return the header of a new audit, or of the one that goes on in the given folder."""
+    from cuassay import __version__
+    from cuassay.audit.driver import now
+    from cuassay.home import audits_dir
+    from cuassay.model.audit import AuditHeader
+    from cuassay.model.verdict import Profile
+    from cuassay.store.audits import AuditFolder, header_of, is_audit
+    from cuassay.store.files import fresh_id
+
+    name = fresh_id()
+    place = Path(asked.run).expanduser().absolute() if asked.run else audits_dir() / name
+    header = AuditHeader(
+        id=name,
+        tree=str(Path(asked.tree).expanduser().absolute()),
+        profile=Profile(asked.profile),
+        device=asked.device or "default",
+        seed=secrets.randbits(_SEED_BITS) if asked.seed is None else asked.seed,
+        started_at=now(),
+        version=__version__,
+        executor=asked.executor,
+        require=asked.require,
+        filters=asked.choice.words(),
+        budget_s=asked.budget_s,
+        lenient=asked.lenient,
+    )
+    if is_audit(place):
+        header = _resumed(header, header_of(place), asked)
+    elif asked.run and place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise UsageError(
+            f"--run {place} holds something that is no audit; give a new or empty folder, or one "
+            "that `cuassay audit` made"
+        )
+    return header, AuditFolder(place)
+
+
+def _resumed(new: AuditHeader, old: AuditHeader, asked: Asked) -> AuditHeader:
+    """Return the header of an audit that goes on: its seed stays. Raises UsageError."""
+    for name in ("tree", "profile", "require", "lenient"):
+        before, wanted = getattr(old, name), getattr(new, name)
+        if before != wanted:
+            raise UsageError(
+                f"--run {asked.run} holds an audit with {name} {before}, this call has {wanted}; "
+                "verdicts of the two cannot stand in one table: give another folder"
+            )
+    if asked.seed is not None and asked.seed != old.seed:
+        raise UsageError(f"--run {asked.run} holds an audit with another seed; leave --seed out")
+    return dataclasses.replace(new, id=old.id, seed=old.seed, started_at=old.started_at)
+
+
+def _judged_as(header: AuditHeader) -> dict[str, str]:
+    return {
+        "profile": header.profile.value,
+        "version": header.version,
+        "require": ",".join(header.require),
+        "lenient": str(header.lenient),
+    }
+
+
+def _judge(asked: Asked, plan: Plan, header: AuditHeader, folder: AuditFolder) -> int:
+    from cuassay.audit.driver import run_audit
+    from cuassay.report import audit_terminal
+
+    output = asked.output
+    if not output.quiet:
+        for line in audit_terminal.plan_lines(plan.items, left_out=plan.left_out):
+            say(line)
+
+    def report(result: AuditResult, done: int, total: int) -> None:
+        if not output.quiet:
+            say(audit_terminal.result_line(result, done, total))
+
+    try:
+        finished = run_audit(plan, header, folder, executor=_executor(asked), report=report)
+    except KeyboardInterrupt:
+        say(f"cuassay: interrupted; what ended is kept. Go on with: {_again(folder)}")
+        return INTERRUPTED
+    return show(finished, folder.path, asked.output)
+
+
+def _again(folder: AuditFolder) -> str:
+    return f"cuassay audit --run {folder.path}"
+
+
+def _executor(asked: Asked) -> Executor:
+    from cuassay.engine.executors import LocalExecutor, local_lanes
+
+    if asked.address is not None and asked.executor != "ray":
+        raise UsageError(f"--address {asked.address} is for --executor ray; add that")
+    return LocalExecutor(local_lanes(asked.device, asked.lanes), timeout_s=asked.timeout_s)
+
+
+def _problems_only(asked: Asked, found: Tree) -> int:
+    raise UsageError("--problems-only is not there yet")

@@ -1,0 +1,59 @@
+"""What `cuassay audit` prints: the plan, the tables, one line, or one JSON document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cuassay.cli.drive import EXIT_CODES, emit_json
+from cuassay.cli.options import Output
+
+if TYPE_CHECKING:
+    from cuassay.audit.plan import Plan
+    from cuassay.model.audit import Audit
+
+
+def show_plan(plan: Plan, output: Output) -> int:
+    """Print what would be judged and return 0."""
+    from cuassay.report import audit_json, audit_terminal
+
+    if output.json:
+        emit_json(
+            {
+                "schema": "cuassay/audit-plan/1",
+                "candidates": [audit_json.plain(item) for item in plan.items],
+                "oddities": [audit_json.plain(oddity) for oddity in plan.oddities],
+                "left_out": plan.left_out,
+            }
+        )
+        return 0
+    for line in audit_terminal.plan_lines(plan.items, left_out=plan.left_out):
+        click.echo(line)
+    for line in audit_terminal.oddity_lines(plan.oddities):
+        click.echo(line)
+    return 0
+
+
+def show(finished: Audit, folder: Path, output: Output) -> int:
+    """Print an audit that ended and return its exit code."""
+    from cuassay.report import audit_json, audit_terminal
+
+    if output.json:
+        emit_json(audit_json.document(finished) | {"run": str(folder)})
+    elif output.quiet:
+        click.echo(audit_terminal.quiet_line(finished))
+    else:
+        click.echo("")
+        for line in audit_terminal.lines(finished):
+            click.echo(line)
+        click.echo("")
+        click.echo(f"Kept in {folder}; every finding is a line of findings.jsonl there.")
+    return exit_code(finished)
+
+
+def exit_code(finished: Audit) -> int:
+    """Return 1 where a candidate is rejected, 0 where all are accepted, else 3."""
+    codes = {EXIT_CODES[r.verdict] if r.verdict else 3 for r in finished.results}
+    return 1 if 1 in codes else 3 if 3 in codes else 0

@@ -1,0 +1,266 @@
+"""Where trials run: the executor's interface, and lanes on this machine.
+
+A trial is a process tree of its own (judge, zygote, workers). A lane runs one at a time: one
+lane a GPU, which sees no other GPU, so that one lane and many give the same verdicts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import queue
+import re
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from cuassay.engine import run
+from cuassay.engine.job import Job
+from cuassay.engine.judge_process import JudgeProcess
+from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
+
+Watcher = Callable[["Task", str, Event], None]
+_CORES_FOR_SPARES = 4  # of each lane, before a second judge may start beside the first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One trial to run: the job, where its run folder belongs, and which attempt this is.
+
+    `files` is what another machine needs to read the job's problem and candidate.
+    """
+
+    id: str
+    job: Job
+    folder: Path
+    attempt: int = 1
+    files: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a trial ended. `lost` says that its machine went away, not that the trial failed."""
+
+    task: Task
+    event: EngineFinished | EngineStopped
+    lane: str
+    duration_s: float
+    lost: bool = False
+
+
+class Executor(Protocol):
+    """Runs tasks and yields them as they end, in any order."""
+
+    @property
+    def name(self) -> str:
+        """How the executor is called in reports."""
+
+    def run(
+        self, tasks: Sequence[Task], *, stop: Callable[[], bool], watch: Watcher
+    ) -> Iterator[Ended]:
+        """Yield each task that ended. Once `stop` returns True no further one is started.
+
+        `watch` hears every event, from any thread. Closing the iterator ends what runs.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lane:
+    """One place for one trial at a time: its name, torch's device, and its environment."""
+
+    name: str
+    device: str | None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def local_lanes(device: str | None, count: int | None) -> tuple[Lane, ...]:
+    """Return the lanes of this machine: one a GPU, or `count` of them on the CPU.
+
+    `device` is cpu, cuda (every visible GPU), cuda:N, or None for cuda where there is a GPU.
+    """
+    visible = visible_gpus() if device != "cpu" else ()
+    if device is not None and device.startswith("cuda:"):
+        position = int(device.partition(":")[2])
+        visible = visible[position : position + 1] or (str(position),)
+    if (device is None and not visible) or device == "cpu":
+        wanted = count or max(1, _cores() // 8)
+        return tuple(Lane(name=f"cpu:{number}", device="cpu") for number in range(wanted))
+    gpus = visible or ("0",)
+    return tuple(
+        Lane(name=f"cuda:{gpu}", device="cuda", environment={"CUDA_VISIBLE_DEVICES": gpu})
+        for gpu in gpus[: count or len(gpus)]
+    )
+
+
+def visible_gpus() -> tuple[str, ...]:
+    """Return the GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them."""
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        return tuple(name.strip() for name in chosen.split(",") if name.strip() not in ("", "-1"))
+    if shutil.which("nvidia-smi") is None:
+        return ()
+    try:
+        listed = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return tuple(re.findall(r"^GPU (\d+):", listed, re.MULTILINE))
+
+
+class LocalExecutor:
+    """Lanes on this machine, each a thread that feeds one judge after another.
+
+    While one trial runs, a lane starts the judge of the next, which takes seconds; `spares`
+    chooses whether, by default where there are processors for it.
+    """
+
+    def __init__(
+        self,
+        lanes: Sequence[Lane],
+        *,
+        timeout_s: float | None = None,
+        spares: bool | None = None,
+    ) -> None:
+        self._lanes = tuple(lanes)
+        self._timeout_s = timeout_s
+        roomy = _cores() >= _CORES_FOR_SPARES * len(self._lanes)
+        self._spares = roomy if spares is None else spares
+
+    @property
+    def name(self) -> str:
+        """`local`."""
+        return "local"
+
+    def run(
+        self, tasks: Sequence[Task], *, stop: Callable[[], bool], watch: Watcher
+    ) -> Iterator[Ended]:
+        """See Executor."""
+        shared = _Shared(tasks, stop, watch)
+        threads = [
+            threading.Thread(target=self._serve, args=(lane, shared), daemon=True)
+            for lane in self._lanes
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            left = len(threads)
+            while left:
+                ended = shared.ended.get()
+                if isinstance(ended, BaseException):
+                    raise ended
+                if ended is None:
+                    left -= 1
+                else:
+                    yield ended
+        finally:
+            shared.close()
+            for thread in threads:
+                thread.join()
+
+    def _serve(self, lane: Lane, shared: _Shared) -> None:
+        waiting: JudgeProcess | None = None
+        try:
+            while (task := shared.next()) is not None:
+                judge = waiting if waiting is not None and waiting.alive else None
+                if judge is None:
+                    _discard(waiting)
+                    judge = _judge(lane, task, prewarm=False)
+                waiting = None
+                with shared.running(judge):
+                    started = time.monotonic()
+                    last: Event | None = None
+                    for last in self._events(lane, task, judge):
+                        shared.watch(task, lane.name, last)
+                        wanted = self._spares and waiting is None and shared.has_more()
+                        if wanted and isinstance(last, EngineStarted):
+                            waiting = _spare(lane, task)
+                    took_s = time.monotonic() - started
+                if shared.closed:
+                    return  # it was killed with the audit: no ending of its own
+                shared.ended.put(_ended(task, last, lane.name, took_s))
+        except BaseException as error:
+            shared.ended.put(error)
+        finally:
+            _discard(waiting)
+            shared.ended.put(None)
+
+    def _events(self, lane: Lane, task: Task, judge: JudgeProcess) -> Iterator[Event]:
+        job = dataclasses.replace(task.job, device=lane.device)
+        return run.check(job, folder=task.folder, judge=judge, timeout_s=self._timeout_s)
+
+
+def _judge(lane: Lane, task: Task, *, prewarm: bool) -> JudgeProcess:
+    """Start a judge; its log is moved into the run folder when it gets its job."""
+    log = task.folder.with_name(f".judge-{os.getpid()}-{time.monotonic_ns()}.log")
+    wish = {"device": lane.device or "cpu", "hide": list(task.job.hide)}
+    return JudgeProcess(log=log, environment=lane.environment, prewarm=wish if prewarm else None)
+
+
+def _spare(lane: Lane, task: Task) -> JudgeProcess | None:
+    try:
+        return _judge(lane, task, prewarm=True)
+    except OSError:  # no process or no space left: the next trial starts its own judge
+        return None
+
+
+def _discard(judge: JudgeProcess | None) -> None:
+    if judge is not None:
+        judge.stop()
+        if judge.log is not None:
+            judge.log.unlink(missing_ok=True)
+
+
+class _Shared:
+    """What the lanes share: the tasks that are left, and those that ended."""
+
+    def __init__(self, tasks: Sequence[Task], stop: Callable[[], bool], watch: Watcher) -> None:
+        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
+        for task in tasks:
+            self._tasks.put(task)
+        self._stop, self.watch = stop, watch
+        self.closed = False
+        self._running: set[JudgeProcess] = set()
+        self.ended: queue.SimpleQueue[Ended | BaseException | None] = queue.SimpleQueue()
+
+    def next(self) -> Task | None:
+        if self.closed or self._stop():
+            return None
+        try:
+            return self._tasks.get_nowait()
+        except queue.Empty:
+            return None
+
+    def has_more(self) -> bool:
+        return not self._tasks.empty() and not self.closed and not self._stop()
+
+    @contextlib.contextmanager
+    def running(self, judge: JudgeProcess) -> Iterator[None]:
+        self._running.add(judge)
+        try:
+            if self.closed:
+                judge.kill()
+            yield
+        finally:
+            self._running.discard(judge)
+
+    def close(self) -> None:
+        self.closed = True
+        for judge in tuple(self._running):
+            judge.kill()
+
+
+def _ended(task: Task, last: Event | None, lane: str, duration_s: float) -> Ended:
+    if not isinstance(last, EngineFinished | EngineStopped):
+        last = EngineStopped(exit_code=3, message="the trial ended without a word")
+    return Ended(task=task, event=last, lane=lane, duration_s=duration_s)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1

@@ -1,0 +1,267 @@
+"""An audit for a person: a line a candidate while it runs, tables at its end.
+
+Names, reasons and authors come from files that strangers wrote: every one is cleaned and put
+on one line, and nothing is parsed as markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from cuassay.model.audit import Audit, AuditItem, AuditResult, Oddity
+from cuassay.model.verdict import Decision
+from cuassay.report import audit_tables as tables
+from cuassay.report.clean import one_line
+
+_NAME, _REASON = 40, 110
+_ROWS = 12  # of each table; --json has them all
+_CLASSES = 10
+
+
+def plan_lines(items: Sequence[AuditItem], *, left_out: int, kept: int = 0) -> Iterator[str]:
+    """Yield what will be judged: one line for the sum, one for each problem."""
+    problems: dict[str, list[AuditItem]] = {}
+    for item in items:
+        problems.setdefault(item.problem_name, []).append(item)
+    rest = f", {left_out} left out by the filters" if left_out else ""
+    again = f", {kept} of them judged before" if kept else ""
+    yield f"{len(items)} candidates of {len(problems)} problems{rest}{again}"
+    rows = [
+        (one_line(name, limit=_NAME), found[0].family, found[0].format, _names(found))
+        for name, found in sorted(problems.items())
+    ]
+    yield from _columns(("problem", "family", "format", "candidates"), rows)
+
+
+def oddity_lines(oddities: Sequence[Oddity], *, shown: int = _ROWS) -> Iterator[str]:
+    """Yield what was passed over, and why."""
+    if not oddities:
+        return
+    yield f"Passed over ({len(oddities)})"
+    for oddity in oddities[:shown]:
+        place = f"{one_line(oddity.path, limit=200)}: " if oddity.path else ""
+        yield f"  {place}{one_line(oddity.message, limit=300)}"
+    yield from _more(len(oddities) - shown)
+
+
+def result_line(result: AuditResult, done: int, total: int) -> str:
+    """Return one line for a candidate that ended."""
+    width = len(str(total))
+    verdict = result.verdict.value if result.verdict else result.ending.value.upper()
+    theirs = {True: "theirs: accepts", False: "theirs: rejects", None: "theirs: -"}[result.theirs]
+    name = f"{result.item.problem_name} / {result.item.candidate_name}"
+    codes = " ".join(dict.fromkeys(f.code for f in result.findings)) or one_line(
+        result.reason if result.verdict is not Decision.ACCEPTED else "", limit=60
+    )
+    line = f"[{done:>{width}}/{total}] {verdict:<12} {theirs:<15} {one_line(name, limit=70)}"
+    return f"{line}  {result.duration_s:.1f} s  {codes}".rstrip()
+
+
+def lines(audit: Audit) -> Iterator[str]:
+    """Yield the whole report of an audit."""
+    totals = tables.totals(audit)
+    header = audit.header
+    names = {result.item.problem for result in audit.results}
+    yield (
+        f"AUDIT {header.id}  {header.profile.value} on {one_line(_device(audit))}, "
+        f"{totals.candidates} candidates of {len(names)} problems"
+    )
+    yield ""
+    yield from _totals(totals)
+    yield ""
+    yield from _theirs(totals)
+    for block in (
+        _groups("Operator families, those that fail most first", tables.by_family(audit)),
+        _causes(audit),
+        _cells(audit),
+        _groups("Authors and models", tables.by_author(audit)),
+        _leaderboard(audit),
+        _survivors(audit),
+        _undecided(audit),
+        oddity_lines(audit.oddities),
+    ):
+        yield from _block(block)
+
+
+def quiet_line(audit: Audit) -> str:
+    """Return the audit in one line."""
+    totals = tables.totals(audit)
+    other = totals.candidates - totals.accepted - totals.rejected
+    share = "" if totals.faulty_share is None else f", {totals.faulty_share:.0%} of theirs rejected"
+    return (
+        f"{totals.accepted} accepted, {totals.rejected} rejected, {other} undecided of "
+        f"{totals.candidates}{share}"
+    )
+
+
+def _block(block: Iterable[str]) -> Iterator[str]:
+    found = list(block)
+    if found:
+        yield ""
+        yield from found
+
+
+def _device(audit: Audit) -> str:
+    devices = dict.fromkeys(result.device for result in audit.results if result.device)
+    return ", ".join(devices) or audit.header.device
+
+
+def _totals(totals: tables.Totals) -> Iterator[str]:
+    clean = totals.accepted_clean
+    yield f"  {'accepted':<14}{totals.accepted:>6}   {clean} of them without any condition"
+    yield f"  {'rejected':<14}{totals.rejected:>6}"
+    stopped = f"   {totals.stopped} could not be carried out" if totals.stopped else ""
+    yield f"  {'inconclusive':<14}{totals.inconclusive:>6}{stopped}"
+    for name, count in (
+        ("unreadable", totals.unreadable),
+        ("lost", totals.lost),
+        ("not run", totals.not_run),
+    ):
+        if count:
+            yield f"  {name:<14}{count:>6}"
+
+
+def _theirs(totals: tables.Totals) -> Iterator[str]:
+    if totals.faulty_share is None:
+        yield "The benchmark's own rule was evaluated on none, or accepts none."
+        return
+    yield (
+        f"The benchmark's own rule accepts {totals.theirs_accepted}: "
+        f"{totals.theirs_accepted_rejected} of them ({totals.faulty_share:.0%}) are REJECTED here."
+    )
+    if totals.theirs_rejected_accepted:
+        yield (
+            f"It rejects {totals.theirs_rejected_accepted} that are ACCEPTED here "
+            "(within what is achievable, outside its tolerance)."
+        )
+
+
+def _groups(title: str, groups: Sequence[tables.Group]) -> Iterator[str]:
+    if len(groups) < 2 and all(group.name in ("unknown", "other") for group in groups):
+        return
+    yield title
+    rows = [
+        (
+            one_line(group.name, limit=_NAME),
+            str(group.candidates),
+            str(group.accepted),
+            str(group.rejected),
+            str(group.inconclusive),
+            "-" if group.rejected_share is None else f"{group.rejected_share:.0%}",
+            f"{group.theirs_accepted_rejected} of {group.theirs_accepted}",
+        )
+        for group in groups[:_ROWS]
+    ]
+    heads = ("", "kernels", "accepted", "rejected", "inconcl.", "share", "rejected of theirs")
+    yield from _columns(heads, rows, right=range(1, 7))
+    yield from _more(len(groups) - _ROWS)
+
+
+def _causes(audit: Audit) -> Iterator[str]:
+    causes = tables.causes(audit)
+    if causes:
+        yield "Why kernels are rejected"
+        rows = [
+            (c.code, one_line(c.title, limit=60), str(c.candidates), str(c.theirs_accepted))
+            for c in causes[:_ROWS]
+        ]
+        heads = ("check", "", "kernels", "accepted by the benchmark")
+        yield from _columns(heads, rows, right=(2, 3))
+        yield from _more(len(causes) - _ROWS)
+
+
+def _cells(audit: Audit) -> Iterator[str]:
+    """Yield the table of operator family by failure class, over all authors."""
+    cells = tables.cells(audit)
+    counts: dict[tuple[str, str], int] = {}
+    for cell in cells:
+        place = cell.family, cell.failure_class
+        counts[place] = counts.get(place, 0) + cell.candidates
+    if not counts:
+        return
+    weight: dict[str, int] = {}
+    for (_, name), count in counts.items():
+        weight[name] = weight.get(name, 0) + count
+    classes = sorted(weight, key=lambda name: (-weight[name], name))[:_CLASSES]
+    families = sorted({family for family, _ in counts})
+    yield "Rejected kernels by operator family and failure class"
+    rows = [(f, *(str(counts.get((f, c), "") or "") for c in classes)) for f in families]
+    yield from _columns(("", *classes), rows, right=range(1, len(classes) + 1))
+    yield from _more(len(weight) - _CLASSES, what="failure classes")
+
+
+def _leaderboard(audit: Audit) -> Iterator[str]:
+    boards = {n: p for n, p in tables.leaderboard(audit).items() if len(p) > 1}
+    timed = any(place.speedup is not None for places in boards.values() for place in places)
+    if not boards:
+        return
+    yield "Leaderboard, correctness before speed" + ("" if timed else " (no speed was measured)")
+    rows = []
+    for problem, places in boards.items():
+        for place in places[:3]:
+            item = place.result.item
+            verdict = place.result.verdict
+            rows.append(
+                (
+                    one_line(problem, limit=_NAME) if place.rank == 1 else "",
+                    str(place.rank),
+                    "-" if place.their_rank is None else str(place.their_rank),
+                    one_line(item.candidate_name, limit=_NAME),
+                    one_line(item.author, limit=20),
+                    verdict.value if verdict else place.result.ending.value,
+                    "-" if place.speedup is None else f"{place.speedup:.2f}x",
+                )
+            )
+    heads = ("problem", "rank", "theirs", "candidate", "author", "verdict", "speed")
+    yield from _columns(heads, rows[: 3 * _ROWS], right=(1, 2, 6))
+    yield from _more(len(rows) - 3 * _ROWS)
+
+
+def _survivors(audit: Audit) -> Iterator[str]:
+    found = [r for r in audit.results if r.verdict is Decision.ACCEPTED]
+    if not found:
+        return
+    yield f"Survivors ({len(found)})"
+    for result in found[:_ROWS]:
+        keys = ", ".join(dict.fromkeys(c.partition(":")[0] for c in result.conditions))
+        condition = f"  if {one_line(keys, limit=_REASON)}" if keys else ""
+        yield f"  {_who(result)}{condition}"
+    yield from _more(len(found) - _ROWS)
+
+
+def _undecided(audit: Audit) -> Iterator[str]:
+    found = [r for r in audit.results if r.verdict not in (Decision.ACCEPTED, Decision.REJECTED)]
+    if not found:
+        return
+    yield f"Without a decision ({len(found)})"
+    for result in found[:_ROWS]:
+        word = "" if result.verdict else f"{result.ending.value}: "
+        yield f"  {_who(result)}  {word}{one_line(result.reason, limit=_REASON)}"
+    yield from _more(len(found) - _ROWS)
+
+
+def _who(result: AuditResult) -> str:
+    return one_line(f"{result.item.problem_name} / {result.item.candidate_name}", limit=80)
+
+
+def _names(items: Sequence[AuditItem]) -> str:
+    text = ", ".join(one_line(item.candidate_name, limit=30) for item in items[:4])
+    return text + (f" and {len(items) - 4} more" if len(items) > 4 else "")
+
+
+def _more(count: int, *, what: str = "") -> Iterator[str]:
+    if count > 0:
+        yield f"  and {count} more{f' {what}' if what else ''} (--json has them all)"
+
+
+def _columns(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()
+) -> Iterator[str]:
+    aligned = set(right)
+    widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads))]
+    for row in (heads, *rows):
+        cells = [
+            f"{cell:>{width}}" if i in aligned else f"{cell:<{width}}"
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  " + "  ".join(cells).rstrip()
