@@ -122,3 +122,14 @@ def test_hostile_names_stay_text(tmp_path: Path, capsys: pytest.CaptureFixture[s
     main(["audit", str(tmp_path / "t"), "--device", "cpu"])
     out, err = capsys.readouterr()
     assert "\x1b" not in out + err
+
+
+def test_the_page_is_written_beside_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree = _tree(tmp_path / "t", a="# reject")
+    assert main(["audit", tree, "--device", "cpu", "--html", "a.html"]) == 1
+    out, err = capsys.readouterr()
+    assert "html report: a.html" in err
+    assert "Why kernels are rejected" in out
+    assert "REJECTED" in (tmp_path / "a.html").read_text()

@@ -89,7 +89,10 @@ class Asked:
     "--require", default="", metavar="LIST", help="Conditions that must hold, as for `check`."
 )
 @click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
-@options.output_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--html", metavar="FILE", help="Also write a one-file HTML report.")
+@click.option("--quiet", "-q", is_flag=True, help="Print the sums in one line.")
+@click.option("--no-color", is_flag=True, help="Plain text, also on a terminal.")
 @click.pass_context
 def audit(
     context: click.Context,

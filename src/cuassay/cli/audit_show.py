@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cuassay.cli.drive import EXIT_CODES, emit_json
+from cuassay.cli.drive import EXIT_CODES, emit_json, say
 from cuassay.cli.options import Output
 
 if TYPE_CHECKING:
@@ -37,9 +37,12 @@ def show_plan(plan: Plan, output: Output) -> int:
 
 
 def show(finished: Audit, folder: Path, output: Output) -> int:
-    """Print an audit that ended and return its exit code."""
+    """Print an audit that ended, write its page, and return its exit code."""
     from cuassay.report import audit_json, audit_terminal
 
+    for target in output.targets:
+        if target.form == "html" and target.path is not None:
+            _write_page(finished, target.path, quiet=output.quiet or output.json)
     if output.json:
         emit_json(audit_json.document(finished) | {"run": str(folder)})
     elif output.quiet:
@@ -51,6 +54,21 @@ def show(finished: Audit, folder: Path, output: Output) -> int:
         click.echo("")
         click.echo(f"Kept in {folder}; every finding is a line of findings.jsonl there.")
     return exit_code(finished)
+
+
+def _write_page(finished: Audit, path: Path, *, quiet: bool) -> None:
+    """Write the one-file page; failing costs one message, never the audit."""
+    from cuassay.report.html_audit import render
+    from cuassay.store.files import write_atomically
+
+    try:
+        write_atomically(path, render(finished))
+    except OSError as error:
+        why = error.strerror or str(error)
+        say(f"cuassay: --html {path} was not written: {why}; the audit stands")
+        return
+    if not quiet:
+        say(f"html report: {path}")
 
 
 def exit_code(finished: Audit) -> int:
