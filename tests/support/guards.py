@@ -60,3 +60,11 @@ def double(x: Tensor) -> Tensor:
 def both(x: Tensor) -> dict[str, Tensor]:
     """Return two named outputs."""
     return {"twice": x * 2, "where": x.argmax(-1)}
+
+
+def row_wrong(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
+    """Wrong by 5 per cent in row 5, and only where there are more than 16 columns."""
+    out = honest(x, weight, eps)
+    if x.shape[0] > 5 and x.shape[1] > 16:
+        out[5] *= 1.05
+    return out

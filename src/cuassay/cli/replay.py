@@ -6,12 +6,18 @@ import dataclasses
 
 import click
 
-from cuassay.cli import options
+from cuassay.cli import capsule, options
 from cuassay.cli.drive import drive
+from cuassay.errors import UsageError
 
 
 @click.command("replay")
-@click.argument("where", metavar="RUN_OR_FINDING")
+@click.argument("where", metavar="RUN_FINDING_OR_CAPSULE")
+@click.option(
+    "--kernel",
+    metavar="FILE.py:FUNCTION",
+    help="Of a capsule: where the kernel is, if not where it was.",
+)
 @options.device_option
 @options.output_options
 @click.pass_context
@@ -19,6 +25,7 @@ def replay(
     context: click.Context,
     *,
     where: str,
+    kernel: str | None,
     device: str | None,
     formats: tuple[str, ...],
     as_json: bool,
@@ -28,11 +35,26 @@ def replay(
 ) -> None:
     """Run recorded findings again: RUN/F1, or every finding of RUN.
 
-    RUN is a run's id, the start of one, its folder, or `last`. Exit code 1 where a finding
-    shows again, 0 where none does.
+    RUN is a run's id, the start of one, its folder, or `last`. A capsule that a guard wrote
+    (NAME.capsule.safetensors) is judged, its kernel called again, and the failing call made
+    smaller. Exit code 1 where a finding shows again, 0 where none does.
     """
     from cuassay.engine import run
 
+    if capsule.is_capsule(where):
+        formatted = html is not None or bool(formats)
+        context.exit(
+            capsule.replay(
+                where,
+                kernel=kernel,
+                device=options.device(device),
+                as_json=as_json,
+                quiet=quiet,
+                formatted=formatted,
+            )
+        )
+    if kernel is not None:
+        raise UsageError(f"--kernel belongs to a capsule of a guard, and {where} is none")
     output = options.output(
         as_json=as_json, html=html, quiet=quiet, no_color=no_color, formats=formats
     )
