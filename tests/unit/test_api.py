@@ -102,6 +102,6 @@ def test_functions_become_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
     cuassay.check(functions.kernel, functions.reference, inputs=functions.example)
     (job,) = fake.jobs
-    assert job.candidate == str(tmp_path / "problems" / Path(job.candidate).name)
+    assert job.candidate == str(tmp_path / "runs" / ".functions" / Path(job.candidate).name)
     assert (Path(job.candidate) / "kernel.py").read_text().startswith("from tests.support.func")
     assert Path(job.problem, "definition.json").is_file()

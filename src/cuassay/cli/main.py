@@ -19,6 +19,7 @@ from itertools import pairwise
 import click
 
 from cuassay import __version__
+from cuassay.cli.attest import attest, revoke, verify
 from cuassay.cli.audit import audit
 from cuassay.cli.check import check
 from cuassay.cli.doctor import doctor
@@ -42,7 +43,9 @@ def cli() -> None:
     """
 
 
-for _verb in (check, audit, power, problem, replay, report, explain, doctor):
+_CHECKING = (check, audit, power, problem, replay, report)
+_CERTIFYING = (attest, verify, revoke)
+for _verb in (*_CHECKING, *_CERTIFYING, explain, doctor):
     cli.add_command(_verb)
 
 

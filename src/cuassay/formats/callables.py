@@ -3,7 +3,7 @@
     folder = problem_folder(reference, inputs={"x": x, "weight": weight, "eps": 1e-6})
     place = candidate_place(fused_rmsnorm)
 
-The problem is written as a SOL-ExecBench folder under `home()/problems`, named by its content:
+The problem is written as a SOL-ExecBench folder among the runs, named by its content:
 the reference cut out of its module, the example tensors as safetensors, and axes found from
 the sizes of the examples. Sizes that are equal in every example share an axis; with several
 examples a size that never changes is a constant.
@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 from cuassay.errors import CandidateError, ProblemError
 from cuassay.formats.package_files import package_files
 from cuassay.formats.slicing import parameters, standalone
-from cuassay.home import home
+from cuassay.home import runs_dir
 
 Example: TypeAlias = Mapping[str, Any] | Sequence[Any]
 
@@ -250,7 +250,7 @@ def _packaged(path: Path, module: str, function: str) -> Path:
 
 
 def _folder(name: str, files: Mapping[str, bytes]) -> Path:
-    folder = home() / "problems" / name
+    folder = runs_dir() / ".functions" / name  # a folder that no candidate can read
     if not folder.is_dir():
         draft = folder.with_name(f".{name}.{secrets.token_hex(4)}")
         for file, data in files.items():
