@@ -129,9 +129,7 @@ def test_unknown_keys_expiry_and_clocks(certified: Certified, tmp_path: Path) ->
     (problem,) = certified.verify(trusted=stranger).problems
     assert "not trusted here" in problem
     late = certified.verify(now=_NOW + datetime.timedelta(days=30))
-    assert late.problems == (
-        "it expired on 2026-12-21 12:00 UTC; judge the kernel again",
-    )
+    assert late.problems == ("it expired on 2026-12-21 12:00 UTC; judge the kernel again",)
     (problem,) = certified.verify(now=_NOW - datetime.timedelta(days=1)).problems
     assert "in the future" in problem
 

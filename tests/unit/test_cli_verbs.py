@@ -32,7 +32,20 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["", "check", "power", "replay", "report", "explain", "doctor", "problem show"]
+    "verb",
+    [
+        "",
+        "check",
+        "power",
+        "replay",
+        "report",
+        "attest",
+        "verify",
+        "revoke",
+        "explain",
+        "doctor",
+        "problem show",
+    ],
 )
 def test_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*verb.split(), "--help"]) == 0
