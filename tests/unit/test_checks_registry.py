@@ -35,6 +35,8 @@ def test_the_order_is_host_state_first() -> None:
         "FUZZ001",
         "LAYOUT001",
         "GRAD001",
+        "OPCHECK001",
+        "COMPILE001",
         "DET001",
         "DET002",
         "PERF001",

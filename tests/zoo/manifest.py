@@ -19,6 +19,7 @@ from tests.zoo import (
     manifest_gpu,
     manifest_layouts,
     manifest_memory,
+    manifest_operators,
     manifest_process,
 )
 
@@ -414,6 +415,7 @@ def _pairs(table: str, *, plain: bool = True) -> Iterator[Pair]:
 # Faults that ordinary calls on an idle GPU with fresh tensors do not show.
 _CONDITIONS = (
     manifest_autograd.PAIRS,
+    manifest_operators.PAIRS,
     manifest_layouts.PAIRS,
     manifest_process.PAIRS,
     manifest_memory.PAIRS,

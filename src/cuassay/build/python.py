@@ -56,7 +56,7 @@ def load_python(candidate: Candidate, *, device: str, folder: Path) -> Callable[
 
         count_triton(root, text)
     _private_caches(folder)
-    around = _surroundings(on_cpu and _speaks_of_a_gpu(text))
+    around = _surroundings(on_cpu and speaks_of_a_gpu(text))
     with contextlib.ExitStack() as stack:
         stack.enter_context(_translated(root, "importing", on_cpu=on_cpu))
         stack.enter_context(around())
@@ -101,7 +101,7 @@ def _owned_extensions(folder: Path) -> Iterator[None]:
         yield
 
 
-def _speaks_of_a_gpu(text: str) -> bool:
+def speaks_of_a_gpu(text: str) -> bool:
     """Return whether the facade is wanted; torch.compile does not trace through it."""
     return "triton" in text or ("cuda" in text and "torch.compile" not in text)
 

@@ -114,6 +114,7 @@ class Check:
     finding_class: ClassVar[FindingClass] = FindingClass.WRONG
     severity: ClassVar[Severity] = Severity.CRITICAL
     judges_failures: ClassVar[bool] = False  # True: `judge` sees raised and dead runs itself
+    control_first: ClassVar[bool] = True  # False: the reference runs where the candidate fails
     side_by_side: ClassVar[bool] = False  # True: all scenarios may run at the same time
     searches: ClassVar[bool] = False  # True: the judge searches for cases for `on_case`
 

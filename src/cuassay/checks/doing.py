@@ -20,7 +20,9 @@ from cuassay.model.steps import (
     Backward,
     CallInto,
     Capture,
+    CompiledCall,
     Disarm,
+    OpCheck,
     Overwrite,
     ReadGuards,
     ReadLaunches,
@@ -68,6 +70,10 @@ def _words(step: Step) -> str:
             return "being called " + _HOW[type(step).__name__]
         case Backward():
             return "being differentiated"
+        case CompiledCall():
+            return "being called from a compiled function"
+        case OpCheck():
+            return "its custom operators were checked"
         case Capture():
             return "being captured in a CUDA graph"
         case Replay():

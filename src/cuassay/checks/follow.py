@@ -21,6 +21,8 @@ from cuassay.model.steps import (
     Backward,
     CallInto,
     Capture,
+    CompiledCall,
+    OpCheck,
     Overwrite,
     ReadSlices,
     Repeat,
@@ -54,7 +56,11 @@ class Follower:
                 if fresh is not None:
                     self.slots[slot] = fresh
                 return self._called(slot, result)
-            case Call(slot=slot, result=result) | CallInto(slot=slot, result=result):
+            case (
+                Call(slot=slot, result=result)
+                | CallInto(slot=slot, result=result)
+                | CompiledCall(slot=slot, result=result)
+            ):
                 return self._called(slot, result)
             case Backward(slot=slot, result=result, outputs=outputs):
                 position = self._called(slot, result)
@@ -71,7 +77,9 @@ class Follower:
                 return self._called(self.graphs.get(graph, ""), result)
             case Time(slot=slot, result=result, idle=idle):
                 return self._called(slot, result) if result and not idle else self.slots.get(slot)
-            case ReadInputs(slot=slot) | Repeat(slot=slot) | Arrange(slot=slot):
+            case (
+                ReadInputs(slot=slot) | Repeat(slot=slot) | Arrange(slot=slot) | OpCheck(slot=slot)
+            ):
                 return self.slots.get(slot)
             case (
                 ReadResult(result=result)

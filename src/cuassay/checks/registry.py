@@ -39,6 +39,8 @@ _CHECKS = (
     "FUZZ001",
     "LAYOUT001",
     "GRAD001",
+    "OPCHECK001",
+    "COMPILE001",
     "DET001",
     "DET002",
     "PERF001",

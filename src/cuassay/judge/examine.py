@@ -224,6 +224,7 @@ class Examination:
 
     def _one(self, check: Check, scenario: Scenario, tally: Tally, *, control_first: bool) -> None:
         started = time.perf_counter()
+        control_first = control_first and check.control_first
         first = control_first and self._trial.profile is not Profile.QUICK
         if first and self._control.findings(check, scenario):
             tally.shared.append(self._control.findings(check, scenario)[0].message)

@@ -11,6 +11,7 @@ CONDITIONS = (
     "aliasing",
     "autograd",
     "batch-invariant",
+    "compile",
     "deterministic",
     "devices",
     "graphs",

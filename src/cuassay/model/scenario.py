@@ -18,8 +18,10 @@ from cuassay.model.steps import (
     Backward,
     CallInto,
     Capture,
+    CompiledCall,
     Disarm,
     Mode,
+    OpCheck,
     Overwrite,
     ReadGuards,
     ReadLaunches,
@@ -130,6 +132,8 @@ Production: TypeAlias = (
     | ReadLaunches
     | Disarm
     | Time
+    | OpCheck
+    | CompiledCall
 )
 Step: TypeAlias = Plain | Production
 

@@ -205,6 +205,27 @@ class Time:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpCheck:
+    """Call on `slot` and put every custom operator that was called through opcheck.
+
+    Facts: `operator NAME` for each, `failed NAME TEST` with the reason for what fails.
+    """
+
+    slot: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompiledCall:
+    """Call inside a function that torch.compile has compiled; hold copies under `result`.
+
+    The fact `skipped` says why that was not done; then `result` is not there.
+    """
+
+    slot: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Backward:
     """Call on copies of the inputs of which `wanted` require gradients, and differentiate.
 

@@ -32,6 +32,7 @@ from cuassay.model.scenario import Step
 from cuassay.model.steps import Mode
 from cuassay.model.trace import LOST_CHANNEL, NO_SANDBOX, StepRaised
 from cuassay.worker import (
+    compiled,
     environment,
     guards,
     kernel,
@@ -189,6 +190,7 @@ class Worker:
         module, _, function = str(request["builder"]).partition(":")
         self._around.baseline = process_state.snapshot()
         guards.fit(self._around, candidate)
+        self._around.untraceable = compiled.untraceable(candidate, self._device)
         try:
             load = getattr(importlib.import_module(module), function)
             built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))

@@ -63,12 +63,14 @@ class Around:
 
     `entered` are context managers to call it in, by name; `baseline` is the process-wide state
     from before its import, as `process_state.snapshot` returns it; `guards` the allocator with
-    guard zones of a process in guarded mode (None: guards are made when first asked for).
+    guard zones of a process in guarded mode (None: guards are made when first asked for);
+    `untraceable` why torch.compile and opcheck are not for this candidate here.
     """
 
     entered: dict[str, Callable[[], AbstractContextManager[object]]] = field(default_factory=dict)
     baseline: Mapping[str, str] | None = None
     guards: object | None = None
+    untraceable: str = ""
 
     def call(self) -> contextlib.ExitStack:
         """Return a context manager to call the candidate in."""
@@ -84,6 +86,10 @@ class Host(Protocol):
     @property
     def device(self) -> str:
         """cpu or cuda."""
+
+    @property
+    def candidate(self) -> Callable[..., object]:
+        """The candidate itself, for callers that surround it in ways of their own."""
 
     @property
     def problem(self) -> Problem:

@@ -167,6 +167,11 @@ class Interpreter:
         return self._device
 
     @property
+    def candidate(self) -> Callable[..., object]:
+        """The candidate itself, for callers that surround it in ways of their own."""
+        return self._call
+
+    @property
     def problem(self) -> Problem:
         """The operator, as far as the worker knows it."""
         return self._problem

@@ -11,7 +11,9 @@ from cuassay.model.steps import (
     Backward,
     CallInto,
     Capture,
+    CompiledCall,
     Disarm,
+    OpCheck,
     Overwrite,
     ReadGuards,
     ReadLaunches,
@@ -25,6 +27,8 @@ from cuassay.model.steps import (
 )
 from cuassay.worker import (
     autograd,
+    compiled,
+    custom_ops,
     graphs,
     guards,
     launches,
@@ -46,6 +50,7 @@ class Production:
         self.around = around
         self._graphs = graphs.Graphs(host)
         self._differentiator = autograd.Differentiator(host)
+        self._compiler = compiled.Compiler(host)
 
     def execute(self, step: Step, cases: Sequence[Case], given: Given) -> Made | None:
         """Execute a production step; None for every other one."""
@@ -79,6 +84,10 @@ class Production:
                 return launches.read(self.around)
             case Disarm():
                 return launches.disarm(self.around, step)
+            case OpCheck():
+                return custom_ops.check(self._host, step, self.around)
+            case CompiledCall():
+                return self._compiler.call(step, self.around)
             case Time():
                 return timing.time_calls(self._host, step)
             case _:
