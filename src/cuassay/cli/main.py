@@ -24,6 +24,7 @@ from cuassay.cli.audit import audit
 from cuassay.cli.check import check
 from cuassay.cli.doctor import doctor
 from cuassay.cli.explain import explain
+from cuassay.cli.guard import guard
 from cuassay.cli.power import power
 from cuassay.cli.problem import problem
 from cuassay.cli.replay import replay
@@ -45,7 +46,7 @@ def cli() -> None:
 
 _CHECKING = (check, audit, power, problem, replay, report)
 _CERTIFYING = (attest, verify, revoke)
-for _verb in (*_CHECKING, *_CERTIFYING, explain, doctor):
+for _verb in (*_CHECKING, *_CERTIFYING, guard, explain, doctor):
     cli.add_command(_verb)
 
 

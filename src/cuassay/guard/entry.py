@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from cuassay.errors import UsageError
+from cuassay.guard import status
 from cuassay.guard.config import Mode, OracleChoice, configured
 from cuassay.guard.trusted import check_signatures, trusted
 from cuassay.guard.watch import LOG, Watch
@@ -66,7 +67,19 @@ def _guarded(
             name,
             found.unreachable,
         )
-    return Guarded(kernel, Watch(config, found, name, _identity(kernel)))
+    watch = Watch(config, found, name, identity=_identity(kernel), source=_source(kernel))
+    status.begin()
+    return Guarded(kernel, watch)
+
+
+def _source(kernel: Kernel) -> str:
+    """Return FILE.py::FUNCTION of a function that stands at the top of a file, else ''."""
+    name = getattr(kernel, "__qualname__", "")
+    try:
+        file = inspect.getsourcefile(inspect.unwrap(kernel))
+    except TypeError:
+        return ""
+    return f"{file}::{name}" if file and name and "." not in name else ""
 
 
 def _identity(kernel: Kernel) -> str:

@@ -132,7 +132,7 @@ class CheckJob:
         home = device.device_of(snapshot.tensors)
         found = torch.cat([screen.sketch(snapshot.tensors), *[v.to(home) for v in vectors]])
         numbers: list[float] = found.tolist()  # waits, in this thread, for this stream
-        count, first = len(screen.STATISTICS), len(screen.SKETCH)
+        count, first = len(screen.STATISTICS), len(screen.SKETCH) + len(snapshot.tensors)
         rest = numbers[first:]
         return numbers[:first], [rest[i : i + count] for i in range(0, len(rest), count)]
 

@@ -88,27 +88,30 @@ def _padded(numbers: list[Tensor], device: torch.device) -> Tensor:
 
 
 def sketch(tensors: Sequence[Tensor]) -> Tensor:
-    """Return SKETCH of the inputs: largest magnitude, non-finite count, hottest index's share.
+    """Return SKETCH of the inputs, then the largest magnitude of each.
 
-    Indices are counted modulo 4096, so that no size has to be known; waits for nothing.
+    SKETCH is the largest magnitude, the number of non-finite elements, and the hottest index's
+    share. Indices are counted modulo 4096, so that no size has to be known; waits for nothing.
     """
     device = tensors[0].device if tensors else torch.device("cpu")
     largest = odd = hot = torch.zeros((), dtype=torch.float64, device=device)
-    for tensor in tensors:
+    each = [torch.zeros((), dtype=torch.float64, device=device) for _ in tensors]
+    for index, tensor in enumerate(tensors):
         if not tensor.numel() or tensor.is_complex() or tensor.device != device:
             continue
         if tensor.is_floating_point():
             flat = tensor.double() if tensor.dtype == torch.float64 else tensor.float()
             finite = flat.isfinite()
             odd = odd + (~finite).sum()
-            largest = torch.maximum(largest, torch.where(finite, flat.abs(), 0.0).amax().double())
+            each[index] = torch.where(finite, flat.abs(), 0.0).amax().double()
+            largest = torch.maximum(largest, each[index])
         elif tensor.dtype in (torch.int64, torch.int32) and tensor.numel() >= 16:
             places = tensor.reshape(-1).long() % _BUCKETS
             counts = torch.zeros(_BUCKETS, device=device).scatter_add_(
                 0, places, torch.ones(places.shape, device=device)
             )
             hot = torch.maximum(hot, (counts.amax() / places.numel()).double())
-    return torch.stack([largest, odd, hot])
+    return torch.stack([largest, odd, hot, *each])
 
 
 @dataclass(slots=True)

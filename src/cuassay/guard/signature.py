@@ -7,6 +7,7 @@ of everything else. The key is made on every call, so it holds what is cheapest 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -67,6 +68,30 @@ def _words(value: Any) -> str:
     if isinstance(value, bool | str | type(None) | torch.dtype):
         return repr(value)
     return type(value).__name__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """One argument of a signature: a tensor's dtype and shape, or a number's value."""
+
+    name: str  # '' where it was given by place
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    value: float | int | bool | None = None
+
+
+def forms_of(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Form]:
+    """Return the arguments of a call without their values, but for numbers."""
+    named = [("", value) for value in arguments] + list(keywords.items())
+    return [_form(name, value) for name, value in named]
+
+
+def _form(name: str, value: Any) -> Form:
+    if isinstance(value, Tensor):
+        dtype = str(value.dtype).removeprefix("torch.")
+        return Form(name=name, dtype=dtype, shape=tuple(value.shape))
+    plain = value if isinstance(value, bool | int | float) else None
+    return Form(name=name, value=plain)
 
 
 def dtype_of(arguments: Sequence[Any]) -> str:

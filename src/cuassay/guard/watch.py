@@ -19,7 +19,7 @@ from cuassay.guard.drift import Drift
 from cuassay.guard.events import GuardViolationError, Violation
 from cuassay.guard.sampling import Budget, Sampler
 from cuassay.guard.screen import Allowance, Range
-from cuassay.guard.signature import described, dtype_of
+from cuassay.guard.signature import Form, described, dtype_of, forms_of
 from cuassay.guard.snapshot import Memory
 from cuassay.guard.trusted import Trusted
 
@@ -66,6 +66,7 @@ class Entry:
     key: Hashable
     text: str
     dtype: str
+    forms: list[Form]
     breaker: Breaker
     allowance: Allowance = field(default_factory=Allowance)
     drift: Drift = field(default_factory=Drift)
@@ -81,8 +82,11 @@ class Entry:
 class Watch:
     """The state of one guard, shared by all threads."""
 
-    def __init__(self, config: GuardConfig, trusted: Trusted, name: str, identity: str) -> None:
+    def __init__(
+        self, config: GuardConfig, trusted: Trusted, name: str, *, identity: str, source: str
+    ) -> None:
         self.config, self.trusted, self.name = config, trusted, name
+        self.source = source  # FILE.py::FUNCTION, as `cuassay check` takes it; '' if unknown
         # who the kernel is, for metrics: a short digest of its name and source
         self.digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
         self.slots, self.tally = Slots(), Tally()
@@ -92,6 +96,7 @@ class Watch:
         self.entries: OrderedDict[Hashable, Entry] = OrderedDict()
         self.fast: dict[Hashable, bool] = {}  # signatures that the kernel serves unquestioned
         self.last: Violation | None = None
+        self.mismatches: dict[tuple[str, str], int] = {}  # by severity and dtype
         self.error: GuardViolationError | None = None
         self.recording: list[Any] | None = None  # calls of a CUDA graph under capture
         self.shadow_s = 0.0
@@ -136,6 +141,7 @@ class Watch:
             key=key,
             text=described(arguments, keywords),
             dtype=dtype_of([*arguments, *keywords.values()]),
+            forms=forms_of(arguments, keywords),
             breaker=breaker,
         )
         made.append(entry)
@@ -175,7 +181,9 @@ class Watch:
     def violated(self, entry: Entry, violation: Violation) -> None:
         """Do what a violation asks for: count, open, tell."""
         self.tally.add("violations")
-        self.tally.add(f"violations {violation.severity}")
+        kind = (violation.severity, violation.dtype)
+        with self._lock:
+            self.mismatches[kind] = self.mismatches.get(kind, 0) + 1
         self.last = violation
         self.sampler.heed()
         if self.enforcing and self.config.on_violation is not OnViolation.RECORD:
