@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from cuassay.checks.base import Check, Run
+from cuassay.checks.base import Check, Machine, Run
 from cuassay.checks.buildrun import termination_finding
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
@@ -65,6 +65,7 @@ class FakeTrial:
     plans: dict[str, tuple[Case, ...]] = field(default_factory=dict)
     ill_conditioned: str = ""
     generator: Callable[..., Mapping[str, object]] | None = None
+    machine: Machine | None = None
 
     def seed(self, *path: object) -> int:
         """Return a seed derived from a fixed root."""

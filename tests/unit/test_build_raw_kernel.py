@@ -14,7 +14,7 @@ import torch
 from tests.support.builds import candidate, problem
 
 from cuassay import build
-from cuassay.build import nvrtc, raw_kernel, toolkit
+from cuassay.build import machine, nvrtc, raw_kernel, toolkit
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import Candidate, Convention, Language, Launch, Scratch
 
@@ -129,8 +129,11 @@ def test_hopper_instructions_ask_for_the_hopper_architecture() -> None:
     assert toolkit.hopper_arch("sm_80", "wgmma") == "sm_80"
 
 
-def test_raw_kernels_need_a_gpu(tmp_path: Path) -> None:
-    with pytest.raises(MissingToolError, match="NVIDIA GPU only"):
+def test_without_a_gpu_raw_kernels_need_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "_NEEDED", ("no_such_package",))
+    with pytest.raises(MissingToolError, match=r"pip install 'cuassay\[machine\]'"):
         build.load(raw(), problem(), device="cpu", folder=tmp_path)
 
 

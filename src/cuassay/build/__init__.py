@@ -1,8 +1,9 @@
 """Candidate -> callable. Runs inside the worker process only; torch is imported lazily.
 
-Python sources are imported, with Triton interpreted where there is no GPU; C++ and CUDA C++
-extensions are compiled against torch's headers; raw `extern "C" __global__` kernels go through
-NVRTC and the driver. Everything that a build writes stays in the folder that it is given.
+Python sources are imported; C++ and CUDA C++ extensions are compiled against torch's headers;
+raw `extern "C" __global__` kernels go through NVRTC and the driver. Where there is no GPU, raw
+kernels and Triton's are executed by cuassay's PTX machine; Triton's interpreter takes what the
+machine does not cover. Everything that a build writes stays in the folder that it is given.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from cuassay.model.problem import Problem
 
 __all__ = ["Built", "load", "toolchain"]
 
+MACHINE, INTERPRETER = "+ptx-machine", "+triton-interpreter"
 _MARK = "built"  # written last: a folder that holds it was built whole
 
 
@@ -35,6 +37,7 @@ def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / _MARK
     cached = mark.is_file()
+    kind = _kind(candidate, device, folder)
     call = _build(candidate, problem, device=device, folder=folder)
     if not cached:
         mark.touch()
@@ -42,7 +45,7 @@ def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -
         call=call,
         seconds=time.perf_counter() - started,
         cached=cached,
-        kind=_kind(candidate, device),
+        kind=kind,
         toolchain=tools,
     )
 
@@ -52,23 +55,50 @@ def _build(
 ) -> Callable[..., object]:
     match candidate.language:
         case Language.PYTHON:
-            from cuassay.build.python import load_python
-
-            return load_python(candidate, device=device, folder=folder)
+            return _python(candidate, problem, device=device, folder=folder)
         case Language.CUDA_EXTENSION:
             from cuassay.build.extension import load_extension
 
             return load_extension(candidate, device=device, folder=folder)
-        case Language.CUDA_KERNEL:
+        case Language.CUDA_KERNEL if device.startswith("cuda"):
             from cuassay.build.raw_kernel import load_kernels
 
             return load_kernels(candidate, problem, device=device, folder=folder)
+        case Language.CUDA_KERNEL:
+            from cuassay.build import machine
+
+            return machine.load_kernels(candidate, problem, folder=folder)
 
 
-def _kind(candidate: Candidate, device: str) -> str:
-    interpreted = (
-        candidate.language is Language.PYTHON
-        and not device.startswith("cuda")
-        and any("triton" in source.text for source in candidate.sources)
-    )
-    return candidate.language.value + ("+triton-interpreter" if interpreted else "")
+def _python(
+    candidate: Candidate, problem: Problem, *, device: str, folder: Path
+) -> Callable[..., object]:
+    """Import a Python candidate; where there is no GPU its Triton kernels go to the machine."""
+    from cuassay.build.python import load_python
+
+    if not _in_machine(candidate, device, folder):
+        return load_python(candidate, device=device, folder=folder)
+    from cuassay.build import machine
+
+    launcher = machine.enable_triton(candidate, folder=folder)
+    call = load_python(candidate, device=device, folder=folder, interpret=False)
+    return machine.watched(call, candidate, problem, launcher, mark=machine.mark_of(folder))
+
+
+def _in_machine(candidate: Candidate, device: str, folder: Path) -> bool:
+    if device.startswith("cuda") or not any("triton" in s.text for s in candidate.sources):
+        return False
+    from cuassay.build import machine
+
+    return machine.executes_triton(folder)
+
+
+def _kind(candidate: Candidate, device: str, folder: Path) -> str:
+    """Return the language, and what executes its kernels where that is no GPU."""
+    if device.startswith("cuda"):
+        return candidate.language.value
+    if candidate.language is Language.CUDA_KERNEL or _in_machine(candidate, device, folder):
+        return candidate.language.value + MACHINE
+    triton = any("triton" in source.text for source in candidate.sources)
+    interpreted = candidate.language is Language.PYTHON and triton
+    return candidate.language.value + (INTERPRETER if interpreted else "")

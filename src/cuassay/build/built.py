@@ -13,7 +13,8 @@ class Built:
     `call` takes the problem's inputs in order, then, for the destination convention, its
     outputs. `cached` says that nothing was compiled or written because an earlier build in
     the same folder was found whole. `kind` is python, cuda_extension or cuda_kernel, with
-    "+triton-interpreter" where Triton was interpreted. `seconds` is wall time.
+    "+ptx-machine" where kernels run in the PTX machine and "+triton-interpreter" where Triton is
+    interpreted. `seconds` is wall time.
     """
 
     call: Callable[..., object]

@@ -1,4 +1,4 @@
-"""Raw CUDA C++ to cubin: NVRTC through its C interface, nvcc where that is not enough.
+"""Raw CUDA C++ to cubin or PTX: NVRTC through its C interface, nvcc where that is not enough.
 
 NVRTC compiles in a fraction of a second since it reads no host headers. A source that NVRTC
 refuses is given to nvcc, where there is one, before it is called broken: sources written for
@@ -8,15 +8,17 @@ siblings), CUDA compiler driver manual (-cubin).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import importlib.util
+import os
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from cuassay.build.sources import clip_log
-from cuassay.build.toolkit import cuda_home, find_nvcc, include_folders
+from cuassay.build.toolkit import cuda_home, find_nvcc, include_folders, pip_folders
 from cuassay.errors import BuildError, MissingToolError
 
 _NAMES = ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so")
@@ -58,72 +60,106 @@ def compile_cubin(source: str, *, arch: str, flags: Sequence[str] = ()) -> bytes
     Raises BuildError with the compiler's log where no compiler accepts the source, and
     MissingToolError where neither NVRTC nor nvcc is there.
     """
-    return _compile(source, "CUBIN", arch=arch, flags=flags)
+    return _compiled(_Order(source=source, arch=arch, flags=tuple(flags)))
 
 
-def compile_ptx(source: str, *, arch: str, flags: Sequence[str] = ()) -> str:
-    """Return the PTX of a CUDA C++ source for the virtual GPU of `arch`; raises as above."""
-    made = _compile(source, "PTX", arch=arch.replace("sm_", "compute_"), flags=flags)
-    return made.rstrip(b"\0").decode()
+def compile_ptx(
+    source: str, *, arch: str, flags: Sequence[str] = (), name: str = "candidate.cu"
+) -> str:
+    """Return the PTX of a CUDA C++ source with line information; needs no GPU and no driver.
+
+    `name` is the file that the line information speaks of. With CUASSAY_CUDA_COMPILER=nvcc
+    the toolkit's own compiler is asked first. Raises as `compile_cubin` does.
+    """
+    order = _Order(source=source, arch=arch, flags=tuple(flags), product="PTX", name=name)
+    return _compiled(order).rstrip(b"\0").decode(errors="replace")
 
 
-def _compile(source: str, what: str, *, arch: str, flags: Sequence[str]) -> bytes:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Order:
+    """What is to be compiled, and to what: CUBIN or PTX."""
+
+    source: str
+    arch: str
+    flags: tuple[str, ...]
+    product: str = "CUBIN"
+    name: str = "candidate.cu"
+
+
+def _compiled(order: _Order) -> bytes:
     library = find_nvrtc()
-    if library is None:
-        return compile_with_nvcc(source, arch=arch, flags=flags, what=what)
+    wants_nvcc = os.environ.get("CUASSAY_CUDA_COMPILER") == "nvcc" and cuda_home() is not None
+    if library is None or wants_nvcc:
+        return _compile_with_nvcc(order)
     try:
-        return _compile_with_nvrtc(library, source, what, arch=arch, flags=flags)
+        return _compile_with_nvrtc(library, order)
     except _Refused as refusal:
         if cuda_home() is None:
             raise BuildError(
                 "NVRTC does not compile the candidate", clip_log(str(refusal))
             ) from None
-        return compile_with_nvcc(source, arch=arch, flags=flags, what=what)
+        return _compile_with_nvcc(order)
 
 
 @cache
 def find_nvrtc() -> ctypes.CDLL | None:
     """Load libnvrtc from pip's wheels, the toolkit or the system; None where there is none."""
-    wheels = importlib.util.find_spec("nvidia")  # wherever pip put them, not this prefix alone
-    packages = [Path(place) for place in (wheels and wheels.submodule_search_locations) or ()]
-    folders = [p / name / "lib" for p in packages for name in ("cu13", "cu12", "cuda_nvrtc")]
+    wheels = ("cu13", "cu12", "cuda_nvrtc")
+    folders = [folder / name / "lib" for folder in pip_folders() for name in wheels]
     home = cuda_home()
     folders += [home / "lib64", home / "lib"] if home is not None else []
     candidates = [str(folder / name) for folder in folders for name in _NAMES]
     for place in (*(place for place in candidates if Path(place).exists()), *_NAMES):
         try:
+            _load_builtins(Path(place).parent)
             return ctypes.CDLL(place)
         except OSError:
             continue
     return None
 
 
-def _compile_with_nvrtc(
-    library: ctypes.CDLL, source: str, what: str, *, arch: str, flags: Sequence[str]
-) -> bytes:
+def _load_builtins(folder: Path) -> None:
+    """Load the library that NVRTC opens by its bare name when it compiles, if it lies beside."""
+    for place in sorted(folder.glob("libnvrtc-builtins.so.*")) if folder.is_absolute() else ():
+        with contextlib.suppress(OSError):
+            ctypes.CDLL(str(place), mode=ctypes.RTLD_GLOBAL)
+            return
+
+
+def _compile_with_nvrtc(library: ctypes.CDLL, order: _Order) -> bytes:
     program = ctypes.c_void_p()
     names = (ctypes.c_char_p * len(_HEADERS))(*(name.encode() for name in _HEADERS))
     texts = (ctypes.c_char_p * len(_HEADERS))(*(text.encode() for text in _HEADERS.values()))
     created = library.nvrtcCreateProgram(
-        ctypes.byref(program), source.encode(), b"candidate.cu", len(_HEADERS), texts, names
+        ctypes.byref(program),
+        order.source.encode(),
+        order.name.encode(),
+        len(_HEADERS),
+        texts,
+        names,
     )
     _require(library, created, "nvrtcCreateProgram")
     try:
-        options = _nvrtc_options(arch, flags)
+        options = _nvrtc_options(order)
         encoded = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
         if library.nvrtcCompileProgram(program, len(options), encoded) != 0:
             raise _Refused(_text(library, program, "ProgramLog").decode(errors="replace"))
-        return _text(library, program, what)
+        return _text(library, program, order.product)
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
 
 
-def _nvrtc_options(arch: str, flags: Sequence[str]) -> list[str]:
-    options = [f"--gpu-architecture={arch}", "-default-device"]
-    if not any("-std" in flag for flag in flags):
+def _nvrtc_options(order: _Order) -> list[str]:
+    # PTX is asked of the virtual architecture: with a real one NVRTC assembles it as well
+    virtual = order.arch.replace("sm_", "compute_")
+    target = virtual if order.product == "PTX" else order.arch
+    options = [f"--gpu-architecture={target}", "-default-device"]
+    options += ["-lineinfo"] if order.product == "PTX" else []
+    options += ["--pre-include=math.h"]  # nvcc knows INFINITY and NAN without any include
+    if not any("-std" in flag for flag in order.flags):
         options.append("--std=c++17")
     options += [f"-I{folder}" for folder in include_folders()]
-    return options + [flag for flag in flags if not flag.startswith(_FLAGS_OF_NVCC)]
+    return options + [flag for flag in order.flags if not flag.startswith(_FLAGS_OF_NVCC)]
 
 
 def _text(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
@@ -145,25 +181,23 @@ def _require(library: ctypes.CDLL, status: int, what: str) -> None:
         )
 
 
-def compile_with_nvcc(
-    source: str, *, arch: str, flags: Sequence[str] = (), what: str = "CUBIN"
-) -> bytes:
-    """Return what `nvcc -cubin` or `nvcc -ptx` makes. Raises BuildError with its log."""
+def compile_with_nvcc(source: str, *, arch: str, flags: Sequence[str] = ()) -> bytes:
+    """Return the cubin that `nvcc -cubin` makes. Raises BuildError with its log."""
+    return _compile_with_nvcc(_Order(source=source, arch=arch, flags=tuple(flags)))
+
+
+def _compile_with_nvcc(order: _Order) -> bytes:
     import tempfile
 
     nvcc = find_nvcc()
+    kind = order.product.lower()
     with tempfile.TemporaryDirectory(prefix="cuassay-") as name:
-        input_file, output = Path(name) / "candidate.cu", Path(name) / "candidate.out"
-        input_file.write_text(source, encoding="utf-8")
-        command = [
-            str(nvcc),
-            f"-{what.lower()}",
-            f"-arch={arch}",
-            "-o",
-            str(output),
-            str(input_file),
-        ]
-        command += [*(f"-I{folder}" for folder in include_folders()), *_nvcc_flags(flags)]
+        input_file, output = Path(name) / Path(order.name).name, Path(name) / f"candidate.{kind}"
+        input_file.write_text(order.source, encoding="utf-8")
+        command = [str(nvcc), f"-{kind}", f"-arch={order.arch}", "-o", str(output)]
+        command += ["-lineinfo"] if order.product == "PTX" else []
+        command += [str(input_file), *(f"-I{folder}" for folder in include_folders())]
+        command += _nvcc_flags(order.flags)
         done = subprocess.run(
             command,
             capture_output=True,

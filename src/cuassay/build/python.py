@@ -34,17 +34,19 @@ _NEEDS_GPU = (
 _NEEDS_TOOL = ("CUDA_HOME environment variable is not set", "Ninja is required", "nvcc: not found")
 
 
-def load_python(candidate: Candidate, *, device: str, folder: Path) -> Callable[..., object]:
+def load_python(
+    candidate: Candidate, *, device: str, folder: Path, interpret: bool = True
+) -> Callable[..., object]:
     """Import the candidate's entry function from its files below `folder/src`.
 
-    On the cpu a candidate that mentions CUDA or Triton gets the facade of `cuda_facade`, and
-    Triton its repaired interpreter. Raises BuildError with the candidate's own frames of the
-    traceback where the import or the entry function fails, and MissingToolError where a
+    On the cpu a candidate that mentions CUDA or Triton gets the facade of `cuda_facade`, and with
+    `interpret` Triton its repaired interpreter. Raises BuildError with the candidate's own frames
+    of the traceback where the import or the entry function fails, and MissingToolError where a
     package, a compiler or a GPU is what is missing.
     """
     text = "\n".join(source.text for source in candidate.sources)
     on_cpu = not device.startswith("cuda")
-    if on_cpu and "triton" in text:
+    if on_cpu and interpret and "triton" in text:
         from cuassay.build.triton_interpreter import enable
 
         enable()

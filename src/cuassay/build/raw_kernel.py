@@ -43,10 +43,7 @@ def load_kernels(
     MissingToolError where there is no NVIDIA GPU or no compiler.
     """
     if not device.startswith("cuda"):
-        raise MissingToolError(
-            "raw CUDA kernels run on an NVIDIA GPU only, and this trial runs on the cpu; use "
-            "--device cuda on a machine that has one"
-        )
+        raise MissingToolError("the driver launches on NVIDIA GPUs only; see build.machine")
     cubin = _cubin(candidate, arch=architecture(device), folder=folder)
     launcher = load_driver(int(device.partition(":")[2] or 0))
     ptx = cache(partial(_ptx, candidate, arch=architecture(device), folder=folder))
@@ -78,29 +75,43 @@ def _cubin(candidate: Candidate, *, arch: str, folder: Path) -> bytes:
     return cubin
 
 
-def inline_sources(candidate: Candidate, root: Path) -> str:
+def inline_sources(candidate: Candidate, root: Path, *, lines: bool = False) -> str:
     """Return the entry file with `#include "..."` of the candidate's own files replaced.
 
-    Raises BuildError where the entry file is not among the sources.
+    With `lines`, directives keep the compiler's line information that of the files. Raises
+    BuildError where the entry file is not among the sources.
     """
     texts = {source.path: source.text for source in candidate.sources}
     if candidate.entry_file not in texts:
         raise BuildError(f"the entry file '{candidate.entry_file}' is not among the sources")
-    return _inline(candidate.entry_file, texts, seen=set())
+    return _inline(candidate.entry_file, texts, seen=set(), directives=lines)
 
 
-def _inline(path: str, texts: Mapping[str, str], *, seen: set[str]) -> str:
+def _inline(path: str, texts: Mapping[str, str], *, seen: set[str], directives: bool) -> str:
     seen.add(path)
     lines = []
-    for line in texts[path].splitlines():
+    for number, line in enumerate(texts[path].splitlines(), start=1):
         name = line.split('"')[1] if line.lstrip().startswith('#include "') else ""
         near = (Path(path).parent / name).as_posix() if name else ""
         found = next((own for own in (near, name) if own in texts), "")
-        if found:
-            lines.append("" if found in seen else _inline(found, texts, seen=seen))
+        if found and found not in seen:
+            inner = _inline(found, texts, seen=seen, directives=directives)
+            if directives:
+                inner = f'#line 1 "{found}"\n{inner}\n#line {number + 1} "{path}"'
+            lines.append(inner)
+        elif found:
+            lines.append("")
         else:
             lines.append(line)
     return "\n".join(lines)
+
+
+def current_stream(device: str) -> int:
+    """Return the handle of torch's current stream on a CUDA device."""
+    import torch
+
+    handle: int = torch.cuda.current_stream(device).cuda_stream
+    return handle
 
 
 def bind(
@@ -111,11 +122,15 @@ def bind(
     cubin: bytes,
     launcher: Launcher,
     ptx: Callable[[], str] | None = None,
+    stream_of: Callable[[str], int] = current_stream,
+    notice: Callable[[Mapping[str, Value]], None] | None = None,
 ) -> Callable[..., object]:
     """Return the callable that runs every declared launch in order.
 
-    `ptx` makes the same kernels' PTX, for runs with pauses in them. Raises BuildError where the
-    cubin lacks a declared kernel.
+    `ptx` makes the same kernels' PTX, for runs with pauses in them. `notice` is told every value
+    that arguments may name, before the first launch. Raises BuildError where the cubin lacks a
+    declared kernel.
+
     """
     functions = [_function(launcher, cubin, launch) for launch in candidate.launches]
     if not functions:
@@ -124,14 +139,14 @@ def bind(
         LEDGER.define(launch.kernel)
 
     def call(*arguments: Value) -> object:
-        import torch
-
         values = _named(problem, candidate, arguments)
         sizes = _sizes(problem, values)
         outputs = _outputs(problem, candidate, values, sizes, device)
         values |= {spec.name: output for spec, output in zip(problem.outputs, outputs, strict=True)}
         values |= {item.name: _scratch(item, sizes, device) for item in candidate.scratch}
-        stream = torch.cuda.current_stream(device).cuda_stream
+        stream = stream_of(device)
+        if notice is not None:
+            notice(values)
         now = _perturbed(candidate, launcher, ptx) or functions
         for launch, function in zip(candidate.launches, now, strict=True):
             grid = _extent(launch.grid, sizes)
@@ -252,10 +267,14 @@ def _extent(expressions: tuple[str, str, str], sizes: Mapping[str, int]) -> tupl
 def parameter(text: str, values: Mapping[str, Value], sizes: Mapping[str, int]) -> Parameter:
     """Return one kernel argument: a pointer, a float32, or a 64-bit (`:int32`: 32-bit) integer.
 
+    `NUMBER:float32` is a constant.
+
     Raises ProblemError for an expression that names no axis.
     """
     expression, _, suffix = text.partition(":")
     value = values.get(expression)
+    if suffix == "float32" and value is None:
+        return ctypes.c_float(float(expression))
     if value is None:
         value = evaluate(expression, {**sizes, **_integers(values)})
     if isinstance(value, float):

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
 import shutil
-import sysconfig
 from functools import cache
 from pathlib import Path
 
 from cuassay.errors import MissingToolError
 
 _HOPPER_ONLY = ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait")
-_PIP_TOOLKITS = ("nvidia/cu13", "nvidia/cu12", "nvidia/cuda_nvcc")
+_PIP_TOOLKITS = ("cu13", "cu12", "cuda_nvcc")
+
+
+@cache
+def pip_folders() -> tuple[Path, ...]:
+    """Return the folders in which pip's CUDA wheels lie: `nvidia` is a namespace package."""
+    spec = importlib.util.find_spec("nvidia")
+    found = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return tuple(dict.fromkeys(map(Path, found)))
 
 
 @cache
@@ -29,8 +37,7 @@ def cuda_home() -> Path | None:
     if on_path is not None:
         places.append(Path(on_path).resolve().parent.parent)
     places.append(Path("/usr/local/cuda"))
-    packages = Path(sysconfig.get_path("purelib"))
-    places.extend(packages / name for name in _PIP_TOOLKITS)
+    places.extend(folder / name for folder in pip_folders() for name in _PIP_TOOLKITS)
     with_nvcc = [place for place in places if (place / "bin" / "nvcc").is_file()]
     # nvcc on PATH may be a wrapper that stands outside its toolkit
     whole = [place for place in with_nvcc if (place / "include" / "cuda_runtime.h").is_file()]
@@ -63,9 +70,9 @@ def find_host_compiler() -> Path:
 
 def include_folders() -> tuple[Path, ...]:
     """Return every folder of CUDA headers that exists: the toolkit's and pip's, CCCL included."""
-    packages = Path(sysconfig.get_path("purelib")) / "nvidia"
     places = [cuda_home() or Path("/nonexistent")]
-    places.extend(packages / name for name in ("cu13", "cu12", "cuda_runtime", "cuda_cccl"))
+    wheels = ("cu13", "cu12", "cuda_runtime", "cuda_cccl")
+    places.extend(folder / name for folder in pip_folders() for name in wheels)
     found = [place / "include" for place in places]
     found.extend(place / "include" / "cccl" for place in places)
     return tuple(place for place in found if place.is_dir())

@@ -23,6 +23,7 @@ from cuassay.model.verdict import Profile
 if TYPE_CHECKING:
     import torch
 
+    from cuassay.model.machine import MachineEvidence
     from cuassay.oracle.compare import Comparison
     from cuassay.oracle.trust import Truth
 
@@ -39,6 +40,23 @@ class Run(Protocol):
 
         Floating tensors may hold anything, NaN included. KeyError where no bytes were sent.
         """
+
+
+class Machine(Protocol):
+    """The PTX machine, as far as checks know it: it executes what a candidate launched."""
+
+    @property
+    def absent(self) -> str:
+        """Why no launch of this candidate can be executed, or an empty string."""
+
+    def execute(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
+        """Execute the launches (uint8, cached) of a scenario. Raises CannotJudgeError."""
+
+    def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
+        """Whether what was seen on each of these holds for all data at its shapes."""
+
+    def line(self, file: str, line: int) -> str:
+        """Return a line of the candidate's sources, from 1; empty where there is none."""
 
 
 class Trial(Protocol):
@@ -59,6 +77,10 @@ class Trial(Protocol):
     @property
     def deterministic_reference(self) -> bool:
         """Whether the reference gave the same bits twice on the same inputs."""
+
+    @property
+    def machine(self) -> Machine | None:
+        """The PTX machine of this trial; None where it has none."""
 
     def seed(self, *path: object) -> int:
         """Return a secret seed derived from the trial's root seed and a path of names."""
@@ -133,6 +155,10 @@ class Check:
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Return what is wrong with one finished run; crashes are judged elsewhere."""
         raise NotImplementedError  # abstract
+
+    def said(self, trial: Trial, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
+        """Return what a pass is worth: `remark`, unless a check has to ask the trial."""
+        return self.remark(seen)
 
     def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
         """Return what a pass of this check is worth, given what passed and what came back."""

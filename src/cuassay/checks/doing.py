@@ -26,8 +26,10 @@ from cuassay.model.steps import (
     Overwrite,
     ReadGuards,
     ReadLaunches,
+    ReadRecording,
     ReadSlices,
     ReadState,
+    RecordLaunches,
     Repeat,
     Replay,
     StreamCall,
@@ -84,7 +86,9 @@ def _words(step: Step) -> str:
             return "its inputs were laid out anew"
         case Overwrite():
             return "its result was overwritten by the caller"
+        case RecordLaunches():
+            return "its launches were about to be recorded"
         case Disarm():
             return "its kernels were made to do nothing"
-        case ReadSlices() | ReadState() | ReadGuards() | ReadLaunches():
+        case ReadSlices() | ReadState() | ReadGuards() | ReadLaunches() | ReadRecording():
             return "its traces were read"

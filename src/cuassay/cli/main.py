@@ -29,6 +29,7 @@ from cuassay.cli.power import power
 from cuassay.cli.problem import problem
 from cuassay.cli.replay import replay
 from cuassay.cli.report import report
+from cuassay.cli.run import run
 from cuassay.errors import BuildError, CuassayError, UsageError
 
 _UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EDQUOT)
@@ -44,7 +45,7 @@ def cli() -> None:
     """
 
 
-_CHECKING = (check, audit, power, problem, replay, report)
+_CHECKING = (check, run, audit, power, problem, replay, report)
 _CERTIFYING = (attest, verify, revoke)
 for _verb in (*_CHECKING, *_CERTIFYING, guard, explain, doctor):
     cli.add_command(_verb)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from cuassay.model.verdict import Profile
 
@@ -16,6 +17,7 @@ class Job:
     its findings; empty for the folder's name. `isolated` ignores what earlier trials left (cases
     that failed, the choice of regimes) and leaves nothing: the verdict depends on nothing but
     the files and the seed. `hide` names folders that the candidate shall not see.
+    `axes` are sizes to call at and `record` a file to keep the launches in, for mode run.
     """
 
     problem: str
@@ -30,4 +32,6 @@ class Job:
     run_label: str = ""
     isolated: bool = False
     hide: tuple[str, ...] = ()
-    mode: str = "check"  # check | replay | show | power
+    mode: str = "check"  # check | replay | show | power | run
+    axes: Mapping[str, int] = field(default_factory=dict)
+    record: str = ""

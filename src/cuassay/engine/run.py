@@ -81,6 +81,14 @@ def measure_power(job: Job, *, progress: Callable[[str], None]) -> Mapping[str, 
     return document(dataclasses.replace(job, mode="power"), progress)
 
 
+def execute(job: Job, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
+    """Return the document of `cuassay run`: what the PTX machine sees in a kernel's launches.
+
+    Raises UsageError or CannotJudgeError with the judge's message.
+    """
+    return document(dataclasses.replace(job, mode="run"), progress)
+
+
 def document(
     job: Job,
     progress: Callable[[str], None],

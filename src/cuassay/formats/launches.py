@@ -164,10 +164,12 @@ def _expression(value: str | int, sizes: Mapping[str, int], where: str, least: i
 def _check_argument(argument: str, names: _Names, *, where: str) -> None:
     text, separator, suffix = argument.rpartition(":")
     expression = text if separator else argument
+    if suffix == "float32" and _is_number(expression):
+        return
     if separator and suffix != "int32":
         raise CandidateError(
-            f"{where}: '{argument}' has the suffix ':{suffix}', expected ':int32' or none "
-            "(64-bit integer)"
+            f"{where}: '{argument}' has the suffix ':{suffix}', expected ':int32', none "
+            "(64-bit integer), or ':float32' behind a number"
         )
     if expression in names.buffers and separator:
         raise CandidateError(f"{where}: '{argument}' is a buffer; drop the suffix ':{suffix}'")
@@ -180,6 +182,14 @@ def _check_argument(argument: str, names: _Names, *, where: str) -> None:
         evaluate(expression, {**names.sizes, **dict.fromkeys(names.integers, 1)})
     except ProblemError as failure:
         raise CandidateError(f"{where}: {failure}") from None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _scratch(model: ScratchModel, problem: Problem, *, where: str) -> Scratch:

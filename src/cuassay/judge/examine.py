@@ -193,7 +193,7 @@ class Examination:
                 return tally.outcome()
         if check.searches:
             search(self._trial, lambda case: self._answer(check, check.on_case(case), tally))
-        tally.remark = check.remark(tally.seen)
+        tally.remark = check.said(self._trial, tally.seen)
         return tally.outcome()
 
     def _answer(self, check: Check, scenario: Scenario, tally: Tally) -> Answer:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from cuassay.checks.buildrun import worker_failed
+import torch
+
+from cuassay.checks.buildrun import first_raised, worker_failed
 from cuassay.checks.sanitizer_report import find_sanitizer
 from cuassay.judge.busy import keep_busy
 from cuassay.judge.side_by_side import SideBySide
+from cuassay.model import serial
 from cuassay.model.candidate import Candidate
+from cuassay.model.case import Case
+from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
+from cuassay.model.steps import RecordLaunches
 from cuassay.worker import sanitizer
 from cuassay.worker.client import WorkerPool
 from cuassay.worker.nursery import Nursery
@@ -22,6 +29,19 @@ if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.judge.trial import JudgeTrial
     from cuassay.worker.execution import WorkerRun
+
+_RECORDED = 16
+_OTHER_WAYS = 3  # workers that were built before the first one met what cannot be executed
+
+
+def uncovered(run: Run) -> bool:
+    """Whether a call ended at a kernel that the PTX machine does not cover."""
+    raised = first_raised(run)
+    return (
+        raised is not None
+        and raised.exception == "MissingToolError"
+        and "the PTX machine does not cover" in raised.message
+    )
 
 
 class Runner:
@@ -41,6 +61,9 @@ class Runner:
         self._fresh = False
         self._spent_s = 0.0
         self._tools = SideBySide(self._sanitized)
+        self._nursery = nursery
+        self._machine: WorkerPool | None = None  # of a trial on a GPU: workers without one
+        self._recorded: OrderedDict[str, Run] = OrderedDict()
 
     def __enter__(self) -> Runner:
         return self
@@ -53,6 +76,13 @@ class Runner:
     ) -> None:
         self._tools.close()
         self._pool.close()
+        if self._machine is not None:
+            self._machine.close()
+
+    @property
+    def kind(self) -> str:
+        """What the candidate's worker says that it built."""
+        return self._pool.kind
 
     @property
     def build_s(self) -> float:
@@ -82,14 +112,44 @@ class Runner:
             found = self._tools.result(scenario)
             self._spent_s += time.perf_counter() - started
             return found
+        if any(isinstance(step, RecordLaunches) for step in scenario.steps):
+            return self._recording(scenario)
         with keep_busy(scenario.busy):
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
         if worker_failed(scenario, run):  # a busy device may have room a moment later
+            run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
+        for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
+            if not uncovered(run):
+                break
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         self._fresh = False
         # Answers are made inside the call: truth's time is counted as truth's.
         self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)
         return run
+
+    def _recording(self, scenario: Scenario) -> Run:
+        """Run a scenario that records launches, once for all checks that ask for it."""
+        key = serial.dumps(scenario.cases)
+        if key not in self._recorded:
+            started = time.perf_counter()
+            pool = self._without_gpu()
+            self._recorded[key] = pool.run(scenario, self._on_host, fresh=False)
+            self._spent_s += time.perf_counter() - started
+            while len(self._recorded) > _RECORDED:
+                self._recorded.popitem(last=False)
+        return self._recorded[key]
+
+    def _without_gpu(self) -> WorkerPool:
+        if not self._device.startswith("cuda"):
+            return self._pool
+        if self._machine is None:
+            problem = self._trial.problem
+            self._machine = WorkerPool(self._candidate, problem, device="cpu", lazy=True, spares=0)
+        return self._machine
+
+    def _on_host(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
+        values = self._trial.inputs(case)
+        return {k: v.cpu() if isinstance(v, torch.Tensor) else v for k, v in values.items()}
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
         """Begin with what is going to be asked for, as far as it may run side by side."""

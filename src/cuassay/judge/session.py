@@ -19,13 +19,15 @@ from cuassay.judge.control import Control, reference_candidate
 from cuassay.judge.decide import bind, conditions, decide
 from cuassay.judge.environment import environment
 from cuassay.judge.examine import BuildStopped, Examination, judge_scenario
+from cuassay.judge.executed_by import executed_by
+from cuassay.judge.machine import Replayer
 from cuassay.judge.minimise import Minimiser
 from cuassay.judge.preconditions import check_constraints, generate_once
 from cuassay.judge.runner import Runner
 from cuassay.judge.smoke import smoke
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.judge.tried import Tried
-from cuassay.model.candidate import Candidate, Language
+from cuassay.model.candidate import Candidate
 from cuassay.model.events import CheckFinished, CheckStarted, EngineStarted, Event, Progress
 from cuassay.model.outcome import (
     CheckReport,
@@ -57,10 +59,6 @@ T = TypeVar("T")
 # Others bring about conditions in which answers may be wrong by design, kernels disarmed say.
 _GRADED = ("KNOWN001", "NUM001", "NUM002", "META001", "SHP001", "FUZZ001")
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
-INTERPRETED = (
-    "device: judged on a CPU, Triton kernels in its interpreter; nothing was seen of races, "
-    "memory ordering or the GPU's own arithmetic"
-)
 
 
 class Session:
@@ -100,6 +98,7 @@ class Session:
         self._count = 0
         self.graded: list[Comparison] = []  # of plain calls: what they say of the arithmetic
         self._speed: Speed | None = None
+        self._kind = ""  # what the candidate's worker says that it built
 
     def judge(self) -> Verdict:
         """Run every check and return the verdict."""
@@ -110,9 +109,11 @@ class Session:
             runner = self._stack.enter_context(self._runner(self._candidate))
             smoke(self.trial)
             generate_once(self.trial)
+            self._use_machine()
             control = self._control()
             reports, extras = self._examine(runner, control)
             build_s, candidate_s = runner.build_s, runner.candidate_s
+            self._kind = runner.kind
         bound = bind(reports, self._job.require)
         decision, reason = decide(bound, profile=self._job.profile)
         timing = Timing(
@@ -143,6 +144,20 @@ class Session:
 
     def _runner(self, candidate: Candidate, *, lazy: bool = False) -> Runner:
         return Runner(self.trial, candidate, device=self._device, nursery=self._nursery, lazy=lazy)
+
+    def _use_machine(self) -> None:
+        """Let checks execute the candidate's launches, in a process that it does not own."""
+        on_host = self._nursery is not None and self._nursery.device == "cpu"
+        self.trial.use_machine(
+            self._stack.enter_context(
+                Replayer(
+                    self._candidate,
+                    self._digest,
+                    profile=self._job.profile,
+                    nursery=self._nursery if on_host else None,
+                )
+            )
+        )
 
     def _control(self) -> Control:
         candidate = reference_candidate(self.trial.problem)
@@ -200,9 +215,10 @@ class Session:
     def _time(self, runner: Runner) -> None:
         """Time the candidate beside the reference: what the risk of running it buys.
 
-        On a CPU at `quick`, and where Triton is interpreted, a time says nothing.
+        On a CPU at `quick`, and where kernels are executed or interpreted, a time says nothing.
         """
         quick = self._job.profile is Profile.QUICK
+        self._kind = runner.kind
         if self._device_condition() or (quick and not self._device.startswith("cuda")):
             return
         self._emit(Progress(text="the time of a call"))
@@ -303,9 +319,8 @@ class Session:
         )
 
     def _device_condition(self) -> tuple[str, ...]:
-        uses_triton = any("triton" in source.text for source in self._candidate.sources)
-        interpreted = self._device == "cpu" and self._candidate.language is Language.PYTHON
-        return (INTERPRETED,) if interpreted and uses_triton else ()
+        said = executed_by(self._candidate, self._device, self._kind)
+        return (said,) if said else ()
 
     def _build_report(self, stopped: BuildStopped) -> CheckReport:
         outcome: Outcome = Skipped(reason=stopped.reason)

@@ -28,7 +28,7 @@ from cuassay.oracle.lift import lift, run_as_written
 from cuassay.oracle.trust import Truth, make_truth
 
 if TYPE_CHECKING:
-    from cuassay.checks.base import Run
+    from cuassay.checks.base import Machine, Run
     from cuassay.formats.execute import LoadedReference
 
 Truths = OrderedDict[str, Truth]  # by the case as JSON, its seed included
@@ -60,6 +60,7 @@ class JudgeTrial:
         self._truths: Truths = OrderedDict() if truths is None else truths
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._deterministic: bool | None = None
+        self._machine: Machine | None = None
         self.truth_s = 0.0
         self.compare_s = 0.0
         self.kinds: dict[str, str] = {}
@@ -99,6 +100,15 @@ class JudgeTrial:
         values = list(self.inputs(case).values())
         twice = [self.as_written(values) for _ in range(2)]
         return all(_same_bits(*pair) for pair in zip(*twice, strict=True))
+
+    @property
+    def machine(self) -> Machine | None:
+        """The PTX machine of this trial; None where it has none."""
+        return self._machine
+
+    def use_machine(self, machine: Machine) -> None:
+        """Let checks execute recorded launches in `machine`."""
+        self._machine = machine
 
     def seed(self, *path: object) -> int:
         """Return a secret seed derived from the trial's root seed and a path of names."""

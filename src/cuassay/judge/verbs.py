@@ -1,4 +1,4 @@
-"""What a judge process can be asked to do: check, replay, show, power."""
+"""What a judge process can be asked to do: check, replay, run, show, power."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from cuassay.engine.job import Job
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
+from cuassay.formats.on_device import on_device
 from cuassay.judge.environment import choose_device
+from cuassay.judge.execute import execute
 from cuassay.judge.power_document import power_document
 from cuassay.judge.replay import replay
 from cuassay.judge.session import Session
@@ -36,6 +38,8 @@ def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurser
             emit(Document(text=json.dumps(show(job))))
         case "power":
             emit(Document(text=json.dumps(power_document(job, emit))))
+        case "run":
+            emit(Document(text=json.dumps(execute(job, emit, nursery))))
         case "replay":
             emit(EngineFinished(verdict=replay(job, emit, started, nursery)))
         case _:
@@ -52,6 +56,7 @@ def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurs
     for note in notes:
         emit(Progress(text=note))
     device = choose_device(job.device)
+    candidate = on_device(candidate, problem, device)
     toolchain = build.toolchain(device)
     if job.run_dir:
         save(Path(job.run_dir), problem, candidate)

@@ -55,7 +55,11 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> float:
             return float(base**exponent) if exponent < 0 else base**exponent
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             return _BINARY[type(op)](_value(left, names), _value(right, names))
-    raise ValueError(f"'{ast.unparse(node)}' is not allowed; use + - * / // % ** and axis names")
+        case ast.Call(func=ast.Name(id="min" | "max" as name), args=[_, _, *_] as given):
+            return (min if name == "min" else max)(_value(part, names) for part in given)
+    raise ValueError(
+        f"'{ast.unparse(node)}' is not allowed; use + - * / // % ** min() max() and axis names"
+    )
 
 
 def resolve(axes: Sequence[Axis], bound: Mapping[str, int]) -> dict[str, int]:

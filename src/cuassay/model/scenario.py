@@ -25,8 +25,10 @@ from cuassay.model.steps import (
     Overwrite,
     ReadGuards,
     ReadLaunches,
+    ReadRecording,
     ReadSlices,
     ReadState,
+    RecordLaunches,
     Repeat,
     Replay,
     StreamCall,
@@ -130,6 +132,8 @@ Production: TypeAlias = (
     | ReadState
     | ReadGuards
     | ReadLaunches
+    | RecordLaunches
+    | ReadRecording
     | Disarm
     | Time
     | OpCheck

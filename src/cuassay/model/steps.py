@@ -184,6 +184,16 @@ class ReadLaunches:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordLaunches:
+    """Keep every launch that the PTX machine executes from now on, with the memory it began on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRecording:
+    """Send the launches kept so far as one uint8 tensor: a file as `machine.recording` has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Disarm:
     """Turn the candidate's own kernels into ones that do nothing, from now on (or back)."""
 

@@ -52,7 +52,7 @@ class WorkerPool:
     candidate's digest names its own; workers can write to no other. A `nursery` shared by
     several pools saves starting Python and torch again; it stays open on close. `builder`
     names the function, importable in a worker, that turns a candidate into a callable. A `lazy`
-    pool starts no worker before the first scenario.
+    pool starts no worker before the first scenario. `spares` are the workers kept ready.
     """
 
     def __init__(
@@ -66,10 +66,12 @@ class WorkerPool:
         nursery: Nursery | None = None,
         builder: str = DEFAULT_BUILDER,
         lazy: bool = False,
+        spares: int | None = None,
     ) -> None:
         self._candidate, self._problem = candidate, problem
         self._device, self._limits, self._builder = device, limits, builder
         self._shared = nursery
+        self._spare_count = spares
         self._nursery = nursery or Nursery(device)
         digest = candidate_digest(candidate, _toolchain(device))
         self._cache = (keep or cache_dir()) / digest
@@ -83,6 +85,7 @@ class WorkerPool:
         self._failure: BuildFailed | ToolMissing | None = None
         self._built_once, self._closed = False, False
         self._build_s, self._cached, self._log = 0.0, False, ""
+        self._kind = ""
         self._sandbox: dict[str, str] = {}
         if not lazy:  # its build overlaps with what the judge does before the first scenario
             self._current = self._spawn()
@@ -92,6 +95,11 @@ class WorkerPool:
     def build_s(self) -> float:
         """Seconds that the first build took, or 0 where nothing was built yet."""
         return self._build_s
+
+    @property
+    def kind(self) -> str:
+        """What the last worker says that it built, such as cuda_kernel+ptx-machine."""
+        return self._kind
 
     @property
     def recipe(self) -> Mapping[str, Any]:
@@ -206,7 +214,8 @@ class WorkerPool:
         Only after one build has ended: two compilers on the same sources help nobody. A CUDA
         context takes about half a second, so there several are kept ready.
         """
-        wanted = _SPARES["cuda" if self._device.startswith("cuda") else "cpu"]
+        usual = _SPARES["cuda" if self._device.startswith("cuda") else "cpu"]
+        wanted = usual if self._spare_count is None else self._spare_count
         while len(self._spares) < wanted:
             self._spares.append(self._spawn())
         for spare in self._spares:
@@ -246,6 +255,8 @@ class WorkerPool:
             return BuildFailed(what="the build sent no valid reply", log="")
         if not self._built_once:
             self._build_s, self._cached = built["seconds"], bool(built.get("cached"))
+        self._kind = str(built.get("kind", ""))[:200]
+        if not self._built_once:
             held = built.get("sandbox")
             self._sandbox = {str(k): str(v) for k, v in held.items()} if held else {}
         return None

@@ -32,6 +32,9 @@ _PASSED = (
     "OMP_WAIT_POLICY",
     "MKL_NUM_THREADS",
     "PYTHONPYCACHEPREFIX",
+    "CUASSAY_TRITON",
+    "CUASSAY_MACHINE_ARCH",
+    "CUASSAY_CUDA_COMPILER",
 )
 
 
@@ -53,7 +56,7 @@ def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[st
         "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
     }
     if device == "cpu":
-        kept |= {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
+        kept |= {"CUDA_VISIBLE_DEVICES": ""}
     kept.setdefault("PATH", os.defpath)
     return kept
 

@@ -15,7 +15,7 @@ from cuassay.errors import UsageError
 from cuassay.model import serial
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Allocate, Call, Poison, ReadInputs, ReadResult, Refill, Scenario
-from cuassay.model.steps import ReadSlices, Repeat, StreamCall, Time
+from cuassay.model.steps import ReadRecording, ReadSlices, Repeat, StreamCall, Time
 from cuassay.model.trace import (
     Exited,
     Finished,
@@ -39,7 +39,7 @@ from cuassay.worker.segments import Package, Segments, StillWritableError
 from cuassay.worker.transport import nbytes
 
 _KINDS = ("tensor", "scalar", "none", "other")
-_SENDING = (ReadResult, ReadInputs, ReadSlices, Repeat)
+_SENDING = (ReadResult, ReadInputs, ReadSlices, Repeat, ReadRecording)
 _FACTS, _FACT_CAP = 1024, 8192
 _BOUND = 1 << 48
 Layout = tuple[str, tuple[int, ...]]

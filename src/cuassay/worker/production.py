@@ -17,8 +17,10 @@ from cuassay.model.steps import (
     Overwrite,
     ReadGuards,
     ReadLaunches,
+    ReadRecording,
     ReadSlices,
     ReadState,
+    RecordLaunches,
     Repeat,
     Replay,
     StreamCall,
@@ -34,6 +36,7 @@ from cuassay.worker import (
     launches,
     layouts,
     process_state,
+    recordings,
     slices,
     streams,
     stress,
@@ -82,6 +85,10 @@ class Production:
                 return guards.read(self.around)
             case ReadLaunches():
                 return launches.read(self.around)
+            case RecordLaunches():
+                return recordings.start()
+            case ReadRecording():
+                return recordings.read()
             case Disarm():
                 return launches.disarm(self.around, step)
             case OpCheck():

@@ -1,0 +1,208 @@
+"""CPU tensors as the global memory of the PTX machine: which storages there are, what is written.
+
+Every storage that a call sees is an allocation of exactly its own bytes: the candidate's
+arguments by name, and whatever torch makes while the call runs. Memory that `torch.empty` and
+its like hand out counts as unwritten, byte by byte, until a torch operation or a kernel writes
+it. This is bookkeeping in the candidate's process: what it says can only be in its favour.
+"""
+
+from __future__ import annotations
+
+import bisect
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cuassay.machine.launch import Buffer, Pointer
+
+_ATEN = torch.ops.aten
+_UNWRITTEN = {
+    _ATEN.empty.memory_format,
+    _ATEN.empty_like.default,
+    _ATEN.empty_strided.default,
+    _ATEN.empty_permuted.default,
+    _ATEN.new_empty.default,
+    _ATEN.new_empty_strided.default,
+}
+_POINTER = struct.Struct("<Q")
+
+
+@dataclass(slots=True, eq=False)
+class Region:
+    """One allocation: torch's storage, if it is one, is kept alive; the machine sees `buffer`."""
+
+    base: int
+    storage: torch.UntypedStorage | None
+    buffer: Buffer
+
+    @property
+    def end(self) -> int:
+        """The address behind the last byte."""
+        return self.base + self.buffer.data.nbytes
+
+
+@dataclass(slots=True)
+class Arena:
+    """The storages of one call, by address."""
+
+    _regions: dict[int, Region] = field(default_factory=dict)
+    _count: int = 0
+
+    def clear(self) -> None:
+        """Forget everything: the next call has memory of its own."""
+        self._regions.clear()
+        self._count = 0
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """Every allocation known, in the order of their addresses."""
+        return tuple(self._regions[base] for base in sorted(self._regions))
+
+    def add(self, tensor: torch.Tensor, name: str = "", *, written: bool = True) -> None:
+        """Make a tensor's storage known, unless it is; a name replaces a made-up one."""
+        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+            return
+        storage = tensor.untyped_storage()
+        base, size = storage.data_ptr(), storage.nbytes()
+        if not size or not base:
+            return
+        held = self._regions.get(base)
+        if held is not None and held.buffer.data.nbytes == size:
+            held.buffer.name = name or held.buffer.name
+            return
+        self._count += 1
+        shape = "x".join(map(str, tensor.shape)) or "scalar"
+        made = name or f"allocation {self._count} ({_dtype(tensor)} {shape})"
+        flags = None if written else np.zeros(size, dtype=np.bool_)
+        data = _bytes_of(storage)
+        buffer = Buffer(name=made, data=data, initialised=flags, alignment=_alignment(base))
+        self._regions[base] = Region(base, storage, buffer)
+
+    def place(
+        self,
+        base: int,
+        name: str,
+        data: np.ndarray[Any, Any],
+        initialised: np.ndarray[Any, Any] | None,
+    ) -> None:
+        """Put an allocation with contents (uint8) and flags (bool a byte) at an address."""
+        buffer = Buffer(name=name, data=data, initialised=initialised, alignment=_alignment(base))
+        self._regions[base] = Region(base, None, buffer)
+
+    def keep(self, bases: set[int]) -> None:
+        """Forget every allocation but those at these addresses."""
+        self._regions = {base: held for base, held in self._regions.items() if base in bases}
+
+    def mark(self, tensor: torch.Tensor) -> None:
+        """Note that a torch operation wrote every element of `tensor`."""
+        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+            return
+        held = self._regions.get(tensor.untyped_storage().data_ptr())
+        if held is None or held.buffer.initialised is None or not tensor.numel():
+            return
+        size, flags = tensor.element_size(), torch.from_numpy(held.buffer.initialised)
+        strides = (*(step * size for step in tensor.stride()), 1)
+        flags.as_strided((*tensor.shape, size), strides, tensor.storage_offset() * size).fill_(True)
+
+    def pointer(self, address: int) -> Pointer | None:
+        """Return where an address points, one past an allocation's end included."""
+        bases = sorted(self._regions)
+        place = bisect.bisect_right(bases, address) - 1
+        if place < 0:
+            return None
+        held = self._regions[bases[place]]
+        if address > held.end:
+            return None
+        return Pointer(buffer=held.buffer, offset=address - held.base)
+
+    def argument(self, data: bytes) -> Pointer | bytes:
+        """Return a parameter as a pointer where its eight bytes are an address of this memory."""
+        found = self.pointer(_POINTER.unpack(data)[0]) if len(data) == _POINTER.size else None
+        return found if found is not None else data
+
+    def stored_pointers(self) -> tuple[tuple[Buffer, int, Pointer], ...]:
+        """Return the addresses of this memory that lie in this memory: tables of pointers."""
+        regions = self.regions
+        if not regions:
+            return ()
+        low, high = regions[0].base, max(region.end for region in regions)
+        found: list[tuple[Buffer, int, Pointer]] = []
+        for region in regions:
+            data = region.buffer.data
+            words = data[: data.nbytes & ~7].view(np.uint64)
+            for place in np.flatnonzero((words >= low) & (words < high)):
+                target = self.pointer(int(words[place]))
+                if target is not None:
+                    found.append((region.buffer, int(place) * 8, target))
+        return tuple(found)
+
+    @contextmanager
+    def watching(self, named: Mapping[str, object], unwritten: Sequence[str]) -> Iterator[None]:
+        """Watch what torch allocates and writes in this block; the memory is forgotten after it.
+
+        `named` are the call's arguments, of which those in `unwritten` are outputs.
+        """
+        self.clear()
+        for name, value in named.items():
+            if isinstance(value, torch.Tensor):
+                self.add(value, name, written=name not in unwritten)
+        try:
+            with _Watch(self):
+                yield
+        finally:
+            self.clear()
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Tells the arena what every torch operation makes and writes."""
+
+    def __init__(self, arena: Arena) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._arena = arena
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        made = func(*args, **kwargs)
+        if func in _UNWRITTEN:
+            self._arena.add(made, written=False)
+            return made
+        if func._schema.is_mutable:
+            for tensor in _written(func._schema, args, kwargs):
+                self._arena.mark(tensor)
+        for tensor in made if isinstance(made, tuple | list) else (made,):
+            if isinstance(tensor, torch.Tensor):
+                self._arena.add(tensor)
+        return made
+
+
+def _written(schema: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+    for number, argument in enumerate(schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = args[number] if number < len(args) else kwargs.get(argument.name)
+        for tensor in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(tensor, torch.Tensor):
+                yield tensor
+
+
+def _bytes_of(storage: torch.UntypedStorage) -> np.ndarray[Any, Any]:
+    view = torch.empty(0, dtype=torch.uint8).set_(storage)
+    found: np.ndarray[Any, Any] = view.numpy()
+    return found
+
+
+def _alignment(base: int) -> int:
+    """Return the alignment of an address, at most 256: the least that a GPU's allocator gives."""
+    return min(256, base & -base)
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

@@ -1,0 +1,245 @@
+"""Executes recorded launches with every check of the PTX machine on, in a process for that.
+
+The process is a worker like any other, sandboxed and bounded, but no candidate's code is ever
+loaded into it: it gets PTX and bytes, and returns what the machine saw. `load` is its builder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuassay.build.built import Built
+from cuassay.errors import CuassayError
+from cuassay.machine.recording import RecordedLaunch, Recording, decode
+from cuassay.model import serial
+from cuassay.model.candidate import Candidate
+from cuassay.model.machine import (
+    LaunchEvidence,
+    LineTrace,
+    MachineEvidence,
+    MachineFault,
+    OrderDependence,
+    Touch,
+)
+from cuassay.model.problem import Problem
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from cuassay.build.machine_memory import Arena
+    from cuassay.machine.findings import MachineFinding, MachineReport
+    from cuassay.machine.syntax import Module
+
+_TEXT, _FAULTS, _LINES, _TRACED = 600, 64, 20, 4000
+
+
+def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Built:
+    """Return `replay` as a callable; compiled kernels are kept below `folder`."""
+    import os
+
+    os.environ["CUASSAY_HOME"] = str(folder)
+    return Built(call=replay, seconds=0.0, cached=True, kind="ptx-machine")
+
+
+def replay(recording: torch.Tensor, request: torch.Tensor) -> torch.Tensor:
+    """Execute a recording (uint8 tensors in, uint8 tensor of JSON out) as the request asks.
+
+    The request is JSON: `schedules`, a list of [name, seed], and `limit_s` for one launch.
+    """
+    import torch
+
+    asked = json.loads(bytes(request.numpy()))
+    try:
+        seen = execute(decode(bytes(recording.numpy())), asked)
+    except CuassayError as error:
+        seen = MachineEvidence(refused=str(error)[:_TEXT])
+    return torch.frombuffer(bytearray(serial.dumps(seen).encode()), dtype=torch.uint8)
+
+
+def execute(recording: Recording, asked: dict[str, Any]) -> MachineEvidence:
+    """Execute a recording under every schedule asked for; findings are those of the first.
+
+    A finding that only another schedule shows is added, with the schedule's name.
+    """
+    from cuassay.machine.parser import parse
+
+    modules = [parse(text) for text in recording.modules]
+    limit_s = float(asked.get("limit_s", 60.0))
+    launches: list[LaunchEvidence] = []
+    left: dict[str, bytes] = {}
+    order: list[OrderDependence] = []
+    first = ""
+    for name, seed in asked.get("schedules") or [["forward", 0]]:
+        options = _options(str(name), int(seed), limit_s)
+        found, after = _once(recording, modules, options)
+        if not launches:
+            launches, left, first = found, after, str(name)
+            continue
+        launches = [_joined(old, new, str(name)) for old, new in zip(launches, found, strict=True)]
+        order += _differences(left, after, first, f"{name} {seed}".removesuffix(" 0"))
+    return MachineEvidence(launches=tuple(launches), order=tuple(order))
+
+
+def _options(schedule: str, seed: int, limit_s: float) -> Any:
+    from cuassay.machine.options import Options
+
+    return Options(schedule=schedule, seed=seed, shadow=True, races=True, limit_s=limit_s)
+
+
+def _once(
+    recording: Recording, modules: Sequence[Module], options: Any
+) -> tuple[list[LaunchEvidence], dict[str, bytes]]:
+    """Execute every launch once; return what was seen and the memory left, by allocation."""
+    from cuassay.build.machine_launch import prepared
+    from cuassay.build.machine_memory import Arena
+    from cuassay.machine.run import run
+
+    arena = Arena()
+    seen = []
+    for launch in recording.launches:
+        _furnish(arena, launch)
+        module = modules[launch.module]
+        try:
+            report = run(module, prepared(launch, arena), options=options)
+        except CuassayError as error:
+            seen.append(_refused(launch, module, str(error)))
+            continue
+        seen.append(_evidence(launch, module, report))
+    left = {region.buffer.name: region.buffer.data.tobytes() for region in arena.regions}
+    return seen, left
+
+
+def _furnish(arena: Arena, launch: RecordedLaunch) -> None:
+    """Give the launch its memory: what is recorded with it, the rest as the last one left it."""
+    import numpy as np
+
+    arena.keep({region.base for region in launch.regions})
+    for place, region in enumerate(launch.regions):
+        held = launch.contents.get(place)
+        if held is None:
+            continue
+        flags: np.ndarray[Any, Any] | None = None
+        if place in launch.written:
+            packed = np.frombuffer(launch.written[place], dtype=np.uint8)
+            bits = np.unpackbits(packed, count=region.nbytes, bitorder="little")
+            flags = bits.astype(np.bool_)
+        data = np.frombuffer(bytearray(held), dtype=np.uint8)
+        arena.place(region.base, region.name, data, flags)
+
+
+def _evidence(launch: RecordedLaunch, module: Module, report: MachineReport) -> LaunchEvidence:
+    return LaunchEvidence(
+        kernel=launch.kernel[:_TEXT],
+        grid=launch.grid,
+        block=launch.block,
+        target=module.target[:40],
+        faults=tuple(map(_fault, report.findings[:_FAULTS])),
+        oblivious=report.oblivious and not report.inconclusive,
+        inconclusive=(report.inconclusive or "")[:_TEXT],
+        not_covered=tuple(text[:_TEXT] for text in report.not_covered[:_LINES]),
+        lane_instructions=int(report.statistics.lane_instructions),
+        compile_s=float(report.statistics.compile_s),
+        run_s=float(report.statistics.run_s),
+        printed=tuple(text[:_TEXT] for text in report.printed[:_LINES]),
+        lines=_lines(module, launch.kernel, report.statistics.executed_lines),
+    )
+
+
+def _lines(module: Module, kernel: str, executed: frozenset[int]) -> tuple[LineTrace, ...]:
+    """Return, for every source line of a kernel, how many of its instructions ran."""
+    counts: dict[tuple[str, int], list[int]] = {}
+    for name, function in module.functions.items():
+        if function.entry and name != kernel:
+            continue
+        for instruction in function.body:
+            source = instruction.source
+            while source is not None and source.inlined_at is not None:
+                source = source.inlined_at
+            if source is None or not source.line:
+                continue
+            file = source.file.rpartition("/")[2][:_TEXT]
+            row = counts.setdefault((file, source.line), [0, 0])
+            row[0] += 1
+            row[1] += instruction.line in executed
+    return tuple(
+        LineTrace(file=file, line=line, instructions=row[0], executed=row[1])
+        for (file, line), row in sorted(counts.items())[:_TRACED]
+    )
+
+
+def _refused(launch: RecordedLaunch, module: Module, why: str) -> LaunchEvidence:
+    return LaunchEvidence(
+        kernel=launch.kernel[:_TEXT],
+        grid=launch.grid,
+        block=launch.block,
+        target=module.target[:40],
+        inconclusive=why[:_TEXT],
+    )
+
+
+def _fault(finding: MachineFinding) -> MachineFault:
+    return MachineFault(
+        kind=finding.kind.value,
+        severity=finding.severity.value,
+        text=finding.text[:_TEXT],
+        touches=tuple(
+            Touch(
+                what=access.what[:_TEXT],
+                ptx_line=int(access.ptx_line),
+                file=(access.source_file or "")[:_TEXT],
+                line=int(access.source_line or 0),
+                block=tuple(map(int, access.block)),
+                thread=tuple(map(int, access.thread)),
+            )
+            for access in finding.accesses[:2]
+        ),
+        space=finding.space,
+        allocation=finding.allocation[:_TEXT],
+        offset=None if finding.offset is None else int(finding.offset),
+        nbytes=int(finding.bytes),
+        count=int(finding.count),
+        measures={name: float(value) for name, value in finding.measures.items()},
+    )
+
+
+def _joined(old: LaunchEvidence, new: LaunchEvidence, schedule: str) -> LaunchEvidence:
+    """Add to a launch what only another schedule showed."""
+    from dataclasses import replace
+
+    known = {(fault.kind, _place(fault)) for fault in old.faults}
+    fresh = [
+        replace(fault, text=f"{fault.text} (schedule: {schedule})")
+        for fault in new.faults
+        if (fault.kind, _place(fault)) not in known and fault.kind != "precision"
+    ]
+    return replace(
+        old,
+        faults=(*old.faults, *fresh)[:_FAULTS],
+        oblivious=old.oblivious and new.oblivious,
+        inconclusive=old.inconclusive or new.inconclusive,
+        run_s=old.run_s + new.run_s,
+    )
+
+
+def _place(fault: MachineFault) -> frozenset[int]:
+    return frozenset(touch.ptx_line for touch in fault.touches)
+
+
+def _differences(
+    left: dict[str, bytes], right: dict[str, bytes], first: str, second: str
+) -> list[OrderDependence]:
+    import numpy as np
+
+    found = []
+    for name in left.keys() & right.keys():
+        a, b = (np.frombuffer(data, dtype=np.uint8) for data in (left[name], right[name]))
+        count = int((a != b).sum()) if a.size == b.size else max(a.size, b.size)
+        if count:
+            found.append(
+                OrderDependence(allocation=name[:_TEXT], first=first, second=second, nbytes=count)
+            )
+    return sorted(found, key=lambda one: one.allocation)

@@ -1,0 +1,254 @@
+"""Triton kernels of an unmodified wrapper, compiled by Triton itself and launched in the machine.
+
+A stand-in for Triton's driver answers what its runtime asks: the target, the device's size, how
+a compiled kernel is loaded and launched. Everything before that is Triton's own: the binding of
+arguments, specialisation, heuristics, autotuning (its first configuration is taken: nothing can
+be timed), scratch memory and host-side tensor descriptors. The last stage, ptxas, is left out:
+what is launched is the PTX. Interface: triton/backends/driver.py, triton/runtime/jit.py.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+from cuassay.errors import MissingToolError, missing_extra
+
+_PATCHED = "__cuassay_ptx__"
+_SHARED_LIMIT = {80: 166912, 86: 101376, 89: 101376, 90: 232448}  # bytes a block may take
+_NEEDS_89 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
+_NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma")
+_CODES = {
+    "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
+    "u1": "?", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
+    "fp32": "f", "f32": "f", "fp64": "d",
+}  # fmt: skip
+_LEADING = 9  # grid, stream, function, metadata twice, two hooks: what launchers get before args
+
+
+class Launch(Protocol):
+    """What runs a kernel: PTX text, entry, grid, block, shared bytes, one `bytes` a parameter."""
+
+    def __call__(
+        self,
+        ptx: str,
+        entry: str,
+        *,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        cluster: tuple[int, int, int],
+        arguments: Sequence[bytes],
+        tensors: Sequence[Any],
+    ) -> None:
+        """Run the launch to its end."""
+
+
+def architecture_for(text: str) -> int:
+    """Return the compute capability to compile a candidate's Triton kernels for.
+
+    80 unless the sources speak of what only later ones have; CUASSAY_MACHINE_ARCH (sm_80,
+    sm_89 or sm_90) decides where it is set.
+    """
+    wanted = os.environ.get("CUASSAY_MACHINE_ARCH", "")
+    if wanted:
+        return int(wanted.removeprefix("sm_").rstrip("a"))
+    if any(sign in text for sign in _NEEDS_90[:4]):
+        return 90
+    return 89 if any(sign in text for sign in _NEEDS_89) else 80
+
+
+def enable(launch: Launch, *, arch: int, multiprocessors: int) -> None:
+    """Make this process's Triton compile for `arch` and launch through `launch`.
+
+    Must run before the candidate is imported. Raises MissingToolError where Triton is absent
+    or its native build has no NVIDIA backend.
+    """
+    os.environ.pop("TRITON_INTERPRET", None)
+    try:
+        runtime = importlib.import_module("triton.runtime")
+        backend = importlib.import_module("triton.backends.nvidia.compiler").CUDABackend
+        target = importlib.import_module("triton.backends.compiler").GPUTarget("cuda", arch, 32)
+    except ImportError as error:
+        if importlib.util.find_spec("triton") is None:
+            raise missing_extra("triton", "triton") from None
+        raise MissingToolError(
+            f"this Triton cannot compile for NVIDIA GPUs ({error}); install triton 3.6 to 3.9"
+        ) from error
+    runtime.driver.set_active(_driver(target, launch, multiprocessors))
+    _stop_at_ptx(backend)
+    _take_first_configuration()
+
+
+def _driver(target: Any, launch: Launch, multiprocessors: int) -> Any:
+    import torch
+
+    properties = {
+        "multiprocessor_count": multiprocessors,
+        "max_shared_mem": _SHARED_LIMIT.get(target.arch, 101376),
+        "max_num_regs": 65536,
+        "warpSize": 32,
+        "sm_clock_rate": 1_000_000,
+        "mem_clock_rate": 1_000_000,
+        "mem_bus_width": 4096,
+    }
+    utils = SimpleNamespace(
+        get_device_properties=lambda device=None: dict(properties),
+        load_binary=lambda name, ptx, shared, device: (ptx, (ptx, name), 32, 0, 1024),
+        fill_tma_descriptor=_no_descriptor,
+    )
+
+    def launcher(src: Any, metadata: Any) -> Any:
+        return _launcher(src, metadata, launch)
+
+    return SimpleNamespace(
+        get_current_target=lambda: target,
+        get_current_device=lambda: 0,
+        set_current_device=lambda device: None,
+        get_current_stream=lambda device=None: 0,
+        get_active_torch_device=lambda: torch.device("cuda", 0),
+        get_device_capability=lambda device=None: (target.arch // 10, target.arch % 10),
+        get_device_interface=lambda: torch.cuda,
+        get_benchmarker=lambda: lambda call, quantiles=None, **_: [0.0, 0.0, 0.0],
+        get_empty_cache_for_benchmark=lambda: torch.empty(1, dtype=torch.int8),
+        clear_cache=lambda cache: None,
+        map_python_to_cpp_type=str,
+        launcher_cls=launcher,
+        utils=utils,
+    )
+
+
+def _no_descriptor(*_: object) -> Any:
+    raise MissingToolError(
+        "the kernel is given a TMA descriptor made on the host, which the PTX machine does not "
+        "encode; compile for sm_80 (CUASSAY_MACHINE_ARCH=sm_80), where Triton reads memory plainly"
+    )
+
+
+def _launcher(src: Any, metadata: Any, launch: Launch) -> Callable[..., None]:
+    """Return what Triton calls to launch one compiled kernel."""
+    nvidia = importlib.import_module("triton.backends.nvidia.driver")
+    signature: Mapping[Any, Any] = dict(src.signature)
+
+    def plain(*given: Any) -> None:
+        grid, (ptx, name) = given[:3], given[4]
+        x, y, z = (int(extent) for extent in grid)
+        if x * y * z <= 0:
+            return
+        types = [str(kind) for kind in _flat(list(_expanded(signature)))]
+        values = list(_flat(list(given[_LEADING:])))
+        packed, held = _parameters(types, values)
+        scratch = _scratch(metadata, x * y * z)
+        ctas = int(getattr(metadata, "num_ctas", 1))
+        launch(
+            ptx.decode() if isinstance(ptx, bytes) else ptx,
+            name,
+            grid=(x * ctas, y, z),
+            block=(32 * int(metadata.num_warps), 1, 1),
+            shared_bytes=int(metadata.shared),
+            cluster=(ctas, 1, 1),
+            arguments=[*packed, *(struct.pack("<Q", _address(item)) for item in scratch)],
+            tensors=[*held, *(item for item in scratch if item is not None)],
+        )
+
+    meta = getattr(metadata, "tensordesc_meta", None)
+    wrap = getattr(nvidia, "wrap_handle_tensordesc", None)
+    if wrap is None:
+        return plain
+    leading = int(getattr(nvidia, "_BASE_ARGS_FORMAT_LEN", _LEADING))
+    if leading == _LEADING or not _has_descriptors(signature):
+        wrapped: Callable[..., None] = wrap(plain, signature, meta)
+        return wrapped
+    raise MissingToolError("this Triton passes tensor descriptors in a way that cuassay knows not")
+
+
+def _has_descriptors(signature: Mapping[Any, Any]) -> bool:
+    return any(str(kind).startswith("tensordesc") for kind in signature.values())
+
+
+def _expanded(signature: Mapping[Any, Any]) -> Iterator[Any]:
+    """Yield parameter types; a descriptor is its base, shape, strides, padding, both again."""
+    for kind in signature.values():
+        if not str(kind).startswith("tensordesc"):
+            yield kind
+            continue
+        body = str(kind)[len("tensordesc<") :]
+        dims = body[body.index("[") + 1 : body.index("]")].count(",") + 1
+        yield from ("*i8", *["i64"] * (2 * dims), "i1", *["i32"] * dims, *["i64"] * dims)
+
+
+def _flat(values: Sequence[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, tuple | list):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _parameters(types: Sequence[str], values: Sequence[Any]) -> tuple[list[bytes], list[Any]]:
+    """Return the parameters as bytes, constants left out, and the tensors among them."""
+    packed: list[bytes] = []
+    held: list[Any] = []
+    for kind, value in zip(types, values, strict=True):
+        if kind == "constexpr":
+            continue
+        if kind.startswith("*"):
+            packed.append(struct.pack("<Q", _address(value)))
+            held += [value] if hasattr(value, "untyped_storage") else []
+        elif kind in _CODES:
+            packed.append(_number(kind, value))
+        else:
+            raise MissingToolError(f"the PTX machine knows no Triton parameter of type '{kind}'")
+    return packed, held
+
+
+def _number(kind: str, value: Any) -> bytes:
+    code = _CODES[kind]
+    if code in "?":
+        return struct.pack("<B", int(bool(value)))
+    return struct.pack(f"<{code}", float(value) if code in "fd" else int(value))
+
+
+def _address(value: Any) -> int:
+    if value is None:
+        return 0
+    return int(value.data_ptr()) if hasattr(value, "data_ptr") else int(value)
+
+
+def _scratch(metadata: Any, blocks: int) -> tuple[Any, Any]:
+    """Return the two scratch buffers that Triton passes last; None where a kernel needs none."""
+    import torch
+
+    found = []
+    for kind in ("global", "profile"):
+        size = int(getattr(metadata, f"{kind}_scratch_size", 0) or 0)
+        size *= blocks * int(getattr(metadata, "num_ctas", 1))
+        found.append(torch.zeros(size, dtype=torch.uint8) if size else None)
+    return found[0], found[1]
+
+
+def _stop_at_ptx(backend: Any) -> None:
+    """Let the last stage hand the PTX on: no GPU will run what ptxas would make of it."""
+    if hasattr(backend, _PATCHED):
+        return
+
+    def as_it_is(self: Any, src: Any, *_: Any, **__: Any) -> bytes:
+        text: str = src if isinstance(src, str) else src.decode()
+        return text.encode()
+
+    backend.make_cubin = as_it_is
+    setattr(backend, _PATCHED, True)
+
+
+def _take_first_configuration() -> None:
+    """Let triton.autotune take its first configuration that survives pruning."""
+    autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
+
+    def bench(self: Any, *arguments: Any, config: Any, **meta: Any) -> list[float]:
+        return [0.0, 0.0, 0.0]
+
+    autotuner._bench = bench

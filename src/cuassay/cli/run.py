@@ -1,0 +1,99 @@
+"""`cuassay run`: one call of a kernel in the PTX machine, and what it did there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cuassay.cli import options
+from cuassay.cli.drive import emit_json, say
+from cuassay.errors import UsageError
+
+if TYPE_CHECKING:
+    from cuassay.model.machine import MachineEvidence
+
+
+@click.command("run")
+@click.argument("path", metavar="KERNEL")
+@click.option(
+    "--problem", default="", metavar="PROBLEM", help="What the kernel is called on, as for check."
+)
+@click.option("--axes", default="", metavar="NAME=N,...", help="Sizes to call it at.")
+@click.option("--trace", is_flag=True, help="Show the source with what ran and what was found.")
+@click.option("--record", default="", metavar="FILE", help="Keep the launches in FILE.")
+@click.option("--seed", type=int, metavar="N", help="Draw the inputs from N.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+@click.pass_context
+def run(
+    context: click.Context,
+    *,
+    path: str,
+    problem: str,
+    axes: str,
+    trace: bool,
+    record: str,
+    seed: int | None,
+    as_json: bool,
+    lenient: bool,
+) -> None:
+    """Execute KERNEL's launches on the CPU: races, bounds, unwritten memory, lost precision.
+
+    KERNEL is a .cu file with declared launches or a Python file with Triton kernels, called
+    once on a small case of PROBLEM; or a .safetensors file of recorded launches. Exit code 0:
+    nothing wrong, 1: a fault, 2: the call is off, 3: it could not be executed.
+    """
+    from cuassay.engine import run as engine
+    from cuassay.engine.job import Job
+    from cuassay.model import serial
+    from cuassay.model.machine import MachineEvidence
+    from cuassay.report.machine_text import lines
+
+    job = Job(
+        problem=problem,
+        candidate=options.candidate(path),
+        seed=options.seed(seed),
+        lenient=lenient,
+        axes=_sizes(axes),
+        record=record,
+    )
+    quiet = as_json or not sys.stderr.isatty()
+    document = engine.execute(job, progress=lambda text: None if quiet else say(text))
+    evidence: MachineEvidence = serial.from_json(MachineEvidence, document["evidence"])
+    if as_json:
+        emit_json({**document, "exit_code": _code(evidence)})
+    else:
+        _show(document, lines(evidence, document["sources"], trace=trace))
+    context.exit(_code(evidence))
+
+
+def _show(document: Mapping[str, Any], found: Any) -> None:
+    from cuassay.report.clean import one_line
+
+    sizes = ", ".join(f"{name} = {size}" for name, size in document["axes"].items())
+    click.echo(f"{one_line(str(document['candidate']))}{f' at {sizes}' if sizes else ''}")
+    for line in found:
+        click.echo(line)
+
+
+def _code(evidence: MachineEvidence) -> int:
+    if any(fault.severity == "wrong" for _, fault in evidence.faults):
+        return 1
+    return 3 if any(launch.inconclusive for launch in evidence.launches) else 0
+
+
+def _sizes(text: str) -> dict[str, int]:
+    """Return `rows=4,hidden=100` as sizes. Raises UsageError."""
+    found: dict[str, int] = {}
+    for part in filter(None, text.split(",")):
+        name, _, size = part.partition("=")
+        if not name.strip().isidentifier() or not size.strip().isdecimal() or int(size) < 1:
+            raise UsageError(
+                f"--axes: '{part}' is no size; expected NAME=N with N of at least 1, such as "
+                "rows=64,hidden=1024"
+            )
+        found[name.strip()] = int(size)
+    return found

@@ -1,0 +1,140 @@
+"""`cuassay run`: one call of a candidate in the PTX machine, or a file of recorded launches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cuassay import build
+from cuassay.checks.answers import placed
+from cuassay.checks.buildrun import inconclusive_reason, termination_finding
+from cuassay.checks.machine_faults import machine_cases, recorded_call
+from cuassay.engine.job import Job
+from cuassay.errors import CannotJudgeError, UsageError
+from cuassay.formats import load_candidate, load_problem
+from cuassay.formats.execute import load_reference
+from cuassay.formats.on_device import on_device
+from cuassay.judge.machine import Replayer
+from cuassay.judge.runner import Runner
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model import serial
+from cuassay.model.axes import resolve
+from cuassay.model.candidate import Candidate
+from cuassay.model.case import Case
+from cuassay.model.digest import candidate_digest, sha256_fields
+from cuassay.model.events import Event, Progress
+from cuassay.model.machine import MachineEvidence
+from cuassay.model.problem import Problem
+from cuassay.model.scenario import Scenario
+from cuassay.model.trace import StepDone
+from cuassay.worker.nursery import Nursery
+
+SUFFIX = ".safetensors"
+_CASES = 0  # which of the cases that checks execute is run: the smallest
+_RECORDING = Scenario(label="a file of recorded launches", cases=(), steps=())
+
+
+def execute(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) -> dict[str, Any]:
+    """Return the document of a run: the evidence, the sources, and what was called on.
+
+    Raises UsageError for a job that names nothing to run, and CannotJudgeError where the
+    candidate's launches cannot be had.
+    """
+    shared = nursery if nursery is not None and nursery.device == "cpu" else None
+    if job.candidate.endswith(SUFFIX):
+        return _file(job, shared)
+    if not job.problem:
+        raise UsageError("give --problem: it says which tensors the kernel is called on")
+    notes: list[str] = []
+    problem = load_problem(job.problem, lenient=job.lenient, notes=notes)
+    candidate = load_candidate(job.candidate, problem, lenient=job.lenient, notes=notes)
+    for note in notes:
+        emit(Progress(text=note))
+    candidate = on_device(candidate, problem, "cpu")
+    digest = candidate_digest(candidate, build.toolchain("cpu"))
+    trial = JudgeTrial(
+        problem,
+        load_reference(problem),
+        profile=job.profile,
+        device="cpu",
+        root_seed=job.seed or 0,
+    )
+    case = _case(trial, job.axes)
+    with Replayer(candidate, digest, profile=job.profile, nursery=shared) as machine:
+        if machine.absent:
+            raise CannotJudgeError(machine.absent)
+        recording = _recorded(trial, candidate, case, shared)
+        if job.record:
+            Path(job.record).write_bytes(bytes(recording.numpy()))
+        evidence = machine.execute(recording, recorded_call(case))
+    sources = {source.path: source.text for source in candidate.sources}
+    return _document(evidence, candidate.name, case.axes, sources)
+
+
+def _file(job: Job, nursery: Nursery | None) -> dict[str, Any]:
+    from cuassay.machine.recording import decode
+
+    path = Path(job.candidate)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+    sources = decode(data).sources
+    nobody = Candidate(name=path.name, sources=(), entry_file="", entry_function="")
+    digest = sha256_fields(data)
+    with Replayer(nobody, digest, profile=job.profile, nursery=nursery) as machine:
+        recording = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        evidence = machine.execute(recording, _RECORDING)
+    return _document(evidence, path.name, {}, sources)
+
+
+def _case(trial: JudgeTrial, axes: Mapping[str, int]) -> Case:
+    """Return the smallest case that checks execute, at the sizes that the user wants."""
+    cases = machine_cases(trial)
+    if not cases:
+        raise CannotJudgeError("no case is small enough to execute on a CPU; give --axes")
+    case = cases[_CASES]
+    known = {axis.name for axis in trial.problem.var_axes()}
+    for name in axes:
+        if name not in known:
+            raise UsageError(f"--axes: '{name}' is no axis; expected one of {sorted(known)}")
+    bound = {name: axes.get(name, case.axes[name]) for name in known}
+    sizes = resolve(trial.problem.axes, bound)
+    return dataclasses.replace(placed(case, sizes), label=_label(trial.problem, sizes))
+
+
+def _label(problem: Problem, sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{axis.name}={sizes[axis.name]}" for axis in problem.var_axes())
+
+
+def _recorded(
+    trial: JudgeTrial, candidate: Candidate, case: Case, nursery: Nursery | None
+) -> torch.Tensor:
+    scenario = recorded_call(case)
+    with Runner(trial, candidate, device="cpu", nursery=nursery) as runner:
+        run = runner(scenario)
+        reason = inconclusive_reason(scenario, run)
+        ended = termination_finding(scenario, run, problem=trial.problem)
+        record = run.result.records[3] if len(run.result.records) > 3 else None
+        if reason or ended is not None or not isinstance(record, StepDone) or not record.items:
+            raise CannotJudgeError(reason or (ended.message if ended else "nothing was recorded"))
+        return run.tensor(record.items[0]).cpu().contiguous()
+
+
+def _document(
+    evidence: MachineEvidence, name: str, axes: Mapping[str, int], sources: Mapping[str, str]
+) -> dict[str, Any]:
+    if evidence.refused:
+        raise CannotJudgeError(f"the launches cannot be executed: {evidence.refused}")
+    if not evidence.launches:
+        raise CannotJudgeError(f"'{name}' launched no kernel of its own")
+    return {
+        "candidate": name,
+        "axes": dict(axes),
+        "evidence": serial.to_json(evidence),
+        "sources": dict(sources),
+    }

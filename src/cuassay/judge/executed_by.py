@@ -1,0 +1,30 @@
+"""What a verdict without a GPU says of itself: what executed the kernels, and its limits."""
+
+from __future__ import annotations
+
+from cuassay.build import INTERPRETER, MACHINE
+from cuassay.model.candidate import Candidate, Language
+
+IN_MACHINE = (
+    "device: judged on a CPU: the kernels' PTX was executed by cuassay's PTX machine; not covered "
+    "are weak memory, what ptxas makes of the PTX, and code paths of other architectures"
+)
+INTERPRETED = (
+    "device: judged on a CPU, Triton kernels in its interpreter; nothing was seen of races, "
+    "memory ordering or the GPU's own arithmetic"
+)
+
+
+def executed_by(candidate: Candidate, device: str, kind: str) -> str:
+    """Return the condition that a trial's device puts on its verdict, or an empty string.
+
+    `kind` is what the candidate's worker says that it built; where it says nothing known, the
+    weaker statement stands.
+    """
+    if device.startswith("cuda"):
+        return ""
+    if candidate.language is Language.CUDA_KERNEL or kind.endswith(MACHINE):
+        return IN_MACHINE
+    triton = any("triton" in source.text for source in candidate.sources)
+    python = candidate.language is Language.PYTHON
+    return INTERPRETED if kind.endswith(INTERPRETER) or (python and triton) else ""

@@ -1,0 +1,193 @@
+"""The judge's PTX machine: recorded launches executed again in a process without the candidate.
+
+The recording is bytes out of the candidate's process. What executes them is a worker of its
+own, sandboxed like the candidate's, into which nothing of the candidate is loaded but PTX text
+and memory; its answer is read back field by field. So a candidate can keep a launch to itself,
+as it can do without kernels at all, but it cannot touch what is seen of a launch it ships.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import TYPE_CHECKING, assert_never
+
+import torch
+
+from cuassay.build.machine import missing
+from cuassay.errors import CannotJudgeError, UsageError
+from cuassay.model import serial
+from cuassay.model.candidate import Candidate, Language
+from cuassay.model.case import Case
+from cuassay.model.digest import sha256_fields
+from cuassay.model.domain import Real
+from cuassay.model.dtype import DType
+from cuassay.model.machine import MachineEvidence
+from cuassay.model.problem import Problem, Reference, TensorSpec, VarAxis, Workload
+from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
+from cuassay.model.trace import StepDone, StepRaised
+from cuassay.model.verdict import Profile
+from cuassay.worker.client import WorkerPool
+
+if TYPE_CHECKING:
+    from cuassay.worker.nursery import Nursery
+
+SCHEDULES = {
+    Profile.QUICK: (("forward", 0),),
+    Profile.STANDARD: (("forward", 0), ("reverse", 0)),
+    Profile.DEEP: (("forward", 0), ("reverse", 0), ("random", 1), ("random", 2)),
+}
+_LIMIT_S = {Profile.QUICK: 30.0, Profile.STANDARD: 60.0, Profile.DEEP: 240.0}
+_KEPT = 64
+_BUILDER = "cuassay.build.machine_replay:load"
+
+
+class Replayer:
+    """Executes recordings of a candidate in a worker of its own, started with the first one.
+
+    `digest` keeps the compiled kernels of one candidate apart from those of another.
+    """
+
+    def __init__(
+        self, candidate: Candidate, digest: str, *, profile: Profile, nursery: Nursery | None
+    ) -> None:
+        self._candidate, self._digest, self._profile = candidate, digest, profile
+        self._nursery = nursery
+        self._of_cases: dict[str, MachineEvidence] = {}
+        self._pool: WorkerPool | None = None
+        self._seen: OrderedDict[str, MachineEvidence] = OrderedDict()
+        self.executed_s = 0.0
+
+    def __enter__(self) -> Replayer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._pool is not None:
+            self._pool.close()
+
+    @property
+    def absent(self) -> str:
+        """Why no launch of this candidate can be executed, or an empty string."""
+        needed = missing()
+        match self._candidate.language:
+            case Language.CUDA_KERNEL:
+                return needed
+            case Language.CUDA_EXTENSION:
+                return (
+                    "the launches of a compiled extension are not seen: give the kernels as a .cu "
+                    "file with declared launches (see docs/machine.md)"
+                )
+            case Language.PYTHON:
+                triton = any("triton" in source.text for source in self._candidate.sources)
+                return needed if triton else "the candidate has no CUDA C++ or Triton kernel"
+            case other:
+                assert_never(other)
+
+    def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
+        """Whether what was seen on each of these holds for all data at its shapes."""
+        seen = [self._of_cases.get(serial.dumps(scenario.cases)) for scenario in scenarios]
+        return all(evidence is not None and evidence.oblivious for evidence in seen)
+
+    def line(self, file: str, line: int) -> str:
+        """Return a line of the candidate's sources, from 1; empty where there is none."""
+        for source in self._candidate.sources:
+            if PurePosixPath(source.path).name == PurePosixPath(file).name and line > 0:
+                return next(iter(source.text.splitlines()[line - 1 : line]), "").strip()
+        return ""
+
+    def execute(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
+        """Return what the machine sees in a scenario's recording (uint8, a file's bytes), cached.
+
+        Raises CannotJudgeError where the machine's process ends without an answer.
+        """
+        data = recording.cpu().contiguous()
+        key = sha256_fields(bytes(data.numpy()).hex())
+        if key not in self._seen:
+            self._seen[key] = self._execute(data)
+            while len(self._seen) > _KEPT:
+                self._seen.popitem(last=False)
+        self._seen.move_to_end(key)
+        self._of_cases[serial.dumps(scenario.cases)] = self._seen[key]
+        return self._seen[key]
+
+    def _execute(self, recording: torch.Tensor) -> MachineEvidence:
+        schedules = SCHEDULES[self._profile]
+        limit_s = _LIMIT_S[self._profile]
+        asked = json.dumps({"schedules": schedules, "limit_s": limit_s}).encode()
+        request = torch.frombuffer(bytearray(asked), dtype=torch.uint8)
+        sizes = {"n": recording.numel(), "m": request.numel()}
+        scenario = Scenario(
+            label="recorded launches in the PTX machine",
+            cases=(Case(label="recording", axes=sizes, seed=0),),
+            steps=(
+                Allocate(slot="a", case=0),
+                Call(slot="a", result="r", poison=Poison.NONE),
+                ReadResult(result="r"),
+            ),
+            timeout_s=limit_s * (len(schedules) + 1),
+        )
+        values = {"recording": recording, "request": request}
+        run = self._workers().run(scenario, lambda case: dict(values))
+        record = run.result.records[-1] if run.result.records else None
+        if not isinstance(record, StepDone) or not record.items or record.index != 2:
+            raise CannotJudgeError(f"the PTX machine gave no answer: {_why(run)}")
+        return _answer(bytes(run.tensor(record.items[0]).cpu().numpy()))
+
+    def _workers(self) -> WorkerPool:
+        if self._pool is None:
+            candidate = Candidate(
+                name="ptx-machine",
+                sources=(),
+                entry_file=f"ptx-machine-{self._digest}",
+                entry_function="replay",
+                language=Language.PYTHON,
+            )
+            self._pool = WorkerPool(
+                candidate,
+                _PROBLEM,
+                device="cpu",
+                nursery=self._nursery,
+                builder=_BUILDER,
+                spares=0,
+            )
+        return self._pool
+
+
+_PROBLEM = Problem(
+    name="recorded launches",
+    axes=(VarAxis(name="n"), VarAxis(name="m")),
+    inputs=(
+        TensorSpec(name="recording", shape=("n",), dtype=DType.UINT8, domain=Real()),
+        TensorSpec(name="request", shape=("m",), dtype=DType.UINT8, domain=Real()),
+    ),
+    outputs=(),
+    reference=Reference(path=Path()),
+    workloads=(Workload(id="none", axes={"n": 1, "m": 1}),),
+    origin="cuassay",
+)
+
+
+def _answer(data: bytes) -> MachineEvidence:
+    try:
+        found: MachineEvidence = serial.loads(MachineEvidence, data.decode(errors="replace"))
+    except (UsageError, ValueError, TypeError, RecursionError) as error:
+        raise CannotJudgeError(f"the PTX machine gave no valid answer: {error}"[:300]) from None
+    return found
+
+
+def _why(run: object) -> str:
+    from cuassay.worker.execution import WorkerRun
+
+    assert isinstance(run, WorkerRun)
+    for record in run.result.records:
+        if isinstance(record, StepRaised):
+            return f"{record.exception}: {record.message}"[:300]
+    return f"{run.result.termination}"[:300]

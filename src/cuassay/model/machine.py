@@ -1,0 +1,101 @@
+"""What the PTX machine saw in a candidate's launches, as data that crosses processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touch:
+    """One access or arrival: who did what on which line. Lines are from 1; 0 is unknown."""
+
+    what: str
+    ptx_line: int
+    file: str = ""
+    line: int = 0
+    block: tuple[int, ...] = ()
+    thread: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineFault:
+    """One fault of a launch (`kind` as in machine.findings), its first example and its count.
+
+    `severity` is wrong, note or advice. `touches` holds the access at fault, then its partner
+    in a race. `offset` and `nbytes` are bytes, from the start of `allocation`.
+    """
+
+    kind: str
+    severity: str
+    text: str
+    touches: tuple[Touch, ...] = ()
+    space: str = ""
+    allocation: str = ""
+    offset: int | None = None
+    nbytes: int = 0
+    count: int = 1
+    measures: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineTrace:
+    """A source line: how many PTX instructions it became, and how many of them were executed."""
+
+    file: str
+    line: int
+    instructions: int
+    executed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchEvidence:
+    """One launch executed: its faults, and how far what was seen reaches.
+
+    With `oblivious` no branch and no address depended on what buffers hold, so that races,
+    bounds, initialisation and barriers are settled for all data at this launch.
+    `inconclusive` says why it was not executed to its end, if so.
+    """
+
+    kernel: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    target: str
+    faults: tuple[MachineFault, ...] = ()
+    oblivious: bool = False
+    inconclusive: str = ""
+    not_covered: tuple[str, ...] = ()
+    lane_instructions: int = 0
+    compile_s: float = 0.0
+    run_s: float = 0.0
+    printed: tuple[str, ...] = ()
+    lines: tuple[LineTrace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderDependence:
+    """Memory that two schedules of the same launches left different."""
+
+    allocation: str
+    first: str
+    second: str
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineEvidence:
+    """Everything seen in the launches of one call. `refused` says why nothing was, if so."""
+
+    launches: tuple[LaunchEvidence, ...] = ()
+    order: tuple[OrderDependence, ...] = ()
+    refused: str = ""
+
+    @property
+    def oblivious(self) -> bool:
+        """Whether what was seen holds for all data at the launches' shapes."""
+        return bool(self.launches) and all(one.oblivious for one in self.launches)
+
+    @property
+    def faults(self) -> tuple[tuple[LaunchEvidence, MachineFault], ...]:
+        """Every fault with its launch, in order."""
+        return tuple((launch, fault) for launch in self.launches for fault in launch.faults)

@@ -1,0 +1,94 @@
+"""Every CUDA C++ kernel of the corpus: its PTX, its memory, and whether its answer is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from cuassay.build.nvrtc import compile_ptx
+from cuassay.machine.launch import Buffer, Launch, Pointer
+from tests.machine import (
+    cuda_matrix,
+    cuda_pointwise,
+    cuda_precision,
+    cuda_reductions,
+    cuda_shared,
+    faults_memory,
+    faults_precision,
+    faults_races,
+)
+from tests.machine.case import Arrays, Empty, Fault, Kernel, Number
+
+KERNELS: dict[str, Kernel] = {
+    kernel.name: kernel
+    for table in (cuda_pointwise, cuda_reductions, cuda_matrix, cuda_shared, cuda_precision)
+    for kernel in table.KERNELS
+}
+FAULTS: tuple[Fault, ...] = (*faults_memory.FAULTS, *faults_races.FAULTS)
+PRECISION_FAULTS: tuple[Fault, ...] = faults_precision.FAULTS
+
+
+def planted(fault: Fault) -> Kernel:
+    """Return the faulty kernel of a fault."""
+    return fault.planted(KERNELS[fault.twin])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A kernel with memory: the launch, its buffers, and the arrays as they were before."""
+
+    launch: Launch
+    buffers: Mapping[str, Buffer]
+    before: Arrays
+    types: Mapping[str, np.dtype]
+
+
+@lru_cache(maxsize=512)
+def ptx(kernel_text: str, arch: str) -> str:
+    """Return the PTX of a source text."""
+    return compile_ptx(kernel_text, arch=arch, name="kernel.cu")
+
+
+def prepare(kernel: Kernel, seed: int = 0) -> Prepared:
+    """Draw a kernel's memory and return its launch."""
+    made = kernel.make(np.random.default_rng(seed))
+    buffers: dict[str, Buffer] = {}
+    before: Arrays = {}
+    for name, value in made.items():
+        if isinstance(value, Empty):
+            data = np.full(value.size * value.dtype.itemsize, 0xFF, dtype=np.uint8)
+            flags = np.zeros(data.nbytes, dtype=np.bool_)
+            buffers[name] = Buffer(name=name, data=data, initialised=flags)
+        else:
+            before[name] = value.copy()
+            data = np.frombuffer(bytearray(value.tobytes()), dtype=np.uint8)
+            buffers[name] = Buffer(name=name, data=data)
+    arguments = tuple(
+        item.packed() if isinstance(item, Number) else Pointer(buffer=buffers[item])
+        for item in kernel.arguments
+    )
+    launch = Launch(
+        kernel=kernel.entry,
+        grid=kernel.grid,
+        block=kernel.block,
+        arguments=arguments,
+        dynamic_shared_bytes=kernel.shared_bytes,
+    )
+    types = {name: value.dtype for name, value in made.items()}
+    return Prepared(launch=launch, buffers=buffers, before=before, types=types)
+
+
+def mistakes(kernel: Kernel, prepared: Prepared) -> list[str]:
+    """Return, in words, which outputs are not what the kernel should have computed."""
+    found = []
+    for name, right in kernel.expect(prepared.before).items():
+        got = prepared.buffers[name].data.view(prepared.types[name]).astype(np.float64)
+        wanted = np.asarray(right, dtype=np.float64)
+        limit = kernel.tolerance * max(1.0, float(np.abs(wanted).max(initial=0.0)))
+        error = float(np.abs(got - wanted).max(initial=0.0))
+        if not error <= limit:
+            found.append(f"{name}: off by {error:.3g}, allowed {limit:.3g}")
+    return found
