@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cuassay.model.outcome import Finding
     from cuassay.model.problem import Problem, Tolerance
     from cuassay.model.verdict import Decision, Profile, Verdict
+    from cuassay.verifier import Result, Verifier, verify
 
 __version__ = "0.1.0"
 
@@ -32,8 +33,10 @@ __all__ = [
     "Finding",
     "Problem",
     "Profile",
+    "Result",
     "Tolerance",
     "Verdict",
+    "Verifier",
     "__version__",
     "assert_correct",
     "check",
@@ -44,6 +47,7 @@ __all__ = [
     "problem",
     "scalar",
     "tensor",
+    "verify",
 ]
 
 _HOMES = {
@@ -54,14 +58,17 @@ _HOMES = {
     "Finding": "cuassay.model.outcome",
     "Problem": "cuassay.model.problem",
     "Profile": "cuassay.model.verdict",
+    "Result": "cuassay.verifier",
     "Tolerance": "cuassay.model.problem",
     "Verdict": "cuassay.model.verdict",
+    "Verifier": "cuassay.verifier",
     "assert_correct": "cuassay.api",
     "check": "cuassay.api",
     "load": "cuassay.api",
     "problem": "cuassay.formats.native",
     "scalar": "cuassay.formats.native",
     "tensor": "cuassay.formats.native",
+    "verify": "cuassay.verifier",
 }
 _MODULES = {
     "domains": "cuassay.model.domain",

@@ -42,6 +42,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
         "attest",
         "verify",
         "revoke",
+        "mcp",
         "explain",
         "doctor",
         "problem show",

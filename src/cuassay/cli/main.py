@@ -25,6 +25,7 @@ from cuassay.cli.check import check
 from cuassay.cli.doctor import doctor
 from cuassay.cli.explain import explain
 from cuassay.cli.guard import guard
+from cuassay.cli.mcp import mcp
 from cuassay.cli.power import power
 from cuassay.cli.problem import problem
 from cuassay.cli.replay import replay
@@ -47,7 +48,8 @@ def cli() -> None:
 
 _CHECKING = (check, run, audit, power, problem, replay, report)
 _CERTIFYING = (attest, verify, revoke)
-for _verb in (*_CHECKING, *_CERTIFYING, guard, explain, doctor):
+_SERVING = (mcp,)
+for _verb in (*_CHECKING, *_CERTIFYING, *_SERVING, guard, explain, doctor):
     cli.add_command(_verb)
 
 

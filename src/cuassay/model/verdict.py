@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cuassay.model.outcome import CheckReport, Failed, Finding
@@ -140,7 +140,12 @@ class Verdict:
                 *check.advice,
             )
         ]
-        return tuple(sorted(found, key=_gravity))
+        return worst_first(found)
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings wrong first, then unsafe, then advice, worst share first."""
+    return tuple(sorted(findings, key=_gravity))
 
 
 def _gravity(finding: Finding) -> tuple[int, int, float]:

@@ -49,11 +49,18 @@ def agent_document(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def agent_error(message: str, *, exit_code: int) -> dict[str, Any]:
-    """Return the document of a trial without a verdict."""
-    verdict = "INCONCLUSIVE" if exit_code == 3 else None
-    error = one_line(message, limit=2000)
-    return {"schema": SCHEMA, "verdict": verdict, "error": error, "findings": []}
+def agent_error(
+    message: str, *, exit_code: int, findings: tuple[Finding, ...] = ()
+) -> dict[str, Any]:
+    """Return the document of a trial without a verdict; `findings` were seen before its end."""
+    names = {1: "REJECTED", 3: "INCONCLUSIVE"}
+    telling, _ = words.grouped(findings)
+    return {
+        "schema": SCHEMA,
+        "verdict": names.get(exit_code),
+        "error": one_line(message, limit=2000),
+        "findings": [_finding(finding) for finding in telling[:_FINDINGS]],
+    }
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
