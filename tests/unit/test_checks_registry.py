@@ -40,6 +40,7 @@ def test_the_order_is_host_state_first() -> None:
         "FUZZ001",
         "LAYOUT001",
         "GRAD001",
+        "KERNEL001",
         "OPCHECK001",
         "COMPILE001",
         "DET001",

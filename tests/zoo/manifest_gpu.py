@@ -15,6 +15,9 @@ gpu_error_ignored           | swiglu         | RUN007             | M6
 # indices: 32 bits
 gpu_triton_int32_offsets    | swiglu         | BIG001 RUN001      | M1 M2 | standard
 cuda_int32_index            | swiglu         | BIG001 RUN001      | M1 M2 | standard
+# kernels: vectors that need aligned pointers, a library that does the work
+cuda_vectors_of_16_bytes    | swiglu         | KERNEL001 LAYOUT001 | M10 | require layouts
+gpu_library_does_the_work   | swiglu         | KERNEL001          | H8    | require own-kernels
 # devices: another than the current one
 gpu2_constant_on_first_device | swiglu       | DEVICE001          | A8    | require devices
 # races: shared memory

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cuassay.build.built import Built
+from cuassay.build.launch_ledger import LEDGER
 from cuassay.build.toolkit import toolchain
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.problem import Problem
@@ -41,6 +42,7 @@ def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -
     call = _build(candidate, problem, device=device, folder=folder)
     if not cached:
         mark.touch()
+    _note_libraries(folder)
     return Built(
         call=call,
         seconds=time.perf_counter() - started,
@@ -48,6 +50,13 @@ def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -
         kind=kind,
         toolchain=tools,
     )
+
+
+def _note_libraries(folder: Path) -> None:
+    """Note the shared libraries below a build's folder, Triton's launchers aside."""
+    for library in sorted(folder.rglob("*.so")):
+        if "triton" not in library.relative_to(folder).parts:
+            LEDGER.binary(library.name, library)
 
 
 def _build(

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_ENTRIES, _TEXT = 256, 200
+_ENTRIES, _TEXT, _BINARIES = 256, 200, 8
 # What launches a candidate's Triton kernels without passing here.
 _ELSEWHERE = (
     *("torch.compile", "torch._inductor", "triton_op", "wrap_triton"),
@@ -39,6 +39,7 @@ class Ledger:
     reasons: dict[str, str] = field(default_factory=dict)
     disarmed: bool = False
     blind: str = ""
+    _binaries: dict[str, bytes | Path] = field(default_factory=dict)
     _functions: list[weakref.ref[Any]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -63,6 +64,15 @@ class Ledger:
                 self.raised[name] = self.raised.get(name, 0) + 1
                 self.reasons.setdefault(name, f"{type(error).__name__}: {error}"[:_TEXT])
             raise
+
+    def binary(self, name: str, found: bytes | Path) -> None:
+        """Note what a kernel, or a library of kernels, was compiled into."""
+        if name in self._binaries or len(self._binaries) < _BINARIES:
+            self._binaries[name] = found
+
+    def binaries(self) -> list[bytes | Path]:
+        """Return the cubins and shared libraries that the candidate was compiled into."""
+        return list(self._binaries.values())
 
     def functions(self) -> list[Any]:
         """Return the candidate's Triton functions that compile for a device, as far as known."""
@@ -103,6 +113,14 @@ def count_triton(root: Path, text: str) -> None:
             setattr(kind, _PATCHED, True)
 
 
+def _keep_binary(name: str, compiled: Any) -> None:
+    """Note the cubin of a Triton kernel that has just been launched, where there is one."""
+    texts: Any = getattr(compiled, "asm", None)
+    found = texts.get("cubin") if texts is not None and hasattr(texts, "get") else None
+    if isinstance(found, bytes):
+        LEDGER.binary(name, found)
+
+
 def _patch(kind: Any) -> None:
     initialise, run = kind.__init__, kind.run
 
@@ -118,6 +136,8 @@ def _patch(kind: Any) -> None:
         if options.get("warmup") or not LEDGER.owns(self.fn):
             return run(self, *arguments, **options)
         name = self.fn.__qualname__
-        return LEDGER.launch(name, lambda: run(self, *arguments, **options))
+        compiled = LEDGER.launch(name, lambda: run(self, *arguments, **options))
+        _keep_binary(name, compiled)
+        return compiled
 
     kind.__init__, kind.run = noted, counted

@@ -137,6 +137,7 @@ def bind(
         raise BuildError(f"'{candidate.name}' declares no launch; see `cuassay explain BUILD001`")
     for launch in candidate.launches:
         LEDGER.define(launch.kernel)
+    LEDGER.binary("raw kernels", cubin)
 
     def call(*arguments: Value) -> object:
         values = _named(problem, candidate, arguments)

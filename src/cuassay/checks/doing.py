@@ -22,6 +22,7 @@ from cuassay.model.steps import (
     Capture,
     CompiledCall,
     Disarm,
+    Inspect,
     OpCheck,
     Overwrite,
     ReadGuards,
@@ -74,6 +75,8 @@ def _words(step: Step) -> str:
             return "being differentiated"
         case CompiledCall():
             return "being called from a compiled function"
+        case Inspect():
+            return "its kernels were looked at"
         case OpCheck():
             return "its custom operators were checked"
         case Capture():

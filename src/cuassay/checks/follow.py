@@ -22,6 +22,7 @@ from cuassay.model.steps import (
     CallInto,
     Capture,
     CompiledCall,
+    Inspect,
     OpCheck,
     Overwrite,
     ReadSlices,
@@ -78,7 +79,11 @@ class Follower:
             case Time(slot=slot, result=result, idle=idle):
                 return self._called(slot, result) if result and not idle else self.slots.get(slot)
             case (
-                ReadInputs(slot=slot) | Repeat(slot=slot) | Arrange(slot=slot) | OpCheck(slot=slot)
+                ReadInputs(slot=slot)
+                | Repeat(slot=slot)
+                | Arrange(slot=slot)
+                | Inspect(slot=slot)
+                | OpCheck(slot=slot)
             ):
                 return self.slots.get(slot)
             case (

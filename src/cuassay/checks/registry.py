@@ -44,6 +44,7 @@ _CHECKS = (
     "FUZZ001",
     "LAYOUT001",
     "GRAD001",
+    "KERNEL001",
     "OPCHECK001",
     "COMPILE001",
     "DET001",

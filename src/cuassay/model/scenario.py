@@ -20,6 +20,7 @@ from cuassay.model.steps import (
     Capture,
     CompiledCall,
     Disarm,
+    Inspect,
     Mode,
     OpCheck,
     Overwrite,
@@ -136,6 +137,7 @@ Production: TypeAlias = (
     | ReadRecording
     | Disarm
     | Time
+    | Inspect
     | OpCheck
     | CompiledCall
 )

@@ -215,6 +215,13 @@ class Time:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Inspect:
+    """Call on `slot` under a profiler; facts say which kernels ran and what they need."""
+
+    slot: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpCheck:
     """Call on `slot` and put every custom operator that was called through opcheck.
 

@@ -31,6 +31,8 @@ _BY_CODE = {
     "DET001": "use a fixed order of summation, or state that the result varies",
     "DET002": "use a fixed order of summation, also for other batch sizes",
     "GRAD001": "give the function a backward that matches the reference, or detach on purpose",
+    "KERNEL001": "read the kernels' registers, local memory and widths in the evidence; check "
+    "the alignment of pointers before vector accesses",
     "OPCHECK001": "declare what the operator writes to (mutates_args), return no alias of an "
     "input, and give it a fake kernel with the real strides",
     "COMPILE001": "keep host reads and caches out of the traced function, or make the kernel a "

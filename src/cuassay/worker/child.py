@@ -39,6 +39,7 @@ from cuassay.worker import (
     placement,
     process_state,
     sandbox,
+    sanitizer,
     transport,
     wire,
 )
@@ -191,6 +192,7 @@ class Worker:
         self._around.baseline = process_state.snapshot()
         guards.fit(self._around, candidate)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
+        self._around.kernels = sanitizer.kernels_of(candidate)
         try:
             load = getattr(importlib.import_module(module), function)
             built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))

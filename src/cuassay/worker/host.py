@@ -64,13 +64,15 @@ class Around:
     `entered` are context managers to call it in, by name; `baseline` is the process-wide state
     from before its import, as `process_state.snapshot` returns it; `guards` the allocator with
     guard zones of a process in guarded mode (None: guards are made when first asked for);
-    `untraceable` why torch.compile and opcheck are not for this candidate here.
+    `untraceable` why torch.compile and opcheck are not for this candidate here; `kernels` the
+    names of the GPU kernels that its sources define.
     """
 
     entered: dict[str, Callable[[], AbstractContextManager[object]]] = field(default_factory=dict)
     baseline: Mapping[str, str] | None = None
     guards: object | None = None
     untraceable: str = ""
+    kernels: tuple[str, ...] = ()
 
     def call(self) -> contextlib.ExitStack:
         """Return a context manager to call the candidate in."""

@@ -13,6 +13,7 @@ from cuassay.model.steps import (
     Capture,
     CompiledCall,
     Disarm,
+    Inspect,
     OpCheck,
     Overwrite,
     ReadGuards,
@@ -33,6 +34,7 @@ from cuassay.worker import (
     custom_ops,
     graphs,
     guards,
+    inspection,
     launches,
     layouts,
     process_state,
@@ -91,6 +93,8 @@ class Production:
                 return recordings.read()
             case Disarm():
                 return launches.disarm(self.around, step)
+            case Inspect():
+                return inspection.inspect(self._host, step, self.around)
             case OpCheck():
                 return custom_ops.check(self._host, step, self.around)
             case CompiledCall():

@@ -1,0 +1,120 @@
+"""What a worker says of the kernels of one call, as data: hostile text, every field bounded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,6})?")
+_NAME = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A kernel that one call ran: how often, microseconds in all, and its launch."""
+
+    name: str
+    count: int
+    took_us: float
+    registers: int
+    threads: int
+    shared_bytes: int
+    occupancy: int  # per cent, as the profiler estimates it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """A kernel of the candidate's as it was compiled (see build.binaries.KernelCode)."""
+
+    name: str
+    registers: int
+    stack_bytes: int
+    local_accesses: int
+    widest_bytes: int
+    wide_accesses: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernels:
+    """All of it. `blind` and `unread` say why `ran` or `code` are empty, where that is known."""
+
+    ran: tuple[Ran, ...] = ()
+    code: tuple[Code, ...] = ()
+    own: frozenset[str] = frozenset()
+    blind: str = ""
+    unread: str = ""
+
+    def is_own(self, name: str) -> bool:
+        """Whether a kernel is one that the candidate's sources define."""
+        words = set(re.findall(r"\w+", name))
+        return "at::" not in name and bool(self.own & words)
+
+    @property
+    def own_us(self) -> float:
+        """Microseconds that the candidate's own kernels took."""
+        return sum(kernel.took_us for kernel in self.ran if self.is_own(kernel.name))
+
+    @property
+    def all_us(self) -> float:
+        """Microseconds that all kernels of the call took."""
+        return sum(kernel.took_us for kernel in self.ran)
+
+
+def kernels_of(facts: Mapping[str, str]) -> Kernels:
+    """Return what the facts of an Inspect step say; what does not fit is left out."""
+    ran: list[Ran] = []
+    code: list[Code] = []
+    own: set[str] = set()
+    for key, text in facts.items():
+        kind, _, raw = key.partition(" ")
+        name, numbers = plain(raw, _NAME), _numbers(text)
+        if kind == "own" and name:
+            own.add(name)
+        elif kind == "ran" and len(numbers) == 6:
+            ran.append(_ran(name, numbers))
+        elif kind == "code" and len(numbers) == 5:
+            code.append(_code(name, [int(number) for number in numbers]))
+    return Kernels(
+        ran=tuple(ran),
+        code=tuple(code),
+        own=frozenset(own),
+        blind=plain(facts.get("profiler", "")),
+        unread=plain(facts.get("binaries", "")),
+    )
+
+
+def _ran(name: str, numbers: list[float]) -> Ran:
+    count, took_us, registers, threads, shared, occupancy = numbers
+    return Ran(
+        name=name,
+        count=int(count),
+        took_us=took_us,
+        registers=int(registers),
+        threads=int(threads),
+        shared_bytes=int(shared),
+        occupancy=min(int(occupancy), 100),
+    )
+
+
+def _code(name: str, numbers: list[int]) -> Code:
+    registers, stack, local, widest, wide = numbers
+    return Code(
+        name=name,
+        registers=registers,
+        stack_bytes=stack,
+        local_accesses=local,
+        widest_bytes=widest,
+        wide_accesses=wide,
+    )
+
+
+def _numbers(text: str) -> list[float]:
+    """Return numbers parted by spaces; none where anything else is among them."""
+    words = text.split()
+    return [float(word) for word in words] if all(map(_NUMBER.fullmatch, words)) else []
+
+
+def plain(text: str, most: int = 200) -> str:
+    """Return a worker's text without control characters, cut."""
+    return "".join(c for c in text if c.isprintable())[:most]

@@ -1,0 +1,20 @@
+"""Its kernel works the answer out."""
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gated(gate, up, y, count, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < count
+    g = tl.load(gate + offsets, mask=inside, other=0.0).to(tl.float32)
+    u = tl.load(up + offsets, mask=inside, other=0.0).to(tl.float32)
+    tl.store(y + offsets, (g / (1.0 + tl.exp(-g)) * u).to(y.dtype.element_ty), mask=inside)
+
+
+def run(gate, up):
+    y = torch.empty_like(gate)
+    gated[(triton.cdiv(gate.numel(), 1024),)](gate, up, y, gate.numel(), BLOCK=1024)
+    return y
