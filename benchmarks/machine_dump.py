@@ -2,7 +2,8 @@
 
     python benchmarks/machine_dump.py --programs 12000 --out DIR
 
-writes fuzz-N.npy (uint32[4000, threads, words] each), probes.npz and dump.json into DIR.
+writes fuzz-N.npy (uint32[4000, threads, words] each), units.npy (uint64[spellings, threads]: every
+instruction alone), probes.npz and dump.json into DIR; `--parts` chooses among them.
 `benchmarks/machine_fidelity.py DIR` compares them with the machine, on any computer.
 """
 
@@ -30,9 +31,13 @@ from cuassay.machine.fuzz.programs import (
     INPUT_WORDS,
     OUTPUT_WORDS,
     THREADS,
+    UNIT_BLOCKS,
+    UNIT_THREADS,
     generate,
     module,
+    unit,
 )
+from cuassay.machine.fuzz.table import ROWS
 
 PROGRAMS_A_FILE = 4000
 _PROGRAMS_A_MODULE = 125
@@ -94,6 +99,20 @@ def run_programs(driver: Driver, seeds: range) -> NDArray[np.uint32]:
     return result.cpu().numpy().view(np.uint32)
 
 
+def run_units(driver: Driver) -> NDArray[np.uint64]:
+    """Return uint64[spellings, threads]: the result of every instruction of the table alone."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        cubins = list(pool.map(lambda row: assemble(unit(row), "sm_90"), ROWS))
+    threads = UNIT_BLOCKS * UNIT_THREADS
+    result = torch.zeros((len(ROWS), threads), dtype=torch.int64, device="cuda")
+    for index, (row, cubin) in enumerate(zip(ROWS, cubins, strict=True)):
+        given = _upload(words(1 << 20 | index, 2 * threads * max(1, len(row.sources))))
+        pointers = given.data_ptr(), result[index].data_ptr()
+        launch(driver, cubin, "unit", (UNIT_BLOCKS, UNIT_THREADS), pointers)
+        torch.cuda.synchronize()
+    return result.cpu().numpy().view(np.uint64)
+
+
 def run_probe(driver: Driver, probe: Probe) -> NDArray[np.uint32]:
     """Return uint32[threads of the grid, out_words]."""
     given = _upload(inputs(probe))
@@ -112,20 +131,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=int, default=12_000)
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
+    parser.add_argument("--parts", default="probes,units,programs")
+    parser.add_argument("--only", default="", help="probes whose name begins with this")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     torch.zeros(1, device="cuda")
     driver = load_driver(0)
-    started, kept, failed = time.monotonic(), {}, {}
-    for probe in probes():
+    started, parts = time.monotonic(), arguments.parts.split(",")
+    kept, failed = {}, {}
+    for probe in probes() if "probes" in parts else []:
+        if not probe.name.startswith(arguments.only):
+            continue
         try:
             kept[probe.name] = run_probe(driver, probe)
         except (RuntimeError, subprocess.CalledProcessError) as error:
             failed[probe.name] = str(error)[:300]
-    np.savez(arguments.out / "probes.npz", **kept)
-    print(f"{len(kept)} probes in {time.monotonic() - started:.0f} s; failed: {failed}")
-    for first in range(0, arguments.programs, PROGRAMS_A_FILE):
-        seeds = range(first, min(first + PROGRAMS_A_FILE, arguments.programs))
+    if kept:
+        np.savez(arguments.out / "probes.npz", **kept)
+    print(f"{len(kept)} probes in {time.monotonic() - started:.0f} s; failed: {failed}", flush=True)
+    if "units" in parts:
+        np.save(arguments.out / "units.npy", run_units(driver))
+        print(f"{len(ROWS)} instructions after {time.monotonic() - started:.0f} s", flush=True)
+    programs = arguments.programs if "programs" in parts else 0
+    for first in range(0, programs, PROGRAMS_A_FILE):
+        seeds = range(first, min(first + PROGRAMS_A_FILE, programs))
         dumped = run_programs(driver, seeds)
         np.save(arguments.out / f"fuzz-{first // PROGRAMS_A_FILE}.npy", dumped)
         print(f"programs up to {seeds.stop} after {time.monotonic() - started:.0f} s", flush=True)
@@ -134,7 +163,7 @@ def main() -> None:
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "python": sys.version.split()[0],
-        "programs": arguments.programs,
+        "programs": programs,
         "probes": len(kept),
         "failed": failed,
         "seconds": round(time.monotonic() - started, 1),

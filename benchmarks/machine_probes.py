@@ -154,6 +154,69 @@ def _groups() -> Iterator[Probe]:
             )  # fmt: skip
 
 
+# swizzle -> (code in the descriptor, bytes of a row)
+_SWIZZLES = {"none": (0, 16), "128": (1, 128), "64": (2, 64), "32": (3, 32)}
+
+
+def _descriptor(swizzle: str, transposed: bool, step: int) -> tuple[int, int]:
+    """Return (descriptor bits, byte offset of the start) of a packed tile, K step `step`."""
+    code, span = _SWIZZLES[swizzle]
+    if not transposed:
+        leading, stride = (128, 256) if code == 0 else (16, 8 * span)
+        return (leading >> 4) << 16 | (
+            stride >> 4
+        ) << 32 | code << 62, 0 if code == 0 else 32 * step
+    leading, stride = (128, 256) if code == 0 else (16 * span, 8 * span)
+    return (leading >> 4) << 16 | (stride >> 4) << 32 | code << 62, 0
+
+
+def _layouts() -> Iterator[Probe]:
+    """Where wgmma reads: swizzles, both majors, small integers so that only places matter."""
+    for swizzle, (code, span) in _SWIZZLES.items():
+        for turned_a in (False, True):
+            for turned_b in (False, True):
+                step = 1 if code and span > 32 else 0
+                name = f"layout.{swizzle}.{int(turned_a)}{int(turned_b)}"
+                yield Probe(
+                    name=name, kind="layout", opcode="wgmma", threads=128, blocks=2,
+                    body=_layout_body(swizzle, turned_a, turned_b, step), in_words=48,
+                    out_words=64,
+                )  # fmt: skip
+
+
+def _layout_body(swizzle: str, turned_a: bool, turned_b: bool, step: int) -> str:
+    """A at 0 (8 KiB), B at 8192 (16 KiB); m64n128k16."""
+    of_a, of_b = _descriptor(swizzle, turned_a, step), _descriptor(swizzle, turned_b, step)
+    opcode = "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"
+    tail = f"1, 1, {int(turned_a)}, {int(turned_b)}"
+    lines = [
+        ".shared .align 1024 .b8 tile[24576];",
+        ".reg .b64 %d<4>;",
+        "mov.u32 %t4, tile;",
+        "mad.lo.u32 %t5, %t0, 192, %t4;",
+        *[f"st.shared.v4.b32 [%t5+{16 * i}], {_names('x', 4 * i, 4)};" for i in range(12)],
+        "fence.proxy.async.shared::cta;",
+        "bar.sync 0;",
+        f"add.u32 %t6, %t4, {of_a[1]};",
+        f"add.u32 %t7, %t4, {8192 + of_b[1]};",
+        "shr.u32 %t6, %t6, 4;",
+        "shr.u32 %t7, %t7, 4;",
+        "cvt.u64.u32 %d0, %t6;",
+        "cvt.u64.u32 %d1, %t7;",
+        f"mov.b64 %d2, {of_a[0]};",
+        f"mov.b64 %d3, {of_b[0]};",
+        "or.b64 %d0, %d0, %d2;",
+        "or.b64 %d1, %d1, %d3;",
+        *[f"mov.b32 %y{i}, 0;" for i in range(64)],
+        "setp.eq.u32 %p1, 1, 0;",
+        "wgmma.fence.sync.aligned;",
+        f"{opcode} {_names('y', 0, 64)}, %d0, %d1, %p1, {tail};",
+        "wgmma.commit_group.sync.aligned;",
+        "wgmma.wait_group.sync.aligned 0;",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def _functions() -> Iterator[Probe]:
     single = [f"{op}.approx{f}.f32" for op in ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos")
               for f in ("", ".ftz")]  # fmt: skip
@@ -197,7 +260,7 @@ def _atomics() -> Iterator[Probe]:
 
 def probes() -> list[Probe]:
     """Return every probe, always in the same order."""
-    return [*_matrix(), *_groups(), *_functions(), *_atomics()]
+    return [*_matrix(), *_groups(), *_layouts(), *_functions(), *_atomics()]
 
 
 def inputs(probe: Probe) -> NDArray[np.uint32]:
@@ -213,11 +276,19 @@ def inputs(probe: Probe) -> NDArray[np.uint32]:
     pick = (raw[count:] >> np.uint64(11)).astype(np.int64)
     shape = (probe.blocks, probe.threads * probe.in_words)
     bits, pick = bits.reshape(shape), pick.reshape(shape)
+    if probe.kind == "layout":  # small integers as bf16: two to a word
+        codes = _SMALL_INTEGERS[(bits & np.uint32(15)).astype(np.int64)]
+        codes |= _SMALL_INTEGERS[(bits >> np.uint32(28)).astype(np.int64)] << np.uint32(16)
+        return codes.reshape(-1, probe.in_words)
     if probe.kind == "function":
         return _function_inputs(probe, bits, pick).reshape(-1, probe.in_words)
     if "s8" in probe.name:
         return bits.reshape(-1, probe.in_words)
     return _matrix_inputs(probe, bits, pick)
+
+
+# -8 to 7 as bf16
+_SMALL_INTEGERS = np.arange(-8, 8, dtype=np.float32).view(np.uint32) >> np.uint32(16)
 
 
 def _function_inputs(

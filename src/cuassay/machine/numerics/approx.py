@@ -16,27 +16,32 @@ from cuassay.machine.numerics.native import native
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Width:
-    """Half the width of an approximate result: max(ulps * ulp(result), absolute)."""
+    """Half the width of an approximate result around the correctly rounded one.
+
+    max(ulps * ulp(result), absolute + relative * |argument|): sin and cos reduce their argument
+    with an error that grows with it.
+    """
 
     ulps: float
     absolute: float = 0.0
+    relative: float = 0.0
 
-    def around(self, value: float) -> float:
+    def around(self, value: float, argument: float = 0.0) -> float:
         """Return the half width at a float32 `value`."""
-        return max(self.ulps * ulp32(value), self.absolute)
+        return max(self.ulps * ulp32(value), self.absolute + self.relative * abs(argument))
 
 
 # Keys are the opcode without .ftz; div.full is counted here although PTX does not spell it approx.
 WIDTHS = {
     "ex2.approx.f32": Width(ulps=2.5),
-    "lg2.approx.f32": Width(ulps=1.5, absolute=2.0**-22),
+    "lg2.approx.f32": Width(ulps=2.5, absolute=2.0**-22),
     "rcp.approx.f32": Width(ulps=1.0),
     "rsqrt.approx.f32": Width(ulps=2.0),
     "sqrt.approx.f32": Width(ulps=1.5),
     "div.approx.f32": Width(ulps=2.0),
     "div.full.f32": Width(ulps=2.0),
-    "sin.approx.f32": Width(ulps=0.0, absolute=2.0**-20.5),
-    "cos.approx.f32": Width(ulps=0.0, absolute=2.0**-20.5),
+    "sin.approx.f32": Width(ulps=0.0, absolute=2.0**-20.5, relative=2.0**-22),
+    "cos.approx.f32": Width(ulps=0.0, absolute=2.0**-20.5, relative=2.0**-22),
     "tanh.approx.f32": Width(ulps=0.0, absolute=2.0**-11),
     "rcp.approx.f64": Width(ulps=2.0**33),
     "rsqrt.approx.f64": Width(ulps=2.0**33),

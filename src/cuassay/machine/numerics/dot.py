@@ -64,6 +64,12 @@ def sum_rule(architecture: int, factor_bytes: int) -> SumRule:
     return RULES[max(known, default=80), wide]
 
 
+def group_rule(architecture: int, factor_bytes: int) -> tuple[int, int]:
+    """Return (block, fraction bits) of wgmma: one step takes all products of an instruction."""
+    del architecture  # wgmma exists on sm_90 alone
+    return {1: (32, 13), 2: (16, 25), 4: (8, 25)}[factor_bytes]
+
+
 @native
 def exponent_in(code: int, index: int) -> int:
     """Return the exponent that the adder sees for a code: not normalised for subnormals."""
@@ -125,8 +131,10 @@ def step(
 @native
 def cut32(value: float) -> int:
     """Return the float32 code of a finite float64 cut toward zero; beyond the range, infinity."""
-    sign = (bits64(value) >> 32) & 0x80000000
     magnitude = abs(value)
+    if magnitude < 2.0**-149:  # a sum that is cut to zero loses its sign
+        return 0
+    sign = (bits64(value) >> 32) & 0x80000000
     if magnitude >= 2.0**128:
         return sign | 0x7F800000
     if magnitude < 2.0**-126:
@@ -198,7 +206,10 @@ def step32(
         return special_code(a, b, m, n, first, block, float32(code), 2)
     if largest <= -50_000:
         return 0
-    return cut32(step(a, b, m, n, first, block, float32(code), largest, fraction_bits))
+    code = cut32(step(a, b, m, n, first, block, float32(code), largest, fraction_bits))
+    if fraction_bits < 23 and (code & 0x7F800000) != 0x7F800000:
+        code &= -1 << (23 - fraction_bits)  # the result keeps no more bits than the adder
+    return code
 
 
 @native
@@ -221,7 +232,9 @@ def step16(
         return special_code(a, b, m, n, first, block, accumulator, 0)
     if largest <= -50_000:
         return 0
-    return encode(step(a, b, m, n, first, block, accumulator, largest, fraction_bits), 0, 0, 0)
+    total = step(a, b, m, n, first, block, accumulator, largest, fraction_bits)
+    code = encode(total, 0, 0, 0)
+    return 0 if code == 0x8000 else code
 
 
 @native
