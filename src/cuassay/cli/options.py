@@ -130,7 +130,7 @@ def candidate(path: str) -> str:
     """Return the path of a candidate as given. Raises CandidateError where nothing is there."""
     from cuassay.store.place import locate
 
-    if locate(path) is not None:
+    if locate(path) is not None or path.startswith("hub:"):
         return path
     folder = Path(path).expanduser().absolute().parent
     near = ""

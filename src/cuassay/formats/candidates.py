@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cuassay.errors import CandidateError, UnknownNameError
-from cuassay.formats import cuda_text
+from cuassay.formats import cuda_text, custom_op, hub
 from cuassay.formats.entry import ENTRY, find_entry
 from cuassay.formats.textfile import read_text
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
@@ -26,6 +26,10 @@ def load(path: str, problem: Problem, *, lenient: bool, notes: list[str]) -> Can
     place, separator, function = path.partition("::")
     where = Path(place).expanduser()
     named = function if separator else None
+    if place.startswith(hub.PREFIX) or hub.is_kernel_folder(where):
+        return hub.load(place, named, problem)
+    if named is not None and named.startswith(custom_op.PREFIX):
+        return custom_op.load(where, named, problem)
     if named is not None and not named.isidentifier():
         raise CandidateError(f"'{path}': '{named}' is no function name; expected FILE::FUNCTION")
     if _is_dir(where):
@@ -120,6 +124,12 @@ def _from_file(
     text = read_text(file, CandidateError)
     if not text.strip():
         raise CandidateError(f"{file} is empty, expected the kernel's source; write it there")
+    if file.suffix == ".py" and function is None and problem.origin in ("kernelbench", "gpumode"):
+        from cuassay.formats import gpumode, kernelbench
+
+        if problem.origin == "gpumode":
+            return gpumode.load_candidate(file, text, problem)
+        return kernelbench.load_candidate(file, text, problem)
     if file.suffix == ".py":
         return _python(file, text, problem, function, whole_folder=whole_folder)
     return _cuda(

@@ -20,6 +20,7 @@ _HINT = (
     "an @problem function (file.py:function), module:function, or a catalogue name."
 )
 _NATIVE_FILES = ("problem.py",)
+_TASKS = ("task.yml", "task.yaml")  # of GPU MODE
 
 
 def load(where: str, *, lenient: bool, notes: list[str]) -> Problem:
@@ -57,6 +58,10 @@ def _exists(path: Path) -> bool:
 def _from_path(path: Path, function: str | None, *, lenient: bool, notes: list[str]) -> Problem:
     if path.is_dir():
         path = _inside(path)
+    if path.name in _TASKS:
+        from cuassay.formats import gpumode
+
+        return gpumode.load(path.parent)
     if path.suffix == ".py":
         return _from_python(path, function)
     if path.suffix == ".jsonl":
@@ -69,27 +74,35 @@ def _from_path(path: Path, function: str | None, *, lenient: bool, notes: list[s
         path = beside
     if path.suffix != ".json":
         raise ProblemError(f"{path} is no problem: expected a .json or .py file. {_HINT}")
-    from cuassay.formats import sol  # pydantic is slow to import
+    from cuassay.formats import flashinfer, sol  # pydantic is slow to import
 
-    made = sol.load(path, lenient=lenient, notes=notes)
+    trace = flashinfer.root_of(path) if path.name != "definition.json" else None
+    if trace is not None:
+        made = flashinfer.load(path, trace, lenient=lenient, notes=notes)
+    else:
+        made = sol.load(path, lenient=lenient, notes=notes)
     return replace(made, digest=problem_digest(made))
 
 
 def _inside(folder: Path) -> Path:
     """Return the file that defines the problem of a folder. Raises ProblemError."""
-    for name in ("definition.json", *_NATIVE_FILES):
+    for name in ("definition.json", *_NATIVE_FILES, *_TASKS):
         if (folder / name).exists():
             return folder / name
     held = sorted(entry.name for entry in folder.iterdir())
     listed = ", ".join(held[:8]) + (", ..." if len(held) > 8 else "")
     raise ProblemError(
-        f"{folder} has no definition.json and no problem.py (it holds: {listed or 'nothing'}). "
-        f"{_HINT}"
+        f"{folder} has no definition.json, no problem.py and no task.yml (it holds: "
+        f"{listed or 'nothing'}). {_HINT}"
     )
 
 
 def _from_python(path: Path, function: str | None) -> Problem:
     source = read_text(path, ProblemError)
+    if function is None and _is_kernelbench(source):
+        from cuassay.formats import kernelbench
+
+        return kernelbench.load(path, source)
     try:
         tree = signature.parse(source, str(path))
     except SyntaxError as failure:
@@ -120,6 +133,10 @@ def _from_python(path: Path, function: str | None) -> Problem:
             f"{path} defines several; name one as {path.name}:FUNCTION",
         )
     return next(iter(made.values()))
+
+
+def _is_kernelbench(source: str) -> bool:
+    return "class Model(" in source and "def get_inputs(" in source and "@problem" not in source
 
 
 def _public(module: object) -> list[str]:

@@ -20,15 +20,26 @@ from cuassay.formats.strict import read_model
 from cuassay.formats.textfile import JSON_LIMIT_BYTES, parse_json, read_text
 from cuassay.model.problem import Problem, Reference
 
+Lines = Sequence[tuple[str, dict[str, Any]]]
 DEFINITION = "definition.json"
 _WORKLOADS = ("workload.jsonl", "workloads.jsonl")
 _COLUMNS = ("axes", "inputs", "outputs", "workloads", "constraints", "tags")
 
 
-def load(path: Path, *, lenient: bool, notes: list[str]) -> Problem:
+def load(
+    path: Path,
+    *,
+    lenient: bool,
+    notes: list[str],
+    workloads: tuple[Lines, str] | None = None,
+    folder: Path | None = None,
+    origin: str = "sol-execbench",
+) -> Problem:
     """Return the problem in `path`, a folder with definition.json or a definition file.
 
-    Raises ProblemError. With `lenient`, what can be ignored is, and `notes` says so.
+    `workloads` are its lines and their place where they do not stand beside it, `folder` is
+    where paths of stored tensors start. Raises ProblemError. With `lenient`, what can be ignored
+    is, and `notes` says so.
     """
     file = path / DEFINITION if path.is_dir() else path
     where = str(file)
@@ -47,11 +58,11 @@ def load(path: Path, *, lenient: bool, notes: list[str]) -> Problem:
         inputs=inputs,
         outputs=outputs,
         generator=definition.custom_inputs_entrypoint,
-        folder=file.parent,
+        folder=folder or file.parent,
         lenient=lenient,
         notes=notes,
     )
-    lines, place = _workload_lines(definition, file)
+    lines, place = workloads or _workload_lines(definition, file)
     _check_config(file.parent / "config.json", lenient=lenient, notes=notes)
     problem = Problem(
         name=definition.name,
@@ -64,7 +75,7 @@ def load(path: Path, *, lenient: bool, notes: list[str]) -> Problem:
             generator=definition.custom_inputs_entrypoint,
         ),
         workloads=read_workloads(lines, declared, where=place),
-        origin="sol-execbench",
+        origin=origin,
         path=file.absolute(),
         description=definition.description or "",
         constraints=tuple(definition.constraints or ()),
@@ -105,9 +116,7 @@ def _reference_source(definition: DefinitionModel, file: Path, notes: list[str])
     )
 
 
-def _workload_lines(
-    definition: DefinitionModel, file: Path
-) -> tuple[Sequence[tuple[str, dict[str, Any]]], str]:
+def _workload_lines(definition: DefinitionModel, file: Path) -> tuple[Lines, str]:
     if definition.workloads is not None:
         place = f"{file}: workloads"
         return [(f"{place}[{i}]", item) for i, item in enumerate(definition.workloads)], place

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from cuassay.errors import CandidateError, UnknownNameError, suggestion
-from cuassay.formats import cuda_text
+from cuassay.formats import cuda_text, flashinfer
 from cuassay.formats.entry import checked_entry
 from cuassay.formats.solution_schema import (
     CUDA_LANGUAGES,
@@ -26,13 +26,15 @@ def load(file: Path, problem: Problem, *, lenient: bool, notes: list[str]) -> Ca
     where = str(file)
     text = read_text(file, CandidateError, limit_bytes=JSON_LIMIT_BYTES)
     data = parse_json(text, where=where, error=CandidateError)
+    if flashinfer.is_solution(data):
+        return flashinfer.load_solution(data, file, problem, lenient=lenient, notes=notes)
     model = read_model(
         SolutionModel, data, where=where, error=CandidateError, lenient=lenient, notes=notes
     )
-    _check_definition(model, problem, where=where, lenient=lenient, notes=notes)
+    check_definition(model.definition, problem, where=where, lenient=lenient, notes=notes)
     language = _language(model.spec.languages, where=where)
-    sources = _sources(model.sources, file.parent, where=where)
-    entry_file, entry_function = _entry(model.spec.entry_point, language, sources, where=where)
+    sources = read_sources(model.sources, file.parent, where=where)
+    entry_file, entry_function = read_entry(model.spec.entry_point, language, sources, where=where)
     convention = (
         Convention.DESTINATION if model.spec.destination_passing_style else Convention.RETURNS
     )
@@ -48,19 +50,20 @@ def load(file: Path, problem: Problem, *, lenient: bool, notes: list[str]) -> Ca
         entry_function=entry_function,
         language=language,
         convention=convention,
-        flags=_flags(model.spec.compile_options),
+        flags=read_flags(model.spec.compile_options),
         author=model.author,
         origin=file.absolute(),
     )
 
 
-def _check_definition(
-    model: SolutionModel, problem: Problem, *, where: str, lenient: bool, notes: list[str]
+def check_definition(
+    definition: str, problem: Problem, *, where: str, lenient: bool, notes: list[str]
 ) -> None:
-    if model.definition == problem.name or problem.origin == "native":
+    """Check that a solution is for this problem. Raises CandidateError."""
+    if definition == problem.name or problem.origin == "native":
         return  # a native twin of a foreign problem has a name of its own
     text = (
-        f"{where}: definition is '{model.definition}', but the problem is '{problem.name}'; "
+        f"{where}: definition is '{definition}', but the problem is '{problem.name}'; "
         "give the problem that it was written for, or correct the name"
     )
     if not lenient:
@@ -80,9 +83,10 @@ def _language(languages: Sequence[str], *, where: str) -> Language:
     return Language.PYTHON if python else Language.CUDA_EXTENSION
 
 
-def _sources(
+def read_sources(
     models: Sequence[SourceFileModel], folder: Path, *, where: str
 ) -> tuple[SourceFile, ...]:
+    """Return the sources, those without content read beside the file. Raises CandidateError."""
     sources: dict[str, SourceFile] = {}
     for number, model in enumerate(models):
         place = f"{where}: sources[{number}].path '{model.path}'"
@@ -115,9 +119,10 @@ def _beside(folder: Path, path: str, *, place: str) -> str:
     return text
 
 
-def _entry(
+def read_entry(
     entry_point: str, language: Language, sources: Sequence[SourceFile], *, where: str
 ) -> tuple[str, str]:
+    """Return file and function of FILE::FUNCTION. Raises CandidateError."""
     place = f"{where}: spec.entry_point '{entry_point}'"
     file, separator, function = entry_point.partition("::")
     if not separator or "::" in function or not file or not function.isidentifier():
@@ -148,7 +153,8 @@ def _check_exported(function: str, sources: Sequence[SourceFile], *, place: str)
         raise CandidateError(f"{place}: {UnknownNameError('exported function', function, names)}")
 
 
-def _flags(options: CompileOptionsModel | None) -> BuildFlags:
+def read_flags(options: CompileOptionsModel | None) -> BuildFlags:
+    """Return the flags of a solution; none where it has no options."""
     if options is None:
         return BuildFlags()
     return BuildFlags(

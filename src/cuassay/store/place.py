@@ -26,7 +26,7 @@ def locate(where: str) -> Place | None:
         return Place(path=whole.absolute())
     head, colon, tail = where.rpartition(":")
     file = Path(head.removesuffix(":")).expanduser()
-    if colon and head and file.is_file():
+    if colon and head and file.exists():
         suffix = f"::{tail}" if head.endswith(":") else f":{tail}"
         return Place(path=file.absolute(), suffix=suffix)
     return None

@@ -1,0 +1,167 @@
+"""flashinfer-trace data sets: definitions/<op>/<name>.json with workloads/<op>/<name>.jsonl.
+
+The definition is that of SOL-ExecBench with an `op_type` and without expression axes; a workload
+stands in a Trace that has neither solution nor evaluation. Solutions name one `language`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from cuassay.errors import CandidateError, ProblemError
+from cuassay.formats import cuda_text, sol
+from cuassay.formats.entry import find_entry
+from cuassay.formats.sol_workload import json_lines
+from cuassay.formats.solution_schema import CompileOptionsModel, Name, SourceFileModel
+from cuassay.formats.strict import StrictModel, read_model
+from cuassay.formats.textfile import JSON_LIMIT_BYTES, read_text
+from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
+from cuassay.model.problem import Problem
+
+ORIGIN = "flashinfer-trace"
+_PYTHON = ("python", "triton", "tilelang", "cute_dsl")
+_CUDA = ("cuda", "cpp")
+
+
+class TraceSpecModel(StrictModel):
+    """How a solution is built and called; without the style its entry's parameters tell."""
+
+    hints: ClassVar = {"languages": "did you mean 'language', one name?"}
+
+    language: Name
+    entry_point: Name
+    target_hardware: list[str] = Field(default_factory=list)
+    dependencies: list[str] = Field(default_factory=list)
+    destination_passing_style: bool | None = None
+    binding: str | None = None
+    compile_options: CompileOptionsModel | None = None
+
+
+class TraceSolutionModel(StrictModel):
+    """A solution of the data set."""
+
+    name: Name
+    definition: Name
+    author: Name
+    spec: TraceSpecModel
+    sources: Annotated[list[SourceFileModel], Field(min_length=1)]
+    description: str | None = None
+
+
+def root_of(path: Path) -> Path | None:
+    """Return the data set's folder where `path` stands in its `definitions`, else None."""
+    for parent in path.absolute().parents:
+        if parent.name == "definitions":
+            return parent.parent
+    return None
+
+
+def load(path: Path, root: Path, *, lenient: bool, notes: list[str]) -> Problem:
+    """Return the problem of a definition with the workloads of its data set.
+
+    Raises ProblemError.
+    """
+    relative = path.absolute().relative_to(root / "definitions").with_suffix(".jsonl")
+    places = [root / name / relative for name in ("workloads", "traces")]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise ProblemError(
+            f"{root / 'workloads' / relative} does not exist: a definition needs its workloads; "
+            "put them there, one Trace a line"
+        )
+    text = read_text(found, ProblemError, limit_bytes=JSON_LIMIT_BYTES)
+    lines = _unwrapped(list(json_lines(text, where=str(found))))
+    return sol.load(
+        path,
+        lenient=lenient,
+        notes=notes,
+        workloads=(lines, str(found)),
+        folder=root,
+        origin=ORIGIN,
+    )
+
+
+def _unwrapped(
+    lines: Sequence[tuple[str, dict[str, Any]]],
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return the workloads inside Traces, each once: a trace of a solution repeats it."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    for number, (place, data) in enumerate(lines):
+        inner = data.get("workload", data)
+        if not isinstance(inner, dict):
+            raise ProblemError(f"{place}: 'workload' is no object; expected axes, inputs and uuid")
+        found.setdefault(str(inner.get("uuid", number)), (place, inner))
+    return list(found.values())
+
+
+def is_solution(data: dict[str, Any]) -> bool:
+    """Whether a solution is of this data set: its spec names one language."""
+    spec = data.get("spec")
+    return isinstance(spec, dict) and "language" in spec and "languages" not in spec
+
+
+def load_solution(
+    data: dict[str, Any], file: Path, problem: Problem, *, lenient: bool, notes: list[str]
+) -> Candidate:
+    """Return the candidate of a solution. Raises CandidateError."""
+    from cuassay.formats import solution
+
+    where = str(file)
+    model = read_model(
+        TraceSolutionModel, data, where=where, error=CandidateError, lenient=lenient, notes=notes
+    )
+    solution.check_definition(model.definition, problem, where=where, lenient=lenient, notes=notes)
+    sources = solution.read_sources(model.sources, file.parent, where=where)
+    language = _language(model.spec, sources, where=where)
+    entry_file, function = solution.read_entry(
+        model.spec.entry_point, language, sources, where=where
+    )
+    return Candidate(
+        name=model.name,
+        sources=sources,
+        entry_file=entry_file,
+        entry_function=function,
+        language=language,
+        convention=_convention(model.spec, sources, entry_file, function, problem, where=where),
+        flags=solution.read_flags(model.spec.compile_options),
+        author=model.author,
+        origin=file.absolute(),
+    )
+
+
+def _language(spec: TraceSpecModel, sources: Sequence[SourceFile], *, where: str) -> Language:
+    if spec.language in _PYTHON:
+        return Language.PYTHON
+    if spec.language not in _CUDA:
+        raise CandidateError(
+            f"{where}: spec.language is '{spec.language}', expected one of "
+            f"{', '.join((*_PYTHON, *_CUDA))}"
+        )
+    if not any(cuda_text.is_extension(source.text) for source in sources):
+        raise CandidateError(
+            f"{where}: this solution is bound by {spec.binding or 'tvm-ffi'}, which cuassay does "
+            "not build; bind it with torch (a PYBIND11_MODULE that exports the entry function)"
+        )
+    return Language.CUDA_EXTENSION
+
+
+def _convention(
+    spec: TraceSpecModel,
+    sources: Sequence[SourceFile],
+    entry_file: str,
+    function: str,
+    problem: Problem,
+    *,
+    where: str,
+) -> Convention:
+    if spec.destination_passing_style is not None:
+        style = spec.destination_passing_style
+        return Convention.DESTINATION if style else Convention.RETURNS
+    if spec.language in _CUDA:
+        return Convention.DESTINATION
+    text = next(source.text for source in sources if source.path == entry_file)
+    return find_entry(text, function, problem, where=f"{where}: {entry_file}")[1]
