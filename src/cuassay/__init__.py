@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cuassay.api import CuassayAssertionError, assert_correct, check, load
     from cuassay.formats.native import problem, scalar, tensor
     from cuassay.guard.entry import guard
+    from cuassay.guard.modules import guard_module
     from cuassay.model import domain as domains
     from cuassay.model.candidate import Candidate
     from cuassay.model.case import Case
@@ -43,6 +44,7 @@ __all__ = [
     "domains",
     "errors",
     "guard",
+    "guard_module",
     "load",
     "problem",
     "scalar",
@@ -64,6 +66,7 @@ _HOMES = {
     "Verifier": "cuassay.verifier",
     "assert_correct": "cuassay.api",
     "check": "cuassay.api",
+    "guard_module": "cuassay.guard.modules",
     "load": "cuassay.api",
     "problem": "cuassay.formats.native",
     "scalar": "cuassay.formats.native",

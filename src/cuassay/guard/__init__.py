@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from cuassay.guard.config import GuardConfig
     from cuassay.guard.entry import guard
     from cuassay.guard.events import Violation
+    from cuassay.guard.modules import guard_module
     from cuassay.guard.wrap import Guarded
 
-__all__ = ["GuardConfig", "Guarded", "Violation", "guard"]
+__all__ = ["GuardConfig", "Guarded", "Violation", "guard", "guard_module"]
 
 _HOMES = {
     "GuardConfig": "cuassay.guard.config",
     "Guarded": "cuassay.guard.wrap",
     "Violation": "cuassay.guard.events",
     "guard": "cuassay.guard.entry",
+    "guard_module": "cuassay.guard.modules",
 }
 
 

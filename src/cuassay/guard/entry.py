@@ -1,4 +1,4 @@
-"""`cuassay.guard(...)` and `cuassay.guard_module(...)`."""
+"""`cuassay.guard(...)`: a kernel under guard."""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from cuassay.guard import registry
 from cuassay.guard.breaker import Breaker, State
 from cuassay.guard.config import GuardConfig, Mode, OnViolation
@@ -21,6 +23,7 @@ from cuassay.guard.sampling import Budget, Sampler
 from cuassay.guard.screen import Allowance, Range
 from cuassay.guard.signature import Form, described, dtype_of, forms_of
 from cuassay.guard.snapshot import Memory
+from cuassay.guard.structure import Template
 from cuassay.guard.trusted import Trusted
 
 LOG = logging.getLogger("cuassay.guard")
@@ -99,6 +102,8 @@ class Watch:
         self.mismatches: dict[tuple[str, str], int] = {}  # by severity and dtype
         self.error: GuardViolationError | None = None
         self.recording: list[Any] | None = None  # calls of a CUDA graph under capture
+        self.keep_latest = False  # for comparisons between ranks: the last sampled inputs
+        self.latest: tuple[list[Tensor], Template] | None = None
         self.shadow_s = 0.0
         self.ratios = [0] * (len(RATIOS) + 1)
         self.ratio_sum = 0.0

@@ -1,12 +1,13 @@
 """The guarded kernel: a callable that does what the kernel does, and now and then looks.
 
 An unsampled call adds to two plain integers of its thread, makes its signature and calls the
-kernel. Everything else is in `_seldom`.
+kernel. Everything else is in `seldom`.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -29,7 +30,7 @@ from cuassay.guard.structure import flatten, rebuild
 from cuassay.guard.trusted import positional
 from cuassay.guard.watch import Entry, GuardStats, Watch
 
-_is_compiling: Callable[[], bool] = torch.compiler.is_compiling
+_is_compiling: Callable[[], bool] = torch.compiler.is_dynamo_compiling
 
 
 class Guarded:
@@ -40,30 +41,43 @@ class Guarded:
 
     def __init__(self, kernel: Callable[..., Any], watch: Watch) -> None:
         functools.update_wrapper(self, kernel, updated=())
+        # torch.library.custom_op resolves annotations there
+        self.__globals__ = getattr(inspect.unwrap(kernel), "__globals__", {})
         self.kernel, self.watch = kernel, watch
-        self._local = threading.local()
+        self.slots = threading.local()
         self._fast = watch.fast
-        self._off = watch.config.mode is Mode.OFF
+        self.off = watch.config.mode is Mode.OFF
         self._written = _places(kernel, watch.config.mutates)
-        if not self._off:
+        if not self.off:
             CHECKER.start()
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """Return what the kernel returns, or the trusted operator where its breaker is open."""
-        if self._off:
+        if self.off:
             return self.kernel(*arguments, **keywords)
         if _is_compiling():
             return _apart(self, arguments, keywords)
         try:
-            slot: Slot = self._local.slot
+            slot: Slot = self.slots.slot
         except AttributeError:
-            slot = self._local.slot = self.watch.slots.add(self.watch.sampler.gap())
+            slot = self.new_slot()
         slot.calls += 1
         slot.left -= 1
         key = key_of(arguments, keywords)
         if slot.left < 0 or key not in self._fast:
-            return self._seldom(slot, key, arguments, keywords)
+            return self.seldom(slot, key, arguments, keywords)
         return self.kernel(*arguments, **keywords)
+
+    def new_slot(self) -> Slot:
+        """Return the calling thread's new slot; the first call of a thread makes it."""
+        slot: Slot = self.watch.slots.add(self.watch.sampler.gap())
+        self.slots.slot = slot
+        return slot
+
+    def slot(self) -> Slot:
+        """Return the calling thread's slot."""
+        found: Slot | None = getattr(self.slots, "slot", None)
+        return found or self.new_slot()
 
     def stats(self) -> GuardStats:
         """Return the counters as of now, exact for calls that have returned."""
@@ -95,11 +109,15 @@ class Guarded:
         """Bind like a function, so that methods can be guarded."""
         return self if instance is None else functools.partial(self, instance)
 
+    def __reduce__(self) -> str:
+        """Pickle by name, like a function; PicklingError where the name is another's."""
+        return str(getattr(self, "__qualname__", "guarded"))
+
     def __repr__(self) -> str:
         found = self.stats()
         return f"<guarded {found.name}: {found.calls} calls, {found.violations} violations>"
 
-    def _seldom(
+    def seldom(
         self, slot: Slot, key: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
     ) -> Any:
         """Serve a call that is new, due for a check, or not the kernel's to serve."""
@@ -167,8 +185,10 @@ class Guarded:
             if kernels:
                 return self.kernel(*arguments, **keywords)
             return self._fallback(slot, arguments, keywords)
+        if watch.keep_latest:
+            watch.latest = (list(snapshot.tensors), snapshot.template)
         if not kernels:
-            self._probe(entry, snapshot)
+            self.probe(entry, snapshot)
             return self._fallback(slot, arguments, keywords)
         return self._served(entry, snapshot, arguments, keywords)
 
@@ -265,7 +285,7 @@ class Guarded:
         self.watch.tally.add("repaired")
         return repaired
 
-    def _probe(self, entry: Entry, snapshot: Snapshot) -> None:
+    def probe(self, entry: Entry, snapshot: Snapshot) -> None:
         """Run the kernel on copies that nobody else reads, and have the result checked."""
         watch = self.watch
         try:
@@ -283,7 +303,9 @@ class Guarded:
             self.submit(job)
 
 
-def _eagerly(guarded: Guarded, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def _eagerly(
+    guarded: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> Any:
     return guarded(*arguments, **keywords)
 
 
@@ -309,8 +331,6 @@ def _home(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> torch.device
 
 
 def _places(kernel: Callable[..., Any], names: Sequence[str]) -> tuple[int, ...]:
-    import inspect
-
     if not names:
         return ()
     parameters = list(inspect.signature(kernel).parameters)
