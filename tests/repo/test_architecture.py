@@ -45,9 +45,10 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         "model", "errors", "home", "engine", "report", "store", "audit", "checks.registry",
         "__version__",
-        "attest", "agents", "verifier",
+        "attest", "agents", "verifier", "view",
     },
     "api": {"model", "errors", "home", "engine", "report", "store", "formats"},
+    "view": {"model", "errors", "report", "store"},
     "verifier": {"model", "errors", "home", "engine", "report", "api"},
     "agents": {"model", "errors", "engine", "report", "api", "verifier", "__version__"},
     "attest": {"model", "errors", "home", "formats"},
@@ -58,7 +59,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
 # Packages of the driver: no torch, no arrays, not even inside a function.
 _LIGHT = {"errors", "home", "model", "report", "store", "engine", "audit", "cli", "api",
     "__init__",
-    "pytest_plugin", "attest", "verifier", "agents",
+    "pytest_plugin", "attest", "verifier", "agents", "view",
 }  # fmt: skip
 _HEAVY = {"torch", "numpy", "triton", "ray", "ml_dtypes", "safetensors"}
 _FILES = sorted(_PACKAGE.rglob("*.py"))

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.support import samples
+from tests.support import audits, samples
+from tests.support.folders import kept_audit, kept_verdict
 
 from cuassay.cli.main import main
 from cuassay.engine.job import Job
@@ -20,7 +21,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "kernel.py").write_text("def run(x): return x\n")
+    (tmp_path / "kernel.py").write_text("def run(x, weight, eps): return x\n")
 
 
 def _kept(verdict: Verdict | None, last: Event | None = None) -> str:
@@ -63,3 +64,23 @@ def test_a_run_without_a_verdict_is_said_to_have_none(
     assert main(["report", run, "--format", "junit"]) == 0
     assert 'errors="1"' in capsys.readouterr().out
     assert main(["report", "absent"]) == 2
+
+
+def test_an_audit_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    audit = audits.audit(3)
+    folder = kept_audit(tmp_path / "audit", audit)
+    path = folder / audit.results[1].run
+    kept_verdict(samples.rejected(), tmp_path / "kernel.py", path=path)
+    where = str(folder)
+    assert main(["report", where, "--format", "sarif"]) == 0
+    run = json.loads(capsys.readouterr().out)["runs"][0]
+    assert [r["ruleId"] for r in run["results"]] == ["NUM002", "API002", "SHP001"]
+    location = run["results"][0]["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"]["uri"] == "kernel.py"
+    assert main(["report", where, "--format", "junit=o.xml", "--html", "o.html"]) == 0
+    assert "\nAUDIT 20260101" in capsys.readouterr().out
+    assert (tmp_path / "o.xml").read_text().count("<testsuite ") == 4
+    assert "Every kernel" in (tmp_path / "o.html").read_text()
+    assert main(["report", where, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["candidates"]) == 4
+    assert main(["report", where, "--format", "agent"]) == 2

@@ -43,6 +43,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
         "verify",
         "revoke",
         "mcp",
+        "view",
         "explain",
         "doctor",
         "problem show",

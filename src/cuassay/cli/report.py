@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from cuassay.cli import options, sinks
+from cuassay.cli.view import folder_of
 from cuassay.errors import UsageError
+from cuassay.store.audits import is_audit
 
 if TYPE_CHECKING:
     from cuassay.report.judged import Judged
+
+_AUDIT_FORMS = ("terminal", "json", "html")
 
 
 @click.command("report")
@@ -27,27 +33,72 @@ def report(
 ) -> None:
     """Show finished runs again, in any form, without judging anything.
 
-    RUN is a run's id, the start of one, its folder, or `last`. Several runs make one SARIF log,
-    JUnit file, Markdown text or list of annotations. Exit code 0: written, whatever the
-    verdicts are, 2: the call is off.
+    RUN is a run's id, the start of one, its folder, or `last`; or an audit's id or folder.
+    Several runs make one SARIF log, JUnit file, Markdown text or list of annotations. Exit
+    code 0: written, whatever the verdicts are, 2: the call is off.
     """
     output = options.output(
         as_json=as_json, html=html, quiet=quiet, no_color=no_color, formats=formats
     )
-    trials = tuple(judged(run) for run in runs)
+    folders = [folder_of(run) for run in runs]
+    if len(folders) == 1 and is_audit(folders[0]):
+        _report_audit(folders[0], output)
+        return
+    trials = tuple(trial for folder in folders for trial in _trials(folder))
     if output.form == "terminal":
         for trial in trials:
             _show(trial, output)
     sinks.emit(trials, output.targets, quiet=quiet or output.json)
 
 
-def judged(where: str) -> Judged:
-    """Return the trial that a run folder keeps. Raises UsageError where nothing ended there."""
+def _trials(folder: Path) -> tuple[Judged, ...]:
+    return audit_trials(folder) if is_audit(folder) else (judged(folder),)
+
+
+def _report_audit(folder: Path, output: options.Output) -> None:
+    """Show an audit: its own tables, page and document, and its trials in the other forms."""
+    from cuassay.cli.audit_show import show
+    from cuassay.store.audits import load
+
+    own = tuple(target for target in output.targets if target.form in _AUDIT_FORMS)
+    rest = tuple(target for target in output.targets if target.form not in _AUDIT_FORMS)
+    if any(target.form == "agent" for target in rest):
+        raise UsageError(f"--format agent holds one trial, and {folder.name} is an audit")
+    if rest:
+        sinks.emit(audit_trials(folder), rest, quiet=output.quiet)
+    if own:
+        show(load(folder), folder, dataclasses.replace(output, targets=own))
+
+
+def audit_trials(folder: Path) -> tuple[Judged, ...]:
+    """Return every trial of an audit, in the order of its plan."""
+    from cuassay.report.judged import Judged
+    from cuassay.store.audits import load
+    from cuassay.store.runs import RunFolder
+
+    found = []
+    for result in load(folder).results:
+        run = folder / result.run if result.run else None
+        verdict = RunFolder(run).verdict() if run is not None else None
+        found.append(
+            Judged(
+                path=result.item.candidate,
+                root=sinks.root(),
+                verdict=verdict,
+                stopped=result.reason or result.ending.value,
+                candidate=sinks.kept_candidate(run) if run is not None else None,
+            )
+        )
+    return tuple(found)
+
+
+def judged(folder: Path) -> Judged:
+    """Return the trial that a run folder keeps. Raises UsageError where there is no job."""
     from cuassay.model.events import EngineStopped
     from cuassay.report.judged import Judged
-    from cuassay.store.runs import open_run
+    from cuassay.store.runs import RunFolder
 
-    run = open_run(where)
+    run = RunFolder(folder)
     verdict = run.verdict()
     stopped = ""
     if verdict is None:

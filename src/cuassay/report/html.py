@@ -212,14 +212,16 @@ def _left_out(verdict: Verdict) -> str:
 def _checks(verdict: Verdict) -> str:
     passed = [check for check in verdict.checks if words.outcome_word(check) == "passed"]
     other = [check for check in verdict.checks if words.outcome_word(check) != "passed"]
-    text = _table(other) if other else ""
+    text = check_table(other) if other else ""
     if passed:
         noun = "check" if len(passed) == 1 else "checks"
-        text += f"<details><summary>{len(passed)} {noun} passed</summary>{_table(passed)}</details>"
+        listed = check_table(passed)
+        text += f"<details><summary>{len(passed)} {noun} passed</summary>{listed}</details>"
     return f'<section><h2>Checks</h2><div class="card">{text}</div></section>'
 
 
-def _table(checks: list[CheckReport]) -> str:
+def check_table(checks: list[CheckReport]) -> str:
+    """Return a table of checks with their outcomes."""
     body = "".join(_row(check) for check in checks[:_ITEMS])
     return (
         '<div class="scroll"><table class="checks"><tr class="head-row"><th>Check</th>'

@@ -23,8 +23,12 @@ _PLACES = 10  # of one problem's leaderboard
 _CLASSES = 24
 
 
-def render(audit: Audit) -> str:
-    """Return the whole page. 1 000 candidates take some 2 MB; of more than 5 000 the worst."""
+def render(audit: Audit, *, runs: str = "") -> str:
+    """Return the whole page. 1 000 candidates take some 2 MB; of more than 5 000 the worst.
+
+    `runs` is the address below which a server shows each candidate's own report; empty for a
+    page that stands alone.
+    """
     totals = tables.totals(audit)
     body = "".join(
         (
@@ -33,7 +37,7 @@ def render(audit: Audit) -> str:
             _families_and_causes(audit),
             _heat(audit),
             _authors(audit),
-            candidates_section(audit),
+            candidates_section(audit, runs=runs),
             _leaderboards(audit),
             _powers(audit.powers),
             _oddities(audit),

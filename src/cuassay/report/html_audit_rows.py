@@ -35,16 +35,17 @@ _HEADS = (
 )
 
 
-def candidates_section(audit: Audit) -> str:
+def candidates_section(audit: Audit, *, runs: str = "") -> str:
     """Return the section with its filters and its table, the worst kernels first."""
     ranked = sorted(audit.results, key=_rank)
     shown = ranked[:ROWS]
     heads = "".join(f'<th class="{kind}">{name}</th>' for name, kind in _HEADS)
+    rows = "".join(_item(result, runs) for result in shown)
     more = len(ranked) - len(shown)
     rest = f'<p class="key">and {more} more kernels, all in the JSON report</p>' if more else ""
     return (
         f'<section id="kernels"><h2>Every kernel</h2>{_filters(shown)}'
-        f'<table class="items"><thead><tr>{heads}</tr></thead>{"".join(map(_item, shown))}</table>'
+        f'<table class="items"><thead><tr>{heads}</tr></thead>{rows}</table>'
         f'<p class="none">No kernel fits these filters.</p>{rest}</section>'
     )
 
@@ -111,7 +112,7 @@ def _select(name: str, label: str, values: Iterable[str], *, clash: bool = False
     )
 
 
-def _item(result: AuditResult) -> str:
+def _item(result: AuditResult, runs: str) -> str:
     item = result.item
     worst = result.findings[0] if result.findings else None
     share, faster = _share(result), speedup(result)
@@ -137,7 +138,7 @@ def _item(result: AuditResult) -> str:
         f"{_number(share, words.number(share) + ' x' if share is not None else '')}"
         f"{_number(faster, f'{faster:.2f} x' if faster is not None else '')}"
         f"{_number(result.duration_s, f'{result.duration_s:.1f}')}</tr>"
-        f'<tr class="more"><td colspan="{len(_HEADS)}">{_body(result)}</td></tr></tbody>'
+        f'<tr class="more"><td colspan="{len(_HEADS)}">{_body(result, runs)}</td></tr></tbody>'
     )
 
 
@@ -173,7 +174,7 @@ def link(field: str, value: str) -> str:
     return f"{field}={quote(key(value))}"
 
 
-def _body(result: AuditResult) -> str:
+def _body(result: AuditResult, runs: str) -> str:
     item = result.item
     rows = [f"<p>{html_text(one_line(result.reason))}</p>"]
     if result.conditions:
@@ -201,6 +202,8 @@ def _body(result: AuditResult) -> str:
         for name, value in facts
         if value
     )
+    if runs and result.run:
+        rows.append(f'<p><a href="{html_text(runs + quote(result.run))}">The whole report</a></p>')
     return f'<div class="body">{"".join(rows)}<dl class="rows">{listed}</dl></div>'
 
 
