@@ -64,7 +64,7 @@ def generate(program: Program, options: Options) -> Code:
     if not program.body:
         raise MachineError(f"kernel '{program.name}' has no instructions")
     liveness = Liveness(program.body, program.blocks)
-    facts = collect(program.body, liveness)
+    facts = collect(program.body, liveness, program.registers)
     cx = Emit(program, options, liveness, facts)
     for number, block in enumerate(program.blocks):
         cx.label(block_label(block.start))

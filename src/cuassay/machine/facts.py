@@ -6,7 +6,7 @@ time. A register carries a shadow if its value can come from a float and can end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from cuassay.machine.dataflow import Liveness, definitions, registers_of, uses
@@ -31,9 +31,9 @@ class Facts:
     shadowed: frozenset[str]
 
 
-def collect(body: Sequence[Instruction], liveness: Liveness) -> Facts:
-    """Return the facts of a flat program."""
-    start = set(liveness.before(0)) if body else set()
+def collect(body: Sequence[Instruction], liveness: Liveness, registers: Collection[str]) -> Facts:
+    """Return the facts of a flat program; `registers` are those that are declared."""
+    start = {name for name in liveness.before(0) if name in registers}
     poisonable = _forward(body, start, _gives_poison)
     sources = _forward(body, set(), _gives_shadow, through=_moves_shadow)
     sinks = _backward(body)

@@ -63,7 +63,8 @@ class _Scanner:
         yield from self._flush("text")
 
     def _newline(self) -> Iterator[Statement]:
-        if _LINE_DIRECTIVE.match("".join(self._pieces)) and not self._section:
+        text = "".join(self._pieces)
+        if not self._section and (_LINE_DIRECTIVE.match(text) or text.rstrip().endswith(":")):
             yield from self._flush("text")
         self._line += 1
         if self._pieces:

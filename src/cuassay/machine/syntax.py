@@ -137,7 +137,7 @@ class Function:
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Module:
     """A parsed PTX text: its functions and module-scope variables by name."""
 

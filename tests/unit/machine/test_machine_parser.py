@@ -38,6 +38,9 @@ AGAIN:
   {
     .reg .b32 t;
     AGAIN: mov.b32 t, -1; }
+$here:
+  .loc 1 8 1
+  add.f32 %f1, %f1, %f2;
   .loc 1 9 1, function_name $L__info_string0, inlined_at 1 42 3
   shfl.sync.down.b32 %f1|%p1, %f2, 0x10, 31, -1;
 $done: ret;
@@ -61,7 +64,7 @@ def test_functions_parameters_and_variables() -> None:
 
 def test_operands_lines_and_sources() -> None:
     kernel = parse(_TEXT).functions["copy"]
-    first, load, constant, again, inner, shuffle, last = kernel.body
+    first, load, constant, again, inner, add, shuffle, last = kernel.body
     assert first.operands[1] == Address(Symbol("copy_0"), 8)
     assert first.line == 19
     assert first.source is not None
@@ -77,10 +80,11 @@ def test_operands_lines_and_sources() -> None:
     assert shuffle.source is not None
     assert shuffle.source.inlined_at is not None
     assert shuffle.source.inlined_at.line == 42
-    assert kernel.labels["$done"] == 6
+    assert (kernel.labels["$here"], kernel.labels["$done"]) == (5, 7)
     assert again.opcode == "bra"
     assert last.opcode == "ret"
     assert inner.line == 29
+    assert (add.opcode, add.line) == ("add.f32", 32)
 
 
 def test_scopes_have_registers_and_labels_of_their_own() -> None:

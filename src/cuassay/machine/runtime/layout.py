@@ -70,7 +70,10 @@ BLOCK_STATE = 92  # u32: 0 running, 1 done, 2 stuck
 FAR_LIST = 96  # 64 x (u32 variable, u32 version)
 BLOCK_PEERS = 608  # u64: table of the block records of the cluster
 MBARRIERS = 616  # u64
-BLOCK_BYTES = 640
+RANDOM = 624  # u64: state of the block's random numbers
+IN_USE = 632  # u32
+ARRIVALS = 640  # 16 x (u32 arrived, u32 expected)
+BLOCK_BYTES = 768
 
 # launch record
 ALLOCATIONS = 0  # u64: table of allocation records
@@ -120,7 +123,21 @@ DYNAMIC_BYTES = 336  # u32
 EXCHANGE_BYTES = 340  # u32
 LOCAL_OFFSET = 344  # u32: of local memory in a thread's record
 LOCAL_BYTES = 348  # u32
+SHARED_BYTES = 356  # u32
+EXECUTED = 360  # u64: instructions of blocks that have ended
+NEXT = 368  # u32: next cluster to start
+REACH_WIDTH = 372  # u32
+REACH_ROWS = 376  # u64: row of REACH for each instruction
+SITE_SHIFT = 352  # u32: instructions are recorded as index >> this
 LAUNCH_BYTES = 384
+
+# entry of the log of releases, 256 bytes
+E_PREVIOUS, E_BLOCK, E_BASE, E_WARP, E_LINKS, E_CLOCKS, E_LINK = 0, 4, 8, 12, 16, 32, 160
+E_RECORD, E_MOST_LINKS = 256, 24
+MOST_FAR = 64  # entries of FAR_LIST
+
+# watched granules: u32 slots, u32 nodes, u32 limit, u64 nodes, then slots of (granule, first node)
+W_SLOTS, W_COUNT, W_LIMIT, W_NODES, W_TABLE = 0, 4, 8, 16, 32
 
 # allocation record (global memory), 64 bytes
 A_BASE, A_BYTES, A_DATA, A_INIT, A_SHADOW, A_META, A_FLAGS, A_SHIFT = 0, 8, 16, 24, 32, 40, 48, 52
@@ -134,7 +151,7 @@ V_RECORD = 16
 # finding record
 F_KIND, F_SITE, F_OTHER_SITE, F_GID, F_OTHER_GID, F_COUNT = 0, 4, 8, 12, 16, 20
 F_ADDRESS, F_ALLOCATION, F_SPACE, F_BYTES, F_WHAT, F_OTHER_WHAT = 24, 32, 36, 40, 44, 48
-F_EXTRA = 52
+F_EXTRA, F_GRANULE = 52, 56
 F_RECORD = 64
 
 # kinds of access

@@ -9,6 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 
@@ -86,6 +87,17 @@ def add_u32(typing: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
+def add_u64(typing: Any, address: Any, value: Any) -> Any:
+    """Add to a 64-bit counter atomically and return the value before."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.inttoptr(arguments[0], ir.PointerType(ir.IntType(64)))
+        return builder.atomic_rmw("add", pointer, arguments[1], "acq_rel")
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
 def call_step(typing: Any, function: Any, thread: Any, block: Any, launch: Any) -> Any:
     """Call `i64 function(i64 thread, i64 block, i64 launch)` at an address."""
 
@@ -96,3 +108,51 @@ def call_step(typing: Any, function: Any, thread: Any, block: Any, launch: Any) 
         return builder.call(target, arguments[1:])
 
     return types.int64(*[types.int64] * 4), codegen
+
+
+@intrinsic
+def call_handler(typing: Any, function: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any) -> Any:
+    """Call `void function(i64 x 6)` at an address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [wide] * 6)
+        target = builder.inttoptr(arguments[0], ir.PointerType(kind))
+        builder.call(target, arguments[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 7), codegen
+
+
+@intrinsic
+def fill(typing: Any, address: Any, nbytes: Any, value: Any) -> Any:
+    """Set bytes at an address to one value."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.inttoptr(arguments[0], ir.PointerType(ir.IntType(8)))
+        byte = builder.trunc(arguments[2], ir.IntType(8))
+        name = "llvm.memset.p0.i64"
+        kind = ir.FunctionType(
+            ir.VoidType(),
+            [ir.PointerType(ir.IntType(8)), ir.IntType(8), ir.IntType(64), ir.IntType(1)],
+        )
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        builder.call(function, [place, byte, arguments[1], ir.Constant(ir.IntType(1), 0)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def copy_bytes(typing: Any, to: Any, source: Any, nbytes: Any) -> Any:
+    """Copy bytes between addresses that do not overlap."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = ir.PointerType(ir.IntType(8))
+        to, source = (builder.inttoptr(one, pointer) for one in arguments[:2])
+        kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, ir.IntType(64), ir.IntType(1)])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.memcpy.p0.p0.i64")
+        builder.call(function, [to, source, arguments[2], ir.Constant(ir.IntType(1), 0)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen

@@ -1,0 +1,55 @@
+"""What a launch costs in memory, said before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cuassay.errors import MachineError
+from cuassay.machine.codegen import Code
+from cuassay.machine.contexts import context_bytes
+from cuassay.machine.launch import Launch
+from cuassay.machine.options import Options
+from cuassay.machine.program import Program
+from cuassay.machine.records import buffers_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Memory of a launch: `kernel_bytes` in its buffers, `state_bytes` in all, with the buffers."""
+
+    kernel_bytes: int
+    state_bytes: int
+
+    @property
+    def ratio(self) -> float:
+        """State bytes per byte of kernel memory."""
+        return self.state_bytes / max(1, self.kernel_bytes)
+
+
+def of(program: Program, code: Code, launch: Launch, options: Options) -> Budget:
+    """Return the memory that a launch needs.
+
+    A byte of global memory costs itself and a flag; with shadows two bytes more (four for every
+    two), with races 16 bytes for every granule and a copy for the second look.
+    """
+    kernel = sum(int(one.data.size) for one in buffers_of(launch))
+    each = 2.0
+    if options.shadow:
+        each += 2
+    if options.races:
+        each += 16 / program.granule["global"] + 1 + (2 if options.shadow else 0)
+    shared = sum(one.bytes for one in program.shared) + launch.dynamic_shared_bytes
+    threads = launch.block[0] * launch.block[1] * launch.block[2]
+    one = context_bytes(program, code, shared, threads)
+    return Budget(kernel_bytes=kernel, state_bytes=int(kernel * each) + one * options.workers)
+
+
+def demand(program: Program, code: Code, launch: Launch, options: Options) -> None:
+    """Raise MachineError if a launch would need more memory than the options allow."""
+    need = of(program, code, launch, options)
+    if need.state_bytes > options.memory_bytes:
+        raise MachineError(
+            f"kernel '{program.name}' over {need.kernel_bytes} bytes needs {need.state_bytes} "
+            f"bytes of state, {options.memory_bytes} are allowed: use a smaller launch, or "
+            "leave out races or shadows"
+        )

@@ -1,0 +1,80 @@
+"""Contexts in which blocks run: a block record, thread records and shared memory each."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cuassay.machine.codegen import Code
+from cuassay.machine.launch import Launch
+from cuassay.machine.options import Options
+from cuassay.machine.program import Program
+from cuassay.machine.records import LaunchState
+from cuassay.machine.runtime import layout as L
+
+_ROOM_BYTES = 1 << 29
+_MOST_GROUPS = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contexts:
+    """Room for `groups` clusters at once; `blocks` are their records, one after the other."""
+
+    groups: int
+    blocks: NDArray[np.uint8]
+    memory: NDArray[np.uint8]
+
+
+def context_bytes(program: Program, code: Code, shared_bytes: int, threads: int) -> int:
+    """Return the bytes that one block's context takes."""
+    granules = (shared_bytes // program.granule["shared"]) + 2
+    memory = 2 * shared_bytes + 4 * (shared_bytes // 2 + 8) + 16 * granules
+    return threads * code.thread_bytes + -(-(memory + 256) // 64) * 64
+
+
+def make(
+    program: Program, code: Code, launch: Launch, options: Options, state: LaunchState, *,
+    workers: int,
+) -> list[Contexts]:  # fmt: skip
+    """Return contexts for each worker: as many as fit, since blocks may wait for each other."""
+    threads = launch.block[0] * launch.block[1] * launch.block[2]
+    cluster = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
+    units = launch.grid[0] * launch.grid[1] * launch.grid[2] // cluster
+    shared = state.get32(L.SHARED_BYTES)
+    one = context_bytes(program, code, shared, threads)
+    room = max(1, min(units, _ROOM_BYTES // (one * cluster), _MOST_GROUPS))
+    if workers > 1:
+        room = min(room, 2)  # blocks that do not communicate never wait for each other
+    found = []
+    for _ in range(workers):
+        blocks = np.zeros(room * cluster * L.BLOCK_BYTES, np.uint8)
+        memory = np.zeros(room * cluster * one + 64, np.uint8)
+        peers = np.zeros(room * cluster, np.uint64)
+        for index in range(room * cluster):
+            start = -(-memory.ctypes.data // 64) * 64 + index * one
+            _fill(blocks, index, start, threads, shared, program, code, options)
+            peers[index] = blocks.ctypes.data + index * L.BLOCK_BYTES
+            if cluster > 1:
+                group = peers.ctypes.data + 8 * (index - index % cluster)
+                struct.pack_into("<Q", blocks.data, index * L.BLOCK_BYTES + L.BLOCK_PEERS, group)
+        state.keep += [blocks, memory, peers]
+        found.append(Contexts(groups=room, blocks=blocks, memory=memory))
+    return found
+
+
+def _fill(
+    blocks: NDArray[np.uint8], index: int, start: int, threads: int, shared: int,
+    program: Program, code: Code, options: Options,
+) -> None:  # fmt: skip
+    place = index * L.BLOCK_BYTES
+    data = start + threads * code.thread_bytes
+    init = data + shared
+    shadow = init + shared
+    records = -(-(shadow + 4 * (shared // 2 + 8)) // 16) * 16
+    struct.pack_into("<II", blocks.data, place + L.BLOCK_THREADS, threads, code.thread_bytes)
+    struct.pack_into("<Q", blocks.data, place + L.BLOCK_THREAD0, start)
+    meta = records if options.races else 0
+    struct.pack_into("<QQQQ", blocks.data, place + L.SHARED_DATA, data, init, shadow, meta)

@@ -1,0 +1,231 @@
+"""Executes one launch: parse tree and buffers in, findings out, buffers changed in place."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cuassay.errors import MachineError
+from cuassay.machine import budget, contexts, describe, watching
+from cuassay.machine.codegen import Code, generate
+from cuassay.machine.compile import Compiled, compile_code
+from cuassay.machine.findings import Kind, MachineFinding, MachineReport, Statistics
+from cuassay.machine.globals import module_memory
+from cuassay.machine.launch import Launch
+from cuassay.machine.options import Options
+from cuassay.machine.program import Program, build
+from cuassay.machine.reach import barrier_reach
+from cuassay.machine.records import LaunchState, prepare
+from cuassay.machine.runtime import layout as L
+from cuassay.machine.runtime import symbols
+from cuassay.machine.syntax import Module
+from cuassay.machine.taint import communicates, data_dependent
+
+_RUN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
+_Key = tuple[str, str, bool, bool, int]
+_MOST_LOADED = 512
+NOT_COVERED = (
+    "weak memory orderings that no execution order shows",
+    "what the assembler makes of the PTX",
+    "code paths compiled for other architectures",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A kernel in machine code, with what is known of it without running it."""
+
+    program: Program
+    code: Code
+    compiled: Compiled
+    dependent: tuple[int, ...]
+    communicates: bool
+    load_s: float
+
+
+_LOADED: dict[_Key, Loaded] = {}
+
+
+def load(module: Module, kernel: str, options: Options) -> Loaded:
+    """Return a kernel compiled for these options; kept for the life of the process.
+
+    Raises MachineError with the PTX line of what cannot be executed.
+    """
+    key = (module.text, kernel, options.shadow, options.races, options.arch)
+    found = _LOADED.get(key)
+    if found is not None:
+        return found
+    started = time.perf_counter()
+    program = build(module, kernel)
+    code = generate(program, options)
+    compiled = compile_code(code, symbols.addresses(code.calls))
+    if len(_LOADED) >= _MOST_LOADED:
+        _LOADED.clear()
+    _LOADED[key] = Loaded(
+        program=program, code=code, compiled=compiled, dependent=data_dependent(program),
+        communicates=communicates(program), load_s=time.perf_counter() - started,
+    )  # fmt: skip
+    return _LOADED[key]
+
+
+def run(module: Module, launch: Launch, *, options: Options | None = None) -> MachineReport:
+    """Execute a launch; the buffers are changed in place, also when it is inconclusive.
+
+    Raises MachineError where the launch does not fit the kernel or the machine's memory. What the
+    kernel contains that the machine cannot execute makes the report inconclusive.
+    """
+    options = options or Options()
+    try:
+        loaded = load(module, launch.kernel, options)
+    except MachineError as error:
+        if error.line == 0:
+            raise
+        return _cannot(error, options)
+    budget.demand(loaded.program, loaded.code, launch, options)
+    run_ = _Run(module, loaded, launch, options)
+    return run_.report()
+
+
+def _cannot(error: MachineError, options: Options) -> MachineReport:
+    return MachineReport(
+        findings=(), statistics=Statistics(), oblivious=False, schedule=options.schedule,
+        inconclusive=str(error), not_covered=NOT_COVERED,
+    )  # fmt: skip
+
+
+class _Run:
+    """One launch from its buffers to its report."""
+
+    def __init__(self, module: Module, loaded: Loaded, launch: Launch, options: Options) -> None:
+        self._loaded, self._launch, self._options = loaded, launch, options
+        self._variables = module_memory(module, loaded.program)
+        self._watch = watching.Snapshot(launch, self._variables) if options.races else None
+        self._run_s = 0.0
+        self._inconclusive: str | None = None
+
+    def report(self) -> MachineReport:
+        """Execute, look again at suspected races, and describe what was found."""
+        state = self._execute(None)
+        found = list(describe.records(state))
+        suspects = [one for one in found if one.kind == L.K_SUSPECT]
+        describer = describe.Describer(self._loaded.program, self._launch, state)
+        findings = [describer.finding(one) for one in found]
+        if suspects and self._watch is not None and self._inconclusive is None:
+            self._watch.restore()
+            again = self._execute(suspects)
+            second = describe.Describer(self._loaded.program, self._launch, again)
+            findings += [second.finding(one) for one in describe.records(again)]
+        return self._summary(state, _unique(findings))
+
+    def _execute(self, suspects: list[describe.Record] | None) -> LaunchState:
+        loaded, launch, options = self._loaded, self._launch, self._options
+        state = prepare(loaded.program, loaded.code, launch, options, self._variables)
+        _fill_code(state, loaded)
+        parallel = not loaded.communicates and options.schedule != "random" and suspects is None
+        workers = options.workers if parallel else 1
+        places = contexts.make(loaded.program, loaded.code, launch, options, state, workers=workers)
+        state.set32(L.RACES, int(options.races) | (2 if workers > 1 else 0))
+        if suspects:
+            watching.fill(state, suspects, places)
+        with watching.stored_pointers(loaded.program, launch):
+            self._start(state, places)
+        return state
+
+    def _start(self, state: LaunchState, places: list[contexts.Contexts]) -> None:
+        size = self._launch.cluster[0] * self._launch.cluster[1] * self._launch.cluster[2]
+        grid = self._launch.grid
+        units = grid[0] * grid[1] * grid[2] // size
+        order = _order(units, self._options)
+        state.keep.append(order)
+        function = _RUN(symbols.run_address())
+
+        def work(place: contexts.Contexts) -> None:
+            function(
+                self._loaded.compiled.step, state.address(), place.blocks.ctypes.data,
+                place.groups, order.ctypes.data, units,
+            )  # fmt: skip
+
+        started = time.perf_counter()
+        timer = threading.Timer(self._options.limit_s, lambda: state.set32(L.STOP, 3))
+        timer.start()
+        others = [threading.Thread(target=work, args=(one,)) for one in places[1:]]
+        for thread in others:
+            thread.start()
+        work(places[0])
+        for thread in others:
+            thread.join()
+        timer.cancel()
+        timer.join()
+        self._run_s += time.perf_counter() - started
+        if state.get32(L.STOP) == 3:
+            self._inconclusive = f"stopped after {self._options.limit_s:g} s without an end"
+        elif state.get32(L.OVERFLOW):
+            self._inconclusive = "too many synchronisation events to keep track of"
+
+    def _summary(self, state: LaunchState, findings: list[MachineFinding]) -> MachineReport:
+        loaded = self._loaded
+        lines = frozenset(
+            one.line
+            for index, block in enumerate(loaded.program.blocks)
+            if state.covered[index]
+            for one in loaded.program.body[block.start : block.end]
+        )
+        need = budget.of(loaded.program, loaded.code, self._launch, self._options)
+        statistics = Statistics(
+            lane_instructions=state.get64(L.EXECUTED),
+            compile_s=loaded.load_s,
+            run_s=self._run_s,
+            state_bytes=need.state_bytes,
+            kernel_bytes=need.kernel_bytes,
+            executed_lines=lines,
+        )
+        schedule = self._options.schedule
+        if schedule == "random":
+            schedule += f" {self._options.seed}"
+        return MachineReport(
+            findings=tuple(findings), statistics=statistics, oblivious=not loaded.dependent,
+            data_dependent=loaded.dependent, schedule=schedule, inconclusive=self._inconclusive,
+            not_covered=NOT_COVERED,
+        )  # fmt: skip
+
+
+def _fill_code(state: LaunchState, loaded: Loaded) -> None:
+    """Put the handlers of collectives and the barrier table into the launch record."""
+    records = np.zeros((len(loaded.code.collectives) + 1) * L.C_RECORD, np.uint8)
+    view = records.view(np.uint32)
+    for index, one in enumerate(loaded.code.collectives):
+        start = index * L.C_RECORD
+        wide = records[start : start + L.C_RECORD].view(np.int64)
+        wide[0] = symbols.handler(one.handler)
+        view[start // 4 + L.C_INPUTS // 4] = one.inputs
+        view[start // 4 + L.C_OUTPUTS // 4] = one.outputs
+        wide[L.C_IMMEDIATE // 8] = one.immediate
+    state.table(L.COLLECTIVES, records)
+    rows, matrix = barrier_reach(loaded.program)
+    state.table(L.REACH_ROWS, rows)
+    state.table(L.REACH, matrix)
+    state.set32(L.REACH_WIDTH, matrix.shape[1])
+
+
+def _order(units: int, options: Options) -> Any:
+    order = np.arange(units, dtype=np.uint32)
+    if options.schedule == "reverse":
+        return order[::-1].copy()
+    if options.schedule == "random":
+        return np.random.default_rng(options.seed).permutation(order)
+    return order
+
+
+def _unique(findings: list[MachineFinding | None]) -> list[MachineFinding]:
+    """Keep one finding for each kind and pair of lines, in a fixed order."""
+    kept: dict[tuple[Kind, tuple[int, ...]], MachineFinding] = {}
+    for one in findings:
+        if one is not None:
+            lines = tuple(sorted(access.ptx_line for access in one.accesses))
+            kept.setdefault((one.kind, lines), one)
+    return sorted(kept.values(), key=lambda one: (one.severity != "wrong", one.ptx_line, one.kind))

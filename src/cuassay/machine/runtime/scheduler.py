@@ -1,0 +1,334 @@
+"""Runs the threads of blocks: until they wait, in the order of the schedule, to the end.
+
+One call of `rt_run` works on clusters of blocks taken from a shared counter. Blocks that only
+spin let others run, up to as many at once as there are contexts for.
+"""
+
+from __future__ import annotations
+
+from cuassay.machine.runtime import layout as L
+from cuassay.machine.runtime.blockwide import arrive, try_open
+from cuassay.machine.runtime.native import export, native
+from cuassay.machine.runtime.raw import (
+    add_u32,
+    add_u64,
+    call_handler,
+    call_step,
+    fill,
+    load_u8,
+    load_u32,
+    load_u64,
+    store_u32,
+    store_u64,
+)
+from cuassay.machine.runtime.reports import report_pair
+
+_RAN, _YIELDED, _WAITED = 2, 1, 0
+
+
+@native
+def _random(block: int) -> int:
+    """Return the next number of the block's own stream (xorshift)."""
+    x = load_u64(block + L.RANDOM)
+    x ^= (x << 13) & 0x7FFFFFFFFFFFFFFF
+    x ^= x >> 7
+    x ^= (x << 17) & 0x7FFFFFFFFFFFFFFF
+    store_u64(block + L.RANDOM, x)
+    return x & 0xFFFFFFFF
+
+
+@native
+def _run_thread(step: int, thread: int, block: int, launch: int) -> int:
+    """Run a thread until it waits or ends; return whether it got anywhere."""
+    reason = call_step(step, thread, block, launch)
+    if reason == L.REASON_COLLECTIVE:
+        store_u32(thread + L.STATUS, L.COLLECTIVE)
+        return _RAN
+    if reason == L.REASON_BARRIER:
+        arrive(thread, block, launch)
+        return _RAN
+    if reason == L.REASON_YIELD:
+        return _YIELDED
+    store_u32(thread + L.STATUS, L.EXITED)
+    store_u32(block + L.LIVE, load_u32(block + L.LIVE) - 1)
+    if reason == L.REASON_TRAP:
+        store_u32(launch + L.STOP, 1)
+    for number in range(16):
+        try_open(block, launch, number)
+    return _RAN
+
+
+@native
+def _run_lanes(step: int, first: int, count: int, block: int, launch: int) -> int:
+    """Run every lane of a warp that can run, once."""
+    stride, schedule = load_u32(block + L.BLOCK_STRIDE), load_u32(launch + L.SCHEDULE)
+    best, turn = _WAITED, 0
+    if schedule == 1:
+        turn = count - 1
+    elif schedule == 2:
+        turn = _random(block) % count
+    for index in range(count):
+        lane = turn - index if schedule == 1 else (turn + index) % count
+        thread = first + lane * stride
+        if load_u32(thread + L.STATUS) == L.READY:
+            best = max(best, _run_thread(step, thread, block, launch))
+    return best
+
+
+@native
+def _ready_mask(first: int, count: int, lane: int, stride: int) -> int:
+    """Return the lanes of a collective if all have come, else 0."""
+    thread = first + lane * stride
+    mask = load_u32(thread + L.WAIT_MASK) | 1 << lane
+    key, came = load_u32(thread + L.WAIT_KEY), 0
+    for other in range(count):
+        if (mask >> other) & 1:
+            partner = first + other * stride
+            status = load_u32(partner + L.STATUS)
+            if status == L.EXITED:
+                continue
+            if status != L.COLLECTIVE or load_u32(partner + L.WAIT_KEY) != key:
+                return 0
+            if load_u32(partner + L.WAIT_MASK) | 1 << other != mask:
+                return 0
+            came |= 1 << other
+    return came
+
+
+@native
+def _collect(first: int, count: int, block: int, launch: int) -> int:
+    """Carry out the collectives of a warp whose lanes have all come; return how many."""
+    stride, done = load_u32(block + L.BLOCK_STRIDE), 0
+    for lane in range(count):
+        thread = first + lane * stride
+        if load_u32(thread + L.STATUS) != L.COLLECTIVE:
+            continue
+        mask = _ready_mask(first, count, lane, stride)
+        if mask == 0:
+            continue
+        record = load_u64(launch + L.COLLECTIVES) + load_u32(thread + L.WAIT_KEY) * L.C_RECORD
+        inputs = load_u32(record + L.C_INPUTS)
+        if load_u32(thread + L.WAIT_MASK) >> lane & 1 == 0:
+            site, gid = load_u32(thread + L.WAIT_SITE), load_u32(thread + L.GID)
+            report_pair(launch, L.K_DIVERGENT_COLLECTIVE, site, gid, 1, 0xFFFFFFFF, gid)
+        call_handler(
+            load_u64(record + L.C_HANDLER), first + L.EXCHANGE, stride, mask, inputs, inputs,
+            load_u64(record + L.C_IMMEDIATE),
+        )  # fmt: skip
+        for other in range(count):
+            if (mask >> other) & 1:
+                store_u32(first + other * stride + L.STATUS, L.READY)
+        done += 1
+    return done
+
+
+@native
+def _run_warp(step: int, first: int, count: int, block: int, launch: int) -> int:
+    """Run a warp until all its lanes wait at block barriers, spin or have ended."""
+    best = _WAITED
+    while load_u32(launch + L.STOP) == 0:
+        ran = _run_lanes(step, first, count, block, launch)
+        best = max(best, ran)
+        if _collect(first, count, block, launch) == 0 and ran != _RAN:
+            break
+    return best
+
+
+@native
+def run_block(step: int, block: int, launch: int) -> int:
+    """Run a block; return 1 when it has ended, 0 when it only spins, 2 when it is stuck."""
+    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
+    first, warps = load_u64(block + L.BLOCK_THREAD0), (threads + 31) // 32
+    schedule = load_u32(launch + L.SCHEDULE)
+    while load_u32(launch + L.STOP) == 0:
+        best, turn = _WAITED, 0
+        if schedule == 2:
+            turn = _random(block) % warps
+        for index in range(warps):
+            warp = warps - 1 - index if schedule == 1 else (turn + index) % warps
+            count = min(32, threads - 32 * warp)
+            place = first + 32 * warp * stride
+            best = max(best, _run_warp(step, place, count, block, launch))
+        if load_u32(block + L.LIVE) == 0:
+            return 1
+        if best == _YIELDED:
+            return 0
+        if best == _WAITED:
+            _stuck(block, launch)
+            return 2
+    return 2
+
+
+@native
+def _stuck(block: int, launch: int) -> None:
+    """Report who waits for what when nobody can run."""
+    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
+    first, kind = load_u64(block + L.BLOCK_THREAD0), L.K_DEADLOCK
+    one = -1
+    for index in range(threads):  # a thread in a collective tells more than one at a barrier
+        thread = first + index * stride
+        status = load_u32(thread + L.STATUS)
+        if status == L.COLLECTIVE:
+            one, kind = thread, L.K_DIVERGENT_COLLECTIVE
+            break
+        if status == L.BARRIER and one < 0:
+            one = thread
+    for index in range(threads):
+        other = first + index * stride
+        status = load_u32(other + L.STATUS)
+        if status == L.EXITED or load_u32(other + L.WAIT_SITE) == load_u32(one + L.WAIT_SITE):
+            continue
+        report_pair(
+            launch, kind, load_u32(one + L.WAIT_SITE), load_u32(one + L.GID), 0,
+            load_u32(other + L.WAIT_SITE), load_u32(other + L.GID),
+        )  # fmt: skip
+        return
+    report_pair(launch, kind, load_u32(one + L.WAIT_SITE), load_u32(one + L.GID), 0, 0xFFFFFFFF, 0)
+
+
+@native
+def _begin(block: int, launch: int, linear: int) -> None:
+    """Set up a context for a block: fresh threads, fresh shared memory."""
+    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
+    first = load_u64(block + L.BLOCK_THREAD0)
+    width, height = load_u32(launch + L.GRID_DIM), load_u32(launch + L.GRID_DIM + 4)
+    store_u32(block + L.BLOCK_LINEAR, linear)
+    store_u32(block + L.BLOCK_X, linear % width)
+    store_u32(block + L.BLOCK_X + 4, linear // width % height)
+    store_u32(block + L.BLOCK_X + 8, linear // (width * height))
+    store_u32(block + L.FIRST_GID, linear * threads)
+    store_u32(block + L.LIVE, threads)
+    store_u32(block + L.BLOCK_STATE, 0)
+    store_u32(block + L.PUBLISHED, 0)
+    store_u32(block + L.BLOCK_FAR, 0)
+    store_u64(block + L.RANDOM, load_u64(launch + L.SEED) ^ (linear + 1) * 0x9E3779B97F4A7C1)
+    fill(block + L.ARRIVALS, 128, 0)
+    size = load_u32(launch + L.SHARED_BYTES)
+    fill(load_u64(block + L.SHARED_INIT), size, 0)
+    fill(load_u64(block + L.SHARED_DATA), size, 0xFF)
+    meta = load_u64(block + L.SHARED_META)
+    if meta != 0:
+        fill(meta, 16 * ((size >> load_u32(launch + L.SHARED_SHIFT)) + 1), 0)
+    dim_x, dim_y = load_u32(launch + L.BLOCK_DIM), load_u32(launch + L.BLOCK_DIM + 4)
+    local, local_bytes = load_u32(launch + L.LOCAL_OFFSET), load_u32(launch + L.LOCAL_BYTES)
+    for index in range(threads):
+        thread = first + index * stride
+        fill(thread, L.EXCHANGE, 0)
+        if local_bytes:
+            fill(thread + local, 2 * local_bytes, 0)
+        store_u32(thread + L.TID, index)
+        store_u32(thread + L.TID_X, index % dim_x)
+        store_u32(thread + L.TID_X + 4, index // dim_x % dim_y)
+        store_u32(thread + L.TID_X + 8, index // (dim_x * dim_y))
+        store_u32(thread + L.GID, linear * threads + index)
+        store_u32(thread + L.CLOCK, 1)
+        store_u32(thread + L.BASE, 1)
+
+
+@native
+def _linear_of(launch: int, unit: int, rank: int) -> int:
+    """Return the linear index of a block from its cluster and its rank there."""
+    cx, cy = load_u32(launch + L.CLUSTER_DIM), load_u32(launch + L.CLUSTER_DIM + 4)
+    cz = load_u32(launch + L.CLUSTER_DIM + 8)
+    gx, gy = load_u32(launch + L.GRID_DIM), load_u32(launch + L.GRID_DIM + 4)
+    ux, uy = gx // cx, gy // cy
+    x = unit % ux * cx + rank % cx
+    y = unit // ux % uy * cy + rank // cx % cy
+    z = unit // (ux * uy) * cz + rank // (cx * cy)
+    return x + gx * (y + gy * z)
+
+
+@native
+def _start_cluster(context: int, size: int, launch: int, unit: int) -> None:
+    for rank in range(size):
+        block = context + rank * L.BLOCK_BYTES
+        store_u32(block + L.CLUSTER_RANK, rank)
+        _begin(block, launch, _linear_of(launch, unit, rank))
+
+
+@native
+def _advance(step: int, context: int, size: int, launch: int) -> int:
+    """Run the blocks of a cluster for a while; return 1 when all have ended, 2 when stuck."""
+    ended = 0
+    for rank in range(size):
+        block = context + rank * L.BLOCK_BYTES
+        if load_u32(block + L.BLOCK_STATE) == 0:
+            state = run_block(step, block, launch)
+            store_u32(block + L.BLOCK_STATE, state)
+            if state == 2:
+                return 2
+            if state == 1:
+                _count(block, launch)
+        ended += 1 if load_u32(block + L.BLOCK_STATE) == 1 else 0
+    return 1 if ended == size else 0
+
+
+@native
+def _count(block: int, launch: int) -> None:
+    """Add the instructions of a block that has ended."""
+    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
+    first, total = load_u64(block + L.BLOCK_THREAD0), 0
+    for index in range(threads):
+        total += load_u64(first + index * stride + L.COUNT)
+    add_u64(launch + L.EXECUTED, total)
+    add_u32(launch + L.BLOCKS_DONE, 1)
+
+
+@export("int64(int64, int64, int64, int64, int64, int64)")
+def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: int) -> int:
+    """Run clusters from the shared counter until none is left.
+
+    `contexts` are `room` groups of block records, one record a block of a cluster; `order` lists
+    the clusters (u32). Returns 0, or 2 where a block was stuck.
+    """
+    size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
+    size *= load_u32(launch + L.CLUSTER_DIM + 8)
+    group = size * L.BLOCK_BYTES
+    active = 0
+    exhausted = False
+    while load_u32(launch + L.STOP) == 0:
+        if active < room and not exhausted:
+            number = add_u32(launch + L.NEXT, 1)
+            if number >= units:
+                exhausted = True
+            else:
+                _start_cluster(contexts + _free(contexts, room, group) * group, size, launch,
+                               load_u32(order + 4 * number))  # fmt: skip
+                active += 1
+        if active == 0 and exhausted:
+            return 0
+        for index in range(room):
+            context = contexts + index * group
+            if load_u8(context + L.IN_USE) == 0:
+                continue
+            state = _advance(step, context, size, launch)
+            if state == 2:
+                if load_u32(launch + L.STOP) == 0:
+                    store_u32(launch + L.STOP, 1)
+                return 2
+            if state == 1:
+                store_u32(context + L.IN_USE, 0)
+                active -= 1
+    return 2
+
+
+@native
+def _free(contexts: int, room: int, group: int) -> int:
+    for index in range(room):
+        if load_u32(contexts + index * group + L.IN_USE) == 0:
+            store_u32(contexts + index * group + L.IN_USE, 1)
+            return index
+    return 0
+
+
+@export("int64(int64, int64)")
+def rt_active(thread: int, block: int) -> int:
+    """Return the lanes of the thread's warp that have not exited."""
+    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
+    start = load_u32(thread + L.TID) & ~31
+    mask = 0
+    for index in range(start, min(start + 32, threads)):
+        place = load_u64(block + L.BLOCK_THREAD0) + index * stride
+        if load_u32(place + L.STATUS) != L.EXITED:
+            mask |= 1 << (index - start)
+    return mask

@@ -1,0 +1,56 @@
+"""Addresses of the runtime's functions, compiled when the first kernel needs them."""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+
+from cuassay.errors import MachineError
+from cuassay.machine.runtime.native import address, exported
+
+HELPERS = (
+    "cuassay.machine.runtime.memory",
+    "cuassay.machine.runtime.order",
+    "cuassay.machine.runtime.reports",
+    "cuassay.machine.runtime.scheduler",
+    "cuassay.machine.runtime.collectives",
+)
+
+
+@cache
+def load_helpers() -> None:
+    """Import every module that exports functions to kernels."""
+    for name in HELPERS:
+        importlib.import_module(name)
+
+
+def addresses(names: tuple[str, ...]) -> dict[str, int]:
+    """Return the addresses of runtime functions.
+
+    Raises MachineError for a name that no module exports.
+    """
+    load_helpers()
+    found = {}
+    for name in names:
+        place = address(name)
+        if place is None:
+            raise MachineError(f"the runtime has no function '{name}'")
+        found[name] = place
+    return found
+
+
+def handler(name: str) -> int:
+    """Return the address of the handler of a warp collective."""
+    return addresses((f"collective:{name}",))[f"collective:{name}"]
+
+
+def run_address() -> int:
+    """Return the address of the scheduler."""
+    return addresses(("rt_run",))["rt_run"]
+
+
+def warm() -> None:
+    """Compile or load everything the runtime may need; leaves no thread behind."""
+    load_helpers()
+    for name in exported():
+        address(name)
