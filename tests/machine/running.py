@@ -57,9 +57,8 @@ def expected_kinds(fault: Fault) -> frozenset[Kind]:
 
 def executed(kernel: Kernel, *, schedule: str = "forward", seed: int = 0) -> Outcome:
     """Execute a CUDA kernel of the corpus with every check on."""
-    from cuassay.machine.run import run
-
     from cuassay.machine.options import Options
+    from cuassay.machine.run import run
 
     try:
         module = parsed(ptx(kernel.text(), kernel.arch))
@@ -120,13 +119,12 @@ def _wrapper(function: str, reports: list[MachineReport]) -> Callable[..., Any]:
     """Return a wrapper of triton_kernels whose launches are executed with every check on."""
     import importlib
 
-    from cuassay.machine.run import run
-
     from cuassay.build import machine_triton
     from cuassay.build.cuda_facade import cuda_facade
     from cuassay.build.machine_launch import MachineLauncher, prepared, raise_fault
     from cuassay.build.machine_memory import Arena
     from cuassay.machine.options import Options
+    from cuassay.machine.run import run
 
     class Checked(MachineLauncher):
         """Keeps the reports of launches, which run with everything on."""
