@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cuassay.errors import NothingToCheckError
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
+from cuassay.model.conditions import STANDING
 from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
@@ -55,7 +56,8 @@ class Control:
             recording, self._trial.record = self._trial.record, False
             try:
                 run = self._run(scenario)
-                self._seen[key] = tuple(self._judge(check, scenario, run))
+                found = self._judge(check, scenario, run)
+                self._seen[key] = tuple(f for f in found if not _standing(f))
             except NothingToCheckError:  # of the reference: the candidate may have something
                 self._seen[key] = ()
             finally:
@@ -83,6 +85,11 @@ class Control:
             return max((found.share for found in trial.comparisons), default=0.0)
         finally:
             trial.comparisons, trial.record = kept, recording
+
+
+def _standing(finding: Finding) -> bool:
+    """Whether a finding states a condition that holds for everybody, and is reported anyway."""
+    return finding.condition.split(":", 1)[0] in STANDING
 
 
 JudgeScenario = Callable[["Check", Scenario, "Run"], Iterable[Finding]]

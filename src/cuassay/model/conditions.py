@@ -14,6 +14,7 @@ CONDITIONS = (
     "compile",
     "deterministic",
     "devices",
+    "graph-scalars",
     "graphs",
     "layouts",
     "own-kernels",
@@ -23,6 +24,8 @@ CONDITIONS = (
     "streams",
     "threads",
 )
+# True of the reference as well, and still something that callers have to know.
+STANDING = ("graph-scalars",)
 
 
 def required(names: Iterable[str], *, option: str = "require") -> tuple[str, ...]:
