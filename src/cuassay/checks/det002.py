@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.answers import Read, reads_of, wrong_outputs
 from cuassay.checks.base import Check, Run, Trial
-from cuassay.checks.numeric import fill_text
+from cuassay.checks.numeric import fill_text, one_by_one
 from cuassay.checks.relation_guess import Verifier, base_case, element_limit, guesses
 from cuassay.checks.relation_laws import Law, applied, laws
 from cuassay.checks.relation_members import members
@@ -18,7 +18,7 @@ from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.problem import Problem
 from cuassay.model.relation import RowsIndependent, text_of
-from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
+from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -198,16 +198,8 @@ def batches(trial: Trial, relation: RowsIndependent, base: Case) -> Iterator[Sce
 
 def _scenario(relation: RowsIndependent, cases: tuple[Case, ...], *, label: str) -> Scenario:
     """Return the scenario of a call on each case, the first one's once more at the end."""
-    steps: list[Step] = []
-    for number in (*range(len(cases)), 0):
-        name = f"r{len(steps)}"
-        steps += [
-            Allocate(slot="a", case=number),
-            Call(slot="a", result=name),
-            ReadResult(result=name),
-            Release(name=name),
-        ]
-    return Scenario(label=label, cases=cases, steps=tuple(steps), relation=relation)
+    steps = one_by_one((*range(len(cases)), 0))
+    return Scenario(label=label, cases=cases, steps=steps, relation=relation)
 
 
 def _same(trial: Trial, run: Run, law: Law, *, first: Read, again: Read) -> bool:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from math import prod
 
 from cuassay.checks.answers import placed, reads_of, wrong_outputs
 from cuassay.checks.base import Check, Run, Trial, done
-from cuassay.checks.listed import settings
-from cuassay.model.axes import shape_of, smallest_workload_axes
+from cuassay.checks.listed import elements_of, settings
+from cuassay.model.axes import smallest_workload_axes
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity
-from cuassay.model.problem import Problem, TensorSpec
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.steps import Disarm, ReadLaunches
 from cuassay.model.trace import StepRaised
@@ -119,14 +117,9 @@ def _workload(trial: Trial, first: Case) -> list[Case]:
         return []
     axes = smallest_workload_axes(problem)
     most = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
-    if dict(first.axes) == axes or _elements(problem, axes) > most:
+    if dict(first.axes) == axes or elements_of(problem, axes) > most:
         return []
     return [placed(first, axes)]
-
-
-def _elements(problem: Problem, axes: Mapping[str, int]) -> int:
-    tensors = (*(s for s in problem.inputs if isinstance(s, TensorSpec)), *problem.outputs)
-    return sum(prod(shape_of(spec.shape, axes)) for spec in tensors)
 
 
 def _unused(facts: Mapping[str, str], launched: Mapping[str, int]) -> str:

@@ -17,7 +17,7 @@ from cuassay.model.trace import StepDone, StepRaised
 from cuassay.model.verdict import Profile
 
 LABEL = "autograd: gradients"
-_FLOATS = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+DIFFERENTIABLE = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 _ALL_SUBSETS = 3  # inputs up to which every subset is tried
 _QUICK_SUBSETS = 6
 _OUTPUTS_READ = 2  # of the plain backward pass and of the call without one
@@ -51,12 +51,14 @@ class Tried:
 
 def float_inputs(problem: Problem) -> tuple[str, ...]:
     """Return the inputs that can require a gradient."""
-    return tuple(s.name for s in problem.inputs if isinstance(s, TensorSpec) and s.dtype in _FLOATS)
+    return tuple(
+        s.name for s in problem.inputs if isinstance(s, TensorSpec) and s.dtype in DIFFERENTIABLE
+    )
 
 
 def float_outputs(problem: Problem) -> tuple[str, ...]:
     """Return the outputs that can carry one."""
-    return tuple(spec.name for spec in problem.outputs if spec.dtype in _FLOATS)
+    return tuple(spec.name for spec in problem.outputs if spec.dtype in DIFFERENTIABLE)
 
 
 def scenarios(trial: Trial) -> Iterator[Scenario]:

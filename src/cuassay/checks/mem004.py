@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cuassay.checks.answers import reads_of
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.grad_cases import float_outputs
-from cuassay.checks.numeric import message, worst_statistic
+from cuassay.checks.numeric import message, one_by_one, worst_statistic
 from cuassay.checks.plain_first import measured, with_scalars, wrong_read
 from cuassay.checks.relation_members import own_fill, with_parameters
 from cuassay.errors import CannotJudgeError, NothingToCheckError
@@ -19,7 +19,7 @@ from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.problem import TensorSpec
-from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
+from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Upstream
 from cuassay.model.verdict import Profile
 
@@ -174,13 +174,5 @@ def _spoiled_names(case: Case) -> list[str]:
 def _scenario(trial: Trial, base: Case, found: Mapping[str, Places]) -> Scenario:
     spoiled = [_spoiled(trial, base, places, what) for what, places in found.items() if places]
     cases = (base, *spoiled)
-    steps: list[Step] = []
-    for number in range(len(cases)):
-        steps += [
-            Allocate(slot="a", case=number),
-            Call(slot="a", result=f"r{number}"),
-            ReadResult(result=f"r{number}"),
-            Release(name=f"r{number}"),
-        ]
     label = f"padding spoiled: {base.label}"
-    return Scenario(label=label, cases=cases, steps=tuple(steps))
+    return Scenario(label=label, cases=cases, steps=one_by_one(range(len(cases))))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.answers import Read, reads_of, wrong_outputs
 from cuassay.checks.base import Check, Run, Trial
-from cuassay.checks.numeric import comparison_finding, fill_text
+from cuassay.checks.numeric import comparison_finding, fill_text, one_by_one
 from cuassay.checks.relation_guess import base_case, element_limit, relations
 from cuassay.checks.relation_laws import Law, laws
 from cuassay.checks.relation_members import members
@@ -20,7 +20,7 @@ from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.problem import Problem, VarAxis
 from cuassay.model.relation import AdditiveOver, Relation, text_of, words_of
-from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
+from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -193,16 +193,9 @@ def _scenario(trial: Trial, relation: Relation, base: Case | None) -> Scenario |
         return None
     if not laws(trial.problem, relation, cases):
         return None
-    steps: list[Step] = []
-    for number in range(len(cases)):
-        steps += [
-            Allocate(slot="a", case=number),
-            Call(slot="a", result=f"r{number}"),
-            ReadResult(result=f"r{number}"),
-            Release(name=f"r{number}"),
-        ]
     label = f"relation {text_of(relation)} on {base.label}"
-    return Scenario(label=label, cases=cases, steps=tuple(steps), relation=relation)
+    steps = one_by_one(range(len(cases)))
+    return Scenario(label=label, cases=cases, steps=steps, relation=relation)
 
 
 def _longer(trial: Trial, base: Case, axis: str) -> Case:

@@ -1,13 +1,14 @@
-"""What the numeric checks share: the one-call scenario and the finding of a comparison."""
+"""What the numeric checks share: scenarios of plain calls and the finding of a comparison."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Trial
 from cuassay.model.case import Case, Fill, FillValue
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
+from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
 
 if TYPE_CHECKING:
     from cuassay.oracle.compare import Comparison, Statistic
@@ -56,6 +57,22 @@ def comparison_finding(
         where=where(comparison, case, worst),
         **extra,
     )
+
+
+def one_by_one(positions: Iterable[int]) -> tuple[Step, ...]:
+    """Return steps that call on one case after another, each read and let go before the next.
+
+    `positions` are those in the scenario's cases; results are called r0, r1 and so on.
+    """
+    steps: list[Step] = []
+    for number, position in enumerate(positions):
+        steps += [
+            Allocate(slot="a", case=position),
+            Call(slot="a", result=f"r{number}"),
+            ReadResult(result=f"r{number}"),
+            Release(name=f"r{number}"),
+        ]
+    return tuple(steps)
 
 
 def worst_statistic(comparison: Comparison) -> Statistic | None:

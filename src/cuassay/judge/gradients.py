@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
+from cuassay.checks.grad_cases import DIFFERENTIABLE
 from cuassay.errors import CannotJudgeError, LiftError, NothingToCheckError, ReferenceError_
 from cuassay.inputs.seeds import derive
 from cuassay.model.axes import resolve, shape_of
@@ -24,7 +25,6 @@ from cuassay.oracle.trust_types import Truth
 from cuassay.worker.upstream import drawn
 
 Reference = Callable[..., object]
-_DIFFERENTIABLE = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 _DRAWS = 4  # fewer than for outputs: a wrong gradient must use more than its budget
 _FEW_DRAWS, _HUGE = 2, 1 << 27
 
@@ -35,7 +35,7 @@ class _ConstantError(Exception):
 
 def differentiable(spec: object) -> bool:
     """Whether a tensor is of numbers that torch differentiates."""
-    return isinstance(spec, TensorSpec) and spec.dtype in _DIFFERENTIABLE
+    return isinstance(spec, TensorSpec) and spec.dtype in DIFFERENTIABLE
 
 
 def truth_of(
