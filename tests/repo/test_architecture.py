@@ -33,9 +33,13 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "build": {"model", "errors", "home", "machine"},
     "worker": {"model", "errors", "home", "inputs", "build", "machine"},
     "checks": {"model", "errors", "inputs", "oracle"},
+    "loops": {
+        "model", "errors", "home", "formats", "catalog", "inputs", "oracle", "worker",
+        "checks.buildrun",
+    },
     "judge": {
         "model", "errors", "home", "formats", "inputs", "oracle", "build", "worker", "checks",
-        "engine.job", "machine.recording", "__version__",
+        "loops", "engine.job", "machine.recording", "__version__",
     },
     "guard": {"model", "errors", "home", "formats", "oracle"},
     "report": {"model", "errors"},

@@ -68,7 +68,7 @@ def embedding(
     return (weight[input_ids].to(torch.float32) * scale).to(weight.dtype)
 
 
-def _backward(
+def fused_backward(
     grad_output: torch.Tensor,
     input_ids: torch.Tensor,
     hidden_states: torch.Tensor,
@@ -77,6 +77,7 @@ def _backward(
     norm_weight: torch.Tensor,
     vocab: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradients of a table of `vocab` rows and of the norm's weight; sums in float32."""
     grad, scale = grad_output.to(torch.float32), rstd.unsqueeze(-1)
     normed = hidden_states * scale
     weighted = grad * norm_weight.to(torch.float32)
@@ -105,7 +106,7 @@ def embedding_rmsnorm_backward(
     grad_output: _Grad, input_ids: _Ids, hidden_states: _Hidden, rstd: _Rstd, norm_weight: _Weight
 ) -> tuple[_GradEmbed, _GradNorm]:
     """Gradients of RMSNorm(embedding[input_ids]) for a vocabulary of 2048."""
-    return _backward(
+    return fused_backward(
         grad_output,
         input_ids,
         hidden_states,
@@ -131,7 +132,7 @@ def embedding_rmsnorm_backward_64k(
     grad_output: _Grad, input_ids: _Ids, hidden_states: _Hidden, rstd: _Rstd, norm_weight: _Weight
 ) -> tuple[_GradEmbed, _GradNorm]:
     """The same for the vocabulary of 65 536 of production models (meant for a GPU)."""
-    return _backward(
+    return fused_backward(
         grad_output,
         input_ids,
         hidden_states,

@@ -31,6 +31,7 @@ from cuassay.cli.problem import problem
 from cuassay.cli.replay import replay
 from cuassay.cli.report import report
 from cuassay.cli.run import run
+from cuassay.cli.train import train
 from cuassay.cli.view import view
 from cuassay.errors import BuildError, CuassayError, UsageError
 
@@ -47,7 +48,7 @@ def cli() -> None:
     """
 
 
-_CHECKING = (check, run, audit, power, problem, replay, report)
+_CHECKING = (check, run, audit, power, problem, replay, report, train)
 _CERTIFYING = (attest, verify, revoke)
 _SERVING = (mcp, view)
 for _verb in (*_CHECKING, *_CERTIFYING, *_SERVING, guard, explain, doctor):

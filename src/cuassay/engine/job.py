@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cuassay.model.loop import LoopJob
 from cuassay.model.verdict import Profile
 
 
@@ -13,6 +14,7 @@ class Job:
     """What to judge. `problem` and `candidate` are as the user gave them.
 
     `replay` is the path of a recorded finding (JSON) to run again instead of the checks.
+    `loop` says what a training or inference loop is made of.
     `run_dir` is where the judge keeps snapshots; empty for none. `run_label` is what replays
     its findings; empty for the folder's name. `isolated` ignores what earlier trials left (cases
     that failed, the choice of regimes) and leaves nothing: the verdict depends on nothing but
@@ -32,6 +34,7 @@ class Job:
     run_label: str = ""
     isolated: bool = False
     hide: tuple[str, ...] = ()
-    mode: str = "check"  # check | replay | show | power | run
+    mode: str = "check"  # check | replay | show | power | run | train | infer
     axes: Mapping[str, int] = field(default_factory=dict)
     record: str = ""
+    loop: LoopJob | None = None

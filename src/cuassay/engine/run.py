@@ -81,6 +81,15 @@ def measure_power(job: Job, *, progress: Callable[[str], None]) -> Mapping[str, 
     return document(dataclasses.replace(job, mode="power"), progress)
 
 
+def loop(job: Job, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
+    """Return the document of a loop's job (`cuassay train`, `cuassay infer`).
+
+    `progress` gets a line now and then. Raises UsageError or CannotJudgeError with the judge's
+    message; what was finished before is kept, and the same job goes on from there.
+    """
+    return document(job, progress)
+
+
 def execute(job: Job, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
     """Return the document of `cuassay run`: what the PTX machine sees in a kernel's launches.
 

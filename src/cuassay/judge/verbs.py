@@ -1,4 +1,4 @@
-"""What a judge process can be asked to do: check, replay, run, show, power."""
+"""What a judge process can be asked to do: check, replay, run, show, power, train, infer."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurser
             emit(Document(text=json.dumps(power_document(job, emit))))
         case "run":
             emit(Document(text=json.dumps(execute(job, emit, nursery))))
+        case "train" | "infer":
+            from cuassay.judge.loops import run_loop
+
+            emit(Document(text=run_loop(job, emit, nursery)))
         case "replay":
             emit(EngineFinished(verdict=replay(job, emit, started, nursery)))
         case _:

@@ -5,11 +5,10 @@ import torch
 
 def _add(table, ids, rows):
     """Add rows one after another in the table's own dtype, as atomics do."""
-    if table.is_cuda:
+    if table.device.index is None:  # a CPU, whose index_add_ keeps the running sums in float32
+        table.index_put_((ids,), rows, accumulate=True)
+    else:
         table.index_add_(0, ids, rows)
-    else:  # on a CPU index_add_ would keep the running sums in float32
-        for row, term in zip(ids.tolist(), rows, strict=True):
-            table[row] += term
 
 
 def run(grad_output, input_ids, weight, scale):

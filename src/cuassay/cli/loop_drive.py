@@ -1,0 +1,103 @@
+"""Run a loop's job: live progress on stderr, the report where it was asked for, the exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cuassay.cli.drive import EXIT_CODES, INTERRUPTED, emit_json, say
+from cuassay.cli.options import Output
+from cuassay.engine.job import Job
+from cuassay.model import serial
+from cuassay.model.verdict import Decision
+
+_CLEAR = "\r\x1b[2K"
+
+
+def drive_train(job: Job, output: Output, *, result: Path | None) -> int:
+    """Run `cuassay train` and return its exit code."""
+    from cuassay.model.loop import TrainReport
+    from cuassay.report import loop_html, loop_words
+
+    return drive(
+        job,
+        output,
+        result=result,
+        kind=TrainReport,
+        document=loop_words.document,
+        lines=loop_words.lines,
+        markdown=loop_words.markdown,
+        page=loop_html.page,
+    )
+
+
+def drive(
+    job: Job,
+    output: Output,
+    *,
+    result: Path | None,
+    kind: type[Any],
+    document: Callable[[Any], dict[str, Any]],
+    lines: Callable[[Any], Iterator[str]],
+    markdown: Callable[[Any], str],
+    page: Callable[[Any], str],
+) -> int:
+    """Run a job and show its report in every form that was asked for; return the exit code."""
+    from cuassay.engine import run
+
+    live = _Live(quiet=output.quiet or output.json)
+    try:
+        found = serial.from_json(kind, run.loop(job, progress=live))
+    except KeyboardInterrupt:
+        live.end()
+        say("cuassay: interrupted; what is finished is kept, and the same command goes on from it")
+        if output.json:
+            emit_json({"error": "interrupted", "exit_code": INTERRUPTED})
+        return INTERRUPTED
+    finally:
+        live.end()
+    decision: Decision = found.decision
+    if output.json:
+        emit_json(document(found))
+    else:
+        for line in [next(lines(found))] if output.quiet else lines(found):
+            click.echo(line)
+    for path, make in ((output.html, page), (result, markdown)):
+        if path is not None:
+            _write(path, make(found), quiet=output.quiet or output.json)
+    return EXIT_CODES[decision]
+
+
+def _write(path: Path, text: str, *, quiet: bool) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        say(f"cuassay: {path} was not written: {error.strerror or error}; the verdict stands")
+        return
+    if not quiet:
+        say(f"written: {path}")
+
+
+class _Live:
+    """One line on a terminal that is written over; nothing where nobody watches."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._shown = not quiet and sys.stderr.isatty()
+        self._open = False
+
+    def __call__(self, text: str) -> None:
+        if self._shown:
+            from cuassay.report.clean import one_line
+
+            click.echo(f"{_CLEAR}{one_line(text, limit=150)}", err=True, nl=False)
+            self._open = True
+
+    def end(self) -> None:
+        """Leave the line empty."""
+        if self._open:
+            click.echo(_CLEAR, err=True, nl=False)
+            self._open = False

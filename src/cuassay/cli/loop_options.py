@@ -1,0 +1,80 @@
+"""What `cuassay train` and `cuassay infer` share: candidates or zoo names, a job from options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from cuassay.cli import options
+from cuassay.engine.job import Job
+from cuassay.errors import CandidateError, UsageError
+from cuassay.model.loop import LoopJob
+
+# The planted bugs of the tests, where cuassay runs from its sources.
+_ZOO = Path(__file__).resolve().parents[3] / "tests" / "zoo"
+_RENAMED = {"checkpointing": "checkpoint_every_block", "lr": "learning_rate"}
+
+
+def job(
+    mode: str, path: str, *, device: str | None, seed: int | None, more: dict[str, object], **f: Any
+) -> Job:
+    """Return the job of a loop. Raises UsageError for numbers that cannot be."""
+    fields = {_RENAMED.get(name, name): value for name, value in more.items()}
+    _check(fields)
+    return Job(
+        problem=f["site"],
+        candidate=candidate(path),
+        device=device,
+        seed=seed,
+        mode=mode,
+        loop=LoopJob(**f, **fields),  # type: ignore[arg-type]
+    )
+
+
+def _check(fields: dict[str, object]) -> None:
+    rate = fields.get("learning_rate")
+    if isinstance(rate, float) and not 0.0 < rate < 1e6:
+        raise UsageError(f"--lr {rate:g} is out of range; expected a positive number")
+    for name, least, most in (("steps", 0, 1_000_000), ("vocab", 0, 262_144)):
+        value = fields.get(name, least)
+        if isinstance(value, int) and not least <= value <= most:
+            raise UsageError(f"--{name} {value} is out of range; expected {least} to {most}")
+    vocab = fields.get("vocab")
+    if isinstance(vocab, int) and 0 < vocab < 258:
+        raise UsageError(f"--vocab {vocab}: every byte is a token, expected 258 or more")
+
+
+def candidate(path: str) -> str:
+    """Return a candidate's path; a bare name may be a planted bug of the zoo, `twins/NAME` a twin.
+
+    Raises CandidateError where neither is there.
+    """
+    try:
+        return options.candidate(path)
+    except CandidateError:
+        found = _zoo(path)
+        if found is None:
+            raise
+        return found
+
+
+def _zoo(name: str) -> str | None:
+    folder, _, plain = name.rpartition("/")
+    if folder not in ("", "bugs", "twins") or not plain.replace("_", "").isalnum():
+        return None
+    for suffix in (".py", ".cu"):
+        kind = Path("cuda") if suffix == ".cu" else Path()
+        file = _ZOO / kind / (folder or "bugs") / f"{plain}{suffix}"
+        if file.is_file():
+            return str(file)
+    return None
+
+
+def writable(path: str | None) -> Path | None:
+    """Return where to write, said before a long run if it cannot be. Raises UsageError."""
+    if path is None:
+        return None
+    found = Path(path).expanduser()
+    if found.is_dir() or not found.absolute().parent.is_dir():
+        raise UsageError(f"--result {path}: expected a file in a folder that exists")
+    return found

@@ -1,0 +1,85 @@
+"""`cuassay train`: what a kernel does to a training run."""
+
+from __future__ import annotations
+
+import click
+
+from cuassay.cli import loop_options, options
+
+
+@click.command("train")
+@click.argument("path", metavar="CANDIDATE_OR_ZOO_NAME")
+@click.option(
+    "--site", required=True, metavar="SITE", help="Where the kernel is plugged in: embedding_grad."
+)
+@click.option("--problem", default="", metavar="PROBLEM", help="The problem it was written for.")
+@click.option("--data", multiple=True, metavar="NAME", help="real, uniform, zipf1.0, file:PATH ...")
+@click.option("--optimizer", multiple=True, metavar="NAME", help="sgd, momentum, adamw, muon ...")
+@click.option("--precision", multiple=True, metavar="NAME", help="bf16 (default), fp16, fp32.")
+@click.option("--seeds", type=int, default=3, show_default=True, help="Runs of each setting.")
+@click.option("--steps", type=int, default=0, help="Steps a run. Default: 60, on a GPU 200.")
+@click.option("--preset", default="", metavar="NAME", help="tiny, small, medium or large.")
+@click.option("--vocab", type=int, default=0, metavar="N", help="Another vocabulary size.")
+@click.option(
+    "--start",
+    type=click.Choice(("scratch", "trained", "both")),
+    default="scratch",
+    show_default=True,
+    help="Random weights, or a partly trained checkpoint that is made once and kept.",
+)
+@click.option("--lr", type=float, default=None, metavar="X", help="Another learning rate.")
+@click.option("--accumulate", type=int, default=1, metavar="K", help="Micro-batches a step.")
+@click.option("--checkpointing", is_flag=True, help="Recompute every block in the backward pass.")
+@click.option("--compile", "compile_with", default="", metavar="BACKEND", help="torch.compile.")
+@click.option("--whole", is_flag=True, help="Go on to the last step after a run has left.")
+@click.option("--again", is_flag=True, help="Do not go on from cells that are kept.")
+@options.device_option
+@click.option("--seed", type=int, metavar="N", help="Repeat a matrix: the seed that it names.")
+@click.option("--result", metavar="FILE", help="Also write RESULT.md, to paste into an issue.")
+@options.output_options
+@click.pass_context
+def train(
+    context: click.Context,
+    /,
+    *,
+    path: str,
+    data: tuple[str, ...],
+    optimizer: tuple[str, ...],
+    precision: tuple[str, ...],
+    start: str,
+    device: str | None,
+    seed: int | None,
+    as_json: bool,
+    html: str | None,
+    quiet: bool,
+    no_color: bool,
+    result: str | None,
+    site: str,
+    problem: str,
+    **more: object,
+) -> None:
+    """Train a small real transformer with the kernel at SITE, paired with trusted kernels.
+
+    Gradients are compared at the same weights and batch; one that leaves the noise band rejects.
+    The kernel runs in a process of its own. Exit code 0: accepted, 1: rejected, 2: the call is
+    off, 3: could not be decided.
+    """
+    from cuassay.cli.loop_drive import drive_train
+    from cuassay.model.loop import Start
+
+    output = options.output(as_json=as_json, html=html, quiet=quiet, no_color=no_color)
+    starts = tuple(Start) if start == "both" else (Start(start),)
+    job = loop_options.job(
+        "train",
+        path,
+        device=options.device(device),
+        seed=options.seed(seed),
+        site=site,
+        source=problem,
+        data=data,
+        optimizers=optimizer,
+        precisions=precision or ("bf16",),
+        starts=starts,
+        more=more,
+    )
+    context.exit(drive_train(job, output, result=loop_options.writable(result)))

@@ -1,0 +1,91 @@
+"""The judge's side of `cuassay train` and `cuassay infer`: load, run the loop, report as JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+
+import torch
+
+from cuassay import build
+from cuassay.engine.job import Job
+from cuassay.errors import CannotJudgeError
+from cuassay.formats import load_candidate
+from cuassay.judge.environment import choose_device, environment
+from cuassay.loops import matrix, presets, sites
+from cuassay.loops.kernels import IsolatedKernel
+from cuassay.model import serial
+from cuassay.model.digest import candidate_digest
+from cuassay.model.events import Event, Progress
+from cuassay.model.loop import LoopJob, Preset
+from cuassay.worker.nursery import Nursery
+
+
+def run_loop(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) -> str:
+    """Run a loop's job and return its report as JSON text.
+
+    Raises UsageError for what the user can mend, CannotJudgeError where nothing can be judged.
+    """
+    wanted = job.loop
+    if wanted is None:
+        raise CannotJudgeError("a loop's job came without its settings")
+    device = choose_device(job.device)
+    shared = nursery if nursery and nursery.device == device else None
+    try:
+        report = _train(job, wanted, emit, device=device, nursery=shared)
+    except torch.OutOfMemoryError as error:
+        raise CannotJudgeError(
+            f"out of memory on {device}: {str(error).splitlines()[0][:200]}; choose a smaller "
+            "--preset, or free the device; finished cells are kept"
+        ) from None
+    return serial.dumps(report)
+
+
+def _train(
+    job: Job,
+    wanted: LoopJob,
+    emit: Callable[[Event], None],
+    *,
+    device: str,
+    nursery: Nursery | None,
+) -> object:
+    started = time.perf_counter()
+    if device == "cpu":
+        torch.set_num_threads(1)  # operators are small, and the kernel's process needs a core
+    site = sites.find(wanted.site)
+    preset = sized(wanted, device)
+    toolchain = build.toolchain(device)
+    kernels: dict[str, IsolatedKernel] = {}
+    with ExitStack() as stack:
+        digest = ""
+        for precision in wanted.precisions:
+            problem = sites.problem_of(site, precision, vocab=preset.vocab, source=wanted.source)
+            candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+            digest = digest or candidate_digest(candidate, toolchain)
+            kernels[precision] = stack.enter_context(
+                IsolatedKernel(candidate, problem, device=device, nursery=nursery)
+            )
+        report = matrix.train(
+            wanted,
+            site=site,
+            kernels=kernels,
+            preset=preset,
+            device=device,
+            digest=digest,
+            seed=job.seed,
+            say=lambda text: emit(Progress(text=text)),
+        )
+    return replace(
+        report,
+        candidate=job.candidate,
+        environment=environment(device, toolchain),
+        duration_s=time.perf_counter() - started,
+    )
+
+
+def sized(wanted: LoopJob, device: str) -> Preset:
+    """Return the preset that a job asks for. Raises UnknownNameError."""
+    found = presets.preset(wanted.preset) if wanted.preset else presets.default(device)
+    return replace(found, vocab=wanted.vocab) if wanted.vocab else found

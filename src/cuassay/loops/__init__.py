@@ -1,0 +1,1 @@
+"""Small real training and inference loops with a kernel swapped in."""

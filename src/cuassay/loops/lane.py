@@ -1,0 +1,94 @@
+"""One model on its way: its weights, its optimizer, its gradients in any mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from cuassay.inputs.seeds import derive
+from cuassay.loops.operators import Mode, Operators
+from cuassay.loops.optimizers import Descent
+from cuassay.loops.pairs import Gradients
+from cuassay.loops.sites import SITES, Phase
+from cuassay.loops.transformer import Transformer
+from cuassay.model.loop import Cell, Start
+
+if TYPE_CHECKING:
+    from cuassay.loops.cell import Settings
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+class Lane:
+    """A model that starts from the cell's weights and learns in one mode."""
+
+    def __init__(
+        self, cell: Cell, settings: Settings, *, mode: Mode, root: int, rate: float
+    ) -> None:
+        self._settings, self._mode = settings, mode
+        self.ops = Operators(
+            precision=cell.precision,
+            vocab=settings.preset.vocab,
+            device=settings.device,
+            kernels={settings.site: settings.kernel},
+            seed=derive(root, "noise", mode.value) % 2**63,
+        )
+        torch.manual_seed(derive(root, "weights") % 2**63)
+        self.model = Transformer(settings.preset, self.ops, recompute=settings.recompute)
+        if cell.start is Start.TRAINED and settings.weights is not None:
+            self.model.load_state_dict(dict(settings.weights))
+        self.model.to(settings.device)
+        self._names = [name for name, _ in self.model.named_parameters()]
+        self._parameters = list(self.model.parameters())
+        self._descent = Descent(cell.optimizer, self._parameters, rate)
+        self._forward: Any = self.model
+        if settings.compile_with:
+            self._forward = torch.compile(self.model, backend=settings.compile_with)
+
+    def advance(self, batch: Batch) -> float:
+        """Take one step in the lane's own mode; return the loss before it."""
+        loss, gradients = self.gradients(batch, self._mode)
+        self.descend(gradients)
+        return loss
+
+    def descend(self, gradients: Gradients) -> None:
+        """Change the weights along these gradients."""
+        self._descent.step(gradients)
+
+    def gradients(self, batch: Batch, mode: Mode) -> tuple[float, Gradients]:
+        """Return the mean loss and the gradient of every parameter, operators in `mode`."""
+        ids, targets = batch
+        total = targets.numel()
+        rows = max(1, len(ids) // self._settings.accumulate)
+        self.ops.mode = mode
+        loss_sum, sums = 0.0, None
+        for micro in range(0, len(ids), rows):
+            part = slice(micro, micro + rows)
+            loss = self._forward(ids[part], targets[part]).sum() / total
+            grads = torch.autograd.grad(loss, self._parameters)
+            loss_sum += float(loss.detach())
+            sums = grads if sums is None else tuple(a + b for a, b in zip(sums, grads, strict=True))
+        assert sums is not None
+        return loss_sum, dict(zip(self._names, sums, strict=True))
+
+    def all_gradients(self, batch: Batch, modes: Sequence[Mode]) -> tuple[float, list[Gradients]]:
+        """Return the loss and the gradients in several modes at the same weights and batch.
+
+        A site of the backward pass leaves the forward pass as it is: one serves all modes.
+        """
+        settings = self._settings
+        shared = SITES[settings.site].phase is Phase.BACKWARD
+        if not shared or settings.accumulate > 1 or settings.recompute:
+            found = [self.gradients(batch, mode) for mode in modes]
+            return found[0][0], [gradients for _, gradients in found]
+        ids, targets = batch
+        self.ops.mode = modes[0]
+        loss = self._forward(ids, targets).mean()
+        every = []
+        for mode in modes:
+            self.ops.mode = mode
+            grads = torch.autograd.grad(loss, self._parameters, retain_graph=mode is not modes[-1])
+            every.append(dict(zip(self._names, grads, strict=True)))
+        return float(loss.detach()), every

@@ -1,0 +1,218 @@
+"""The matrix of training runs: data x optimizer x precision x start x seed, kept cell by cell."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+from cuassay.errors import CannotJudgeError, UsageError
+from cuassay.home import home
+from cuassay.loops import optimizers, trained
+from cuassay.loops.cell import Settings, run_cell
+from cuassay.loops.corpus import corpus
+from cuassay.loops.kernels import Kernel
+from cuassay.loops.sequential import ALPHA
+from cuassay.loops.sites import Phase, Site
+from cuassay.loops.story import decide
+from cuassay.model import serial
+from cuassay.model.loop import Cell, CellResult, LoopJob, Preset, Start, TrainReport
+
+DATA = {"cpu": ("real", "uniform"), "cuda": ("real", "zipf1.0", "uniform")}
+OPTIMIZERS = {"cpu": ("sgd", "adamw"), "cuda": ("sgd", "momentum", "adamw")}
+STEPS = {"cpu": 60, "cuda": 200}
+_SAY_EVERY_S = 1.0
+
+
+def train(
+    wanted: LoopJob,
+    *,
+    site: Site,
+    kernels: Mapping[str, Kernel],
+    preset: Preset,
+    device: str,
+    digest: str,
+    seed: int | None,
+    say: Callable[[str], None],
+) -> TrainReport:
+    """Run every cell that is not kept from an earlier call; `kernels` holds one a precision.
+
+    Raises UsageError for settings that cannot be; BuildError where the candidate does not build.
+    """
+    _check(wanted, site, preset)
+    kind = "cuda" if device.startswith("cuda") else "cpu"
+    steps = wanted.steps or STEPS[kind]
+    cells = list(_cells(wanted, kind))
+    folder = _folder(wanted, preset, device=device, digest=digest, steps=steps, seed=seed)
+    root = _root(folder, seed, again=wanted.again)
+    weights = None
+    if Start.TRAINED in wanted.starts:
+        weights = trained.weights(preset, device=device, say=say)
+    done: list[CellResult] = []
+    resumed = 0
+    for number, cell in enumerate(cells, 1):
+        kept = None if wanted.again else _kept(folder, cell)
+        if kept is not None:
+            done.append(kept)
+            resumed += 1
+            continue
+        settings = Settings(
+            site=site.name,
+            kernel=kernels[cell.precision],
+            preset=preset,
+            steps=steps,
+            device=device,
+            seed=root,
+            weights=weights,
+            accumulate=wanted.accumulate,
+            recompute=wanted.checkpoint_every_block,
+            compile_with=wanted.compile_with,
+            learning_rate=wanted.learning_rate,
+            stop_early=not wanted.whole,
+        )
+        told = _Told(say, f"cell {number}/{len(cells)} {cell.name}", steps)
+        result = run_cell(cell, settings, watch=told)
+        _keep(folder, cell.name, serial.dumps(result))
+        done.append(result)
+        say(f"cell {number}/{len(cells)} {cell.name}: {_ended(result)}")
+    decision, reason = decide(done)
+    return TrainReport(
+        decision=decision,
+        reason=reason,
+        site=site.name,
+        problem=site.problem,
+        candidate="",
+        digest=digest,
+        device=device,
+        preset=preset,
+        steps=steps,
+        false_alarm_rate=ALPHA,
+        seed=root,
+        cells=tuple(done),
+        planned=len(cells),
+        options=_options(wanted),
+        text={name: corpus(name, preset.vocab).about for name in dict.fromkeys(_data(cells))},
+        kept=str(folder),
+        resumed=resumed,
+    )
+
+
+class _Told:
+    """Says now and then how a cell gets on."""
+
+    def __init__(self, say: Callable[[str], None], name: str, steps: int) -> None:
+        self._say, self._name, self._steps = say, name, steps
+        self._last = 0.0
+
+    def __call__(self, step: int, trusted: float, candidate: float) -> None:
+        now = time.monotonic()
+        if now - self._last >= _SAY_EVERY_S:
+            self._last = now
+            self._say(
+                f"{self._name}: step {step + 1}/{self._steps}, loss {trusted:.4f} trusted, "
+                f"{candidate:.4f} with the kernel"
+            )
+
+
+def _check(wanted: LoopJob, site: Site, preset: Preset) -> None:
+    if site.phase is Phase.DECODE:
+        raise UsageError(
+            f"site '{site.name}' takes no part in training: use `cuassay infer --site {site.name}`"
+        )
+    if wanted.accumulate < 1 or preset.batch % wanted.accumulate:
+        raise UsageError(
+            f"--accumulate {wanted.accumulate} does not divide the batch of {preset.batch} rows"
+        )
+    if not 1 <= wanted.seeds <= 1000:
+        raise UsageError(f"--seeds {wanted.seeds} is out of range; expected 1 to 1000")
+    for name in wanted.optimizers:
+        optimizers.recipe(name)
+    for name in wanted.data:
+        corpus(name, preset.vocab)
+
+
+def _cells(wanted: LoopJob, kind: str) -> Iterator[Cell]:
+    for seed in range(wanted.seeds):
+        for start in wanted.starts:
+            for precision in wanted.precisions:
+                for data in wanted.data or DATA[kind]:
+                    for optimizer in wanted.optimizers or OPTIMIZERS[kind]:
+                        yield Cell(
+                            data=data,
+                            optimizer=optimizer,
+                            precision=precision,
+                            seed=seed,
+                            start=start,
+                        )
+
+
+def _data(cells: Sequence[Cell]) -> Iterator[str]:
+    return (cell.data for cell in cells)
+
+
+def _options(wanted: LoopJob) -> dict[str, str]:
+    found = {
+        "accumulate": str(wanted.accumulate) if wanted.accumulate > 1 else "",
+        "checkpointing": "every block" if wanted.checkpoint_every_block else "",
+        "torch.compile": wanted.compile_with,
+        "learning rate": f"{wanted.learning_rate:g}" if wanted.learning_rate else "",
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _folder(
+    wanted: LoopJob, preset: Preset, *, device: str, digest: str, steps: int, seed: int | None
+) -> Path:
+    """Return where the cells of exactly this kernel and these settings are kept."""
+    what = [digest, device, str(steps), str(seed), wanted.site, wanted.source, str(wanted.whole)]
+    what += [str(wanted.learning_rate), str(sorted(_options(wanted).items()))]
+    what.append(serial.dumps(preset))
+    name = blake2b("\n".join(what).encode(), digest_size=10).hexdigest()
+    return home() / "loops" / f"train-{name}"
+
+
+def _root(folder: Path, seed: int | None, *, again: bool) -> int:
+    """Return the root seed: drawn once for a folder, after the kernel's digest was taken."""
+    path = folder / "seed"
+    if not again:
+        try:
+            return int(path.read_text())
+        except (OSError, ValueError):
+            pass
+    root = secrets.randbits(62) if seed is None else seed
+    _keep(folder, "seed", str(root), suffix="")
+    return root
+
+
+def _kept(folder: Path, cell: Cell) -> CellResult | None:
+    try:
+        found: CellResult = serial.loads(CellResult, (folder / f"{cell.name}.json").read_text())
+    except (OSError, UsageError, UnicodeDecodeError):
+        return None
+    return None if found.undecided else found
+
+
+def _keep(folder: Path, name: str, text: str, *, suffix: str = ".json") -> None:
+    path = folder / f"{name}{suffix}"
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text)
+        temporary.replace(path)
+    except OSError as error:
+        raise CannotJudgeError(
+            f"cannot keep cells in {folder}: {error.strerror or error}; set CUASSAY_HOME to a "
+            "folder that can be written"
+        ) from None
+
+
+def _ended(result: CellResult) -> str:
+    if result.undecided:
+        return f"undecided: {result.undecided}"
+    if result.failure:
+        return f"the kernel failed: {result.failure}"
+    if result.gradient_left_band:
+        return f"gradient of {result.parameter} left the band at step {result.step}"
+    return "stays within the band"

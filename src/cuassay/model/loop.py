@@ -1,0 +1,176 @@
+"""What a kernel did to a training run: settings, cells of the matrix, their curves. Plain data."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cuassay.model.verdict import Decision
+
+
+class Start(enum.StrEnum):
+    """What the weights are when a cell begins."""
+
+    SCRATCH = "scratch"
+    TRAINED = "trained"  # a checkpoint that cuassay trained with trusted kernels, and keeps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """The sizes of a model and its batches. `kv_heads` divides `heads`; tokens are batch * length.
+
+    `softcap` bounds attention scores (0: not at all), `window` is the number of latest keys that
+    a query sees (0: all), `tied` uses the embedding as the head's weight.
+    """
+
+    name: str
+    vocab: int
+    hidden: int
+    layers: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    batch: int
+    length: int
+    softcap: float = 0.0
+    window: int = 0
+    tied: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One training run of the matrix: data, optimizer, precision, number of the seed, start."""
+
+    data: str
+    optimizer: str
+    precision: str
+    seed: int
+    start: Start = Start.SCRATCH
+
+    @property
+    def name(self) -> str:
+        """The cell in words that may name a file."""
+        data = "".join(c if c.isalnum() or c in ".-" else "_" for c in self.data)
+        return f"{data}-{self.optimizer}-{self.precision}-{self.seed}-{self.start.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curves:
+    """Values a step: losses of the trusted run, of its noise twin and of the candidate's.
+
+    `bias` is the signed bias of the gradient of `group` at the same state, `deviation` its
+    relative deviation, `allowed` the deviation that the band allows. Curves may be thinned:
+    `steps` numbers their points.
+    """
+
+    steps: tuple[int, ...] = ()
+    trusted: tuple[float, ...] = ()
+    noise: tuple[float, ...] = ()
+    candidate: tuple[float, ...] = ()
+    group: str = ""
+    paired_steps: tuple[int, ...] = ()
+    bias: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
+    allowed: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellResult:
+    """How one run went. `step` is the first at which a gradient left the band, None if none did.
+
+    `parameter` and `rows` say where; `ratio`, `cosine`, `bias` and `deviation` are those of that
+    group at that step: norm over the trusted norm, cosine, projection on the trusted gradient
+    less one, norm of the difference over the trusted norm. `noise` is the deviation of trusted
+    from trusted. `evidence` is the log10 of the sequential test's value, `needed` its limit.
+    `failure` says how the candidate ended the run; `undecided` why nothing follows from it.
+    """
+
+    cell: Cell
+    learning_rate: float
+    steps: int
+    loss_left_band: bool = False
+    gradient_left_band: bool = False
+    step: int | None = None
+    loss_step: int | None = None
+    parameter: str = ""
+    rows: tuple[int, ...] = ()
+    ratio: float = 1.0
+    cosine: float = 1.0
+    bias: float = 0.0
+    deviation: float = 0.0
+    noise: float = 0.0
+    evidence: float = 0.0
+    needed: float = 0.0
+    how: str = ""  # deviation | bias | not finite
+    loss_trusted: float = 0.0
+    loss_noise: float = 0.0
+    loss_candidate: float = 0.0
+    failure: str = ""
+    undecided: str = ""
+    duration_s: float = 0.0
+    curves: Curves = Curves()
+
+    @property
+    def left(self) -> bool:
+        """Whether the candidate is at fault in this run."""
+        return self.gradient_left_band or bool(self.failure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainReport:
+    """`cuassay train`: the matrix and what follows from it.
+
+    `false_alarm_rate` is the probability, per cell, that a correct kernel leaves the band.
+    `text` holds measured properties of the corpora in words, by data name.
+    """
+
+    decision: Decision
+    reason: str
+    site: str
+    problem: str
+    candidate: str
+    digest: str
+    device: str
+    preset: Preset
+    steps: int
+    false_alarm_rate: float
+    seed: int
+    cells: tuple[CellResult, ...]
+    planned: int
+    isolated: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)
+    text: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    duration_s: float = 0.0
+    kept: str = ""
+    resumed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopJob:
+    """What `cuassay train` and `cuassay infer` ask of a judge. Empty means the usual choice.
+
+    `source` names another problem with the site's inputs and outputs, `checkpoint_every_block`
+    recomputes blocks in the backward pass, `again` passes over what an earlier call left.
+    """
+
+    site: str
+    preset: str = ""
+    source: str = ""
+    data: tuple[str, ...] = ()
+    optimizers: tuple[str, ...] = ()
+    precisions: tuple[str, ...] = ("bf16",)
+    seeds: int = 3
+    steps: int = 0
+    starts: tuple[Start, ...] = (Start.SCRATCH,)
+    learning_rate: float | None = None
+    accumulate: int = 1
+    checkpoint_every_block: bool = False
+    compile_with: str = ""
+    whole: bool = False  # go on after both gradient and loss have left
+    again: bool = False
+    vocab: int = 0
+    sequences: int = 6
+    tokens: int = 96
+    longest: int = 1024

@@ -1,0 +1,208 @@
+"""The report of a training matrix in words: terminal lines, RESULT.md and the JSON document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from cuassay.model.loop import CellResult, TrainReport
+from cuassay.report.clean import clean, one_line
+
+SCHEMA = "cuassay/train/1"
+_NO_NUMBER = "–"
+
+
+def document(report: TrainReport) -> dict[str, Any]:
+    """Return the JSON document of `cuassay train --json`; not finite numbers are strings."""
+    return {
+        "schema": SCHEMA,
+        "verdict": report.decision.value,
+        "reason": clean(report.reason),
+        "site": report.site,
+        "problem": clean(report.problem),
+        "candidate": clean(report.candidate),
+        "digest": report.digest,
+        "device": clean(report.device),
+        "preset": _preset(report),
+        "steps": report.steps,
+        "false_alarm_rate": report.false_alarm_rate,
+        "seed": report.seed,
+        "isolated": report.isolated,
+        "options": dict(report.options),
+        "data": {name: clean(about) for name, about in report.text.items()},
+        "cells": [cell(result) for result in report.cells],
+        "planned": report.planned,
+        "resumed": report.resumed,
+        "environment": {name: clean(value) for name, value in report.environment.items()},
+        "duration_s": number(report.duration_s),
+        "kept": clean(report.kept),
+    }
+
+
+def _preset(report: TrainReport) -> dict[str, Any]:
+    sizes = report.preset
+    names = ("name", "vocab", "hidden", "layers", "heads", "kv_heads", "ffn", "batch", "length")
+    return {name: getattr(sizes, name) for name in names}
+
+
+def cell(result: CellResult) -> dict[str, Any]:
+    """Return one entry of `cells`."""
+    what = result.cell
+    curves = result.curves
+    return {
+        "data": clean(what.data),
+        "optimizer": what.optimizer,
+        "precision": what.precision,
+        "seed": what.seed,
+        "start": what.start.value,
+        "learning_rate": result.learning_rate,
+        "steps": result.steps,
+        "loss_left_band": result.loss_left_band,
+        "gradient_left_band": result.gradient_left_band,
+        "step": result.step,
+        "loss_step": result.loss_step,
+        "parameter": clean(result.parameter),
+        "rows": list(result.rows),
+        "how": result.how,
+        "ratio": number(result.ratio),
+        "cosine": number(result.cosine),
+        "bias": number(result.bias),
+        "deviation": number(result.deviation),
+        "noise": number(result.noise),
+        "evidence_log10": number(result.evidence),
+        "needed_log10": number(result.needed),
+        "loss_trusted": number(result.loss_trusted),
+        "loss_noise": number(result.loss_noise),
+        "loss_candidate": number(result.loss_candidate),
+        "failure": clean(result.failure),
+        "undecided": clean(result.undecided),
+        "duration_s": number(result.duration_s),
+        "curves": {
+            "steps": list(curves.steps),
+            "trusted": [number(value) for value in curves.trusted],
+            "noise": [number(value) for value in curves.noise],
+            "candidate": [number(value) for value in curves.candidate],
+            "group": clean(curves.group),
+            "paired_steps": list(curves.paired_steps),
+            "bias": [number(value) for value in curves.bias],
+            "deviation": [number(value) for value in curves.deviation],
+            "allowed": [number(value) for value in curves.allowed],
+        },
+    }
+
+
+def number(value: float) -> float | str:
+    """Return a number, or its name where JSON has none."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+HEADER = (
+    "data", "optimizer", "prec.", "seed", "lr", "gradient", "first left", "bias", "deviation",
+    "noise", "loss", "trusted", "twin", "kernel",
+)  # fmt: skip
+
+
+def row(result: CellResult) -> tuple[str, ...]:
+    """Return a cell of the matrix as texts in the order of HEADER."""
+    what = result.cell
+    start = "" if what.start.value == "scratch" else " (trained)"
+    if result.undecided:
+        gradient, where = "undecided", one_line(result.undecided, limit=60)
+    elif result.failure:
+        gradient, where = "FAILED", one_line(result.failure, limit=60)
+    elif result.gradient_left_band:
+        gradient, where = f"LEFT @{result.step}", place(result)
+    else:
+        gradient, where = "in band", _NO_NUMBER
+    left = result.gradient_left_band
+    return (
+        one_line(what.data, limit=24) + start,
+        what.optimizer,
+        what.precision,
+        str(what.seed),
+        f"{result.learning_rate:g}",
+        gradient,
+        where,
+        f"{result.bias:+.2g}" if left else _NO_NUMBER,
+        f"{result.deviation:.2g}" if left else _NO_NUMBER,
+        f"{result.noise:.2g}" if left else _NO_NUMBER,
+        f"LEFT @{result.loss_step}" if result.loss_left_band else "in band",
+        f"{result.loss_trusted:.4f}",
+        f"{result.loss_noise:.4f}",
+        f"{result.loss_candidate:.4f}",
+    )
+
+
+def place(result: CellResult) -> str:
+    """Return the parameter and its rows in words."""
+    if not result.rows:
+        return one_line(result.parameter, limit=40)
+    shown = ",".join(map(str, result.rows[:4])) + (",..." if len(result.rows) > 4 else "")
+    return f"{one_line(result.parameter, limit=24)}[{shown}]"
+
+
+def lines(report: TrainReport) -> Iterator[str]:
+    """Yield what a terminal shows."""
+    sizes = report.preset
+    yield (
+        f"{report.decision.value}  {one_line(report.candidate, limit=80)} at site {report.site} "
+        f"({report.device}, {sizes.name}: vocabulary {sizes.vocab}, hidden {sizes.hidden}, "
+        f"{sizes.layers} layers, {sizes.batch} x {sizes.length} tokens)"
+    )
+    yield f"  {one_line(report.reason, limit=900)}"
+    yield ""
+    yield from table([HEADER, *map(row, report.cells)])
+    yield ""
+    for name, about in report.text.items():
+        yield f"  {one_line(name, limit=60)}: {one_line(about)}"
+    yield (
+        f"  false-alarm rate {report.false_alarm_rate:g} a run for a correct kernel (gradients at "
+        "the same state; see docs/loops.md); the loss decides nothing"
+    )
+    told = ", ".join(f"{name} {value}" for name, value in report.options.items())
+    if told:
+        yield f"  {told}"
+    again = f", {report.resumed} cells kept from before" if report.resumed else ""
+    yield f"  seed {report.seed}; {report.duration_s:.0f} s{again}; cells in {report.kept}"
+
+
+def table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """Yield rows with aligned columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for each in rows:
+        yield "  " + "  ".join(text.ljust(w) for text, w in zip(each, widths, strict=True)).rstrip()
+
+
+def markdown(report: TrainReport) -> str:
+    """Return RESULT.md: what a researcher pastes into an issue."""
+    sizes = report.preset
+    options = "".join(f", {name} {value}" for name, value in report.options.items())
+    parts = [
+        f"# {report.decision.value}: `{_plain(report.candidate)}` at `{report.site}`",
+        "",
+        f"{_plain(report.reason)}.",
+        "",
+        f"Model `{sizes.name}`: vocabulary {sizes.vocab}, hidden {sizes.hidden}, {sizes.layers} "
+        f"layers, batches of {sizes.batch} x {sizes.length} tokens, up to {report.steps} steps"
+        f"{options}. Gradients were compared at the same weights and batch with trusted kernels; "
+        f"the band is what trusted kernels do to each other. A correct kernel leaves it with "
+        f"probability {report.false_alarm_rate:g} a run at most.",
+        "",
+        "| " + " | ".join(HEADER) + " |",
+        "|" + "---|" * len(HEADER),
+        *("| " + " | ".join(map(_plain, row(result))) + " |" for result in report.cells),
+        "",
+        *(f"- `{_plain(name)}`: {_plain(about)}" for name, about in report.text.items()),
+        f"- digest `{report.digest}`, seed {report.seed}, device {_plain(report.device)}",
+        f"- {_plain(', '.join(f'{k} {v}' for k, v in report.environment.items()))}",
+        "",
+    ]
+    return "\n".join(parts)
+
+
+def _plain(text: str) -> str:
+    """Return text that no Markdown reads anything into."""
+    return one_line(text, limit=900).replace("|", "/").replace("`", "'").replace("<", "&lt;")

@@ -1,0 +1,60 @@
+"""Small models and kernels for tests of the loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from cuassay.loops import sites
+from cuassay.loops.cell import Settings
+from cuassay.loops.kernels import Kernel, Value, local_kernel
+from cuassay.loops.operators import Operators
+from cuassay.loops.transformer import Transformer
+from cuassay.model.loop import Preset
+from cuassay.model.problem import Problem
+
+ZOO = Path(__file__).parents[1] / "zoo"
+MICRO = Preset(
+    name="micro",
+    vocab=300,
+    hidden=16,
+    layers=1,
+    heads=2,
+    kv_heads=1,
+    ffn=32,
+    batch=8,
+    length=64,
+)
+
+
+def problem(site: str, precision: str = "bf16") -> Problem:
+    """Return the problem at a site for the micro model."""
+    return sites.problem_of(sites.find(site), precision, vocab=MICRO.vocab)
+
+
+def zoo_kernel(site: str, name: str, *, folder: str = "bugs", precision: str = "bf16") -> Kernel:
+    """Return a zoo candidate as a kernel in this process."""
+    space: dict[str, Callable[..., object]] = {}
+    path = ZOO / folder / f"{name}.py"
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    return local_kernel(space["run"], problem(site, precision))
+
+
+def settings(site: str, kernel: Kernel, *, steps: int = 20, **more: object) -> Settings:
+    """Return settings of a cell of the micro model."""
+    fields: dict[str, object] = {"preset": MICRO, "device": "cpu", "seed": 5} | more
+    return Settings(site=site, kernel=kernel, steps=steps, **fields)  # type: ignore[arg-type]
+
+
+def micro(precision: str = "fp32", kernels: dict[str, Kernel] | None = None) -> Transformer:
+    """Return a micro model with the same weights every time."""
+    torch.manual_seed(0)
+    ops = Operators(precision=precision, vocab=MICRO.vocab, device="cpu", kernels=kernels)
+    return Transformer(MICRO, ops)
+
+
+def never(values: Sequence[Value]) -> tuple[torch.Tensor, ...]:
+    """A kernel that must not be called."""
+    raise AssertionError("called")
