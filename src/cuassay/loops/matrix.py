@@ -50,15 +50,9 @@ def train(
     weights = None
     if Start.TRAINED in wanted.starts:
         weights = trained.weights(preset, device=device, say=say)
-    done: list[CellResult] = []
-    resumed = 0
-    for number, cell in enumerate(cells, 1):
-        kept = None if wanted.again else _kept(folder, cell)
-        if kept is not None:
-            done.append(kept)
-            resumed += 1
-            continue
-        settings = Settings(
+
+    def settings(cell: Cell) -> Settings:
+        return Settings(
             site=site.name,
             kernel=kernels[cell.precision],
             preset=preset,
@@ -72,11 +66,8 @@ def train(
             learning_rate=wanted.learning_rate,
             stop_early=not wanted.whole,
         )
-        told = _Told(say, f"cell {number}/{len(cells)} {cell.name}", steps)
-        result = run_cell(cell, settings, watch=told)
-        _keep(folder, cell.name, serial.dumps(result))
-        done.append(result)
-        say(f"cell {number}/{len(cells)} {cell.name}: {_ended(result)}")
+
+    done, resumed = _run(cells, settings, folder, again=wanted.again, say=say)
     decision, reason = decide(done)
     return TrainReport(
         decision=decision,
@@ -97,6 +88,32 @@ def train(
         kept=str(folder),
         resumed=resumed,
     )
+
+
+def _run(
+    cells: Sequence[Cell],
+    settings: Callable[[Cell], Settings],
+    folder: Path,
+    *,
+    again: bool,
+    say: Callable[[str], None],
+) -> tuple[list[CellResult], int]:
+    """Return the result of every cell, and how many of them were kept from before."""
+    done: list[CellResult] = []
+    resumed = 0
+    for number, cell in enumerate(cells, 1):
+        kept = None if again else _kept(folder, cell)
+        if kept is not None:
+            done.append(kept)
+            resumed += 1
+            continue
+        made = settings(cell)
+        told = _Told(say, f"cell {number}/{len(cells)} {cell.name}", made.steps)
+        result = run_cell(cell, made, watch=told)
+        _keep(folder, cell.name, serial.dumps(result))
+        done.append(result)
+        say(f"cell {number}/{len(cells)} {cell.name}: {_ended(result)}")
+    return done, resumed
 
 
 class _Told:
