@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
@@ -51,21 +52,11 @@ def train(
     if Start.TRAINED in wanted.starts:
         weights = trained.weights(preset, device=device, say=say)
 
+    shared = _shared(wanted, site, preset=preset, steps=steps, device=device, seed=root)
+    shared = replace(shared, weights=weights)
+
     def settings(cell: Cell) -> Settings:
-        return Settings(
-            site=site.name,
-            kernel=kernels[cell.precision],
-            preset=preset,
-            steps=steps,
-            device=device,
-            seed=root,
-            weights=weights,
-            accumulate=wanted.accumulate,
-            recompute=wanted.checkpoint_every_block,
-            compile_with=wanted.compile_with,
-            learning_rate=wanted.learning_rate,
-            stop_early=not wanted.whole,
-        )
+        return replace(shared, kernel=kernels[cell.precision])
 
     done, resumed = _run(cells, settings, folder, again=wanted.again, say=say)
     decision, reason = decide(done)
@@ -84,10 +75,33 @@ def train(
         cells=tuple(done),
         planned=len(cells),
         options=_options(wanted),
-        text={name: corpus(name, preset.vocab).about for name in dict.fromkeys(_data(cells))},
+        text=_texts(cells, preset),
         kept=str(folder),
         resumed=resumed,
     )
+
+
+def _shared(
+    wanted: LoopJob, site: Site, *, preset: Preset, steps: int, device: str, seed: int
+) -> Settings:
+    """Return what all cells share; the kernel is put in for each precision."""
+    return Settings(
+        site=site.name,
+        kernel=trained.no_kernel,
+        preset=preset,
+        steps=steps,
+        device=device,
+        seed=seed,
+        accumulate=wanted.accumulate,
+        recompute=wanted.checkpoint_every_block,
+        compile_with=wanted.compile_with,
+        learning_rate=wanted.learning_rate,
+        stop_early=not wanted.whole,
+    )
+
+
+def _texts(cells: Sequence[Cell], preset: Preset) -> dict[str, str]:
+    return {cell.data: corpus(cell.data, preset.vocab).about for cell in cells}
 
 
 def _run(
@@ -163,10 +177,6 @@ def _cells(wanted: LoopJob, kind: str) -> Iterator[Cell]:
                             seed=seed,
                             start=start,
                         )
-
-
-def _data(cells: Sequence[Cell]) -> Iterator[str]:
-    return (cell.data for cell in cells)
 
 
 def _options(wanted: LoopJob) -> dict[str, str]:
