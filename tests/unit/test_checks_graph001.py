@@ -88,5 +88,5 @@ def test_the_condition_is_stated_although_the_reference_keeps_its_scalars_too() 
     (finding,) = found(frozen())
     other = dataclasses.replace(finding, condition="graphs: not captured in CUDA graphs")
     for said, shared in ((finding, False), (other, True)):
-        control = Control(made.trial, made.run, lambda *_, said=said: [said])  # type: ignore[misc]
+        control = Control(made.trial, made.run, lambda *_, said=said: [said])
         assert control.shares(Graph001(), scenario, [said]) is shared

@@ -1,8 +1,9 @@
 """Which kernels of its own a candidate launches, counted where launches pass, and disarmed there.
 
 Counted are Triton kernels whose functions lie in the candidate's own files, native or
-interpreted, autotuned or not, and raw CUDA kernels. Not seen are kernels that C++ extensions
-launch, those that torch.compile makes out of a Triton kernel, and replays of CUDA graphs.
+interpreted, autotuned or not, raw CUDA kernels and, once asked for, what its C++ extensions
+launch. Not seen are those that torch.compile makes out of a Triton kernel, and replays of CUDA
+graphs.
 The candidate shares this process and can undo all of it.
 """
 
@@ -16,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from cuassay.build.library_launches import lead
 
 _ENTRIES, _TEXT, _BINARIES = 256, 200, 8
 # What launches a candidate's Triton kernels without passing here.
@@ -39,6 +42,7 @@ class Ledger:
     reasons: dict[str, str] = field(default_factory=dict)
     disarmed: bool = False
     blind: str = ""
+    _led: set[str] = field(default_factory=set)
     _binaries: dict[str, bytes | Path] = field(default_factory=dict)
     _functions: list[weakref.ref[Any]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -73,6 +77,20 @@ class Ledger:
     def binaries(self) -> list[bytes | Path]:
         """Return the cubins and shared libraries that the candidate was compiled into."""
         return list(self._binaries.values())
+
+    def lead_libraries(self) -> None:
+        """Count what the candidate's loaded libraries launch from now on; those new since."""
+        for name, library in list(self._binaries.items()):
+            if isinstance(library, Path) and name not in self._led:
+                kernels = f"kernels of {name}"[:_TEXT]
+                go = functools.partial(self._from_library, kernels)
+                if lead(library, go):
+                    self._led.add(name)
+                    self.define(kernels)
+
+    def _from_library(self, kernels: str, go: Callable[[], int]) -> int:
+        status = self.launch(kernels, go)
+        return 0 if status is None else int(status)
 
     def functions(self) -> list[Any]:
         """Return the candidate's Triton functions that compile for a device, as far as known."""

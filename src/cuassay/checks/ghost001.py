@@ -24,9 +24,10 @@ class Ghost001(Check):
     """The answer comes from the candidate's own kernels
 
     What it does
-        Counts the launches of Triton kernels defined in the candidate's sources and of raw
-        CUDA kernels, on a small shape and on one of its workloads. Then it turns these
-        launches into no-ops, fills free memory with NaN and calls once more on other values.
+        Counts the launches of Triton kernels defined in the candidate's sources, of raw CUDA
+        kernels and of its C++ extensions, on a small shape and on one of its workloads. Then it
+        turns these launches into no-ops, fills free memory with NaN and calls once more on
+        other values.
 
     Why it matters
         A wrapper that falls back to PyTorch when its kernel fails gives right answers, and so
@@ -41,8 +42,8 @@ class Ghost001(Check):
 
     Can it be wrong?
         A kernel for large shapes only may not be needed here, nor one that repairs what is
-        rarely broken. Not seen are kernels of C++ extensions, those that torch.compile makes
-        and those of other packages: then nothing is said. The counting shares the candidate's
+        rarely broken. Not seen are kernels that torch.compile makes and those of other
+        packages: then nothing is said. The counting shares the candidate's
         process and can be undone by it.
 
     Example
@@ -67,7 +68,7 @@ class Ghost001(Check):
             return
         first = placed(small[0], axes[0])
         cases = [first, placed(small[1], axes[0]), *_workload(trial, first)]
-        steps: list[Step] = []
+        steps: list[Step] = [Disarm(active=False)]  # from here on extensions' launches count
         for number in (0, *range(2, len(cases))):
             steps += _call(number)
         steps += [ReadLaunches(), Disarm(), *_call(1), ReadLaunches(), Disarm(active=False)]

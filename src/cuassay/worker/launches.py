@@ -29,6 +29,10 @@ def read(around: Around) -> Made:
 
 
 def disarm(around: Around, step: Disarm) -> Made:
-    """Execute a Disarm: launches are counted and do nothing, or do what they did again."""
+    """Execute a Disarm: launches are counted and do nothing, or do what they did again.
+
+    From the first of them on, launches of the candidate's shared libraries count as well.
+    """
+    LEDGER.lead_libraries()
     LEDGER.disarmed = step.active
     return Made()

@@ -1,0 +1,148 @@
+"""Launches of one library are counted and switched off; those of its neighbour are not."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cuassay.build import launch_ledger
+from cuassay.build.launch_ledger import Ledger
+from cuassay.build.library_launches import lead
+from cuassay.model.steps import Disarm
+from cuassay.worker import launches
+from cuassay.worker.host import Around
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+# A stand-in for the CUDA runtime: it writes down what it was asked to launch.
+RUNTIME = """
+#include <cstddef>
+struct dim3 { unsigned x, y, z; };
+extern "C" {
+long long seen[12];
+int cudaLaunchKernel(const void* f, dim3 g, dim3 b, void** a, size_t s, void* stream) {
+    long long now[] = {(long long)f, g.x, g.y, g.z, b.x, b.y, b.z, (long long)a, (long long)s,
+                       (long long)stream};
+    for (int i = 0; i < 10; ++i) seen[i] = now[i];
+    ++seen[11];
+    return 7;
+}
+int cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned s, void* stream, void** p, void** extra) {
+    long long now[] = {(long long)f, gx, gy, gz, bx, by, bz, (long long)p, s, (long long)stream};
+    for (int i = 0; i < 10; ++i) seen[i] = now[i];
+    ++seen[11];
+    return 9;
+}
+}
+"""
+USER = """
+#include <cstddef>
+struct dim3 { unsigned x, y, z; };
+extern "C" {
+int cudaLaunchKernel(const void*, dim3, dim3, void**, size_t, void*);
+int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                   void*, void**, void**);
+int by_runtime() {
+    return cudaLaunchKernel((void*)1, {2, 3, 4}, {5, 6, 7}, (void**)8, 9, (void*)10);
+}
+int by_driver() {
+    return cuLaunchKernel((void*)1, 2, 3, 4, 5, 6, 7, 9, (void*)10, (void**)8, nullptr);
+}
+}
+"""
+
+
+def compiled(folder: Path, name: str, text: str, *more: str) -> Path:
+    source, library = folder / f"{name}.cpp", folder / f"lib{name}.so"
+    source.write_text(text)
+    command = ["g++", "-shared", "-fPIC", str(source), "-o", str(library), *more]
+    subprocess.run(command, check=True, capture_output=True)
+    return library
+
+
+@pytest.fixture(params=["lazy", "now"])
+def libraries(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, ctypes.CDLL, Path]:
+    """Return a user's library, the runtime, and another user of it."""
+    name = f"runtime{uuid.uuid4().hex}"  # the loader takes a library of the same name for loaded
+    compiled(tmp_path, name, RUNTIME)
+    how = ("-L", str(tmp_path), f"-l{name}", f"-Wl,-rpath,{tmp_path},-z,{request.param},-z,relro")
+    user, other = (compiled(tmp_path, each, USER, *how) for each in ("user", "other"))
+    return user, ctypes.CDLL(str(tmp_path / f"lib{name}.so")), other
+
+
+def seen(runtime: ctypes.CDLL) -> list[int]:
+    return list((ctypes.c_longlong * 12).in_dll(runtime, "seen"))
+
+
+@pytest.mark.parametrize(("function", "status"), [("by_runtime", 7), ("by_driver", 9)])
+def test_launches_pass_with_every_argument(
+    libraries: tuple[Path, ctypes.CDLL, Path], function: str, status: int
+) -> None:
+    user, runtime, _ = libraries
+    call: Callable[[], int] = getattr(ctypes.CDLL(str(user)), function)
+    asked: list[int] = []
+
+    def through(go: Callable[[], int]) -> int:
+        asked.append(1)
+        return go()
+
+    assert lead(user, through) == 2
+    assert call() == status
+    assert asked == [1]
+    assert seen(runtime)[:10] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+
+
+def test_launches_that_are_held_back_reach_nobody_and_others_go_on(
+    libraries: tuple[Path, ctypes.CDLL, Path],
+) -> None:
+    user, runtime, other = libraries
+    mine, yours = ctypes.CDLL(str(user)), ctypes.CDLL(str(other))
+    lead(user, lambda go: 0)
+    before = seen(runtime)[11]
+    assert mine.by_runtime() == 0
+    assert seen(runtime)[11] == before
+    assert yours.by_runtime() == 7
+    assert seen(runtime)[11] == before + 1
+
+
+def test_what_launches_nothing_or_is_not_loaded_has_no_slots(
+    tmp_path: Path, libraries: tuple[Path, ctypes.CDLL, Path]
+) -> None:
+    quiet = compiled(tmp_path, "quiet", 'extern "C" int one() { return 1; }')
+    assert lead(quiet, lambda go: 0) == 0
+    ctypes.CDLL(str(quiet))
+    assert lead(quiet, lambda go: 0) == 0
+    assert lead(tmp_path / "absent.so", lambda go: 0) == 0
+    (tmp_path / "text.so").write_text("no library")
+    assert lead(tmp_path / "text.so", lambda go: 0) == 0
+
+
+def test_the_steps_count_and_switch_off_a_library_s_launches(
+    libraries: tuple[Path, ctypes.CDLL, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user, runtime, _ = libraries
+    ledger = Ledger()
+    monkeypatch.setattr(launch_ledger, "LEDGER", ledger)
+    monkeypatch.setattr(launches, "LEDGER", ledger)
+    library = ctypes.CDLL(str(user))
+    ledger.binary(user.name, user)
+
+    def launched() -> dict[str, str]:
+        return dict(launches.read(Around()).facts)
+
+    launches.disarm(Around(), Disarm(active=False))
+    assert launched() == {f"launched kernels of {user.name}": "0"}
+    assert library.by_runtime() == 7
+    launches.disarm(Around(), Disarm())
+    before = seen(runtime)[11]
+    assert library.by_runtime() == 0
+    assert seen(runtime)[11] == before
+    launches.disarm(Around(), Disarm(active=False))
+    assert library.by_runtime() == 7
+    assert launched() == {f"launched kernels of {user.name}": "3"}
