@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import click
 
 from cuassay.cli import options
 from cuassay.engine.job import Job
 from cuassay.errors import CandidateError, UsageError
 from cuassay.model.loop import LoopJob
 
+_Verb = TypeVar("_Verb", bound=Callable[..., Any])
 # The planted bugs of the tests, where cuassay runs from its sources.
 _ZOO = Path(__file__).resolve().parents[3] / "tests" / "zoo"
 _RENAMED = {"checkpointing": "checkpoint_every_block", "lr": "learning_rate"}
+
+
+def output_options(verb: _Verb) -> _Verb:
+    """Add --json, --html, --quiet and --result."""
+    for option in (
+        click.option(
+            "--result", metavar="FILE", help="Also write RESULT.md, to paste into an issue."
+        ),
+        click.option("--quiet", "-q", is_flag=True, help="Print the verdict in one line."),
+        click.option("--html", metavar="FILE", help="Also write a one-file HTML report."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+    ):
+        verb = option(verb)
+    return verb
+
+
+def output(*, as_json: bool, html: str | None, quiet: bool) -> options.Output:
+    """Return the output options. Raises UsageError where the HTML file cannot be made."""
+    return options.Output(json=as_json, html=writable(html, option="--html"), quiet=quiet)
 
 
 def job(
@@ -70,11 +93,11 @@ def _zoo(name: str) -> str | None:
     return None
 
 
-def writable(path: str | None) -> Path | None:
+def writable(path: str | None, *, option: str = "--result") -> Path | None:
     """Return where to write, said before a long run if it cannot be. Raises UsageError."""
     if path is None:
         return None
     found = Path(path).expanduser()
     if found.is_dir() or not found.absolute().parent.is_dir():
-        raise UsageError(f"--result {path}: expected a file in a folder that exists")
+        raise UsageError(f"{option} {path}: expected a file in a folder that exists")
     return found

@@ -35,8 +35,7 @@ from cuassay.cli import loop_options, options
 @click.option("--again", is_flag=True, help="Do not go on from cells that are kept.")
 @options.device_option
 @click.option("--seed", type=int, metavar="N", help="Repeat a matrix: the seed that it names.")
-@click.option("--result", metavar="FILE", help="Also write RESULT.md, to paste into an issue.")
-@options.output_options
+@loop_options.output_options
 @click.pass_context
 def train(
     context: click.Context,
@@ -52,7 +51,6 @@ def train(
     as_json: bool,
     html: str | None,
     quiet: bool,
-    no_color: bool,
     result: str | None,
     site: str,
     problem: str,
@@ -67,7 +65,7 @@ def train(
     from cuassay.cli.loop_drive import drive_train
     from cuassay.model.loop import Start
 
-    output = options.output(as_json=as_json, html=html, quiet=quiet, no_color=no_color)
+    output = loop_options.output(as_json=as_json, html=html, quiet=quiet)
     starts = tuple(Start) if start == "both" else (Start(start),)
     job = loop_options.job(
         "train",
