@@ -1,0 +1,133 @@
+"""Where a register's value comes from: its defining instructions, and the float format it holds.
+
+PTX from compilers is close to single assignment; where a register has several definitions all count.
+Values that pass through shared memory come from every float store to shared memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from cuassay.machine.dataflow import definitions, uses
+from cuassay.machine.program import Program
+from cuassay.machine.syntax import Instruction, Operand, Register, Vector
+
+FLOATS = ("f16", "bf16", "f16x2", "bf16x2", "f32", "f64", "tf32")
+_COPIES = frozenset(("mov", "selp", "shfl", "prmt", "movmatrix", "slct"))
+_ATOMS = frozenset(("atom", "red"))
+
+
+class Origins:
+    """The definitions of a program's registers."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._types: dict[str, str] = {}
+
+    @cached_property
+    def sites(self) -> dict[str, tuple[int, ...]]:
+        """Map each register to the sites that write it."""
+        found: dict[str, list[int]] = {}
+        for site, one in enumerate(self.program.body):
+            for name in definitions(one):
+                found.setdefault(name, []).append(site)
+        return {name: tuple(sites) for name, sites in found.items()}
+
+    @cached_property
+    def shared_stores(self) -> tuple[int, ...]:
+        """The sites that store to shared memory."""
+        return tuple(
+            site
+            for site, one in enumerate(self.program.body)
+            if one.base in ("st", "stmatrix", "cp", *_ATOMS) and in_space(one, "shared")
+        )
+
+    def type_of(self, name: str) -> str:
+        """Return the float type that a register holds, or an empty string."""
+        if name not in self._types:
+            self._types[name] = ""  # ends loops of copies
+            found = {self._result(self.program.body[site]) for site in self.sites.get(name, ())}
+            found.discard("")
+            self._types[name] = found.pop() if len(found) == 1 else ""
+        return self._types[name]
+
+    def _result(self, one: Instruction) -> str:
+        if one.base in _COPIES:
+            return self._copied(one)
+        kind = result_type(one)
+        return kind if kind in FLOATS else ""
+
+    def _copied(self, one: Instruction) -> str:
+        source = one.operands[1]
+        if one.base == "mov" and isinstance(source, Vector):
+            kinds = {self.of_operand(item) for item in source.items}
+            kind = kinds.pop() if len(kinds) == 1 else ""
+            return f"{kind}x2" if kind in ("f16", "bf16") and len(source.items) == 2 else ""
+        if one.base == "mov" and isinstance(one.operands[0], Vector):
+            return self.of_operand(source).removesuffix("x2")
+        return self.of_operand(source)
+
+    def of_operand(self, operand: Operand) -> str:
+        """Return the float type of an operand that is a register."""
+        return self.type_of(operand.name) if isinstance(operand, Register) else ""
+
+    def before(self, site: int) -> Iterator[int]:
+        """Yield the sites whose results an instruction uses."""
+        one = self.program.body[site]
+        for name in uses(one):
+            yield from self.sites.get(name, ())
+        if one.base in ("ld", "ldmatrix", "wmma") and in_space(one, "shared"):
+            yield from self.shared_stores
+
+    def ancestors(self, start: int) -> set[int]:
+        """Return every site that can have a part in an instruction's operands, itself included."""
+        found, waiting = {start}, [start]
+        while waiting:
+            for site in self.before(waiting.pop()):
+                if site not in found:
+                    found.add(site)
+                    waiting.append(site)
+        return found
+
+    def is_accumulation(self, site: int) -> bool:
+        """Whether an instruction adds to its own result: in a loop, in a chain, or in memory."""
+        one = self.program.body[site]
+        if one.base in _ATOMS:
+            return "add" in one.parts
+        if one.base not in ("add", "sub", "fma", "mad", "mma", "wmma", "wgmma"):
+            return False
+        written = set(definitions(one))
+        chain, waiting = set(), [site]
+        while waiting:
+            for before in self.before(waiting.pop()):
+                other = self.program.body[before]
+                if before == site:
+                    return True
+                same = other.opcode == one.opcode or other.base in _COPIES
+                if same and before not in chain:
+                    chain.add(before)
+                    waiting.append(before)
+        length = sum(self.program.body[other].opcode == one.opcode for other in chain)
+        return length >= _CHAIN or not written.isdisjoint(uses(one))
+
+
+_CHAIN = 15  # additions of one kind before this one that make a chain
+
+
+def in_space(one: Instruction, space: str) -> bool:
+    """Whether an instruction names a state space, or names none at all."""
+    spaces = {part.partition("::")[0] for part in one.parts}
+    named = spaces & {"global", "shared", "local", "param", "const"}
+    return not named or space in named
+
+
+def result_type(one: Instruction) -> str:
+    """Return the type of an instruction's result as its opcode spells it."""
+    if one.base in ("cvt", "set"):
+        return one.parts[-2]
+    if one.base in ("mma", "wmma", "wgmma"):
+        kinds = [part for part in one.parts if part in ("f16", "f32", "f64", "s32")]
+        kind = kinds[0] if kinds else ""
+        return "f16x2" if kind == "f16" else kind
+    return one.parts[-1]
