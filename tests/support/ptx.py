@@ -1,94 +1,66 @@
-"""PTX of Triton kernels, made without a GPU, and the assembler to try it with."""
+"""Runs small PTX texts in the machine: one instruction over arrays, or a kernel over buffers."""
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-import sys
-from functools import cache
-from pathlib import Path
-from types import ModuleType
-from typing import Any
+import numpy as np
+from numpy.typing import NDArray
 
-import pytest
+from cuassay.machine.findings import MachineReport
+from cuassay.machine.fuzz.programs import UNIT_BLOCKS, UNIT_THREADS, unit
+from cuassay.machine.fuzz.table import Row
+from cuassay.machine.launch import Argument, Buffer, Launch, Pointer
+from cuassay.machine.options import Options
+from cuassay.machine.parser import parse
+from cuassay.machine.run import run
 
-KERNELS = """
-import triton
-import triton.language as tl
-
-@triton.jit
-def tile_product(a, b, c, k_size, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
-    rows, columns, inner = tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
-    total = tl.zeros((M, N), tl.float32)
-    for start in range(0, k_size, K):
-        x = tl.load(a + rows[:, None] * k_size + (start + inner)[None, :])
-        y = tl.load(b + (start + inner)[:, None] * N + columns[None, :])
-        total += tl.dot(x, y)
-    tl.store(c + rows[:, None] * N + columns[None, :], total)
-
-@triton.jit
-def row_sums(x, y, size, BLOCK: tl.constexpr):
-    row, column = tl.program_id(0), tl.arange(0, BLOCK)
-    value = tl.load(x + row * size + column, mask=column < size, other=0.0)
-    tl.atomic_add(y + row, tl.sum(value, 0))
-"""
-_SIGNATURES: dict[str, tuple[dict[str, str], dict[str, int]]] = {
-    "tile_product": (
-        {"a": "*bf16", "b": "*bf16", "c": "*fp32", "k_size": "i32"},
-        {"M": 64, "N": 64, "K": 64},
-    ),
-    "row_sums": ({"x": "*fp32", "y": "*fp32", "size": "i32"}, {"BLOCK": 1024}),
-}
+UNITS = UNIT_BLOCKS * UNIT_THREADS
+HEADER = ".version 8.4\n.target sm_90a\n.address_size 64\n"
 
 
-def ptxas() -> str:
-    """Return the path of an assembler: that of Triton's wheel, or one on PATH; or nothing."""
-    spec = importlib.util.find_spec("triton")
-    for place in (spec and spec.submodule_search_locations) or ():
-        own = Path(place) / "backends" / "nvidia" / "bin" / "ptxas"
-        if own.is_file():
-            return shutil.which("ptxas") or str(own)
-    return shutil.which("ptxas") or ""
+def buffer_of(array: NDArray[np.generic], name: str = "buffer") -> Buffer:
+    """Return a buffer with a copy of an array's bytes."""
+    return Buffer(name=name, data=np.ascontiguousarray(array).copy().view(np.uint8).ravel())
 
 
-def module_of(folder: Path) -> ModuleType:
-    """Import the kernels from a file in `folder`; skip the test without Triton."""
-    pytest.importorskip("triton")
-    file = folder / "ptx_kernels.py"
-    file.write_text(KERNELS)
-    spec = importlib.util.spec_from_file_location("ptx_kernels", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["ptx_kernels"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def compiled(module: ModuleType, name: str) -> Any:
-    """Return a kernel compiled for sm_90: `asm` holds its PTX and its cubin."""
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    function = getattr(module, name)
-    if type(function).__name__ != "JITFunction":
-        pytest.skip("Triton interprets in this process")
-    signature, constants = _SIGNATURES[name]
-    source = ASTSource(
-        function,
-        signature={**signature, **dict.fromkeys(constants, "constexpr")},
-        constexprs=constants,
-        attrs={(index,): [["tt.divisibility", 16]] for index in range(len(signature))},
+def run_unit(row: Row, given: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return uint64[UNITS]: one instruction on given[UNITS, sources], without any checking."""
+    inputs = buffer_of(given, "input")
+    outputs = buffer_of(np.zeros(UNITS, np.uint64), "output")
+    launch = Launch(
+        kernel="unit",
+        grid=(UNIT_BLOCKS, 1, 1),
+        block=(UNIT_THREADS, 1, 1),
+        arguments=(Pointer(buffer=inputs), Pointer(buffer=outputs)),
     )
-    return triton.compile(source, target=GPUTarget("cuda", 90, 32))
+    report = run(parse(unit(row)), launch, options=Options(shadow=False, races=False, workers=1))
+    assert report.inconclusive is None, report.inconclusive
+    return outputs.data.view(np.uint64)
 
 
-@cache
-def triton_ptx() -> dict[str, str]:
-    """Return the PTX of every kernel by name; skip the test without Triton."""
-    import tempfile
+def kernel(body: str, *, params: str = ".param .u64 a, .param .u64 b", registers: str = "") -> str:
+    """Return a module with an entry `k`: pointers a and b in %rd1 and %rd2, the thread in %r1.
 
-    with tempfile.TemporaryDirectory() as folder:
-        module = module_of(Path(folder))
-        return {name: compiled(module, name).asm["ptx"] for name in _SIGNATURES}
+    Registers: %f<64>, %r<64>, %h<32>, %rd<32>, %p<8>.
+    """
+    return (
+        f"{HEADER}.visible .entry k({params})\n{{\n"
+        ".reg .f32 %f<64>; .reg .b32 %r<64>; .reg .b16 %h<32>; .reg .b64 %rd<32>;\n"
+        f".reg .pred %p<8>; {registers}\n"
+        "ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b]; mov.u32 %r1, %tid.x;\n"
+        f"{body}\nret;\n}}\n"
+    )
+
+
+def execute(
+    text: str,
+    *arguments: Buffer | bytes,
+    block: int = 32,
+    grid: int = 1,
+    options: Options | None = None,
+) -> MachineReport:
+    """Run entry `k` of a module on one row of blocks."""
+    given: list[Argument] = [
+        Pointer(buffer=one) if isinstance(one, Buffer) else one for one in arguments
+    ]
+    launch = Launch(kernel="k", grid=(grid, 1, 1), block=(block, 1, 1), arguments=tuple(given))
+    return run(parse(text), launch, options=options)

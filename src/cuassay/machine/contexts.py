@@ -53,10 +53,15 @@ def make(
         blocks = np.zeros(room * cluster * L.BLOCK_BYTES, np.uint8)
         memory = np.zeros(room * cluster * one + 64, np.uint8)
         peers = np.zeros(room * cluster, np.uint64)
+        stats = np.zeros_like(state.stats[0])
+        state.stats.append(stats)
         for index in range(room * cluster):
             start = -(-memory.ctypes.data // 64) * 64 + index * one
             _fill(blocks, index, start, threads, shared, program, code, options)
             peers[index] = blocks.ctypes.data + index * L.BLOCK_BYTES
+            struct.pack_into(
+                "<Q", blocks.data, index * L.BLOCK_BYTES + L.BLOCK_STATS, stats.ctypes.data
+            )
             if cluster > 1:
                 group = peers.ctypes.data + 8 * (index - index % cluster)
                 struct.pack_into("<Q", blocks.data, index * L.BLOCK_BYTES + L.BLOCK_PEERS, group)

@@ -1,6 +1,6 @@
 """Where a register's value comes from: its defining instructions, and the float format it holds.
 
-PTX from compilers is close to single assignment; where a register has several definitions all count.
+PTX from compilers is close to single assignment; of several definitions all count.
 Values that pass through shared memory come from every float store to shared memory.
 """
 

@@ -9,9 +9,11 @@ no finding, whatever happens inside; otherwise the instruction is named at which
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from cuassay.machine.findings import Access, Kind, MachineFinding, Severity
 from cuassay.machine.numerics.formats import BY_NAME
@@ -21,7 +23,6 @@ from cuassay.machine.runtime import shadow as slots
 from cuassay.machine.syntax import Instruction, Operand, Vector
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 # An output is inaccurate from this many unit roundoffs of the coarsest format that its value
@@ -55,6 +56,17 @@ class SiteNumbers:
     smallest: float
     width: float
     swallowed: bool
+
+
+def merged(tables: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Return the statistics of all workers in one table: sums and maxima."""
+    result = tables[0].copy()
+    for table in tables[1:]:
+        result[:, : slots.LARGEST] += table[:, : slots.LARGEST]
+        result[:, slots.LARGEST :] = np.maximum(
+            result[:, slots.LARGEST :], table[:, slots.LARGEST :]
+        )
+    return result
 
 
 def numbers(program: Program, stats: NDArray[np.float64]) -> tuple[SiteNumbers, ...]:

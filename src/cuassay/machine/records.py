@@ -49,7 +49,7 @@ class LaunchState:
     keep: list[Any] = field(default_factory=list)
     findings: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
     covered: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
-    stats: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 16)))
+    stats: list[NDArray[np.float64]] = field(default_factory=list)
     meta_names: list[str] = field(default_factory=list)
 
     def address(self) -> int:
@@ -212,8 +212,7 @@ def _fill_tables(
     state.set32(L.FINDING_LIMIT, _FINDINGS)
     state.covered = np.zeros(len(program.blocks) + 1, np.uint8)
     state.table(L.COVERED, state.covered)
-    state.stats = np.zeros((len(program.body) + 1, 16))
-    state.table(L.STATS, state.stats)
+    state.stats = [np.zeros((len(program.body) + 1, 16))]
     scratch = np.zeros(5 * 4096, np.uint8)
     scratch[4096:8192] = 1
     scratch[4 * 4096 :] = 1

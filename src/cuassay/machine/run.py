@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cuassay.errors import MachineError
-from cuassay.machine import budget, contexts, describe, watching
+from cuassay.machine import budget, contexts, describe, precision, watching
 from cuassay.machine.codegen import Code, generate
 from cuassay.machine.compile import Compiled, compile_code
 from cuassay.machine.findings import Kind, MachineFinding, MachineReport, Statistics
@@ -187,6 +187,8 @@ class _Run:
         schedule = self._options.schedule
         if schedule == "random":
             schedule += f" {self._options.seed}"
+        if self._options.shadow:
+            findings += precision.blame(loaded.program, precision.merged(state.stats))
         return MachineReport(
             findings=tuple(findings), statistics=statistics, oblivious=not loaded.dependent,
             data_dependent=loaded.dependent, schedule=schedule, inconclusive=self._inconclusive,

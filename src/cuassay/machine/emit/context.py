@@ -227,7 +227,7 @@ class Emit:
 
     def stat(self, index: int) -> str:
         """Return a pointer to statistic 0 to 15 (double) of this instruction."""
-        table = self.let(f"load ptr, ptr {self.field('%launch', layout.STATS)}")
+        table = self.let(f"load ptr, ptr {self.field('%block', layout.BLOCK_STATS)}")
         return self.let(f"getelementptr double, ptr {table}, i64 {16 * self.site + index}")
 
     # ---- suspension

@@ -60,8 +60,8 @@ def emit_set_float(cx: Emit, ins: Instruction) -> None:
 @emits("setp", types=("f16x2", "bf16x2"))
 def emit_set_predicate_packed(cx: Emit, ins: Instruction) -> None:
     """Compare two pairs of halves: `p|q` is the result of the low and of the high ones."""
-    from cuassay.machine.emit.halves import halves  # noqa: PLC0415
-    from cuassay.machine.syntax import Pair  # noqa: PLC0415
+    from cuassay.machine.emit.halves import halves
+    from cuassay.machine.syntax import Pair
 
     order = next((part for part in ins.parts[1:] if part in _ORDERS), None)
     to = ins.operands[0]

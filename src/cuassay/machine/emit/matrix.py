@@ -24,11 +24,10 @@ _BITS |= {"u8": 8, "s8": 8, "u4": 4, "s4": 4}
 
 def shape_of(cx: Emit, ins: Instruction) -> tuple[int, int, int]:
     """Return (m, n, k) of a matrix instruction."""
-    for part in ins.parts:
-        match = _SHAPE.fullmatch(part)
-        if match:
-            return int(match.group(1)), int(match.group(2)), int(match.group(3))
-    cx.unsupported("names no shape")
+    found = [match for part in ins.parts if (match := _SHAPE.fullmatch(part))]
+    if not found:
+        cx.unsupported("names no shape")
+    return int(found[0].group(1)), int(found[0].group(2)), int(found[0].group(3))
 
 
 def items_of(operand: Operand) -> tuple[Operand, ...]:
@@ -82,6 +81,7 @@ def multiply(cx: Emit, ins: Instruction, *, flags: int) -> None:
             if c != "f32":
                 cx.unsupported("with 8-bit factors is modelled with f32 accumulators only")
             rule = 16, rule[1]
+        rule = min(rule[0], shape[2]), rule[1]
     counts = len(columns[0]), len(columns[1]), len(columns[2])
     immediate = pack(shape, counts, kinds, rule, flags)
     name = "mma_integer" if whole else "mma_float"

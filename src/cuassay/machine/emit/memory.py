@@ -5,6 +5,7 @@ from __future__ import annotations
 from cuassay.machine.emit import cells
 from cuassay.machine.emit.context import Emit
 from cuassay.machine.emit.registry import emits
+from cuassay.machine.emit.stored import note_stored
 from cuassay.machine.emit.values import width_of
 from cuassay.machine.program import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from cuassay.machine.runtime import layout
@@ -90,6 +91,8 @@ def emit_store(cx: Emit, ins: Instruction) -> None:
     cell = cells.access(cx, ins.operands[0], space, size * len(items), kind, scope=scope_of(ins))
     for index, value in enumerate(values):
         cells.store(cx, cell, index * size, value)
+    if space in ("global", "generic"):
+        note_stored(cx, items, values)
 
 
 def synchronise(cx: Emit, ins: Instruction, *, acquire: bool, release: bool) -> None:

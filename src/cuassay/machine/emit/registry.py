@@ -29,7 +29,14 @@ _FAMILIES = (
     "atomics",
     "warp",
     "barriers",
-    "float_basics",
+    "float32",
+    "float64",
+    "halves",
+    "float_tests",
+    "conversions",
+    "float_atomics",
+    "matrix",
+    "wgmma",
 )
 
 

@@ -13,6 +13,9 @@ import numba
 from numba import types
 from numba.extending import intrinsic
 
+from cuassay.machine.runtime.native import native as _runtime_native
+from cuassay.machine.runtime.native import own_cache
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 if TYPE_CHECKING:
@@ -39,15 +42,14 @@ if TYPE_CHECKING:
         """Return, as float64, the float32 whose bits are the low 32 of `bits`."""
 
 else:
-
-    def native(function):
-        """Compile a function with numba, on first use and into numba's disk cache."""
-        return numba.njit(cache=True, error_model="numpy")(function)
+    native = _runtime_native
 
     def reassociating(function):
         """Compile a function whose float sums are exact in any order, so that they vectorise."""
         flags = {"reassoc", "nsz"}
-        return numba.njit(cache=True, error_model="numpy", fastmath=flags)(function)
+        with own_cache():
+            compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)
+            return compiled(function)
 
     @intrinsic
     def fma(typing_context, a, b, c):

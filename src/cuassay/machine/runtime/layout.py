@@ -73,7 +73,8 @@ MBARRIERS = 616  # u64
 RANDOM = 624  # u64: state of the block's random numbers
 IN_USE = 632  # u32
 ARRIVALS = 640  # 16 x (u32 arrived, u32 expected)
-BLOCK_BYTES = 768
+BLOCK_STATS = 768  # u64: 16 doubles an instruction, one table for each worker
+BLOCK_BYTES = 832
 
 # launch record
 ALLOCATIONS = 0  # u64: table of allocation records

@@ -36,7 +36,8 @@ def _cache_folder() -> str:
 
 
 @contextmanager
-def _own_cache() -> Iterator[None]:
+def own_cache() -> Iterator[None]:
+    """Compile inside with numba's cache in cuassay's folder."""
     before = _config.CACHE_DIR
     _config.CACHE_DIR = _cache_folder()
     try:
@@ -47,7 +48,7 @@ def _own_cache() -> Iterator[None]:
 
 def native(function: F) -> F:
     """Compile a helper of the runtime; it is inlined where LLVM likes."""
-    with _own_cache():
+    with own_cache():
         compiled = numba.njit(cache=True, nogil=True, error_model="numpy", boundscheck=False)
         return cast(F, compiled(function))
 
@@ -71,7 +72,7 @@ def address(name: str) -> int | None:
     if name not in _EXPORTS:
         return None
     signature, function = _EXPORTS[name]
-    with _own_cache():
+    with own_cache():
         compiled: Any = numba.cfunc(signature, cache=True, error_model="numpy")(function)
     _ALIVE.append(compiled)
     return int(compiled.address)

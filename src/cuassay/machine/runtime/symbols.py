@@ -14,6 +14,11 @@ HELPERS = (
     "cuassay.machine.runtime.reports",
     "cuassay.machine.runtime.scheduler",
     "cuassay.machine.runtime.collectives",
+    "cuassay.machine.runtime.floats",
+    "cuassay.machine.runtime.shadow",
+    "cuassay.machine.runtime.matrix",
+    "cuassay.machine.runtime.exchange",
+    "cuassay.machine.runtime.descriptors",
 )
 
 
