@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from cuassay.cli.drive import EXIT_CODES, INTERRUPTED, emit_json, say
-from cuassay.cli.options import Output
+from cuassay.cli.loop_options import Shown
 from cuassay.engine.job import Job
 from cuassay.model import serial
 from cuassay.model.verdict import Decision
@@ -18,7 +18,7 @@ from cuassay.model.verdict import Decision
 _CLEAR = "\r\x1b[2K"
 
 
-def drive_train(job: Job, output: Output, *, result: Path | None) -> int:
+def drive_train(job: Job, output: Shown) -> int:
     """Run `cuassay train` and return its exit code."""
     from cuassay.model.loop import TrainReport
     from cuassay.report import loop_html, loop_words
@@ -26,7 +26,6 @@ def drive_train(job: Job, output: Output, *, result: Path | None) -> int:
     return drive(
         job,
         output,
-        result=result,
         kind=TrainReport,
         document=loop_words.document,
         lines=loop_words.lines,
@@ -37,9 +36,8 @@ def drive_train(job: Job, output: Output, *, result: Path | None) -> int:
 
 def drive(
     job: Job,
-    output: Output,
+    output: Shown,
     *,
-    result: Path | None,
     kind: type[Any],
     document: Callable[[Any], dict[str, Any]],
     lines: Callable[[Any], Iterator[str]],
@@ -66,7 +64,7 @@ def drive(
     else:
         for line in [next(lines(found))] if output.quiet else lines(found):
             click.echo(line)
-    for path, make in ((output.html, page), (result, markdown)):
+    for path, make in ((output.html, page), (output.result, markdown)):
         if path is not None:
             _write(path, make(found), quiet=output.quiet or output.json)
     return EXIT_CODES[decision]

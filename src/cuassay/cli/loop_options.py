@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,9 +34,24 @@ def output_options(verb: _Verb) -> _Verb:
     return verb
 
 
-def output(*, as_json: bool, html: str | None, quiet: bool) -> options.Output:
-    """Return the output options. Raises UsageError where the HTML file cannot be made."""
-    return options.Output(json=as_json, html=writable(html, option="--html"), quiet=quiet)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """In which forms a loop's report is wanted."""
+
+    json: bool = False
+    html: Path | None = None
+    result: Path | None = None
+    quiet: bool = False
+
+
+def shown(*, as_json: bool, html: str | None, result: str | None, quiet: bool) -> Shown:
+    """Return the forms that are wanted. Raises UsageError where a file cannot be made."""
+    return Shown(
+        json=as_json,
+        html=writable(html, option="--html"),
+        result=writable(result, option="--result"),
+        quiet=quiet,
+    )
 
 
 def job(
@@ -93,7 +109,7 @@ def _zoo(name: str) -> str | None:
     return None
 
 
-def writable(path: str | None, *, option: str = "--result") -> Path | None:
+def writable(path: str | None, *, option: str) -> Path | None:
     """Return where to write, said before a long run if it cannot be. Raises UsageError."""
     if path is None:
         return None

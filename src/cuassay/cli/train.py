@@ -65,7 +65,7 @@ def train(
     from cuassay.cli.loop_drive import drive_train
     from cuassay.model.loop import Start
 
-    output = loop_options.output(as_json=as_json, html=html, quiet=quiet)
+    shown = loop_options.shown(as_json=as_json, html=html, result=result, quiet=quiet)
     starts = tuple(Start) if start == "both" else (Start(start),)
     job = loop_options.job(
         "train",
@@ -80,4 +80,4 @@ def train(
         starts=starts,
         more=more,
     )
-    context.exit(drive_train(job, output, result=loop_options.writable(result)))
+    context.exit(drive_train(job, shown))
