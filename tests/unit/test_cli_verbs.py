@@ -43,7 +43,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
         "verify",
         "revoke",
         "mcp",
-        "view",
+        "view", "changed",
         "explain",
         "doctor",
         "problem show",

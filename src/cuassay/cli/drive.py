@@ -31,7 +31,7 @@ def drive(events: Iterator[Event], output: Output) -> int:
     Raises CannotJudgeError where the events end without a verdict or a reason.
     """
     seen: list[Event] = []
-    report = _report(output)
+    report = terminal_report(output)
     try:
         for event in events:
             if not isinstance(event, CaseFinished | Progress):
@@ -60,7 +60,8 @@ def say(message: str) -> None:
     sinks.say(message)
 
 
-def _report(output: Output) -> TerminalReport:
+def terminal_report(output: Output) -> TerminalReport:
+    """Return the consumer that shows a trial as it goes."""
     from cuassay.home import runs_dir
     from cuassay.report.terminal import TerminalReport, console
 

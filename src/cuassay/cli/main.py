@@ -21,6 +21,7 @@ import click
 from cuassay import __version__
 from cuassay.cli.attest import attest, revoke, verify
 from cuassay.cli.audit import audit
+from cuassay.cli.changed import changed
 from cuassay.cli.check import check
 from cuassay.cli.doctor import doctor
 from cuassay.cli.explain import explain
@@ -50,7 +51,7 @@ def cli() -> None:
 
 _CHECKING = (check, run, audit, power, problem, replay, report, train)
 _CERTIFYING = (attest, verify, revoke)
-_SERVING = (mcp, view)
+_SERVING = (changed, mcp, view)
 for _verb in (*_CHECKING, *_CERTIFYING, *_SERVING, guard, explain, doctor):
     cli.add_command(_verb)
 
