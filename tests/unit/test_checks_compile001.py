@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -228,6 +231,31 @@ def test_a_gradient_that_nobody_registered_is_advice() -> None:
 def test_without_operators_there_is_nothing_to_check() -> None:
     with pytest.raises(NothingToCheckError, match="no custom operator"):
         checked(honest)
+
+
+def test_a_candidate_that_is_compiled_already_is_watched_too() -> None:
+    inside = torch.compile(honest, backend="aot_eager")
+    with pytest.raises(NothingToCheckError, match="no custom operator"):
+        checked(inside)
+    assert checked(torch.compile(by_doubling, backend="aot_eager")) == []
+
+
+def test_watching_does_not_load_the_compiler() -> None:
+    code = (
+        "import sys\n"
+        "from tests.support.fake_trial import run_one, scaled_add\n"
+        "from cuassay.checks.opcheck001 import Opcheck001\n"
+        "trial = scaled_add()\n"
+        "(scenario,) = Opcheck001().propose(trial)\n"
+        "run_one(trial, lambda x, bias, gain: x * gain + bias, scenario)\n"
+        "sys.exit('torch._dynamo' in sys.modules)\n"
+    )
+    root = Path(__file__).parents[2]
+    path = os.pathsep.join([str(root), str(root / "src"), *sys.path])
+    environment = os.environ | {"PYTHONPATH": path}
+    assert (
+        subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+    )
 
 
 def test_quick_leaves_compiling_to_the_longer_profiles() -> None:

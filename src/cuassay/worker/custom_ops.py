@@ -7,6 +7,7 @@ mutation and aliasing, its fake kernel, its gradient registration, its tracing w
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,6 +36,11 @@ _GRADIENT_TESTS = ("test_autograd_registration", "test_aot_dispatch_dynamic")
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes the first call of every operator that is not torch's own."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keep torch from importing its compiler, two seconds, at the first operator."""
+        return False
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.calls: dict[str, _Called] = {}
@@ -49,11 +55,24 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
+class _CompiledRecorder(_Recorder):  # type: ignore[no-untyped-call]
+    """The same for candidates that are compiled: their compiler is loaded, and stays outside."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
 def check(host: Host, step: OpCheck, around: Around) -> Made:
     """Execute an OpCheck: facts `operator NAME`, `failed NAME TEST`, or `skipped`."""
     if around.untraceable:
         return Made(facts=((SKIPPED, around.untraceable),))
-    recorder = _Recorder()
+    recorder = _CompiledRecorder() if "torch._dynamo" in sys.modules else _Recorder()
     outputs = host.destinations(step.slot, Poison.NAN)
     with recorder:
         host.invoke(step.slot, outputs)
