@@ -45,6 +45,7 @@ class Code:
     thread_bytes: int
     exchange_bytes: int
     local_offset: int
+    copy_offset: int
     local_bytes: int
     collectives: tuple[Collective, ...]
     calls: tuple[str, ...]
@@ -108,7 +109,8 @@ def _assemble(cx: Emit) -> Code:
     exchange = layout.SLOT * cx.slots
     local_offset = layout.EXCHANGE + exchange
     spill = local_offset + 4 * local  # bytes, init flags, and two bytes of shadow a byte
-    total = -(-(spill + cx.frame.spill_bytes) // _CACHED_LINE) * _CACHED_LINE
+    copies = -(-(spill + cx.frame.spill_bytes) // _CACHED_LINE) * _CACHED_LINE
+    total = copies + (layout.COPY_RING if cx.uses_copies else 0)
     lines = [
         *sorted(cx.declared.values()),
         "",
@@ -125,6 +127,7 @@ def _assemble(cx: Emit) -> Code:
         thread_bytes=total,
         exchange_bytes=exchange,
         local_offset=local_offset,
+        copy_offset=copies,
         local_bytes=local,
         collectives=tuple(
             Collective(handler=key[0], inputs=key[1], outputs=key[2], immediate=key[3])

@@ -29,6 +29,11 @@ from cuassay.machine.taint import communicates, data_dependent
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
 _Key = tuple[str, str, bool, bool, int]
 _MOST_LOADED = 512
+_FULL = {
+    1: "more synchronisation events than the machine keeps track of",
+    2: "more synchronisation of one thread than the machine can count",
+    3: f"more than {L.COPY_ENTRIES} asynchronous copies of one thread at once",
+}
 NOT_COVERED = (
     "weak memory orderings that no execution order shows",
     "what the assembler makes of the PTX",
@@ -164,8 +169,8 @@ class _Run:
         self._run_s += time.perf_counter() - started
         if state.get32(L.STOP) == 3:
             self._inconclusive = f"stopped after {self._options.limit_s:g} s without an end"
-        elif state.get32(L.OVERFLOW):
-            self._inconclusive = "too many synchronisation events to keep track of"
+        elif (full := state.get32(L.OVERFLOW)) != 0:
+            self._inconclusive = _FULL[full]
 
     def _summary(self, state: LaunchState, findings: list[MachineFinding]) -> MachineReport:
         loaded = self._loaded

@@ -270,3 +270,29 @@ def test_read_only_memory_and_wrong_arguments() -> None:
     report = run(parse(body), launch)
     assert kinds(report) == ["write-to-read-only"]
     assert not memory.data.any()
+
+
+_COPY = (
+    ".shared .align 16 .b32 tile[64]; mov.u32 %r9, tile; shl.b32 %r10, %r4, 2;"
+    "add.s32 %r11, %r9, %r10; cp.async.ca.shared.global [%r11], [%rd4], 4;"
+    "cp.async.commit_group; WAIT bar.sync 0; xor.b32 %r12, %r10, 252; add.s32 %r13, %r9, %r12;"
+    "ld.shared.u32 %r14, [%r13]; st.global.u32 [%rd5], %r14; ret;"
+)
+
+
+def test_asynchronous_copies_arrive_when_they_are_waited_for() -> None:
+    report, a, b = execute(_COPY.replace("WAIT", "cp.async.wait_group 0;"))
+    assert kinds(report) == []
+    assert (b[:64] == a[:64][::-1]).all()
+    assert (b[64:] == a[64:][::-1]).all()
+    for wrong in ("cp.async.wait_group 1;", ""):
+        assert "uninitialised" in kinds(execute(_COPY.replace("WAIT", wrong))[0])
+    late = _COPY.replace("WAIT bar.sync 0;", "bar.sync 0; cp.async.wait_all;")
+    assert "race" in kinds(execute(late)[0]), "the barrier comes before the copies have arrived"
+
+
+def test_a_copy_of_fewer_bytes_fills_with_zeros() -> None:
+    body = _COPY.replace("[%rd4], 4;", "[%rd4], 4, %r15;").replace("WAIT", "cp.async.wait_all;")
+    report, _, b = execute("setp.lt.u32 %p1, %r4, 32; selp.u32 %r15, 4, 0, %p1;" + body)
+    assert kinds(report) == []
+    assert (b[:64] == np.where(np.arange(64) < 32, 0, 63 - np.arange(64))).all()

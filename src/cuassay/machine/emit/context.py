@@ -48,6 +48,7 @@ class Emit:
         self.declared: dict[str, str] = {}
         self.collectives: dict[tuple[str, int, int, int], int] = {}
         self.slots = 0
+        self.uses_copies = False
         self.resumes: list[str] = []
         self._fresh = 0
 

@@ -37,6 +37,7 @@ _FAMILIES = (
     "float_atomics",
     "matrix",
     "wgmma",
+    "copies",
 )
 
 

@@ -26,12 +26,11 @@ FENCE_BASE = 72  # u32: BASE at the last fence; 0: no fence yet
 FENCE_CLOCK = 76  # u32: CLOCK at the last fence
 BARRIERS = 80  # u32: block barriers passed
 GROUPS = 84  # u32: cp.async groups committed
-PENDING = 88  # u32: first entry of the pending copies, 0: none
 RANK = 92  # u32: order in the schedule
 FAR = 96  # 4 x (u32 variable, u32 version)
 KNOWN = 128  # u32 x 32: times of the warp's lanes that this thread knows
 FENCED = 256  # u32 x 32: KNOWN at the last fence
-COPIES = 384  # 2 x u32: entries of async copies in the open group and in all
+COPIES = 384  # 2 x u32: first pending copy and the one after the last, counted from the start
 WAIT_OP = 392  # u32: barrier operation, one of the OP_... below
 EXCHANGE = 448  # slots of collectives, then local memory, then spilled registers
 
@@ -110,9 +109,6 @@ SCHEDULE = 192  # u32: 0 forward, 1 reverse, 2 random
 BLOCKS_DONE = 196  # u32
 REACH = 200  # u64: for each barrier site a bitmap of blocks behind it
 OVERFLOW = 208  # u32: 1: a table was full
-COPY_POOL = 216  # u64: pending asynchronous copies
-COPY_LIMIT = 224  # u32
-COPY_COUNT = 228  # u32
 COLLECTIVES = 232  # u64: addresses of handlers, by key
 BLOCK_LENGTHS = 240  # u64
 CLOCK_RATE = 248  # u64
@@ -130,7 +126,13 @@ NEXT = 368  # u32: next cluster to start
 REACH_WIDTH = 372  # u32
 REACH_ROWS = 376  # u64: row of REACH for each instruction
 SITE_SHIFT = 352  # u32: instructions are recorded as index >> this
-LAUNCH_BYTES = 384
+COPY_OFFSET = 384  # u32: of the ring of pending copies in a thread's record
+LAUNCH_BYTES = 448
+
+# pending cp.async: 128 bytes of scratch, then entries of u64 target, u64 source bytes, flags and
+# shadows, u32 group, u16 size, u16 bytes given, u32 instruction
+COPY_ENTRIES, COPY_RECORD = 128, 48
+COPY_RING = 128 + COPY_ENTRIES * COPY_RECORD
 
 # entry of the log of releases, 256 bytes
 E_PREVIOUS, E_BLOCK, E_BASE, E_WARP, E_LINKS, E_CLOCKS, E_LINK = 0, 4, 8, 12, 16, 32, 160

@@ -10,6 +10,7 @@ from cuassay.machine.runtime.native import address, exported
 
 HELPERS = (
     "cuassay.machine.runtime.memory",
+    "cuassay.machine.runtime.copies",
     "cuassay.machine.runtime.order",
     "cuassay.machine.runtime.reports",
     "cuassay.machine.runtime.scheduler",
