@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 _COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', re.DOTALL)
 _TOKEN = re.compile(r'"[^"\n]*"|[;{}\n]|[^;{}\n"]+')
-_LINE_DIRECTIVE = re.compile(r"\s*\.(loc|version|target|address_size|file|pragma|section)\b")
+_LINE_DIRECTIVE = re.compile(r"\s*\.(loc|version|target|address_size|file|pragma)\b")
 
 
 @dataclass(frozen=True, slots=True)
