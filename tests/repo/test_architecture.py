@@ -45,7 +45,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "report": {"model", "errors"},
     "store": {"model", "errors", "home", "engine.job"},
     "engine": {"model", "errors", "home", "store", "judge.protocol", "worker.protocol"},
-    "audit": {"model", "errors", "engine", "report", "store"},
+    "audit": {"model", "errors", "engine", "report", "store", "__version__"},
     "cli": {
         "model", "errors", "home", "engine", "report", "store", "audit", "checks.registry",
         "__version__",

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cuassay import __version__
 from cuassay.audit.family import family_of
-from cuassay.audit.found import Pair, Tree
+from cuassay.audit.found import FoundProblem, Pair, Tree
 from cuassay.errors import UnknownNameError
 from cuassay.model.audit import AuditItem, Oddity
 from cuassay.model.digest import sha256_fields
@@ -79,6 +80,28 @@ def make_plan(tree: Tree, choice: Choice, *, root: str, judged_as: Mapping[str, 
     wanted = [one for one in planned if _wanted(one.item, choice)]
     kept = wanted if choice.limit is None else wanted[: choice.limit]
     return Plan(planned=tuple(kept), oddities=tuple(oddities), left_out=len(planned) - len(kept))
+
+
+def wanted_problems(tree: Tree, choice: Choice) -> tuple[FoundProblem, ...]:
+    """Return the problems that the choice wants, each once; authors do not matter to them."""
+    found: dict[str, FoundProblem] = {}
+    for problem in tree.problems:
+        family = family_of(problem.name, op_type=problem.op_type, description=problem.description)
+        texts = (problem.name, problem.where)
+        patterns = choice.only or ("*",)
+        named = any(fnmatch.fnmatch(text, pattern) for text in texts for pattern in patterns)
+        if named and (not choice.families or family in choice.families):
+            found.setdefault(problem.where, problem)
+    return tuple(found.values())[: choice.limit]
+
+
+def problem_key(problem: FoundProblem, *, root: str, salt: str) -> str:
+    """Return the SHA-256 of everything read for a problem alone, and of `salt`."""
+    base = Path(root).expanduser().absolute()
+    parts = [salt, __version__, _relative(problem.where, base)]
+    for path in problem.files:
+        parts += [_relative(str(path), base), _content(path)]
+    return sha256_fields("cuassay/audit-problem/1", *parts)
 
 
 class _Reader:

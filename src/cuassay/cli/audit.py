@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cuassay.cli import options
-from cuassay.cli.audit_show import show, show_plan
+from cuassay.cli.audit_show import show, show_plan, show_powers, show_problems
 from cuassay.cli.drive import INTERRUPTED, say
 from cuassay.errors import UsageError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cuassay.audit.found import Tree
     from cuassay.audit.plan import Choice, Plan
     from cuassay.engine.executors import Executor
-    from cuassay.model.audit import AuditHeader, AuditResult
+    from cuassay.model.audit import AuditHeader, AuditResult, ProblemPower
     from cuassay.store.audits import AuditFolder
 
 PROFILES = ("quick", "standard", "deep")
@@ -275,4 +275,37 @@ def _executor(asked: Asked) -> Executor:
 
 
 def _problems_only(asked: Asked, found: Tree) -> int:
-    raise UsageError("--problems-only is not there yet")
+    """Measure the problems that the filters want; candidates are not needed."""
+    from cuassay.audit.plan import wanted_problems
+    from cuassay.audit.powers import run_powers
+    from cuassay.engine.executors import local_lanes
+    from cuassay.report import audit_terminal
+
+    if asked.executor != "local":
+        raise UsageError("--problems-only runs on this machine's lanes; leave --executor out")
+    problems = wanted_problems(found, asked.choice)
+    if not problems:
+        raise UsageError(f"{asked.tree} holds no problem to measure (of {len(found.problems)})")
+    if asked.dry_run:
+        return show_problems(problems, asked.output)
+    header, folder = _header(asked)
+
+    def report(power: ProblemPower, done: int, total: int) -> None:
+        if not asked.output.quiet:
+            say(audit_terminal.power_line(power, done, total))
+
+    odd = tuple(o for o in found.oddities if "has no candidate" not in o.message)
+    try:
+        finished = run_powers(
+            problems,
+            odd,
+            header,
+            folder,
+            lanes=local_lanes(asked.device, asked.lanes),
+            timeout_s=asked.timeout_s,
+            report=report,
+        )
+    except KeyboardInterrupt:
+        say(f"cuassay: interrupted; what was measured is kept in {folder.path}")
+        return INTERRUPTED
+    return show_powers(finished, folder.path, asked.output)

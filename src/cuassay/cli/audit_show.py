@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from cuassay.cli.drive import EXIT_CODES, emit_json, say
 from cuassay.cli.options import Output
 
 if TYPE_CHECKING:
+    from cuassay.audit.found import FoundProblem
     from cuassay.audit.plan import Plan
     from cuassay.model.audit import Audit
 
@@ -54,6 +56,35 @@ def show(finished: Audit, folder: Path, output: Output) -> int:
         click.echo("")
         click.echo(f"Kept in {folder}; every finding is a line of findings.jsonl there.")
     return exit_code(finished)
+
+
+def show_problems(problems: Sequence[FoundProblem], output: Output) -> int:
+    """Print which problems would be measured and return 0."""
+    from cuassay.report.clean import clean, one_line
+
+    if output.json:
+        names = [{"problem": clean(p.name), "problem_path": clean(p.where)} for p in problems]
+        emit_json({"schema": "cuassay/audit-plan/1", "problems": names})
+        return 0
+    for problem in problems:
+        click.echo(f"{one_line(problem.name)}  ({problem.format}, {one_line(problem.where)})")
+    return 0
+
+
+def show_powers(finished: Audit, folder: Path, output: Output) -> int:
+    """Print what the problems' own inputs can tell; 0, or 3 where none could be measured."""
+    from cuassay.report import audit_json, audit_terminal
+
+    if output.json:
+        emit_json(audit_json.document(finished) | {"run": str(folder)})
+    else:
+        found = list(audit_terminal.power_lines(finished))
+        for line in found[1:2] or found if output.quiet else found:
+            click.echo(line)
+    for target in output.targets:
+        if target.form == "html" and target.path is not None:
+            _write_page(finished, target.path, quiet=output.quiet or output.json)
+    return 0 if any(power.killed_theirs is not None for power in finished.powers) else 3
 
 
 def _write_page(finished: Audit, path: Path, *, quiet: bool) -> None:

@@ -54,13 +54,15 @@ def power_document(job: Job, emit: Callable[[Event], None]) -> Row:
         profile=job.profile,
         device=choose_device(job.device),
         root_seed=seed,
+        isolated=job.isolated,
     )
     for note in notes:
         emit(Progress(text=note))
     started = time.perf_counter()
     emit(Progress(text="the fewest regimes at equal power"))
     chosen = choose(trial)
-    selection.store(problem, chosen)  # the trial plans with it from here on
+    if not job.isolated:
+        selection.store(problem, chosen)  # the trial plans with it from here on
     found, theirs = measure_all(trial, emit)
     document = described(trial, found, theirs, chosen)
     return document | {"seed": seed, "time_s": time.perf_counter() - started}

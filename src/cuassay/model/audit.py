@@ -127,6 +127,8 @@ class ProblemPower:
 
     `survivors` are those that its rule accepts, in words; `trivial` those among them that are
     trivial answers (an input returned, zeros, a constant, another seed's answer, a wrong row).
+    `mutants` leaves out those that no legal input tells from the reference. `key` is the SHA-256
+    of the problem's files.
     """
 
     problem: str
@@ -139,6 +141,7 @@ class ProblemPower:
     trivial: tuple[str, ...] = ()
     reason: str = ""  # why it could not be measured; empty where it was
     duration_s: float = 0.0
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,11 @@ def answers(
     """Yield kind, words and implementation of every trivial and every stale answer."""
     trivial: list[tuple[str, Implementation]] = [
         ("zeros returned", _every(right, torch.zeros_like)),
+        ("ones returned", _every(right, torch.ones_like)),
         ("a constant returned", _every(right, _constant)),
         ("the negative returned", _every(right, _negated)),
         ("the first row repeated", _every(right, _first_row)),
+        ("the first column broadcast", _every(right, _first_column)),
         ("an input returned", lambda inputs: _given(right, inputs)),
     ]
     for words, run in trivial:
@@ -107,6 +109,14 @@ def _first_row(out: torch.Tensor) -> torch.Tensor:
     if axis is None:
         raise ValueError("the output has one row")
     return row_zero(out, axis)
+
+
+def _first_column(out: torch.Tensor) -> torch.Tensor:
+    """Return each row's first value in all of its columns, as broadcasting would spread it."""
+    axis = next((i for i in reversed(range(out.ndim)) if out.shape[i] > 1), None)
+    if axis is None:
+        raise ValueError("the output has one column")
+    return out.narrow(axis, 0, 1).expand_as(out).contiguous()
 
 
 def _given(right: Implementation, inputs: Sequence[Value]) -> Outputs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from cuassay.model.audit import Audit, AuditItem, AuditResult, Oddity
+from cuassay.model.audit import Audit, AuditItem, AuditResult, Oddity, ProblemPower
 from cuassay.model.verdict import Decision
 from cuassay.report import audit_tables as tables
 from cuassay.report.clean import one_line
@@ -81,6 +81,69 @@ def lines(audit: Audit) -> Iterator[str]:
         oddity_lines(audit.oddities),
     ):
         yield from _block(block)
+
+
+def power_line(power: ProblemPower, done: int, total: int) -> str:
+    """Return one line for a problem that was measured."""
+    width = len(str(total))
+    name = one_line(power.problem_name, limit=70)
+    if power.killed_theirs is None:
+        return (
+            f"[{done:>{width}}/{total}] {name}  not measured: {one_line(power.reason, limit=160)}"
+        )
+    trivial = f", {len(power.trivial)} of them trivial" if power.trivial else ""
+    return (
+        f"[{done:>{width}}/{total}] {name}  lets through {len(power.survivors)} of "
+        f"{power.mutants}{trivial}  {power.duration_s:.1f} s"
+    )
+
+
+def power_lines(audit: Audit) -> Iterator[str]:
+    """Yield what the problems' own inputs and rules let through, the weakest first."""
+    measured = [power for power in audit.powers if power.killed_theirs is not None]
+    mutants = sum(power.mutants for power in measured)
+    alive = sum(len(power.survivors) for power in measured)
+    weak = [power for power in measured if power.trivial]
+    yield f"{len(audit.powers)} problems, {len(measured)} of them measured"
+    if mutants:
+        yield (
+            f"Their own inputs and rules let through {alive} of {mutants} broken versions "
+            f"({alive / mutants:.0%}); cuassay's inputs {mutants - _ours(measured)}."
+        )
+        yield f"{len(weak)} of them accept an answer that computes nothing."
+    ordered = sorted(measured, key=lambda p: (-_alive_share(p), p.problem_name))
+    rows = [
+        (
+            one_line(power.problem_name, limit=_NAME),
+            power.family,
+            str(power.mutants),
+            str(len(power.survivors)),
+            f"{_alive_share(power):.0%}",
+            one_line("; ".join(_examples(power)), limit=90),
+        )
+        for power in ordered
+    ]
+    heads = ("problem", "family", "broken", "let through", "share", "such as")
+    if rows:
+        yield ""
+        yield from _columns(heads, rows, right=(2, 3, 4))
+    rest = [power for power in audit.powers if power.killed_theirs is None]
+    if rest:
+        yield ""
+        yield f"Not measured ({len(rest)})"
+        yield from (f"  {one_line(p.problem_name)}: {one_line(p.reason, limit=200)}" for p in rest)
+
+
+def _examples(power: ProblemPower) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*power.trivial, *power.survivors)))[:2]
+
+
+def _ours(powers: Sequence[ProblemPower]) -> int:
+    return sum(power.killed_ours for power in powers)
+
+
+def _alive_share(power: ProblemPower) -> float:
+    return len(power.survivors) / power.mutants if power.mutants else 0.0
 
 
 def quiet_line(audit: Audit) -> str:
