@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from cuassay.engine.executors import Ended
-from cuassay.model.audit import AuditFinding, AuditItem, AuditResult, Ending
+from cuassay.errors import UsageError
+from cuassay.model.audit import (
+    Audit,
+    AuditFinding,
+    AuditHeader,
+    AuditItem,
+    AuditResult,
+    Ending,
+)
 from cuassay.model.events import EngineFinished, EngineStopped
 from cuassay.model.outcome import Finding
 from cuassay.model.verdict import Decision, Verdict
+from cuassay.store.runs import RunFolder
 
 _MESSAGE_CHARACTERS = 2000
 
@@ -33,6 +42,31 @@ def condense(item: AuditItem, ended: Ended) -> AuditResult:
                 verdict=Decision.INCONCLUSIVE,
                 reason=_cut(message),
             )
+
+
+def audit_of_run(run: RunFolder) -> Audit:
+    """Return a run of one candidate as an audit of one. Raises UsageError without a verdict."""
+    job, verdict = run.job(), run.verdict()
+    if verdict is None:
+        raise UsageError(f"run {run.path} ended without a verdict; run the check again")
+    item = AuditItem(
+        id=run.id,
+        problem=job.problem,
+        candidate=job.candidate,
+        problem_name=verdict.problem,
+        candidate_name=verdict.candidate,
+        key="",
+    )
+    header = AuditHeader(
+        id=run.id,
+        tree=str(run.path),
+        profile=verdict.profile,
+        device=verdict.device,
+        seed=verdict.seed,
+        started_at="",
+        version=verdict.environment.get("cuassay", ""),
+    )
+    return Audit(header=header, results=(of_verdict(item, verdict, run=str(run.path), attempt=1),))
 
 
 def of_verdict(item: AuditItem, verdict: Verdict, *, run: str, attempt: int) -> AuditResult:

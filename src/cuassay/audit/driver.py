@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -19,13 +20,16 @@ from cuassay.audit.condense import condense, of_verdict
 from cuassay.audit.plan import Plan, Planned
 from cuassay.engine.executors import Executor, Task
 from cuassay.engine.job import Job
+from cuassay.errors import CuassayError
 from cuassay.model.audit import Audit, AuditHeader, AuditItem, AuditResult, Ending
 from cuassay.model.events import EngineFinished, Event
 from cuassay.report.audit_json import finding_lines
+from cuassay.store import index
 from cuassay.store.audits import AuditFolder, results_of
 from cuassay.store.files import locked
 from cuassay.store.runs import RunFolder
 
+_LOG = logging.getLogger("cuassay")
 Reporter = Callable[[AuditResult, int, int], None]
 _SEED_BITS = 62
 _AGAIN = frozenset({Ending.NOT_RUN, Ending.LOST})  # a resumed audit tries these again
@@ -68,7 +72,17 @@ def run_audit(
             report(result, len(done), len(plan.items))
         audit = _audit(plan, header, done, wall_s=time.monotonic() - started)
         folder.finish(audit, finding_lines(audit))
+    _index(folder)
     return audit
+
+
+def _index(folder: AuditFolder) -> None:
+    """Make the audit known to later questions; without the index it is still whole."""
+    try:
+        with index.opened(refresh=False) as connection:
+            index.update(connection, extra=(folder.path,))
+    except CuassayError as error:
+        _LOG.warning("the audit is kept, and not in the index: %s", error)
 
 
 def seed_for(root: int, key: str) -> int:

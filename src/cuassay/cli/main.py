@@ -29,6 +29,7 @@ from cuassay.cli.guard import guard
 from cuassay.cli.mcp import mcp
 from cuassay.cli.power import power
 from cuassay.cli.problem import problem
+from cuassay.cli.query import diff, query
 from cuassay.cli.replay import replay
 from cuassay.cli.report import report
 from cuassay.cli.run import run
@@ -53,6 +54,9 @@ _CHECKING = (check, run, audit, power, problem, replay, report, train)
 _CERTIFYING = (attest, verify, revoke)
 _SERVING = (changed, mcp, view)
 for _verb in (*_CHECKING, *_CERTIFYING, *_SERVING, guard, explain, doctor):
+_SERVING = (mcp,)
+_ASKING = (query, diff)
+for _verb in (*_CHECKING, *_ASKING, *_CERTIFYING, *_SERVING, guard, explain, doctor):
     cli.add_command(_verb)
 
 
