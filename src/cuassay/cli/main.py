@@ -53,8 +53,6 @@ def cli() -> None:
 _CHECKING = (check, run, audit, power, problem, replay, report, train)
 _CERTIFYING = (attest, verify, revoke)
 _SERVING = (changed, mcp, view)
-for _verb in (*_CHECKING, *_CERTIFYING, *_SERVING, guard, explain, doctor):
-_SERVING = (mcp,)
 _ASKING = (query, diff)
 for _verb in (*_CHECKING, *_ASKING, *_CERTIFYING, *_SERVING, guard, explain, doctor):
     cli.add_command(_verb)
