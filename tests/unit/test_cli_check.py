@@ -131,6 +131,16 @@ def test_a_mistake_is_a_document_too(capsys: pytest.CaptureFixture[str]) -> None
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("words", [["--format", "agent"], ["--format=agent"]])
+def test_a_mistake_is_told_to_an_agent(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "absent.py", "--problem", "p", *words]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], found["findings"]) == (None, [])
+    assert "absent.py" in found["error"]
+
+
 @pytest.mark.parametrize(("exit_code", "verdict"), [(2, None), (3, "INCONCLUSIVE")])
 def test_a_trial_that_was_stopped(
     exit_code: int,

@@ -13,6 +13,7 @@ import re
 import pytest
 from tests.support import samples
 
+from cuassay.cli.sinks import rule
 from cuassay.model.outcome import (
     CheckReport,
     ErrorMap,
@@ -111,6 +112,18 @@ def test_page_reads_with_scripts_off() -> None:
     ):
         assert part in text
     assert "<button" not in text
+
+
+def test_checks_explain_themselves_in_the_page() -> None:
+    text = render(samples.rejected(), rules=rule)
+    assert "<summary>NUM002: Low-precision accumulation" in text
+    assert "Can it be wrong?</h3>" in text
+    assert len(text.encode()) < _LIMIT_BYTES
+    page = Balance()
+    page.feed(text)
+    assert page.open == []
+    assert "What these checks look for" not in render(samples.accepted(), rules=rule)
+    assert "What these checks look for" not in render(samples.rejected())
 
 
 def test_island_holds_the_document() -> None:

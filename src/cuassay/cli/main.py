@@ -108,7 +108,11 @@ def _failed(message: str, *, kind: str, code: int, given: list[str], trace: str 
     """Say once what is off; with --json also as a document on stdout."""
     from cuassay.cli.drive import emit_json, say
 
-    if "--json" in given or "--format=json" in given or ("--format", "json") in pairwise(given):
+    if _asks(given, "agent"):
+        from cuassay.report.agent import agent_error
+
+        emit_json(agent_error(message, exit_code=code))
+    if "--json" in given or _asks(given, "json"):
         from cuassay.report.json_report import error_document
 
         document = error_document(message, kind=kind, exit_code=code, traceback=trace)
@@ -116,6 +120,11 @@ def _failed(message: str, *, kind: str, code: int, given: list[str], trace: str 
         emit_json(document if verdicts else {k: document[k] for k in ("error", "exit_code")})
     say(f"cuassay: {message}")
     return code
+
+
+def _asks(given: list[str], form: str) -> bool:
+    """Whether the words of a call, as far as they can be read, want `form` on stdout."""
+    return f"--format={form}" in given or ("--format", form) in pairwise(given)
 
 
 def _bug(error: Exception, given: list[str]) -> int:

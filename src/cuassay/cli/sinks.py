@@ -184,7 +184,7 @@ def _html(trials: Sequence[Judged]) -> str:
     (judged,) = trials
     if judged.verdict is None:
         raise UsageError(f"{judged.name} has no verdict to show: {judged.reason}")
-    return render(judged.verdict)
+    return render(judged.verdict, rules=rule)
 
 
 def _sarif(trials: Sequence[Judged]) -> str:

@@ -17,9 +17,11 @@ from cuassay.report.clean import html_text, one_line
 from cuassay.report.html_coverage import coverage_section
 from cuassay.report.html_finding import code_block, finding_card, rows
 from cuassay.report.html_page import page
+from cuassay.report.html_rules import rules_section
 from cuassay.report.html_style import CSS, SCRIPT
 from cuassay.report.html_svg import time_bar
 from cuassay.report.json_report import document
+from cuassay.report.rules import Rules
 
 LIMIT_BYTES = 300_000
 _ITEMS = 60
@@ -56,17 +58,17 @@ _OUTCOME_TONES = {
 }
 
 
-def render(verdict: Verdict) -> str:
-    """Return the whole page, at most 300 kB long."""
+def render(verdict: Verdict, *, rules: Rules | None = None) -> str:
+    """Return the whole page, at most 300 kB long; `rules` adds the pages of the checks."""
     text = ""
     for detail in _DETAILS:
-        text = _page(verdict, detail)
+        text = _page(verdict, detail, rules)
         if len(text.encode()) < LIMIT_BYTES:
             break
     return text
 
 
-def _page(verdict: Verdict, detail: _Detail) -> str:
+def _page(verdict: Verdict, detail: _Detail, rules: Rules | None) -> str:
     telling, rest = words.grouped(words.identified(verdict))
     findings = (*telling, *rest)
     title = f"{verdict.decision.value}: {one_line(verdict.candidate, limit=120)}"
@@ -76,6 +78,7 @@ def _page(verdict: Verdict, detail: _Detail) -> str:
             _hero(verdict, findings),
             _sides(verdict),
             _findings(findings, detail),
+            rules_section(findings, rules),
             _left_out(verdict),
             coverage_section(verdict),
             _checks(verdict),

@@ -203,7 +203,9 @@ def _body(result: AuditResult, runs: str) -> str:
         if value
     )
     if runs and result.run:
-        rows.append(f'<p><a href="{html_text(runs + quote(result.run))}">The whole report</a></p>')
+        rows.append(
+            f'<p><a href="{html_text(runs + quote(one_line(result.run)))}">The whole report</a></p>'
+        )
     return f'<div class="body">{"".join(rows)}<dl class="rows">{listed}</dl></div>'
 
 

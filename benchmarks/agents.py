@@ -1,0 +1,107 @@
+"""What a verification costs a kernel-writing agent: from cold, and from a waiting judge.
+
+    python benchmarks/agents.py [--device cuda] [--out benchmarks/results/agents.json]
+
+One correct and one wrong kernel of the catalogue's rmsnorm at `quick`, five times each: a call
+of `cuassay.verify`, and of a `Verifier` whose judge has had time to get ready, as it has while
+an agent writes its next kernel. Then twelve candidates back to back through a Verifier with one
+lane. Seconds of wall time; the verdicts are checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import cuassay
+from cuassay.verifier import Result, Verifier, verify
+
+_GOOD = """
+import torch
+def run(x, weight, eps):
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps)
+"""
+_BAD = """
+import torch
+def run(x, weight, eps):
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps * 100)
+"""
+_TIMES = 5
+_BATCH = 12
+_READY_S = 12.0
+
+
+def main() -> None:
+    """Measure and write the JSON document."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device")
+    parser.add_argument("--out", default="benchmarks/results/agents.json")
+    given = parser.parse_args()
+    os.environ.setdefault("CUASSAY_HOME", tempfile.mkdtemp(prefix="cuassay-bench-"))
+    document = {
+        "measured": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": {"cores": os.cpu_count(), "arch": platform.machine()},
+        "cuassay": cuassay.__version__,
+        "problem": "rmsnorm",
+        "profile": "quick",
+        **_measured(given.device),
+    }
+    text = json.dumps(document, indent=1)
+    Path(given.out).write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+def _measured(device: str | None) -> dict[str, object]:
+    def cold(source: str) -> Result:
+        return verify(source, "rmsnorm", profile="quick", device=device)
+
+    found: dict[str, object] = {
+        "cold_accepted_s": _timed(lambda: cold(_GOOD), "ACCEPTED"),
+        "cold_rejected_s": _timed(lambda: cold(_BAD), "REJECTED"),
+    }
+    with Verifier(workers=1, profile="quick", device=device) as pool:
+        for name, source, status in (
+            ("accepted", _GOOD, "ACCEPTED"),
+            ("rejected", _BAD, "REJECTED"),
+        ):
+            found[f"warm_{name}_s"] = _timed(
+                lambda source=source: pool.verify(source, "rmsnorm"), status, pause_s=_READY_S
+            )
+        pairs = [((_GOOD, _BAD)[n % 2], "rmsnorm") for n in range(_BATCH)]
+        started = time.perf_counter()
+        statuses = [result.status.value for result in pool.verify_all(*pairs)]
+        took_s = time.perf_counter() - started
+    assert statuses == ["ACCEPTED", "REJECTED"] * (_BATCH // 2), statuses
+    found["batch_of_12_s"] = round(took_s, 2)
+    found["batch_per_candidate_s"] = round(took_s / _BATCH, 2)
+    found["environment"] = dict(_environment(device))
+    return found
+
+
+def _environment(device: str | None) -> dict[str, str]:
+    result = verify(_GOOD, "rmsnorm", profile="quick", device=device)
+    assert result.verdict is not None
+    return dict(result.verdict.environment)
+
+
+def _timed(call: Callable[[], Result], status: str, *, pause_s: float = 0.0) -> dict[str, object]:
+    times = []
+    for _ in range(_TIMES):
+        time.sleep(pause_s)
+        started = time.perf_counter()
+        result = call()
+        times.append(round(time.perf_counter() - started, 2))
+        assert result.status.value == status, (result.status, result.reason)
+    return {"median": statistics.median(times), "all": times}
+
+
+if __name__ == "__main__":
+    main()
