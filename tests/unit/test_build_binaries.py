@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.support.ptx import compiled, module_of
+from tests.support.ptx_kernels import compiled, module_of
 
 from cuassay import build
 from cuassay.build import binaries, launch_ledger, nvrtc

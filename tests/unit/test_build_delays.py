@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
+import struct
 import subprocess
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
-from tests.support.ptx import ptxas, triton_ptx
+from numpy.typing import NDArray
+from tests.support.ptx_kernels import ptxas, triton_ptx
 
 from cuassay.build import nvrtc
 from cuassay.build.delays import delayed
@@ -147,3 +150,42 @@ def _assemble(text: str, folder: Path) -> None:
     if "Unsupported .version" in done.stderr:
         pytest.skip("ptxas is older than the compiler")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(
+    nvrtc.find_nvrtc() is None and shutil.which("nvcc") is None, reason="needs NVRTC or nvcc"
+)
+def test_a_correct_kernel_computes_the_same_bits_with_pauses() -> None:
+    """Executed by the PTX machine, which runs the pauses' arithmetic like any other."""
+    source = (ZOO / "twins" / "cuda_missing_barrier.cu").read_text()
+    text = nvrtc.compile_ptx(source, arch="sm_90")
+    plain = _rmsnorm(text)
+    assert plain.any()
+    for seed in (1, 2):
+        made = delayed(text, seed)
+        assert made.ptx != text
+        assert (_rmsnorm(made.ptx) == plain).all()
+
+
+def _rmsnorm(text: str) -> NDArray[np.uint8]:
+    """Return y of RMSNorm over three rows of 300 bfloat16 numbers, as bytes."""
+    pytest.importorskip("llvmlite")
+    from cuassay.machine.launch import Buffer, Launch, Pointer
+    from cuassay.machine.parser import parse
+    from cuassay.machine.run import run
+
+    draw = np.random.default_rng(3)
+    values = draw.standard_normal(3 * 300 + 300).astype(np.float32).view(np.uint32) >> 16
+    x, weight = np.split(values.astype(np.uint16), [900])
+    y = np.zeros_like(x)
+    tensors = [
+        Pointer(buffer=Buffer(name=name, data=data.view(np.uint8)))
+        for name, data in (("x", x), ("weight", weight), ("y", y))
+    ]
+    scalars = (struct.pack("<q", 3), struct.pack("<q", 300), struct.pack("<f", 1e-6))
+    launch = Launch(
+        kernel="rmsnorm", grid=(3, 1, 1), block=(256, 1, 1), arguments=(*tensors, *scalars)
+    )
+    report = run(parse(text), launch)
+    assert not report.findings, report.findings
+    return y.view(np.uint8).copy()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from tests.support.builds import problem
-from tests.support.ptx import compiled, module_of
+from tests.support.ptx_kernels import compiled, module_of
 from tests.unit.test_build_raw_kernel import FakeLauncher, raw
 
 from cuassay.build import launch_ledger, perturbation, raw_kernel
