@@ -6,12 +6,13 @@ Values that pass through shared memory come from every float store to shared mem
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from functools import cached_property
 
 from cuassay.machine.dataflow import definitions, uses
 from cuassay.machine.program import Program
-from cuassay.machine.syntax import Instruction, Operand, Register, Vector
+from cuassay.machine.syntax import Immediate, Instruction, Operand, Register, Vector
 
 FLOATS = ("f16", "bf16", "f16x2", "bf16x2", "f32", "f64", "tf32")
 _COPIES = frozenset(("mov", "selp", "shfl", "prmt", "movmatrix", "slct"))
@@ -72,6 +73,19 @@ class Origins:
         """Return the float type of an operand that is a register."""
         return self.type_of(operand.name) if isinstance(operand, Register) else ""
 
+    def constant(self, operand: Operand) -> float | None:
+        """Return the value of an f32 constant: an immediate, or a register that holds only one."""
+        if isinstance(operand, Register):
+            sites = self.sites.get(operand.name, ())
+            if len(sites) != 1 or self.program.body[sites[0]].base != "mov":
+                return None
+            operand = self.program.body[sites[0]].operands[1]
+        if isinstance(operand, Immediate) and operand.kind in ("f32", "f64"):
+            code = "<f" if operand.kind == "f32" else "<d"
+            size = struct.calcsize(code)
+            return float(struct.unpack(code, operand.bits.to_bytes(8, "little")[:size])[0])
+        return None
+
     def before(self, site: int) -> Iterator[int]:
         """Yield the sites whose results an instruction uses."""
         one = self.program.body[site]
@@ -112,6 +126,16 @@ class Origins:
         return length >= _CHAIN or not written.isdisjoint(uses(one))
 
 
+def of(program: Program) -> Origins:
+    """Return the origins of a program, made once while it is compiled."""
+    known = _KNOWN.get(id(program))
+    if known is None or known.program is not program:
+        _KNOWN.clear()
+        known = _KNOWN[id(program)] = Origins(program)
+    return known
+
+
+_KNOWN: dict[int, Origins] = {}
 _CHAIN = 15  # additions of one kind before this one that make a chain
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cuassay.machine.describe import outermost
 from cuassay.machine.findings import Access, Kind, MachineFinding, Severity
 from cuassay.machine.numerics.formats import BY_NAME
 from cuassay.machine.origins import Origins, in_space, result_type
@@ -128,7 +129,11 @@ def _judge(
     line = sorted(origins.ancestors(output) & known.keys())
     if here.reached:
         born = [site for site in line if known[site].born]
-        return _born(program, known, born[0] if born else output, output)
+        if born:
+            return _born(program, known, born[0], output)
+        first = next(site for site in [*line, output] if known[site].reached)
+        before = sorted(origins.ancestors(first) & known.keys())
+        return _jump(program, origins, known, before, first)
     if here.count < _MIN_RESULTS:
         return None
     coarsest = max((roundoff(program.body[site], origins) for site in line), default=0.0)
@@ -219,10 +224,12 @@ def _jump(
     site = max(candidates, key=gain, default=output)
     numbers_, one = known[site], program.body[site]
     how = "loses" if numbers_.made > numbers_.error / 4 else "amplifies (cancellation) to"
+    after = f"the output at {where(program.body[output])} is off by {known[output].error:.2g}"
+    if known[output].reached:
+        after = f"{where(program.body[output])} then gives NaN or infinity for a finite value"
     text = (
         f"{where(one)}: {how} a relative error of {numbers_.error:.2g} ({gain(site):,.0f} times "
-        f"that of its operands); the output at {where(program.body[output])} is off by "
-        f"{known[output].error:.2g}"
+        f"that of its operands); {after}"
     )
     measures = {
         "error": numbers_.error,
@@ -235,8 +242,9 @@ def _jump(
 
 def where(one: Instruction) -> str:
     """Return "line 42 `red.global.add.noftz.bf16`": the source line where it is known."""
-    if one.source is not None:
-        return f"line {one.source.line} `{one.opcode}`"
+    source = outermost(one.source)
+    if source is not None:
+        return f"line {source.line} `{one.opcode}`"
     return f"PTX line {one.line} `{one.opcode}`"
 
 
@@ -247,11 +255,12 @@ def _finding(
     count: int,
     severity: Severity = Severity.WRONG,
 ) -> MachineFinding:
+    source = outermost(one.source)
     access = Access(
         what=one.opcode,
         ptx_line=one.line,
-        source_file=one.source.file if one.source else None,
-        source_line=one.source.line if one.source else None,
+        source_file=source.file if source else None,
+        source_line=source.line if source else None,
         block=(0, 0, 0),
         thread=(0, 0, 0),
     )

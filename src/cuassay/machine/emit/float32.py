@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cuassay.machine import origins
 from cuassay.machine.emit.context import Emit
 from cuassay.machine.emit.floating import (
     canonical32,
@@ -48,13 +49,25 @@ def write32(
 ) -> None:
     """Write an f32 result; `exact` and `here` are doubles, or empty without shadows."""
     shadow: tuple[str, ...] = ()
-    if cx.shadow_on:
+    if cx.shadow_on and not rounds_on_purpose(cx, ins):
         if "sat" in ins.parts:
             exact, here = saturate(cx, exact, "double"), saturate(cx, here, "double")
         single = cx.let(f"bitcast i32 {bits} to float")
         result = cx.let(f"fpext float {single} to double")
         shadow = (delta(cx, result, exact, here),)
     cx.write(ins.operands[0], "f32", bits, sources=sources, shadow=shadow)
+
+
+def rounds_on_purpose(cx: Emit, ins: Instruction) -> bool:
+    """Whether this adds a constant of 2**23 to 2**24, the way in which exp and its like round.
+
+    The result is then the integer that is meant, and no inexact sum.
+    """
+    if ins.base not in ("add", "sub", "fma", "mad"):
+        return False
+    addends = ins.operands[3:4] if ins.base in ("fma", "mad") else ins.operands[1:3]
+    known = [origins.of(cx.program).constant(one) for one in addends]
+    return any(one is not None and 2.0**23 <= abs(one) < 2.0**24 for one in known)
 
 
 def _doubles(cx: Emit, value: Value) -> tuple[str, str]:

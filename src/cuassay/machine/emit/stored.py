@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cuassay.machine import origins
 from cuassay.machine.emit.floating import as_double, delta, exactly
 from cuassay.machine.emit.values import Value
-from cuassay.machine.origins import Origins
 from cuassay.machine.syntax import Operand
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ def note_stored(cx: Emit, items: Sequence[Operand], values: Sequence[Value]) -> 
     """Add the floats among stored values to the statistics of the instruction in work."""
     if not cx.shadow_on:
         return
-    origins = _origins(cx)
+    known = origins.of(cx.program)
     for item, value in zip(items, values, strict=True):
-        type_ = origins.of_operand(item)
+        type_ = known.of_operand(item)
         if type_ == "f32" and value.width == 32:
             _note(cx, value.bits, "f32", value.lane(0))
         elif type_ in ("f16", "bf16") and value.width == 16:
@@ -38,15 +38,3 @@ def note_stored(cx: Emit, items: Sequence[Operand], values: Sequence[Value]) -> 
 def _note(cx: Emit, bits: str, type_: str, shadow: str) -> None:
     actual = as_double(cx, bits, type_)
     delta(cx, actual, exactly(cx, actual, shadow), actual)
-
-
-_KNOWN: dict[int, Origins] = {}
-
-
-def _origins(cx: Emit) -> Origins:
-    """Return the origins of the kernel in work, made once."""
-    known = _KNOWN.get(id(cx.program))
-    if known is None or known.program is not cx.program:
-        _KNOWN.clear()
-        known = _KNOWN[id(cx.program)] = Origins(cx.program)
-    return known
