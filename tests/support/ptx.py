@@ -1,4 +1,4 @@
-"""Runs small PTX texts in the machine: one instruction over arrays, or a kernel over buffers."""
+"""Runs small PTX kernels over buffers in the machine."""
 
 from __future__ import annotations
 
@@ -6,35 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuassay.machine.findings import MachineReport
-from cuassay.machine.fuzz.programs import UNIT_BLOCKS, UNIT_THREADS, unit
-from cuassay.machine.fuzz.table import Row
 from cuassay.machine.launch import Argument, Buffer, Launch, Pointer
 from cuassay.machine.options import Options
 from cuassay.machine.parser import parse
 from cuassay.machine.run import run
 
-UNITS = UNIT_BLOCKS * UNIT_THREADS
 HEADER = ".version 8.4\n.target sm_90a\n.address_size 64\n"
 
 
 def buffer_of(array: NDArray[np.generic], name: str = "buffer") -> Buffer:
     """Return a buffer with a copy of an array's bytes."""
     return Buffer(name=name, data=np.ascontiguousarray(array).copy().view(np.uint8).ravel())
-
-
-def run_unit(row: Row, given: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return uint64[UNITS]: one instruction on given[UNITS, sources], without any checking."""
-    inputs = buffer_of(given, "input")
-    outputs = buffer_of(np.zeros(UNITS, np.uint64), "output")
-    launch = Launch(
-        kernel="unit",
-        grid=(UNIT_BLOCKS, 1, 1),
-        block=(UNIT_THREADS, 1, 1),
-        arguments=(Pointer(buffer=inputs), Pointer(buffer=outputs)),
-    )
-    report = run(parse(unit(row)), launch, options=Options(shadow=False, races=False, workers=1))
-    assert report.inconclusive is None, report.inconclusive
-    return outputs.data.view(np.uint64)
 
 
 def kernel(body: str, *, params: str = ".param .u64 a, .param .u64 b", registers: str = "") -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.support.ptx import UNITS, run_unit
 
-from cuassay.machine.fuzz.inputs import words
+from cuassay.machine.fuzz.execute import UNITS, run_unit, unit_inputs
 from cuassay.machine.fuzz.table import ROWS, Row
 from cuassay.machine.numerics import halves, rounding
 from cuassay.machine.numerics.formats import BF16, F16, F32, FloatFormat
@@ -17,12 +16,6 @@ from cuassay.machine.numerics.rounding import FLUSH, RELU
 _BY_OPCODE = {row.opcode: row for row in ROWS}
 _FORMATS = {"f16": F16, "bf16": BF16, "f32": F32}
 _MODES = {"rn": 0, "rz": 1, "rm": 2, "rp": 3}
-
-
-def _given(row: Row) -> NDArray[np.uint64]:
-    """Return uint64[UNITS, sources] with special values among them."""
-    count = max(1, len(row.sources))
-    return words(ROWS.index(row), 2 * UNITS * count).view(np.uint64).reshape(UNITS, count)
 
 
 def _expected(row: Row, given: NDArray[np.uint64], format_: FloatFormat) -> list[int]:
@@ -67,7 +60,7 @@ _ARITHMETIC = [
 def test_arithmetic_is_rounded_once(opcode: str) -> None:
     """Inline code for rounding to nearest agrees with the exact functions, special values too."""
     row = _BY_OPCODE[opcode]
-    given = _given(row)
+    given = unit_inputs(row)
     expected = _expected(row, given, _FORMATS[opcode.split(".")[-1]])
     assert [int(value) for value in run_unit(row, given)] == expected
 
@@ -76,7 +69,7 @@ def test_arithmetic_is_rounded_once(opcode: str) -> None:
 @pytest.mark.parametrize("mode", ["rn", "rz"])
 def test_narrowing_rounds_once(name: str, mode: str) -> None:
     row = _BY_OPCODE[f"cvt.{mode}.{name}.f32"]
-    given = _given(row)
+    given = unit_inputs(row)
     index = _FORMATS[name].index
     expected = [
         rounding.encode(
@@ -104,7 +97,7 @@ def _values(bits: NDArray[np.uint64], *, wide: bool) -> NDArray[np.float64]:
 @pytest.mark.parametrize("opcode", ["setp.lt.f32", "setp.neu.f32", "setp.nan.f32", "setp.ge.f64"])
 def test_comparisons_know_nan(opcode: str) -> None:
     row = _BY_OPCODE[opcode]
-    given = _given(row)
+    given = unit_inputs(row)
     given[::4, 1] = given[::4, 0]
     x, y = (_values(given[:, place], wide=opcode.endswith("64")) for place in (0, 1))
     unordered = np.isnan(x) | np.isnan(y)

@@ -38,6 +38,7 @@ _FAMILIES = (
     "matrix",
     "wgmma",
     "copies",
+    "small_dots",
 )
 
 
