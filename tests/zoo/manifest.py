@@ -249,6 +249,9 @@ triton_fixed_block          | rmsnorm@float32             | SHP001 NUM001 MEM001
 bf16_tiles_of_32            | gemm                        | NUM002 NUM001          | N2
 bf16_pairwise_sum           | rmsnorm_backward            | NUM002 NUM001          | N2
 bf16_chunks_of_128          | rmsnorm_backward            | NUM002 NUM001          | N3
+tile128_embedding_grad      | embedding_grad              | NUM002 NUM001          | N3 N15
+tree_embedding_grad         | embedding_grad              | NUM002 NUM001          | N2 N15
+bf16_norm_weight_grad       | rmsnorm_backward            | NUM002 NUM001          | N2
 half_atomics                | moe_scatter                 | NUM002 NUM001          | N1 N15
 bf16_recurrence             | zoo:decayed_sum             | NUM002 NUM001          | N9
 narrow_accumulator          | fp8_gemm                    | NUM002 NUM001          | N5
@@ -298,6 +301,9 @@ whole_page_read             | paged_attention_decode      | NUM001              
 triton_k_tail               | gemm@float32                | SHP001 NUM001          | O10
 # declared inputs that do not reach the output: upstream gradients, heads, windows
 first_row_gradient          | cross_entropy_backward      | NUM001 API003          | A13
+attention_stale_max         | attention                   | NUM001                 | N6
+position_offset_ignored     | rope_neox                   | NUM001                 | A12 L7
+page_off_by_one             | paged_attention_decode      | NUM001                 | L9
 kv_head_modulo              | zoo:attention               | NUM001                 | A12
 mask_from_top_left          | zoo:attention               | NUM001                 | A12 O1
 window_ignored              | zoo:attention_window_softcap| NUM001 API003          | A6

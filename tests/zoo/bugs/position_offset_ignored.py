@@ -1,0 +1,14 @@
+"""Counts positions from the first token of the call."""
+
+import torch
+
+
+def _rotate(x, cos, sin):
+    first, second = x.float().chunk(2, dim=-1)
+    c, s = cos.unsqueeze(-2), sin.unsqueeze(-2)
+    return torch.cat((first * c - second * s, second * c + first * s), dim=-1).to(x.dtype)
+
+
+def run(q, k, cos, sin, position_ids):
+    places = (position_ids - position_ids[0]).clamp_min(0)
+    return _rotate(q, cos[places], sin[places]), _rotate(k, cos[places], sin[places])
