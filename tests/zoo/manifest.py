@@ -301,7 +301,7 @@ whole_page_read             | paged_attention_decode      | NUM001              
 triton_k_tail               | gemm@float32                | SHP001 NUM001          | O10
 # declared inputs that do not reach the output: upstream gradients, heads, windows
 first_row_gradient          | cross_entropy_backward      | NUM001 API003          | A13
-attention_stale_max         | attention                   | NUM001                 | N6
+attention_stale_max         | attention@float32           | NUM001                 | N6
 position_offset_ignored     | rope_neox                   | NUM001                 | A12 L7
 page_off_by_one             | paged_attention_decode      | NUM001                 | L9
 kv_head_modulo              | zoo:attention               | NUM001                 | A12
