@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cuassay.errors import CannotJudgeError, UnknownNameError
+from cuassay.errors import CannotJudgeError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from cuassay.model.outcome import Finding
@@ -110,6 +110,8 @@ class Cuassay:
         with _turn(options.get("device")):
             try:
                 verdict = api.check(candidate, reference, **options)
+            except UsageError as error:
+                pytest.fail(f"cuassay: {error}", pytrace=False)
             except CannotJudgeError as error:
                 node.user_properties.append((f"{_PREFIX}verdict", "NO VERDICT"))
                 pytest.fail(f"cuassay could not judge the kernel: {error}", pytrace=False)

@@ -308,3 +308,8 @@ def test_a_stopped_trial_leaves_files_that_say_so(
     assert main([*_CALL, "--format", "agent"]) == 3
     found = json.loads(capsys.readouterr().out)
     assert (found["verdict"], found["error"]) == ("INCONCLUSIVE", "no nvcc")
+    fake_engine.install(monkeypatch, events=(EngineStopped(exit_code=2, message="no file"),))
+    assert main([*_CALL, "--format", "agent", "--format", "json=o.json"]) == 2
+    assert json.loads(capsys.readouterr().out)["verdict"] is None
+    kept = json.loads((tmp_path / "o.json").read_text())
+    assert (kept["error"]["kind"], kept["exit_code"]) == ("usage", 2)

@@ -129,8 +129,9 @@ def test_an_unknown_condition_is_a_mistake_too(
     fake_engine.install(monkeypatch, samples.accepted())
     pytester.makepyfile(_TEST)
     result = _run(pytester, "--cuassay-require=stream")
-    result.stdout.fnmatch_lines(["*'stream': did you mean 'streams'*"])
+    result.stdout.fnmatch_lines(["cuassay: *'stream': did you mean 'streams'*"])
     assert result.ret == 1
+    assert "api.py" not in result.stdout.str()
 
 
 def test_no_verdict_is_a_failure_with_its_reason(
@@ -216,12 +217,9 @@ def test_it(cuassay):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("factor", "code"), [("1", 0), ("1000", 1)])
-def test_functions_of_a_test_file_are_judged(
-    factor: str, code: int, pytester: pytest.Pytester
-) -> None:
-    pytester.makepyfile(_REAL.format(factor=factor))
-    result = _run(pytester)
-    assert result.ret == code, result.stdout.str()
-    if code:
-        result.stdout.fnmatch_lines(["*NUM001*", "REJECTED*"])
+def test_functions_of_a_test_file_are_judged(pytester: pytest.Pytester) -> None:
+    """A wrong one; tests/repo/test_readme_sections.py has a right one."""
+    pytester.makepyfile(_REAL.format(factor="1000"))
+    result = pytester.runpytest_subprocess(*_PLAIN)  # torch cannot be imported twice in a process
+    assert result.ret == 1, result.stdout.str()
+    result.stdout.fnmatch_lines(["*NUM001*", "REJECTED*"])

@@ -144,7 +144,7 @@ def _judged(job: Job, output: options.Output) -> tuple[Judged, int]:
                 trial = dataclasses.replace(trial, verdict=verdict, candidate=kept)
                 code = EXIT_CODES[verdict.decision]
             elif isinstance(event, EngineStopped):
-                trial = dataclasses.replace(trial, stopped=event.message)
+                trial = dataclasses.replace(trial, stopped=event.message, exit_code=event.exit_code)
                 code = event.exit_code
                 say(f"cuassay: {trial.name}: {event.message}")
     finally:

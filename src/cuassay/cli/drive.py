@@ -112,7 +112,12 @@ def _emit_stopped(stopped: EngineStopped, output: Output) -> None:
     """Write the forms that can say that there is no verdict; an HTML page cannot."""
     from cuassay.report.judged import Judged
 
-    judged = Judged(path=output.path, root=sinks.root(), stopped=stopped.message)
+    judged = Judged(
+        path=output.path,
+        root=sinks.root(),
+        stopped=stopped.message,
+        exit_code=stopped.exit_code,
+    )
     kept = [t for t in output.targets if t.form != "html" and (t.form, t.path) != ("json", None)]
     sinks.emit((judged,), kept, quiet=output.quiet)
 

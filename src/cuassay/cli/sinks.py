@@ -165,7 +165,9 @@ def _json(trials: Sequence[Judged]) -> str:
 
     (judged,) = trials
     if judged.verdict is None:
-        return dumped(error_document(judged.stopped, kind="cannot_judge", exit_code=3))
+        kind = "usage" if judged.exit_code == 2 else "cannot_judge"
+        found = error_document(judged.stopped, kind=kind, exit_code=judged.exit_code)
+        return dumped(found)
     return dumped(document(judged.verdict))
 
 
@@ -174,7 +176,7 @@ def _agent(trials: Sequence[Judged]) -> str:
 
     (judged,) = trials
     if judged.verdict is None:
-        return dumped(agent_error(judged.stopped, exit_code=3))
+        return dumped(agent_error(judged.stopped, exit_code=judged.exit_code))
     return dumped(agent_document(judged.verdict))
 
 

@@ -44,6 +44,21 @@ _BY_CODE = {
     "BIG001": "compute offsets in 64 bits",
     "RACE001": "separate dependent writes and reads by a barrier, or use atomics",
     "PERF001": "no work on the host that grows with the data; no synchronisation inside the call",
+    "MEM101": "compare every index with the tensor's bounds, also in the last tile and with "
+    "strides taken into account",
+    "INIT101": "write every element of scratch and shared memory before it is read; mask partial "
+    "tiles with a neutral value",
+    "RACE101": "put a barrier (or an atomic) between a write and another thread's access to it",
+    "SYNC101": "every thread that a barrier or warp operation waits for must reach it: no barrier "
+    "inside a branch that some threads skip",
+    "PREC101": "keep the named intermediate in float32; round once, at the end",
+    "RUN001": "the function must return for every legal input: see what it raised",
+    "RUN002": "do not end the process; raise an exception for what is not supported",
+    "RUN003": "a crash is mostly an access beyond an allocation: check pointers and launch sizes",
+    "RUN004": "find the loop or barrier that never ends; bound every spin",
+    "RUN005": "leave file descriptors that the kernel did not open alone",
+    "RUN006": "print nothing inside the kernel",
+    "RUN007": "check every launch: its configuration must fit the device for every legal size",
     "BUILD001": "make the source compile and import by itself, and define the entry point",
 }
 _BY_FAMILY = {

@@ -21,6 +21,7 @@ _LINE = re.compile(
 class Judged:
     """A trial that ended: its verdict, or in `stopped` why there is none.
 
+    `exit_code` is then 2 where the call or a file was off, 3 where it could not be judged.
     `path` is what the user named, `root` the folder that paths in reports are relative to (a
     repository's, say), `candidate` its sources where they were kept.
     """
@@ -29,6 +30,7 @@ class Judged:
     root: Path
     verdict: Verdict | None = None
     stopped: str = ""
+    exit_code: int = 3
     candidate: Candidate | None = None
 
     @property
