@@ -34,6 +34,7 @@ _WORDS = {
     Load.MULTIPROCESSORS: "few multiprocessors free",
     Load.DELAYS: "random pauses in its kernels",
 }
+_PAUSED_S = {Profile.QUICK: 3.0, Profile.STANDARD: 4.0, Profile.DEEP: 25.0}  # a variant
 _VARIANTS = {Profile.QUICK: 2, Profile.STANDARD: 6, Profile.DEEP: 32}  # of the pauses
 
 
@@ -95,7 +96,16 @@ class Race001(Check):
         yield _repeats(
             case,
             Load.DELAYS,
-            [Repeat(slot="a", count=each, load=Load.DELAYS, seed=s) for s in seeds],
+            [
+                Repeat(
+                    slot="a",
+                    count=each,
+                    load=Load.DELAYS,
+                    seed=seed,
+                    budget_s=_PAUSED_S[trial.profile],
+                )
+                for seed in seeds
+            ],
         )
         beside = _repeats(case, Load.NONE, [Repeat(slot="a", count=calls)])
         yield dataclasses.replace(beside, label=_label(case, _BESIDE), busy=True)
