@@ -106,6 +106,7 @@ def one_trial(on: Subject, elements: int, count: Count) -> None:
     if small:
         trial.preset("numeric", small)
     hits: dict[Load, bool] = {}
+    before = count.plain_wrong_scenarios
     for scenario in Race001().propose(trial):
         step = scenario.steps[-1]
         if isinstance(step, Repeat) and not scenario.busy:
@@ -116,6 +117,9 @@ def one_trial(on: Subject, elements: int, count: Count) -> None:
         count.add(load_.value, hit)
     count.add("without pauses", any(hits.get(name, False) for name in WITHOUT))
     count.add("all", any(hits.values()))
+    numbers = count.plain_wrong_scenarios > before
+    count.add("the plain call (NUM001)", numbers)
+    count.add("any of them", numbers or any(hits.values()))
     count.seconds += time.perf_counter() - started
 
 
@@ -134,15 +138,14 @@ def _hit(on: Subject, trial: JudgeTrial, scenario: Scenario, count: Count) -> bo
     except CannotJudgeError:
         count.undecided += 1
         return False
-    if found:
-        number = int(found[0].message.split(" ", 1)[0])
-        count.wrong[load_] = count.wrong.get(load_, 0) + number
-        return True
     plain = run.result.records[2]
     if isinstance(plain, StepDone):
         compared = trial.compare(scenario.cases[0], run, plain.items)
         count.plain_wrong_scenarios += any(not c.passed for c in compared)
-    return False
+    if found:
+        number = int(found[0].message.split(" ", 1)[0])
+        count.wrong[load_] = count.wrong.get(load_, 0) + number
+    return bool(found)
 
 
 def _size(problem: Problem, case: Case) -> int:
@@ -190,7 +193,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=230.0)
-    parser.add_argument("--elements", type=int, default=1 << 18)
+    parser.add_argument("--elements", type=int, default=1 << 20)
     asked = parser.parse_args()
     if not torch.cuda.is_available():
         print("needs an NVIDIA GPU")

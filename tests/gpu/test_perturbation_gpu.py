@@ -9,6 +9,7 @@ import torch
 from tests.zoo.manifest import HERE, PAIRS, Pair, load
 
 from cuassay import build
+from cuassay.checks.answers import placed
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import JudgeTrial
@@ -31,15 +32,16 @@ def pair(name: str) -> Pair:
 
 
 def repeats(path: Path, problem_name: str, folder: Path) -> tuple[JudgeTrial, Case, LocalRun]:
-    """Run a candidate 32 times in each of eight variants of the pauses."""
+    """Run a candidate 64 times in each of eight variants of the pauses."""
     problem = load(problem_name)
     trial = JudgeTrial(
         problem, load_reference(problem), profile=Profile.QUICK, device="cuda", root_seed=11
     )
     candidate = load_candidate(str(path), problem)
     built = build.load(candidate, problem, device="cuda", folder=folder)
-    case = trial.cases("small")[0]
-    steps = [Repeat(slot="a", count=32, load=Load.DELAYS, seed=seed) for seed in SEEDS]
+    # Wide enough for every warp, and every one of four blocks, to have a share in a row's sum.
+    case = placed(trial.cases("numeric")[0], {"rows": 64, "hidden": 2048})
+    steps = [Repeat(slot="a", count=64, load=Load.DELAYS, seed=seed) for seed in SEEDS]
     scenario = Scenario(
         label="pauses",
         cases=(case,),
@@ -90,5 +92,5 @@ def test_triton_kernels_get_pauses_too(tmp_path: Path) -> None:
         facts = dict(record.facts)
         assert facts["kernels"], facts
         assert facts["refused"] == ""
-        assert int(facts["calls"]) >= 32
+        assert int(facts["calls"]) >= 64
     assert wrong_results(trial, case, run) == 0

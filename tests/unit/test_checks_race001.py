@@ -90,6 +90,20 @@ def test_wrong_repeats_are_counted_with_their_interval(load: Load) -> None:
     assert judged(Race001(), trial, scenario, run_one(trial, honest, scenario)) == []
 
 
+def test_a_plain_call_that_is_wrong_is_a_race_where_repeats_are_right() -> None:
+    trial = scaled_add()
+    scenario = scenarios(trial)[Load.NONE]
+    calls = iter(range(1000))
+
+    def first_wrong(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        return honest(x, bias, gain) + (next(calls) in (0, 5))
+
+    (finding,) = judged(Race001(), trial, scenario, run_one(trial, first_wrong, scenario))
+    assert finding.message.startswith("1 of 64 calls")
+    always = run_one(trial, lambda x, bias, gain: x * gain, scenario)
+    assert judged(Race001(), trial, scenario, always) == []
+
+
 def test_differences_within_the_budget_are_no_race() -> None:
     trial = scaled_add()
     scenario = scenarios(trial)[Load.NONE]

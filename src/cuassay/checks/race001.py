@@ -34,7 +34,9 @@ _WORDS = {
     Load.MULTIPROCESSORS: "few multiprocessors free",
     Load.DELAYS: "random pauses in its kernels",
 }
-_PAUSED_S = {Profile.QUICK: 3.0, Profile.STANDARD: 4.0, Profile.DEEP: 25.0}  # a variant
+# Seconds of calls under one load, and with one variant of the pauses.
+_LOAD_S = {Profile.QUICK: 2.0, Profile.STANDARD: 4.0, Profile.DEEP: 25.0}
+_PAUSED_S = {Profile.QUICK: 1.5, Profile.STANDARD: 2.0, Profile.DEEP: 25.0}
 _VARIANTS = {Profile.QUICK: 2, Profile.STANDARD: 6, Profile.DEEP: 32}  # of the pauses
 
 
@@ -54,9 +56,9 @@ class Race001(Check):
         server. A home-made grid barrier waits for ever when its blocks are not all resident.
 
     How it decides
-        Results of which some are right and some wrong reject, as do wrong results under load
-        where the plain call is right. Equal answers in other bits are DET001's subject. A call
-        that never returns is RUN004.
+        Results of which some are right and some wrong reject, the plain call among them;
+        results that are wrong every time are left to NUM001. Equal answers in other bits are
+        DET001's subject. A call that never returns is RUN004.
 
     Can it be wrong?
         A race that needs another schedule, size or GPU stays unseen: n launches meet a fault
@@ -70,8 +72,8 @@ class Race001(Check):
         give a wrong answer".
 
     Options
-        --profile sets the calls a load (64, 400 or 5000) and the variants of the pauses that
-        share them (2, 6 or 32).
+        --profile sets the calls a load (64, 400 or 5000), as many of them as fit 2, 4 or 25
+        seconds, and the variants of the pauses that share them (2, 6 or 32).
     """
 
     code = "RACE001"
@@ -79,6 +81,7 @@ class Race001(Check):
     classes = ("C1", "C2", "C3", "C4", "C5", "C7")
     group = "load"
     severity = Severity.CRITICAL
+    control_first = False  # the reference goes through it where the candidate fails
 
     def skip(self, trial: Trial) -> str:
         """Return why no load can be made, or an empty string."""
@@ -87,9 +90,10 @@ class Race001(Check):
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a load on the largest case that can be repeated often."""
         case = _crowded(trial)
-        calls = _CALLS[trial.profile]
+        calls, limit_s = _CALLS[trial.profile], _LOAD_S[trial.profile]
         for load in (Load.NONE, Load.BANDWIDTH, Load.MULTIPROCESSORS):
-            yield _repeats(case, load, [Repeat(slot="a", count=calls, load=load)])
+            step = Repeat(slot="a", count=calls, load=load, budget_s=limit_s)
+            yield _repeats(case, load, [step])
         variants = _VARIANTS[trial.profile]
         seeds = [trial.seed(self.code, "pauses", number) for number in range(variants)]
         each = -(-calls // variants)
@@ -107,19 +111,20 @@ class Race001(Check):
                 for seed in seeds
             ],
         )
-        beside = _repeats(case, Load.NONE, [Repeat(slot="a", count=calls)])
+        beside = _repeats(case, Load.NONE, [Repeat(slot="a", count=calls, budget_s=limit_s)])
         yield dataclasses.replace(beside, label=_label(case, _BESIDE), busy=True)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
-        """Measure every different result against truth."""
+        """Measure every different result against truth; blame what is wrong beside right ones."""
         reads = reads_of(scenario, run)
         records = _repeated(scenario, run.result)
-        if not records or not reads or wrong_read(trial, run, reads[0]):
+        if not records or not reads:
             return
         calls = sum(_calls(step, record) for step, record in records)
         if not calls:
             _without_pauses(records)
         wrong: list[tuple[Comparison, int]] = []
+        right = wrong_read(trial, run, reads[0]) is None
         for _, record in records:
             counts = [_number(text) for text in dict(record.facts).get("counts", "").split()]
             results = _results(record.items, len(counts))
@@ -128,7 +133,9 @@ class Race001(Check):
                 failed = next((c for c in compared if not c.passed), None)
                 if failed is not None:
                     wrong.append((failed, count))
-        if wrong:
+                else:
+                    right = True
+        if wrong and right:  # wrong every time is NUM001's to report
             yield self._wrong(scenario, wrong, calls=calls, slowed=_slowed(records))
 
     def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:

@@ -19,7 +19,8 @@ from cuassay.worker.streams import copies, settle
 _BURST = 32
 _BURST_BYTES = 1 << 30
 _BURST_S = 5.0  # a burst is not interrupted
-_LEAST_MS, _MOST_MS = 2.0, 400.0  # of load a burst
+_LEAST_MS, _MOST_MS = 4.0, 400.0  # of load a burst
+_COVER = 4.0  # times what the burst takes alone: under load it takes longer
 _Held = list[tuple[str, object]]
 
 
@@ -48,22 +49,21 @@ def repeat(host: Host, step: Repeat) -> Made:
 def _bursts(host: Host, step: Repeat) -> tuple[Counter[str], dict[str, _Held]]:
     """Make the calls; return how often each result came, and the results that are kept."""
     begun = time.perf_counter()
-    found = _digest(_burst(host, step, 1))
+    held = _burst(host, step, 1)
     settle(host)
-    size = max(1, sum(_bytes(value) for _, value in found[0][1]))
+    # Measured without load: a load that lengthens the burst must not lengthen the next load.
+    each_ms = 1e3 * (time.perf_counter() - begun)
+    size = max(1, sum(_bytes(value) for _, value in held[0]))
     seen: Counter[str] = Counter()
     kept: dict[str, _Held] = {}
-    _count(found, seen, kept, step.kept)
-    each_ms = max(_LEAST_MS, 1e3 * (time.perf_counter() - begun))
+    _count(_digest(held), seen, kept, step.kept)
+    longest = max(1, min(_BURST, _BURST_BYTES // size, int(1e3 * _BURST_S / each_ms)))
     while seen.total() < step.count and time.perf_counter() - begun < step.budget_s:
-        burst = max(1, min(_BURST, _BURST_BYTES // size, step.count - seen.total()))
-        burst = max(1, min(burst, int(1e3 * _BURST_S / each_ms)))
-        started = time.perf_counter()
+        burst = min(longest, step.count - seen.total())
         if step.load is not Load.NONE and host.device != "cpu":
-            hog.start(step.load, min(_MOST_MS, max(_LEAST_MS, 2 * each_ms * burst)))
+            hog.start(step.load, min(_MOST_MS, max(_LEAST_MS, _COVER * each_ms * burst)))
         held = _burst(host, step, burst)
         settle(host)
-        each_ms = 1e3 * (time.perf_counter() - started) / burst
         _count(_digest(held), seen, kept, step.kept)
     return seen, kept
 
