@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from cuassay.cli.drive import emit_json
+from cuassay.cli.guard_recertify import recertify
 from cuassay.errors import UsageError
 
 _ASSETS = Path(__file__).resolve().parents[1] / "guard" / "assets"
@@ -20,6 +21,9 @@ _ASSETS = Path(__file__).resolve().parents[1] / "guard" / "assets"
 @click.group("guard")
 def guard() -> None:
     """Look after kernels that run under `cuassay.guard`."""
+
+
+guard.add_command(recertify)
 
 
 @guard.command("status")

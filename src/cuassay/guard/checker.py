@@ -1,7 +1,9 @@
 """The thread that checks sampled calls, one for all guards of a process.
 
 It starts with the first sampled call and again should it die; the job that it held is then
-counted as lost and its memory given back. Callers never wait for it: a full queue drops.
+counted as lost and its memory given back. Callers never wait for it: a full queue drops, and
+nothing that a caller does takes a lock that the thread could die with. (A thread killed inside
+`Condition.__enter__`, which is Python, leaves its lock taken for ever; SimpleQueue is C.)
 """
 
 from __future__ import annotations
@@ -9,18 +11,21 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 _QUEUE = 256
 _TICK_S = 1.0
+_POLL_S = 0.002
 
 
 class Job(Protocol):
     """One sampled call that waits for its check."""
+
+    started: bool
 
     def run(self) -> None:
         """Check it. Must not raise for what the kernel or the trusted operator do."""
@@ -39,9 +44,9 @@ class Checker:
         self._reset()
 
     def _reset(self) -> None:
-        self._wake = threading.Condition()
-        self._queue: deque[Job] = deque()
-        self._current: Job | None = None
+        self._starting = threading.Lock()  # taken by callers alone, and never waited for
+        self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._open: dict[int, Job] = {}  # submitted and not finished
         self._thread: threading.Thread | None = None
         self._owner = os.getpid()
 
@@ -51,70 +56,78 @@ class Checker:
             self._ticks.append(do)
 
     def submit(self, job: Job) -> bool:
-        """Queue a job; False where the queue is full. Never waits for a check."""
+        """Queue a job; False where the queue is full. Never waits."""
         if self._owner != os.getpid():  # a forked child: its parent's thread is not there
             self._reset()
-        with self._wake:
-            if len(self._queue) >= self._capacity:
-                return False
-            self._queue.append(job)
-            self._ensure()
-            self._wake.notify()
+        if len(self._open) >= self._capacity:
+            return False
+        self._open[id(job)] = job
+        self._queue.put(job)
+        self.start()
         return True
 
     def start(self) -> None:
         """Make sure that the thread runs."""
         if self._owner != os.getpid():
             self._reset()
-        with self._wake:
-            self._ensure()
+        thread = self._thread
+        if thread is not None and thread.is_alive():
+            return
+        if self._starting.acquire(blocking=False):
+            try:
+                self._start()
+            finally:
+                self._starting.release()
+
+    def _start(self) -> None:
+        """Start the thread, perhaps again: what it held is lost, what waits is queued anew."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        if self._thread is not None:
+            self.restarts += 1
+            self._queue = queue.SimpleQueue()
+            for key, job in list(self._open.items()):
+                if job.started:
+                    self._open.pop(key, None)
+                    job.lost()
+                else:
+                    self._queue.put(job)
+        made = threading.Thread(target=self._work, name="cuassay-guard", daemon=True)
+        made.start()
+        self._thread = made
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until nothing is queued or being checked; False after `timeout_s`."""
         until = time.monotonic() + timeout_s
-        with self._wake:
-            while self._queue or self._current is not None:
-                if self._queue or self._current is not None:
-                    self._ensure()
-                left = until - time.monotonic()
-                if left <= 0:
-                    return False
-                self._wake.wait(min(left, 0.05))
+        while self._open:
+            self.start()
+            if time.monotonic() >= until:
+                return False
+            time.sleep(_POLL_S)
         return True
 
     @property
     def pending(self) -> int:
         """How many jobs wait or are being checked."""
-        return len(self._queue) + (self._current is not None)
-
-    def _ensure(self) -> None:
-        """Start the thread, or start it again. Called with the condition held."""
-        if self._thread is not None and self._thread.is_alive():
-            return
-        if self._thread is not None:
-            self.restarts += 1
-        held, self._current = self._current, None
-        if held is not None:
-            held.lost()
-        self._thread = threading.Thread(target=self._work, name="cuassay-guard", daemon=True)
-        self._thread.start()
+        return len(self._open)
 
     def _work(self) -> None:
         due = time.monotonic() + self._tick_s
         while True:
-            with self._wake:
-                if not self._queue:
-                    self._wake.wait(max(0.0, due - time.monotonic()))
-                job = self._current = self._queue.popleft() if self._queue else None
-            if job is not None:
-                job.run()
-                with self._wake:
-                    self._current = None
-                    self._wake.notify_all()
+            with contextlib.suppress(queue.Empty):
+                job = self._queue.get(timeout=max(0.0, due - time.monotonic()))
+                self._one(job)
                 del job
             if time.monotonic() >= due:
                 self._tick()
                 due = time.monotonic() + self._tick_s
+
+    def _one(self, job: Job) -> None:
+        if job.started or id(job) not in self._open:  # queued twice around a restart
+            return
+        job.started = True
+        job.run()
+        self._open.pop(id(job), None)
 
     def _tick(self) -> None:
         for do in self._ticks:
@@ -123,9 +136,10 @@ class Checker:
 
     def stop(self) -> None:
         """Forget what waits; at interpreter exit."""
-        with self._wake:
-            while self._queue:
-                self._queue.popleft().lost()
+        for key, job in list(self._open.items()):
+            if not job.started:
+                self._open.pop(key, None)
+                job.lost()
 
 
 CHECKER = Checker()

@@ -109,6 +109,14 @@ class Tally:
             self._counts[name] = found = self._counts.get(name, 0) + count
         return found
 
+    def add_all(self, *names: str) -> None:
+        """Add 1 to several counts, for readers at once."""
+        if self._process != os.getpid():
+            self._lock, self._process = threading.Lock(), os.getpid()
+        with self._lock:
+            for name in names:
+                self._counts[name] = self._counts.get(name, 0) + 1
+
     def __getitem__(self, name: str) -> int:
         return self._counts.get(name, 0)
 

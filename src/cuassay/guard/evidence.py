@@ -144,7 +144,7 @@ def _write(job: CheckJob, violation: Violation, policy: CapsulePolicy) -> Path |
         job.watch.tally.add("capsules left out")
         return None
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(violation.unix_s))
-    path = place / f"{_plain(violation.kernel)}-{stamp}-{secrets.token_hex(4)}{SUFFIX}"
+    path = place / f"{plain(violation.kernel)}-{stamp}-{secrets.token_hex(4)}{SUFFIX}"
     temporary = path.with_name(f".{path.name}")
     try:
         save_file(stored, str(temporary), metadata={KEY: serial.dumps(header)})
@@ -248,7 +248,8 @@ def environment() -> dict[str, str]:
     return found
 
 
-def _plain(name: str) -> str:
+def plain(name: str) -> str:
+    """Return a kernel's name as part of a file's name."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:60] or "kernel"
 
 

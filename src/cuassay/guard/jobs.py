@@ -43,6 +43,9 @@ class CheckJob:
     probing: bool = False
     wanted: list[Tensor] = field(default_factory=list)
     violation: Violation | None = None
+    compared: bool = False
+    settled: bool = False
+    started: bool = False
 
     @property
     def kind(self) -> str:
@@ -69,13 +72,18 @@ class CheckJob:
         self.snapshot.release()
         self.watch.budget.spend(spent_s)
         self.watch.shadow_s += spent_s
-        self.watch.tally.add("done")
+        self._settle("checked" if self.compared else "failed")
 
     def lost(self) -> None:
         """Give up: the checker's thread died, or the interpreter is going down."""
         self.snapshot.release()
-        self.watch.tally.add("lost")
-        self.watch.tally.add("done")
+        self._settle("lost")
+
+    def _settle(self, outcome: str) -> None:
+        """Count what became of the call, once: the thread may die right after."""
+        if not self.settled:
+            self.settled = True
+            self.watch.tally.add_all(outcome, "done")
 
     def check(self) -> None:
         """Compare the call with the trusted operator; `violation` says what was found."""
@@ -89,7 +97,7 @@ class CheckJob:
             return
         names = self.names()
         wrong = screen.contract(snapshot.outputs, self.wanted, names)
-        watch.tally.add("checked")
+        self.compared = True
         self.entry.checked += 1
         if wrong:
             self._report(_contract(wrong))

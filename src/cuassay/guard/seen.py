@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cuassay.guard import screen
-from cuassay.guard.signature import Form
 
 if TYPE_CHECKING:
     from cuassay.guard.watch import Watch
 
-_MOST = 64  # signatures that are written down, the latest ones
+MOST = 64  # signatures that are written down, the latest ones
 
 
 def seen(watch: Watch) -> dict[str, Any]:
@@ -22,7 +20,7 @@ def seen(watch: Watch) -> dict[str, Any]:
     `absmax` of each call belongs to its tensors in order: the largest finite magnitude in any
     sampled call of that signature. Names and values of arguments are not kept, but for numbers.
     """
-    entries = list(watch.entries.values())[-_MOST:]
+    entries = list(watch.entries.values())[-MOST:]
     trusted = watch.trusted
     first = len(screen.SKETCH)
     return {
@@ -47,12 +45,3 @@ def _parameters(call: Any) -> list[str]:
         return list(inspect.signature(call).parameters)
     except (TypeError, ValueError):
         return []
-
-
-def named(forms: Sequence[dict[str, Any]], parameters: Sequence[str]) -> dict[str, Form]:
-    """Return the arguments of a recorded call by parameter."""
-    found = {}
-    for place, form in enumerate(forms):
-        name = form["name"] or (parameters[place] if place < len(parameters) else str(place))
-        found[name] = Form(**{**form, "shape": tuple(form["shape"])})
-    return found

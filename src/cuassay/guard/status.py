@@ -19,7 +19,8 @@ from typing import Any
 
 from cuassay.guard import registry
 from cuassay.guard.checker import CHECKER
-from cuassay.guard.seen import seen
+from cuassay.guard.evidence import plain
+from cuassay.guard.seen import MOST, seen
 from cuassay.home import home
 
 SWITCH = "CUASSAY_GUARD_STATUS"
@@ -39,6 +40,7 @@ class StatusFile:
     def __init__(self) -> None:
         self._last = ""
         self._path: Path | None = None
+        self._seen: dict[str, tuple[str, ...]] = {}
 
     def write(self) -> None:
         """Write the file where it would differ. Raises OSError."""
@@ -58,16 +60,44 @@ class StatusFile:
             "unix_s": time.time(),
             "guards": guards,
         }
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(document), encoding="utf-8")
-        os.replace(temporary, path)
+        _replace(path, json.dumps(document))
         self._path, self._last = path, text
+        self._remember(place.parent / "seen")
+
+    def _remember(self, place: Path) -> None:
+        """Keep what each kernel was seen to do; it outlives the process."""
+        for watch in registry.watches():
+            found = seen(watch) | {"name": watch.name, "digest": watch.digest}
+            known = tuple(call["signature"] for call in found["calls"])
+            if not known or self._seen.get(watch.digest) == known:
+                continue
+            self._seen[watch.digest] = known
+            place.mkdir(parents=True, exist_ok=True)
+            target = place / f"{plain(watch.name)}-{watch.digest}.json"
+            _replace(target, json.dumps(merged(target, found)))
 
     def remove(self) -> None:
         """Remove the file of a process that ends."""
         if self._path is not None and self._path.name == f"{os.getpid()}.json":
             with contextlib.suppress(OSError):
                 self._path.unlink()
+
+
+def merged(target: Path, found: dict[str, Any]) -> dict[str, Any]:
+    """Return a record with the calls that earlier processes saw, the latest ones last."""
+    try:
+        before = json.loads(target.read_text(encoding="utf-8"))["calls"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return found
+    mine = {call["signature"] for call in found["calls"]}
+    kept = [call for call in before if call.get("signature") not in mine]
+    return found | {"calls": [*kept, *found["calls"]][-MOST:]}
+
+
+def _replace(target: Path, text: str) -> None:
+    temporary = target.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    os.replace(temporary, target)
 
 
 def _guard(watch: Any) -> dict[str, Any]:
