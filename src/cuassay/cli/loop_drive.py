@@ -34,6 +34,22 @@ def drive_train(job: Job, output: Shown) -> int:
     )
 
 
+def drive_blame(job: Job, output: Shown) -> int:
+    """Run `cuassay blame` and return its exit code."""
+    from cuassay.model.loop import BlameReport
+    from cuassay.report import blame_words
+
+    return drive(
+        job,
+        output,
+        kind=BlameReport,
+        document=blame_words.document,
+        lines=blame_words.lines,
+        markdown=blame_words.markdown,
+        page=blame_words.page,
+    )
+
+
 def drive(
     job: Job,
     output: Shown,

@@ -21,6 +21,7 @@ import click
 from cuassay import __version__
 from cuassay.cli.attest import attest, revoke, verify
 from cuassay.cli.audit import audit
+from cuassay.cli.blame import blame
 from cuassay.cli.changed import changed
 from cuassay.cli.check import check
 from cuassay.cli.doctor import doctor
@@ -50,7 +51,7 @@ def cli() -> None:
     """
 
 
-_CHECKING = (check, run, audit, power, problem, replay, report, train)
+_CHECKING = (check, run, audit, power, problem, replay, report, train, blame)
 _CERTIFYING = (attest, verify, revoke)
 _SERVING = (changed, mcp, view)
 _ASKING = (query, diff)

@@ -34,7 +34,7 @@ class Job:
     run_label: str = ""
     isolated: bool = False
     hide: tuple[str, ...] = ()
-    mode: str = "check"  # check | replay | show | power | run | train | infer
+    mode: str = "check"  # check | replay | show | power | run | train | infer | blame
     axes: Mapping[str, int] = field(default_factory=dict)
     record: str = ""
     loop: LoopJob | None = None

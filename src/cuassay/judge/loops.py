@@ -1,4 +1,4 @@
-"""The judge's side of `cuassay train` and `cuassay infer`: load, run the loop, report as JSON."""
+"""The judge's side of the loops' verbs (train, blame, infer): load, run, report as JSON."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 
@@ -14,7 +15,8 @@ from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError
 from cuassay.formats import load_candidate
 from cuassay.judge.environment import choose_device, environment
-from cuassay.loops import matrix, presets, sites
+from cuassay.loops import blame_config, matrix, presets, sites
+from cuassay.loops.blame import Blame
 from cuassay.loops.kernels import IsolatedKernel
 from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
@@ -33,8 +35,9 @@ def run_loop(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) -
         raise CannotJudgeError("a loop's job came without its settings")
     device = choose_device(job.device)
     shared = nursery if nursery and nursery.device == device else None
+    work = {"train": _train, "blame": _blame}[job.mode]
     try:
-        report = _train(job, wanted, emit, device=device, nursery=shared)
+        report = work(job, wanted, emit, device=device, nursery=shared)
     except torch.OutOfMemoryError as error:
         raise CannotJudgeError(
             f"out of memory on {device}: {str(error).splitlines()[0][:200]}; choose a smaller "
@@ -81,6 +84,35 @@ def _train(
         report,
         candidate=job.candidate,
         environment=environment(device, toolchain),
+        duration_s=time.perf_counter() - started,
+    )
+
+
+def _blame(
+    job: Job,
+    wanted: LoopJob,
+    emit: Callable[[Event], None],
+    *,
+    device: str,
+    nursery: Nursery | None,
+) -> object:
+    started = time.perf_counter()
+    if device == "cpu":
+        torch.set_num_threads(1)
+    path = Path(job.candidate)
+    with ExitStack() as stack:
+        subject, steps = blame_config.load(
+            path, device=device, seed=job.seed, nursery=nursery, stack=stack
+        )
+        report = Blame(
+            subject,
+            steps=wanted.steps or steps,
+            config=str(path),
+            say=lambda text: emit(Progress(text=text)),
+        ).run()
+    return replace(
+        report,
+        environment=environment(device, build.toolchain(device)),
         duration_s=time.perf_counter() - started,
     )
 

@@ -40,7 +40,7 @@ def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurser
             emit(Document(text=json.dumps(power_document(job, emit))))
         case "run":
             emit(Document(text=json.dumps(execute(job, emit, nursery))))
-        case "train" | "infer":
+        case "train" | "infer" | "blame":
             from cuassay.judge.loops import run_loop
 
             emit(Document(text=run_loop(job, emit, nursery)))

@@ -174,3 +174,48 @@ class LoopJob:
     sequences: int = 6
     tokens: int = 96
     longest: int = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedRun:
+    """One run of `cuassay blame`: trusted kernels but for `active`, and where it left the band.
+
+    `part` narrows one site: its forward or backward pass, or one output by its number.
+    """
+
+    active: tuple[str, ...]
+    left: bool
+    part: str = ""
+    step: int | None = None
+    group: str = ""
+    deviation: float = 0.0
+    noise: float = 0.0
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlameReport:
+    """Which kernel makes a run leave the band, or that none does, with the power to have seen it.
+
+    `search` counts the runs that found the site, `runs` holds all of them in order. `power` maps
+    a site to the smallest error of its gain that would have been seen. `diverged` is the step at
+    which the run diverges with trusted kernels as well.
+    """
+
+    decision: Decision
+    reason: str
+    config: str
+    sites: tuple[str, ...]
+    culprit: str = ""
+    part: str = ""
+    search: int = 0
+    runs: tuple[PairedRun, ...] = ()
+    steps: int = 0
+    witness: str = "gradients"  # gradients at the same state | losses
+    diverged: int | None = None
+    losses: tuple[float, ...] = ()
+    power: Mapping[str, float] = field(default_factory=dict)
+    false_alarm_rate: float = 0.0
+    isolated: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    duration_s: float = 0.0
