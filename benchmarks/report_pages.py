@@ -10,6 +10,7 @@ page's own script included, best and worst of five.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import datetime
 import importlib
 import json
@@ -19,11 +20,18 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from cuassay import __version__
+from cuassay.cli.sinks import rule
 from cuassay.model.audit import Audit
+from cuassay.model.outcome import CheckReport, Failed
 from cuassay.report.html_audit import render
+from cuassay.report.judged import Judged
+from cuassay.report.junit import junit
+from cuassay.report.markdown import markdown
+from cuassay.report.sarif import sarif
 
 _LOADS = 5
 
@@ -40,6 +48,7 @@ def main() -> None:
         "python": platform.python_version(),
         "cuassay": __version__,
         "pages": {name: _measured(*size) for name, size in sizes.items()},
+        "forms of 100000 findings": _forms(2000, 50),
         "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
     text = json.dumps(document, indent=1)
@@ -61,6 +70,33 @@ def _measured(candidates: int, findings: int) -> dict[str, object]:
         "bytes": len(text.encode()),
         "load_s": _loads(text),
     }
+
+
+def _forms(candidates: int, findings: int) -> dict[str, object]:
+    """Time the files for other tools on as many trials, each with as many findings."""
+    sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
+    samples = importlib.import_module("tests.support.samples")
+    found = tuple(
+        dataclasses.replace(samples.hot_rows(), id=f"F{n}", scenario=None, error_map=None)
+        for n in range(findings)
+    )
+    check = CheckReport(code="NUM002", title="t", outcome=Failed(findings=found))
+    verdict = dataclasses.replace(samples.rejected(), checks=(check,))
+    trials = [
+        Judged(path=f"kernels/k{n}.py", root=Path("/r"), verdict=verdict) for n in range(candidates)
+    ]
+    forms: dict[str, Callable[[], str]] = {
+        "sarif": lambda: json.dumps(sarif(trials, rules=rule, version=__version__)),
+        "junit": lambda: junit(trials),
+        "markdown": lambda: markdown(trials),
+    }
+    return {name: _built(make) for name, make in forms.items()}
+
+
+def _built(make: Callable[[], str]) -> dict[str, object]:
+    started = time.perf_counter()
+    text = make()
+    return {"build_s": round(time.perf_counter() - started, 2), "bytes": len(text.encode())}
 
 
 def _loads(text: str) -> list[float] | str:

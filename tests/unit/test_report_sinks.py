@@ -133,6 +133,16 @@ def test_the_line_is_the_evidence_s_or_the_definition_s(
     assert (found.path, found.line, found.exact) == ("kernels/kernel.py", line, exact)
 
 
+def test_the_line_of_a_sanitizer_or_of_the_machine() -> None:
+    trial = _judged(samples.rejected())
+    found = dataclasses.replace(samples.hot_rows(), evidence='File "kernel.py", line 9')
+    told = dataclasses.replace(found, message="memcheck: read of 4 bytes in f (kernel.py:5)")
+    assert place(told, trial).line == 5
+    told = dataclasses.replace(found, details=(("access", "load"), ("/b/src/kernel.py:8", "x")))
+    assert place(told, trial).line == 8
+    assert place(found, trial).line == 9
+
+
 def test_a_solution_file_stands_for_the_sources_inside_it() -> None:
     trial = _judged(samples.rejected())
     assert trial.candidate is not None

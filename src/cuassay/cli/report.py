@@ -14,6 +14,8 @@ from cuassay.errors import UsageError
 from cuassay.store.audits import is_audit
 
 if TYPE_CHECKING:
+    from cuassay.model.outcome import CheckReport, Finding
+    from cuassay.model.verdict import Verdict
     from cuassay.report.judged import Judged
 
 _AUDIT_FORMS = ("terminal", "json", "html")
@@ -84,12 +86,30 @@ def audit_trials(folder: Path) -> tuple[Judged, ...]:
             Judged(
                 path=result.item.candidate,
                 root=sinks.root(),
-                verdict=verdict,
+                verdict=None if verdict is None else _light(verdict),
                 stopped=result.reason or result.ending.value,
                 candidate=sinks.kept_candidate(run) if run is not None else None,
             )
         )
     return tuple(found)
+
+
+def _light(verdict: Verdict) -> Verdict:
+    """Return a verdict without what no file for another tool shows: audits have thousands."""
+    return dataclasses.replace(verdict, checks=tuple(map(_light_check, verdict.checks)))
+
+
+def _light_check(check: CheckReport) -> CheckReport:
+    from cuassay.model.outcome import Failed
+
+    outcome = check.outcome
+    if isinstance(outcome, Failed):
+        outcome = dataclasses.replace(outcome, findings=_light_findings(outcome.findings))
+    return dataclasses.replace(check, outcome=outcome, advice=_light_findings(check.advice))
+
+
+def _light_findings(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    return tuple(dataclasses.replace(f, scenario=None, error_map=None) for f in findings)
 
 
 def judged(folder: Path) -> Judged:

@@ -76,22 +76,30 @@ def relative(path: Path, root: Path) -> str:
 
 
 def place(finding: Finding, judged: Judged) -> Line:
-    """Return the source line that a finding's evidence names, else the kernel's definition.
+    """Return the source line that a finding names, else the kernel's definition.
 
-    The evidence is untrusted: only lines that the candidate's own files have are taken from it.
+    Sanitizers and the PTX machine name it in the message and the details, compilers and
+    tracebacks in the evidence. All of it is untrusted: only lines that the candidate's own
+    files have are taken.
     """
     file = _file(judged)
     fallback = Line(path=relative(file, judged.root), line=_definition(judged), exact=False)
-    if judged.candidate is None or not finding.evidence:
+    if judged.candidate is None:
         return fallback
     lengths = {s.path: s.text.count("\n") + 1 for s in judged.candidate.sources}
-    named = [match for found in _LINE.finditer(clean(finding.evidence))
-             if (match := _own(found, lengths)) is not None]  # fmt: skip
+    told = "\n".join((finding.message, *(text for pair in finding.details for text in pair)))
+    named = _named(told, lengths) or _named(finding.evidence, lengths)
     if not named:
         return fallback
     traceback = [match for match in named if match[2]]
     path, line, _ = traceback[-1] if traceback else named[0]  # a traceback ends at its cause
     return Line(path=_beside(path, file, judged.root), line=line, exact=True)
+
+
+def _named(text: str, lengths: dict[str, int]) -> list[tuple[str, int, bool]]:
+    """Return the lines of the candidate's own files that a text names, in its order."""
+    found = (_own(match, lengths) for match in _LINE.finditer(clean(text)))
+    return [own for own in found if own is not None]
 
 
 def _file(judged: Judged) -> Path:

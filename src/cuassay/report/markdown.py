@@ -8,7 +8,7 @@ Code stands in fences longer than any run of backticks in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.verdict import Verdict
@@ -37,13 +37,12 @@ def markdown(trials: Sequence[Judged], *, limit: int = COMMENT_CHARACTERS) -> st
     ranked = sorted(trials, key=lambda judged: order.index(judged.word))
     head = [MARKER, f"## cuassay: {_headline(ranked)}", ""]
     head += ["| kernel | verdict | why |", "|---|---|---|"]
-    table, left = _fitting([_row(judged) for judged in ranked], limit=limit * 2 // 3)
+    table, left = _fitting(map(_row, ranked), len(ranked), limit=limit * 2 // 3)
     text = "\n".join([*head, *table])
     if left:
         text += f"\n\n{left} more kernels are in the run folders.\n"
-    details, left = _fitting(
-        [_details(judged) for judged in ranked], limit=limit - len(text.encode()) - 200
-    )
+    room = limit - len(text.encode()) - 200
+    details, left = _fitting(map(_details, ranked), len(ranked), limit=room)
     tail = [f"{left} more kernels are shown in the report files."] if left else []
     return "\n\n".join([text, *details, *tail]) + "\n"
 
@@ -75,14 +74,17 @@ def _row(judged: Judged) -> str:
     return f"| {text(judged.name, limit=120)} | {_SIGNS[judged.word]} | {why} |"
 
 
-def _fitting(blocks: Sequence[str], *, limit: int) -> tuple[list[str], int]:
-    """Return the first blocks that fit into `limit` bytes, and how many were left out."""
+def _fitting(blocks: Iterable[str], count: int, *, limit: int) -> tuple[list[str], int]:
+    """Return the first of `count` blocks that fit into `limit` bytes, and how many do not.
+
+    Blocks that do not fit are never made.
+    """
     kept: list[str] = []
     used = 0
     for number, block in enumerate(blocks):
         used += len(block.encode()) + 2
         if used > limit:
-            return kept, len(blocks) - number
+            return kept, count - number
         kept.append(block)
     return kept, 0
 

@@ -17,7 +17,6 @@ from typing import Any
 from urllib.parse import quote
 
 from cuassay.model.outcome import Finding, FindingClass
-from cuassay.model.verdict import Verdict
 from cuassay.report import words
 from cuassay.report.clean import clean, one_line
 from cuassay.report.json_report import plain_number
@@ -33,6 +32,7 @@ _LEVELS = {
     FindingClass.UNSAFE: "warning",
     FindingClass.ADVICE: "note",
 }
+_ORDER = tuple(_LEVELS)  # worst first
 # A memory fault is a security matter (CVSS-like score, 7.0 to 8.9 is "high"); others are not.
 _SECURITY = {"MEM": "8.1", "RACE": "7.0"}
 _LINK = re.compile(r"\]\s*\(")
@@ -41,11 +41,17 @@ _LINK = re.compile(r"\]\s*\(")
 def sarif(trials: Sequence[Judged], *, rules: Rules, version: str) -> dict[str, Any]:
     """Return the log of some trials as JSON data."""
     codes = sorted({code for judged in trials for code in _codes(judged)})
-    results = [result for judged in trials for result in _results(judged, codes)]
-    results.sort(key=lambda result: ("error", "warning", "note").index(result["level"]))
+    found = [
+        (judged, finding)
+        for judged in trials
+        if judged.verdict is not None
+        for finding in words.identified(judged.verdict)
+    ]
+    found.sort(key=lambda pair: _ORDER.index(pair[1].finding_class))
+    results = _results(found[:RESULTS], codes)
     notifications = [note for judged in trials for note in _notifications(judged)]
-    if len(results) > RESULTS:
-        text = f"{len(results) - RESULTS} more findings are in the run folders, not in this log"
+    if len(found) > RESULTS:
+        text = f"{len(found) - RESULTS} more findings are in the run folders, not in this log"
         notifications.append({"level": "warning", "message": {"text": text}})
     driver = {
         "name": "cuassay",
@@ -63,7 +69,7 @@ def sarif(trials: Sequence[Judged], *, rules: Rules, version: str) -> dict[str, 
         "automationDetails": {"id": "cuassay/"},
         "columnKind": "unicodeCodePoints",
         "invocations": [invocation],
-        "results": results[:RESULTS],
+        "results": results,
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -93,25 +99,27 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _results(judged: Judged, codes: Sequence[str]) -> Iterator[dict[str, Any]]:
-    verdict = judged.verdict
-    if verdict is None:
-        return
+def _results(found: Sequence[tuple[Judged, Finding]], codes: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a result for every finding, in the order given."""
     seen: dict[str, int] = {}
-    for finding in words.identified(verdict):
+    positions = {code: number for number, code in enumerate(codes)}
+    made = []
+    for judged, finding in found:
         line = place(finding, judged)
         code = one_line(finding.code, limit=40)
         key = _fingerprint(finding, judged, line)
         seen[key] = seen.get(key, 0) + 1
-        yield {
+        result = {
             "ruleId": code,
-            "ruleIndex": codes.index(code),
+            "ruleIndex": positions[code],
             "level": _LEVELS[finding.finding_class],
             "message": {"text": _message(finding)},
             "locations": [_location(line, judged)],
             "partialFingerprints": {"cuassay/v1": f"{key}:{seen[key]}"},
-            "properties": _properties(finding, verdict),
+            "properties": _properties(finding, judged),
         }
+        made.append(result)
+    return made
 
 
 def _message(finding: Finding) -> str:
@@ -153,7 +161,8 @@ def _fingerprint(finding: Finding, judged: Judged, line: Line) -> str:
     return hashlib.sha256("\0".join(map(clean, parts)).encode()).hexdigest()[:32]
 
 
-def _properties(finding: Finding, verdict: Verdict) -> dict[str, Any]:
+def _properties(finding: Finding, judged: Judged) -> dict[str, Any]:
+    verdict = judged.verdict
     return {
         "id": one_line(finding.id, limit=20),
         "severity": finding.severity.value,
@@ -162,8 +171,8 @@ def _properties(finding: Finding, verdict: Verdict) -> dict[str, Any]:
         "allowed": plain_number(finding.allowed),
         "share": plain_number(finding.share),
         "reproduce": one_line(finding.reproduce),
-        "digest": one_line(verdict.digest, limit=80),
-        "run": one_line(verdict.run, limit=80),
+        "digest": one_line(verdict.digest, limit=80) if verdict is not None else "",
+        "run": one_line(verdict.run, limit=80) if verdict is not None else "",
     }
 
 
