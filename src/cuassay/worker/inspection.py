@@ -61,10 +61,19 @@ def _profiled(host: Host, step: Inspect) -> list[tuple[str, str]]:
         torch.cuda.synchronize()
     finally:
         seen.stop()
+    try:
+        return ran(_trace(seen))
+    except (OSError, RuntimeError, ValueError) as error:
+        return [(BLIND, f"it tells nothing: {error}"[:200])]
+
+
+def _trace(seen: Any) -> dict[str, Any]:
+    """Return a profiler's trace as data."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trace.json"
         seen.export_chrome_trace(str(file))
-        return ran(json.loads(file.read_text(encoding="utf-8", errors="replace")))
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8", errors="replace"))
+        return found
 
 
 def ran(trace: dict[str, Any]) -> list[tuple[str, str]]:
