@@ -44,11 +44,13 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "guard": {"model", "errors", "home", "formats", "oracle"},
     "report": {"model", "errors"},
     "store": {"model", "errors", "home", "engine.job"},
-    "engine": {"model", "errors", "home", "store", "judge.protocol", "worker.protocol"},
+    "engine": {
+        "model", "errors", "home", "store", "judge.protocol", "worker.protocol", "__version__",
+    },
     "audit": {"model", "errors", "engine", "report", "store", "__version__"},
     "cli": {
-        "model", "errors", "home", "engine", "report", "store", "audit", "checks.registry",
-        "__version__",
+        "model", "errors", "home", "engine", "report", "store", "audit", "capture",
+        "checks.registry", "__version__",
         "attest", "agents", "verifier", "view",
     },
     "api": {"model", "errors", "home", "engine", "report", "store", "formats"},
@@ -57,6 +59,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "agents": {"model", "errors", "engine", "report", "api", "verifier", "__version__"},
     "attest": {"model", "errors", "home", "formats"},
     "pytest_plugin": {"model", "errors", "home", "report", "api", "__version__"},
+    "capture": {"errors"},
     "__main__": {"cli"},
     "__init__": set(),
 }  # fmt: skip

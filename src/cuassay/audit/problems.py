@@ -58,7 +58,15 @@ def _with_side_files(folder: Folder, *own: Path) -> tuple[Path, ...]:
     beside = [folder.files[name] for name in _SIDE_FILES if name in folder.files]
     own_sidecar = folder.files.get(f"{own[0].stem}.cuassay.toml")
     tensors = [path for path in folder.files.values() if path.suffix == ".safetensors"]
-    return (*own, *beside, *([own_sidecar] if own_sidecar else []), *tensors)
+    return (*own, *beside, *([own_sidecar] if own_sidecar else []), *tensors, *_recorded(own[0]))
+
+
+def _recorded(file: Path) -> list[Path]:
+    """Return the calls that were recorded in a real program for the problem of `file`."""
+    for folder in (file.with_suffix(".recorded"), file.parent / "recorded"):
+        if (folder / "calls.jsonl").is_file():
+            return sorted(path for path in folder.iterdir() if path.is_file())
+    return []
 
 
 def _gpumode(folder: Folder, task: Path) -> FoundProblem:

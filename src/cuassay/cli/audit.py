@@ -271,6 +271,15 @@ def _executor(asked: Asked) -> Executor:
 
     if asked.address is not None and asked.executor != "ray":
         raise UsageError(f"--address {asked.address} is for --executor ray; add that")
+    if asked.executor == "ray":
+        from cuassay.engine.ray_executor import RayExecutor
+
+        return RayExecutor(
+            address=asked.address,
+            device=asked.device,
+            lanes=asked.lanes,
+            timeout_s=asked.timeout_s,
+        )
     return LocalExecutor(local_lanes(asked.device, asked.lanes), timeout_s=asked.timeout_s)
 
 

@@ -36,6 +36,9 @@ PROFILES = ("quick", "standard", "deep")
     metavar="LIST",
     help=f"Conditions that must hold, not merely be stated: {', '.join(options.CONDITIONS)}.",
 )
+@click.option(
+    "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
+)
 @click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
 @options.output_options
 @click.pass_context
@@ -48,6 +51,7 @@ def check(
     device: str | None,
     seed: int | None,
     require: str,
+    recorded: str,
     lenient: bool,
     formats: tuple[str, ...],
     as_json: bool,
@@ -74,5 +78,6 @@ def check(
         seed=options.seed(seed),
         lenient=lenient,
         require=options.require(require),
+        recorded=options.folder(recorded, option="--recorded"),
     )
     context.exit(drive(run.check(job), output))

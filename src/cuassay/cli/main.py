@@ -22,6 +22,7 @@ from cuassay import __version__
 from cuassay.cli.attest import attest, revoke, verify
 from cuassay.cli.audit import audit
 from cuassay.cli.blame import blame
+from cuassay.cli.capture import capture
 from cuassay.cli.changed import changed
 from cuassay.cli.check import check
 from cuassay.cli.doctor import doctor
@@ -54,7 +55,7 @@ def cli() -> None:
 _CHECKING = (check, run, audit, power, problem, replay, report, train, blame)
 _CERTIFYING = (attest, verify, revoke)
 _SERVING = (changed, mcp, view)
-_ASKING = (query, diff)
+_ASKING = (query, diff, capture)
 for _verb in (*_CHECKING, *_ASKING, *_CERTIFYING, *_SERVING, guard, explain, doctor):
     cli.add_command(_verb)
 

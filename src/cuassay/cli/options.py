@@ -108,6 +108,14 @@ def seed(value: int | None) -> int | None:
     return value
 
 
+def folder(value: str, *, option: str) -> str:
+    """Return a folder made absolute, or nothing as given. Raises UsageError where it is none."""
+    path = Path(value).expanduser().absolute()
+    if value and not path.is_dir():
+        raise UsageError(f"{option} {value} is no folder; expected one that exists")
+    return str(path) if value else ""
+
+
 def duration_s(value: str | None, *, option: str) -> float | None:
     """Return seconds of 90, 90s, 30m or 2h. Raises UsageError for anything else."""
     if value is None:

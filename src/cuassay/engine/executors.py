@@ -142,7 +142,7 @@ class LocalExecutor:
         self, tasks: Sequence[Task], *, stop: Callable[[], bool], watch: Watcher
     ) -> Iterator[Ended]:
         """See Executor."""
-        shared = _Shared(tasks, stop, watch)
+        shared = Shared(tasks, stop, watch)
         threads = [
             threading.Thread(target=self._serve, args=(lane, shared), daemon=True)
             for lane in self._lanes
@@ -150,28 +150,20 @@ class LocalExecutor:
         for thread in threads:
             thread.start()
         try:
-            left = len(threads)
-            while left:
-                ended = shared.ended.get()
-                if isinstance(ended, BaseException):
-                    raise ended
-                if ended is None:
-                    left -= 1
-                else:
-                    yield ended
+            yield from shared.as_they_end(len(threads))
         finally:
             shared.close()
             for thread in threads:
                 thread.join()
 
-    def _serve(self, lane: Lane, shared: _Shared) -> None:
+    def _serve(self, lane: Lane, shared: Shared) -> None:
         waiting: JudgeProcess | None = None
         try:
             while (task := shared.next()) is not None:
                 judge = waiting if waiting is not None and waiting.alive else None
                 if judge is None:
                     _discard(waiting)
-                    judge = _judge(lane, task, prewarm=False)
+                    judge = judge_for(lane, task, prewarm=False)
                 waiting = None
                 with shared.running(judge):
                     started = time.monotonic()
@@ -196,7 +188,7 @@ class LocalExecutor:
         return run.check(job, folder=task.folder, judge=judge, timeout_s=self._timeout_s)
 
 
-def _judge(lane: Lane, task: Task, *, prewarm: bool) -> JudgeProcess:
+def judge_for(lane: Lane, task: Task, *, prewarm: bool) -> JudgeProcess:
     """Start a judge; its log is moved into the run folder when it gets its job."""
     log = task.folder.with_name(f".judge-{os.getpid()}-{time.monotonic_ns()}.log")
     wish = {"device": lane.device or "cpu", "hide": list(task.job.hide)}
@@ -205,7 +197,7 @@ def _judge(lane: Lane, task: Task, *, prewarm: bool) -> JudgeProcess:
 
 def _spare(lane: Lane, task: Task) -> JudgeProcess | None:
     try:
-        return _judge(lane, task, prewarm=True)
+        return judge_for(lane, task, prewarm=True)
     except OSError:  # no process or no space left: the next trial starts its own judge
         return None
 
@@ -217,19 +209,46 @@ def _discard(judge: JudgeProcess | None) -> None:
             judge.log.unlink(missing_ok=True)
 
 
-class _Shared:
-    """What the lanes share: the tasks that are left, and those that ended."""
+class Shared:
+    """What the lanes share: the tasks that are left, and those that ended.
+
+    `ended` takes a task that ended, an exception for the caller, or None for a lane that ended.
+    """
 
     def __init__(self, tasks: Sequence[Task], stop: Callable[[], bool], watch: Watcher) -> None:
         self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
         for task in tasks:
             self._tasks.put(task)
+        self._first = {task.id: task.attempt for task in tasks}
         self._stop, self.watch = stop, watch
         self.closed = False
         self._running: set[JudgeProcess] = set()
         self.ended: queue.SimpleQueue[Ended | BaseException | None] = queue.SimpleQueue()
 
+    def as_they_end(self, lanes: int) -> Iterator[Ended]:
+        """Yield what ends until every lane did; tasks that no lane was left for are lost."""
+        while lanes:
+            ended = self.ended.get()
+            if isinstance(ended, BaseException):
+                raise ended
+            if ended is None:
+                lanes -= 1
+            else:
+                yield ended
+        while (task := self.next()) is not None:
+            stopped = EngineStopped(exit_code=3, message="no machine was left to judge it on")
+            yield Ended(task=task, event=stopped, lane="", duration_s=0.0, lost=True)
+
+    def put_back(self, task: Task) -> None:
+        """Put a task at the end of the queue."""
+        self._tasks.put(task)
+
+    def first_attempt(self, task: Task) -> int:
+        """Return the attempt that a task was given with."""
+        return self._first.get(task.id, task.attempt)
+
     def next(self) -> Task | None:
+        """Return the next task, or None where there is none or no more may be started."""
         if self.closed or self._stop():
             return None
         try:
@@ -238,10 +257,12 @@ class _Shared:
             return None
 
     def has_more(self) -> bool:
+        """Whether another task will be started."""
         return not self._tasks.empty() and not self.closed and not self._stop()
 
     @contextlib.contextmanager
     def running(self, judge: JudgeProcess) -> Iterator[None]:
+        """Have a judge killed where everything is closed meanwhile."""
         self._running.add(judge)
         try:
             if self.closed:
@@ -251,6 +272,7 @@ class _Shared:
             self._running.discard(judge)
 
     def close(self) -> None:
+        """Start no more and kill what runs."""
         self.closed = True
         for judge in tuple(self._running):
             judge.kill()

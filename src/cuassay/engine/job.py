@@ -35,6 +35,7 @@ class Job:
     isolated: bool = False
     hide: tuple[str, ...] = ()
     mode: str = "check"  # check | replay | show | power | run | train | infer | blame
+    recorded: str = ""  # a folder of calls that were recorded in a real program
     axes: Mapping[str, int] = field(default_factory=dict)
     record: str = ""
     loop: LoopJob | None = None

@@ -12,17 +12,21 @@ from cuassay.model.problem import Problem
 __all__ = ["load_candidate", "load_candidates", "load_problem"]
 
 
-def load_problem(where: str, *, lenient: bool = False, notes: list[str] | None = None) -> Problem:
+def load_problem(
+    where: str, *, lenient: bool = False, notes: list[str] | None = None, recorded: str = ""
+) -> Problem:
     """Return the problem that `where` names.
 
-    `where` is a SOL-ExecBench folder or definition file, a native .py file (optionally
-    `file.py:function`), `module:function`, or a catalogue name. With `lenient`, unknown keys
-    and the like are ignored; what was ignored or assumed is appended to `notes`.
-    Raises ProblemError, UnknownNameError, or ReferenceError_ where a native file's code raises.
+    `where` is a SOL-ExecBench or GPU MODE folder, a definition file, a KernelBench file, a native
+    .py file (optionally `file.py:function`), `module:function`, or a catalogue name. With
+    `lenient`, unknown keys and the like are ignored; what was ignored or assumed is appended to
+    `notes`. `recorded` is a folder of calls that `cuassay capture` kept. Raises ProblemError,
+    UnknownNameError, or ReferenceError_ where a native file's code raises.
     """
     from cuassay.formats import problems
 
-    return problems.load(where, lenient=lenient, notes=[] if notes is None else notes)
+    kept = [] if notes is None else notes
+    return problems.load(where, lenient=lenient, notes=kept, recorded_calls=recorded)
 
 
 def load_candidate(

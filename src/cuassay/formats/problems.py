@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from cuassay.errors import CuassayError, ProblemError, UnknownNameError
-from cuassay.formats import native, sidecar, signature
+from cuassay.formats import native, recorded, sidecar, signature
 from cuassay.formats.modules import describe, import_file
 from cuassay.formats.textfile import read_text
 from cuassay.model.digest import problem_digest
@@ -23,13 +23,16 @@ _NATIVE_FILES = ("problem.py",)
 _TASKS = ("task.yml", "task.yaml")  # of GPU MODE
 
 
-def load(where: str, *, lenient: bool, notes: list[str]) -> Problem:
+def load(where: str, *, lenient: bool, notes: list[str], recorded_calls: str = "") -> Problem:
     """Return the problem that `where` names, as its sidecar file has it where there is one.
 
+    Calls recorded in a real program, in `recorded_calls` or beside the problem, are added.
     Raises ProblemError or UnknownNameError.
     """
     found = _named(where, lenient=lenient, notes=notes)
-    return sidecar.applied(found, lenient=lenient, notes=notes)
+    found = sidecar.applied(found, lenient=lenient, notes=notes)
+    folder = Path(recorded_calls).expanduser() if recorded_calls else recorded.beside(found)
+    return found if folder is None else recorded.with_calls(found, folder, notes=notes)
 
 
 def _named(where: str, *, lenient: bool, notes: list[str]) -> Problem:

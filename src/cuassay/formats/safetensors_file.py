@@ -53,6 +53,21 @@ def locate(path: str, folder: Path, *, where: str) -> Path:
     )
 
 
+def tensor_facts(file: Path, *, where: str) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Return the stored dtype and the shape of every tensor of `file`. Raises ProblemError."""
+    found = {}
+    for name, entry in _header(file, where).items():
+        dtype, shape = entry.get("dtype"), entry.get("shape")
+        if name != "__metadata__" and isinstance(dtype, str) and isinstance(shape, list):
+            found[name] = dtype, tuple(int(size) for size in shape)
+    return found
+
+
+def stored_names(dtype: DType) -> tuple[str, ...]:
+    """Return the names that safetensors stores a dtype under."""
+    return _NAMES[dtype]
+
+
 def check_tensor(file: Path, key: str, *, dtype: DType, shape: Sequence[int], where: str) -> None:
     """Check that `file` holds tensor `key` with `dtype` and `shape`. Raises ProblemError."""
     header = _header(file, where)

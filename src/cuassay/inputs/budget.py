@@ -32,6 +32,7 @@ class Budget:
     shape_elements: int
     benchmark_cases: int
     benchmark_elements: int = 2**24
+    recorded_cases: int = 8
     small_elements: int = 2**15
     small_work: int = 2**17
 

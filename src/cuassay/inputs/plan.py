@@ -71,7 +71,24 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
         label = f"{regime.name} on {_listed(planner.problem, sizes)}"
         path = ("numeric", position)
         cases.append(planner.case(label, sizes, regime, workload=workload, seed_path=path))
-    return (*own, *cases)
+    return (*_recorded(planner), *own, *cases)
+
+
+def _recorded(planner: Planner) -> tuple[Case, ...]:
+    """Return cases of the calls that were recorded in a real program, the smallest first."""
+    calls = [pair for pair in planner.workloads() if pair[0].recorded]
+    limit = planner.budget.benchmark_elements
+    fits = [pair for pair in calls if elements(planner.problem, pair[1]) <= limit] or calls[:1]
+    return tuple(
+        Case(
+            label=f"{workload.id} on {_listed(planner.problem, sizes)}",
+            axes=sizes,
+            seed=derive(planner.root_seed, workload.id),
+            benchmark=True,
+            workload=workload.id,
+        )
+        for workload, sizes in fits[: planner.budget.recorded_cases]
+    )
 
 
 def _positions(planner: Planner) -> tuple[int, ...]:

@@ -53,6 +53,7 @@ def affordable(trial: JudgeTrial) -> list[Workload]:
     sized = [
         (elements(trial.problem, resolve(trial.problem.axes, workload.axes)), workload)
         for workload in trial.problem.workloads
+        if not workload.recorded  # those are ours, not the benchmark's
     ]
     fitting = [pair for pair in sized if pair[0] <= limit] or [min(sized, key=lambda p: p[0])]
     return [workload for _, workload in sorted(fitting, key=lambda pair: -pair[0])]

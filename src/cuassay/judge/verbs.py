@@ -55,7 +55,7 @@ def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurs
     if nursery is not None and nursery.device.startswith("cuda"):
         _warm_up()
     notes: list[str] = []
-    problem = load_problem(job.problem, lenient=job.lenient, notes=notes)
+    problem = load_problem(job.problem, lenient=job.lenient, notes=notes, recorded=job.recorded)
     candidate = load_candidate(job.candidate, problem, lenient=job.lenient, notes=notes)
     for note in notes:
         emit(Progress(text=note))

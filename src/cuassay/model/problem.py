@@ -123,14 +123,25 @@ class Tolerance:
     origin: str = "benchmark default"
 
 
+RECORDED = "recorded/"  # how the ids of workloads begin that are calls of a real program
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """One binding of the var axes, where each input comes from, and the benchmark's rule."""
+    """One binding of the var axes, where each input comes from, and the benchmark's rule.
+
+    `recorded` says that it is a call of a real program and none of the benchmark's.
+    """
 
     id: str
     axes: Mapping[str, int]
     sources: Mapping[str, InputSource] = field(default_factory=dict)
     tolerance: Tolerance = Tolerance()
+
+    @property
+    def recorded(self) -> bool:
+        """Whether its inputs were recorded in a running program."""
+        return self.id.startswith(RECORDED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,280 @@
+"""Lanes on a Ray cluster: one actor a GPU, which runs one process tree a candidate.
+
+An actor holds a whole GPU for as long as the audit runs and feeds it like a local lane, with a
+judge that prepares itself beside the one that works. Ray retries nothing: a trial whose actor
+or node is lost goes back to the queue, at most twice, and is reported. What travels is source
+text and events; no callable and no tensor is pickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import json
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cuassay import __version__
+from cuassay.engine import run
+from cuassay.engine.executors import Ended, Lane, Shared, Task, Watcher, judge_for
+from cuassay.engine.job import Job
+from cuassay.engine.judge_process import JudgeProcess
+from cuassay.engine.shipping import packed, unpacked
+from cuassay.errors import CannotJudgeError, missing_extra
+from cuassay.model import serial
+from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
+from cuassay.store.runs import RunFolder
+
+ATTEMPTS = 3  # the first, and twice again
+_READY_S = 120.0
+_KEPT = ("candidate.json", "problem.json", "judge.log")
+_KEPT_BYTES = 8 * 2**20
+
+
+class Worker:
+    """The actor: runs jobs one after another on the GPU that Ray gave it."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        os.environ.update(environment)
+        self._folder = Path(tempfile.mkdtemp(prefix="cuassay-ray-"))
+        self._waiting: JudgeProcess | None = None
+        self._count = 0
+
+    def ready(self) -> tuple[str, str, str]:
+        """Return version, host and GPU."""
+        return __version__, socket.gethostname(), os.environ.get("CUDA_VISIBLE_DEVICES", "")
+
+    def judge(
+        self, job_text: str, contents: Mapping[str, bytes], options: Mapping[str, Any]
+    ) -> Iterator[bytes]:
+        """Yield the events of a trial as JSON lines, and at last the files of its run folder."""
+        self._count += 1
+        place = self._folder / str(self._count)
+        (place / "files").mkdir(parents=True)
+        given: Job = serial.loads(Job, job_text)
+        job = unpacked(given, contents, place / "files")
+        job = dataclasses.replace(job, device=options["device"], hide=(str(self._folder),))
+        lane = Lane(name="ray", device=options["device"])
+        task = Task(id=str(self._count), job=job, folder=place / "run")
+        waiting, self._waiting = self._waiting, None
+        judge = waiting if waiting and waiting.alive else judge_for(lane, task, prewarm=False)
+        for event in run.check(
+            job, folder=task.folder, judge=judge, timeout_s=options["timeout_s"]
+        ):
+            if isinstance(event, EngineStarted) and options["more"]:
+                self._waiting = judge_for(lane, task, prewarm=True)
+            # Messages name files as the driver has them.
+            yield serial.dumps(event).replace(str(place / "files"), "").encode()
+        yield json.dumps({"files": _files(task.folder)}).encode()
+        shutil.rmtree(place, ignore_errors=True)
+
+    def close(self) -> None:
+        """End a judge that waits, and remove what was written."""
+        if self._waiting is not None:
+            self._waiting.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class RayExecutor:
+    """Runs tasks on a Ray cluster, or on one that it starts on this machine.
+
+    `lanes` bounds the actors; `device` is cpu, or cuda for one actor a GPU (the default where
+    the cluster has GPUs).
+    """
+
+    def __init__(
+        self,
+        *,
+        address: str | None = None,
+        device: str | None = None,
+        lanes: int | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
+        self._address, self._device = address, device
+        self._lanes, self._timeout_s = lanes, timeout_s
+
+    @property
+    def name(self) -> str:
+        """`ray`."""
+        return "ray"
+
+    def run(
+        self, tasks: Sequence[Task], *, stop: Callable[[], bool], watch: Watcher
+    ) -> Iterator[Ended]:
+        """See Executor. Raises MissingToolError without ray, CannotJudgeError without a cluster."""
+        ray = _connected(self._address)
+        count, device = self._size(ray)
+        shared = Shared(tasks, stop, watch)
+        threads = [
+            threading.Thread(target=self._serve, args=(ray, number, device, shared), daemon=True)
+            for number in range(min(count, max(1, len(tasks))))
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield from shared.as_they_end(len(threads))
+        finally:
+            shared.close()
+            if self._address is None:
+                ray.shutdown()
+
+    def _size(self, ray: Any) -> tuple[int, str]:
+        """Return how many actors there is room for, and their device."""
+        resources = ray.cluster_resources()
+        gpus = int(resources.get("GPU", 0))
+        if self._device == "cpu" or (self._device is None and not gpus):
+            return self._lanes or max(1, int(resources.get("CPU", 1)) // 8), "cpu"
+        if not gpus:
+            raise CannotJudgeError(
+                f"--device {self._device}: the Ray cluster has no GPU (it has "
+                f"{dict(resources)}); start it with --num-gpus, or use --device cpu"
+            )
+        return min(gpus, self._lanes or gpus), "cuda"
+
+    def _serve(self, ray: Any, number: int, device: str, shared: Shared) -> None:
+        """Feed one actor; make another where it is lost."""
+        actor: Any = None
+        name = f"ray:{number}"
+        try:
+            while (task := shared.next()) is not None:
+                if actor is None:
+                    actor, name = self._actor(ray, device, shared)
+                if actor is None:
+                    shared.put_back(task)
+                    return
+                ended = self._one(ray, actor, task, name, device=device, shared=shared)
+                if shared.closed:
+                    return
+                if ended is None:
+                    _killed(ray, actor)
+                    actor = None
+                    self._again(task, name, shared)
+                else:
+                    shared.ended.put(ended)
+        except BaseException as error:
+            shared.ended.put(error)
+        finally:
+            _closed(ray, actor)
+            shared.ended.put(None)
+
+    def _actor(self, ray: Any, device: str, shared: Shared) -> tuple[Any, str]:
+        """Return a new actor with its lane's name; None where the cluster has no room for it.
+
+        Raises CannotJudgeError where its node runs another version.
+        """
+        kind = ray.remote(Worker).options(
+            num_gpus=1 if device == "cuda" else 0, num_cpus=1, max_restarts=0, max_task_retries=0
+        )
+        actor = kind.remote({"RAY_USAGE_STATS_ENABLED": "0"})
+        try:
+            version, host, gpu = ray.get(actor.ready.remote(), timeout=_READY_S)
+        except ray.exceptions.RayError:
+            _killed(ray, actor)
+            return None, ""
+        if version != __version__:
+            raise CannotJudgeError(
+                f"node {host} has cuassay {version}, this one {__version__}: verdicts of two "
+                "versions cannot stand in one table; install the same on every node"
+            )
+        return actor, f"ray:{host}:{gpu or 'cpu'}"
+
+    def _one(
+        self, ray: Any, actor: Any, task: Task, lane: str, *, device: str, shared: Shared
+    ) -> Ended | None:
+        """Run one task and keep its events here as they come; None where the actor was lost."""
+        started = time.monotonic()
+        last: Event | None = None
+        kept = RunFolder.create(task.job, path=task.folder)
+        options = {"device": device, "timeout_s": self._timeout_s, "more": shared.has_more()}
+        method = actor.judge.options(num_returns="streaming")
+        try:
+            for reference in method.remote(serial.dumps(task.job), packed(task.files), options):
+                line = ray.get(reference)
+                if line.startswith(b'{"files"'):
+                    _keep_files(json.loads(line)["files"], task.folder)
+                    continue
+                last = serial.loads(Event, line.decode())
+                assert last is not None
+                kept.append(last)
+                shared.watch(task, lane, last)
+                if shared.closed:
+                    _killed(ray, actor)
+                    break
+        except ray.exceptions.RayError:
+            if not isinstance(last, EngineFinished | EngineStopped):
+                return None
+        finally:
+            kept.close()
+        if not isinstance(last, EngineFinished | EngineStopped):
+            return None
+        took_s = time.monotonic() - started
+        return Ended(task=task, event=last, lane=lane, duration_s=took_s)
+
+    def _again(self, task: Task, lane: str, shared: Shared) -> None:
+        """Put a task back, or report it where it was lost too often."""
+        attempt = task.attempt + 1
+        if attempt - shared.first_attempt(task) < ATTEMPTS:
+            folder = task.folder.with_name(f"{task.folder.name.rpartition('-')[0]}-{attempt}")
+            job = dataclasses.replace(task.job, run_label=str(folder))
+            shared.put_back(dataclasses.replace(task, job=job, attempt=attempt, folder=folder))
+            return
+        message = f"its machine was lost {ATTEMPTS} times, last on {lane}: no verdict"
+        stopped = EngineStopped(exit_code=3, message=message)
+        shared.ended.put(Ended(task=task, event=stopped, lane=lane, duration_s=0.0, lost=True))
+
+
+def _connected(address: str | None) -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        ray = importlib.import_module("ray")
+    except ImportError:
+        raise missing_extra("ray", "ray") from None
+    if ray.is_initialized():
+        return ray
+    given = {"address": address} if address else {"include_dashboard": False}
+    try:
+        ray.init(log_to_driver=False, logging_level="ERROR", **given)
+    except Exception as error:
+        where = address or "on this machine"
+        raise CannotJudgeError(
+            f"the Ray cluster {where} cannot be reached: {type(error).__name__}: {error}; check "
+            "--address and `ray status`"
+        ) from None
+    return ray
+
+
+def _killed(ray: Any, actor: Any) -> None:
+    with contextlib.suppress(Exception):
+        ray.kill(actor, no_restart=True)
+
+
+def _closed(ray: Any, actor: Any) -> None:
+    if actor is not None:
+        with contextlib.suppress(Exception):
+            ray.get(actor.close.remote(), timeout=10)
+        _killed(ray, actor)
+
+
+def _files(folder: Path) -> dict[str, str]:
+    found = {}
+    for name in _KEPT:
+        with contextlib.suppress(OSError):
+            data = (folder / name).read_bytes()[-_KEPT_BYTES:]
+            found[name] = data.decode(errors="replace")
+    return found
+
+
+def _keep_files(files: Mapping[str, str], folder: Path) -> None:
+    for name in _KEPT:
+        with contextlib.suppress(OSError):
+            if name in files:
+                (folder / name).write_text(files[name], encoding="utf-8")
