@@ -1,0 +1,144 @@
+"""Candidates per minute of an audit at `quick`: the zoo as SOL-ExecBench directories.
+
+On local lanes and through Ray, on one GPU and on all that the machine has. Every run has the
+same seed and must end with the same table. `--modes` chooses (local1, ray1, local, ray);
+`--candidates` their number (60 on a GPU, 8 on a CPU); `--limit-s` starts no further mode after
+that time. Each mode is saved as soon as it ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from audit_tree import write_tree
+from common import ROOT, save
+
+from cuassay.engine.executors import visible_gpus
+
+_SEED = 20261121
+
+
+def audit(tree: Path, run: Path, home: Path, *, mode: str, gpus: int) -> dict[str, Any]:
+    """Run one audit in a process of its own and return what it took."""
+    lanes = 1 if mode.endswith("1") else gpus
+    command = [sys.executable, "-m", "cuassay", "audit", str(tree), "--run", str(run)]
+    command += ["--profile", "quick", "--seed", str(_SEED), "--json", "--lanes", str(lanes)]
+    command += ["--executor", "ray"] if mode.startswith("ray") else []
+    command += [] if gpus else ["--device", "cpu"]
+    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {
+        "CUASSAY_HOME": str(home),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+    started = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    wall_s = time.perf_counter() - started
+    try:
+        document = json.loads(done.stdout)
+    except ValueError:
+        return {"mode": mode, "error": done.stderr[-4000:], "wall_s": round(wall_s, 1)}
+    return _summary(document, mode=mode, lanes=lanes, wall_s=wall_s)
+
+
+def _summary(document: dict[str, Any], *, mode: str, lanes: int, wall_s: float) -> dict[str, Any]:
+    candidates = document["candidates"]
+    each = sorted(entry["duration_s"] for entry in candidates)
+    per_minute = 60.0 * len(candidates) / wall_s
+    bugs = [c for c in candidates if c["author"] == "bug"]
+    twins = [c for c in candidates if c["author"] == "twin"]
+    return {
+        "mode": mode,
+        "lanes": lanes,
+        "candidates": len(candidates),
+        "wall_s": round(wall_s, 1),
+        "audit_s": round(document["wall_s"], 1),
+        "candidates_per_minute": round(per_minute, 2),
+        "seconds_each": {
+            "median": round(statistics.median(each), 2),
+            "p90": round(each[int(0.9 * (len(each) - 1))], 2),
+            "slowest": [
+                [c["problem"], c["candidate"], round(c["duration_s"], 1)]
+                for c in sorted(candidates, key=lambda c: -c["duration_s"])[:5]
+            ],
+        },
+        "bugs_rejected": [sum(c["verdict"] == "REJECTED" for c in bugs), len(bugs)],
+        "twins_accepted": [sum(c["verdict"] == "ACCEPTED" for c in twins), len(twins)],
+        "not_as_planted": [
+            [c["problem"], c["candidate"], c["author"], c["verdict"], c["reason"][:160]]
+            for c in candidates
+            if c["verdict"] != {"bug": "REJECTED", "twin": "ACCEPTED"}[c["author"]]
+        ],
+        "table": sorted(
+            [c["problem"], c["author"], c["candidate"], c["verdict"]] for c in candidates
+        ),
+        "attempts": max((c["attempts"] for c in candidates), default=0),
+    }
+
+
+def compared(results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what the modes say of each other: overhead of Ray, scaling, equal tables."""
+    by_mode = {r["mode"]: r for r in results if "error" not in r}
+    tables = {mode: r["table"] for mode, r in by_mode.items()}
+    first = next(iter(tables.values()), [])
+    found: dict[str, Any] = {
+        "differing": {
+            mode: [row for row in table if row not in first] for mode, table in tables.items()
+        }
+    }
+
+    def speed(mode: str) -> float:
+        return float(by_mode[mode]["candidates_per_minute"])
+
+    if {"local1", "ray1"} <= by_mode.keys():
+        found["ray_overhead"] = round(speed("local1") / speed("ray1") - 1.0, 3)
+    for mode in ("local", "ray"):
+        if {f"{mode}1", mode} <= by_mode.keys():
+            lanes = by_mode[mode]["lanes"]
+            found[f"{mode}_share_of_linear"] = round(speed(mode) / speed(f"{mode}1") / lanes, 3)
+    return found
+
+
+def main() -> int:
+    """Run the modes and save after each; 1 where one failed or tables differ."""
+    gpus = len(visible_gpus())
+    parser = argparse.ArgumentParser()
+    modes = ("local1", "ray1", "local", "ray") if gpus > 1 else ("local1", "ray1")
+    parser.add_argument("--modes", default=",".join(modes))
+    parser.add_argument("--candidates", type=int, default=60 if gpus else 8)
+    parser.add_argument("--limit-s", type=float, default=1e9)
+    parser.add_argument("--name", default="audit-throughput")
+    parser.add_argument("--home", help="keep build caches here between calls")
+    asked = parser.parse_args()
+    started = time.perf_counter()
+    results: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        home = Path(asked.home) if asked.home else folder / "home"
+        write_tree(folder / "tree", asked.candidates // 2)
+        for mode in asked.modes.split(","):
+            if time.perf_counter() - started > asked.limit_s:
+                print(f"{mode}: not started, {asked.limit_s:g} s are over")
+                continue
+            run = folder / f"run-{len(results)}-{mode}"
+            found = audit(folder / "tree", run, home, mode=mode, gpus=gpus)
+            results.append(found)
+            kept = [{k: v for k, v in r.items() if k != "table"} for r in results]
+            path = save(asked.name, {"runs": kept, "compared": compared(results)})
+            print({k: v for k, v in found.items() if k not in ("table", "not_as_planted")})
+    comparison = compared(results)
+    print(comparison, path)
+    failed = any("error" in r for r in results) or any(comparison["differing"].values())
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
