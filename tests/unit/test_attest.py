@@ -230,3 +230,53 @@ def test_a_damaged_list_of_revocations_is_an_error(tmp_path: Path) -> None:
         revocations.read(path)
     with pytest.raises(UsageError, match="64 hexadecimal"):
         revocations.checked("abc")
+
+
+_EXTENSION = """
+#include <torch/extension.h>
+void run(torch::Tensor x, torch::Tensor weight, double eps, torch::Tensor y) {}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }
+"""
+_EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "embedding_rmsnorm_backward"
+
+
+@pytest.mark.parametrize(
+    ("problem", "kernel"),
+    [
+        (str(_EXAMPLE / "problem"), _EXAMPLE / "kernel_fp32.cu"),
+        (str(_EXAMPLE / "problem"), _EXAMPLE / "kernel_fp32_triton.py"),
+    ],
+)
+def test_kernels_of_every_kind_are_read_back_the_same(
+    problem: str, kernel: Path, certified: Certified
+) -> None:
+    found = load_problem(problem)
+    candidate = load_candidate(str(kernel), found)
+    made = statement(samples.accepted(), candidate, found, events=b"", now=_NOW, days=1)
+    assert certified.verify(certified.signed(made), kernel=kernel).problems == ()
+
+
+def test_a_flag_in_a_solution_file_shows(certified: Certified, tmp_path: Path) -> None:
+    solution: dict[str, Any] = {
+        "name": "mine",
+        "definition": "rmsnorm",
+        "author": "a",
+        "spec": {
+            "languages": ["cuda_cpp"],
+            "target_hardware": ["LOCAL"],
+            "entry_point": "kernel.cu::run",
+            "binding": "torch",
+            "compile_options": {"cuda_cflags": ["-O3"]},
+        },
+        "sources": [{"path": "kernel.cu", "content": _EXTENSION}],
+    }
+    file = tmp_path / "solution.json"
+    file.write_text(json.dumps(solution))
+    candidate = load_candidate(str(file), certified.problem)
+    made = statement(samples.accepted(), candidate, certified.problem, events=b"", now=_NOW, days=1)
+    text = certified.signed(made)
+    assert certified.verify(text, kernel=file).problems == ()
+    solution["spec"]["compile_options"]["cuda_cflags"] = ["-O3", "--use_fast_math"]
+    file.write_text(json.dumps(solution))
+    (problem,) = certified.verify(text, kernel=file).problems
+    assert "flags" in problem

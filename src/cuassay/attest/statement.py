@@ -89,14 +89,14 @@ def canonical(document: Any) -> bytes:
 
 
 def signature_of(problem: Problem) -> dict[str, Any]:
-    """Return what reading a kernel needs of its problem: no reference, no workloads.
+    """Return what reading a kernel needs of its problem: no reference, no inputs.
 
     With it a verifier reads KERNEL exactly as the judge did, wherever the problem is by then.
     """
     bare = dataclasses.replace(
         problem,
         reference=Reference(path=Path("reference.py"), function=problem.reference.function),
-        workloads=(),
+        workloads=tuple(dataclasses.replace(work, sources={}) for work in problem.workloads),
         relations=(),
         path=None,
         description="",
