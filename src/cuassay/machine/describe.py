@@ -68,6 +68,9 @@ class Describer:
         if one.kind in _STOPS:
             kind, text = _STOPS[one.kind]
             return self._plain(one, kind, text)
+        if one.kind in _ODD:
+            kind, text = _ODD[one.kind]
+            return self._plain(one, kind, text)
         if one.kind in _WAITS:
             return self._wait(one)
         return None
@@ -175,6 +178,9 @@ class Describer:
         elif one.kind == L.K_DIVERGENT_BARRIER:
             _, thread = self._coordinates(one.other_gid)
             text = f"{_who(first)} waits at {first.what}, thread {thread} of its warp went past it"
+        elif one.kind == L.K_DIVERGENT_COLLECTIVE and one.address == 2:
+            _, thread = self._coordinates(one.other_gid)
+            text = f"{_who(first)} waits at {first.what} for thread {thread}, which went past it"
         elif one.kind == L.K_DIVERGENT_COLLECTIVE and one.address == 1:
             text = f"{_who(first)} executes {first.what} with a lane mask that leaves itself out"
         return MachineFinding(
@@ -212,6 +218,11 @@ _UNINITIALISED = {
 _STOPS = {
     L.K_TRAP: (Kind.TRAP, "was reached"),
     L.K_ASSERT: (Kind.ASSERT, "failed: an assertion of the kernel does not hold"),
+}
+_ODD = {
+    L.K_COUNTS: (Kind.DIVERGENT_BARRIER, "names another number of threads than others at it"),
+    L.K_TWICE: (Kind.DIVERGENT_BARRIER, "is reached twice by one thread before it opens"),
+    L.K_SPIN: (Kind.DEADLOCK, "waits in a loop for memory that nobody will change"),
 }
 _WAITS = {
     L.K_DIVERGENT_BARRIER: Kind.DIVERGENT_BARRIER,

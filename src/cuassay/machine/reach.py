@@ -1,4 +1,4 @@
-"""Which blocks of a kernel lie behind each of its barriers."""
+"""Which blocks of a kernel lie behind each of its barriers and warp operations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuassay.machine.program import Program
+from cuassay.machine.syntax import Instruction
 
 
 def barrier_reach(program: Program) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
@@ -16,14 +17,23 @@ def barrier_reach(program: Program) -> tuple[NDArray[np.uint32], NDArray[np.uint
     rows = np.zeros(len(program.body) + 1, np.uint32)
     matrix = [np.zeros(len(program.blocks) + 1, np.uint8)]
     for number, block in enumerate(program.blocks):
-        for site in range(block.start, block.end):
-            if program.body[site].base in ("bar", "barrier"):
-                rows[site] = len(matrix)
-                matrix.append(_behind(program, number, rest=site + 1 < block.end))
+        sites = [site for site in range(block.start, block.end) if _waits(program.body[site])]
+        if not sites:
+            continue
+        behind = _behind(program, number)
+        matrix += [behind, behind.copy()]
+        matrix[-1][number] = 1  # lanes whose predicate is off go past within the block
+        for site in sites:
+            skipped = program.body[site].predicate is not None and site + 1 < block.end
+            rows[site] = len(matrix) - (1 if skipped else 2)
     return rows, np.stack(matrix)
 
 
-def _behind(program: Program, start: int, *, rest: bool) -> NDArray[np.uint8]:
+def _waits(instruction: Instruction) -> bool:
+    return instruction.base in ("bar", "barrier") or "sync" in instruction.parts
+
+
+def _behind(program: Program, start: int) -> NDArray[np.uint8]:
     found = np.zeros(len(program.blocks) + 1, np.uint8)
     todo = list(program.blocks[start].successors)
     while todo:

@@ -139,6 +139,9 @@ class _Run:
             watching.fill(state, suspects, places)
         with watching.stored_pointers(loaded.program, launch):
             self._start(state, places)
+        for one in state.allocations:
+            if one.buffer is not None and one.buffer.initialised is not None:
+                one.init &= 1  # flags beside "written" are the machine's own
         return state
 
     def _start(self, state: LaunchState, places: list[contexts.Contexts]) -> None:

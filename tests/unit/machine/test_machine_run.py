@@ -229,12 +229,61 @@ def test_waiting_for_lanes_elsewhere_is_found() -> None:
     assert kinds(execute(named)[0]) == ["deadlock"]
 
 
-def test_a_loop_without_end_is_inconclusive() -> None:
+def test_a_wait_for_what_nobody_writes_is_a_deadlock() -> None:
     body = (
         "AGAIN: ld.volatile.global.u32 %r6, [%rd2]; setp.eq.u32 %p1, %r6, 0; @%p1 bra AGAIN; ret;"
     )
+    assert kinds(execute(body)[0]) == ["deadlock"]
+
+
+def test_a_loop_without_end_is_inconclusive() -> None:
+    body = "AGAIN: add.u32 %r5, %r5, 1; bra AGAIN;"
     report, _, _ = execute(body, options=Options(limit_s=0.3))
     assert report.inconclusive == "stopped after 0.3 s without an end"
+
+
+def test_named_barriers_count_their_threads() -> None:
+    body = (
+        "setp.lt.u32 %p1, %r4, 32; @%p1 bar.arrive 1, 64; @!%p1 bar.sync 1, COUNT;"
+        "st.global.u32 [%rd5], %r4; ret;"
+    )
+    assert kinds(execute(body.replace("COUNT", "64"))[0]) == []
+    assert "divergent-barrier" in kinds(execute(body.replace("COUNT", "96"))[0])
+    twice = body.replace("COUNT", "64").replace("1, 64;", "1, 64; @%p1 bar.arrive 1, 64;", 1)
+    assert "divergent-barrier" in kinds(execute(twice)[0])
+
+
+def test_a_shuffle_that_some_lanes_go_around_is_divergent() -> None:
+    body = (
+        "and.b32 %r6, %r4, 1; setp.eq.u32 %p1, %r6, 0; @%p1 bra REST;"
+        "shfl.sync.bfly.b32 %r7|%p2, %r4, 2, 31, MASK;"
+        "REST: st.global.u32 [%rd5], %r4; ret;"
+    )
+    assert kinds(execute(body.replace("MASK", "-1"))[0]) == ["divergent-collective"]
+    assert kinds(execute(body.replace("MASK", "0xaaaaaaaa"))[0]) == []
+
+
+@pytest.mark.parametrize(("fence", "found"), [("membar.gl;", []), ("membar.cta;", ["race"])])
+def test_a_fence_for_the_block_does_not_reach_other_blocks(fence: str, found: list[str]) -> None:
+    counter = ".global .align 4 .b32 counter;"
+    report, _, _ = execute(_LAST.replace("FENCE", fence), declare=counter)
+    assert sorted(set(kinds(report))) == found
+
+
+_FLAG = """
+setp.ne.u32 %p1, %r2, 0; @%p1 bra READ;
+st.volatile.global.u32 [%rd2+4], 7; FENCE st.volatile.global.u32 [%rd1], 1; ret;
+READ: ld.volatile.global.u32 %r6, [%rd1]; setp.ne.u32 %p2, %r6, 1; @%p2 bra READ;
+membar.gl; ld.volatile.global.u32 %r7, [%rd2+4]; st.global.u32 [%rd2+8], %r7; ret;
+"""
+
+
+def test_a_flag_without_a_fence_lets_fresh_memory_be_read_too_early() -> None:
+    report, _, b = execute(_FLAG.replace("FENCE", "membar.gl;"), fresh=True, block=1)
+    assert kinds(report) == []
+    assert b[2] == 7
+    report, _, _ = execute(_FLAG.replace("FENCE", ""), fresh=True, block=1)
+    assert kinds(report) == ["race"]
 
 
 def test_an_unknown_instruction_is_inconclusive_with_its_line() -> None:
@@ -296,3 +345,16 @@ def test_a_copy_of_fewer_bytes_fills_with_zeros() -> None:
     report, _, b = execute("setp.lt.u32 %p1, %r4, 32; selp.u32 %r15, 4, 0, %p1;" + body)
     assert kinds(report) == []
     assert (b[:64] == np.where(np.arange(64) < 32, 0, 63 - np.arange(64))).all()
+
+
+def test_producer_and_consumer_warps_hand_over_by_named_barriers() -> None:
+    body = (
+        f"{_TILE}{_STAGE} setp.lt.u32 %p1, %r4, 32; @!%p1 bra CONSUME;"
+        "st.shared.u32 [%rd7], %r6; bar.arrive 1, 64; WAIT st.shared.u32 [%rd7], %r4; ret;"
+        "CONSUME: bar.sync 1, 64; ld.shared.u32 %r8, [%rd7+-128]; st.global.u32 [%rd5], %r8;"
+        "bar.arrive 2, 64; ret;"
+    )
+    assert kinds(execute(body.replace("WAIT", "bar.sync 2, 64;"))[0]) == []
+    for schedule in ("forward", "reverse"):
+        dropped = body.replace("WAIT", "")
+        assert "race" in kinds(execute(dropped, options=Options(schedule=schedule))[0])

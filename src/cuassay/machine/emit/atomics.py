@@ -47,12 +47,20 @@ def emit_update(cx: Emit, ins: Instruction, type_: str, combine: Combine) -> Non
         if old.poison != "false":
             report_uninitialised(cx, old)
         new = combine(old, [cx.read(one[index], type_) for one in items])
+        _note_change(cx, old, new)
         cells.store(cx, cell, index * size, new)
         results.append(old)
     synchronise(cx, ins, acquire=True, release=False)
     if has_result:
         for item, old in zip(_items(ins.operands[0]), results, strict=True):
             cx.copy(item, old)
+
+
+def _note_change(cx: Emit, old: Value, new: Value) -> None:
+    """Count an update that changes memory: who waits for another one may go on."""
+    changed = cx.let(f"icmp ne i{old.width} {old.bits}, {new.bits}")
+    before, one = cx.load_field("%block", layout.CHANGES), cx.let(f"zext i1 {changed} to i32")
+    cx.store_field("%block", layout.CHANGES, cx.let(f"add i32 {before}, {one}"))
 
 
 def report_uninitialised(cx: Emit, old: Value) -> None:

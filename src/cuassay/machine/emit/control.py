@@ -50,6 +50,7 @@ def _spend(cx: Emit, target: int) -> None:
     tired = cx.fresh("tired")
     cx.branch(cx.let(f"icmp sgt i32 {left}, 0"), block_label(target), tired)
     cx.lines.append(f"{tired}:")
+    cx.store_field("%thread", layout.WAIT_SITE, str(cx.site))
     cx.suspend(layout.REASON_YIELD, cx.liveness.before(target))
     cx.jump(block_label(target))
 

@@ -105,6 +105,7 @@ def emit_warp_barrier(cx: Emit, ins: Instruction) -> None:
 @emits("nanosleep")
 def emit_sleep(cx: Emit, ins: Instruction) -> None:
     """Let the others run."""
+    cx.store_field("%thread", layout.WAIT_SITE, str(cx.site))
     cx.suspend_here(layout.REASON_YIELD)
 
 

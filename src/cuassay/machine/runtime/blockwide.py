@@ -23,14 +23,27 @@ def arrive(thread: int, block: int, launch: int) -> int:
     number = load_u32(thread + L.WAIT_KEY) & 15
     store_u32(thread + L.WAIT_KEY, number)
     count = block + L.ARRIVALS + 8 * number
+    _check_arrival(thread, launch, count, number)
     store_u32(count, load_u32(count) + 1)
     store_u32(count + 4, load_u32(thread + L.WAIT_COUNT))
     if load_u32(thread + L.WAIT_OP) & 255 == L.OP_ARRIVE:
-        release(thread, block, launch, _key(block, number), 1, 1)
+        release(thread, block, launch, _key(block, number), 1, 1, L.SCOPE_CTA)
         store_u32(thread + L.STATUS, L.READY)
     else:
         store_u32(thread + L.STATUS, L.BARRIER)
     return try_open(block, launch, number)
+
+
+@native
+def _check_arrival(thread: int, launch: int, count: int, number: int) -> None:
+    """Threads of one phase agree on how many they are, and none comes twice."""
+    site, gid = load_u32(thread + L.WAIT_SITE), load_u32(thread + L.GID)
+    if load_u32(count) != 0 and load_u32(count + 4) != load_u32(thread + L.WAIT_COUNT):
+        report_pair(launch, L.K_COUNTS, site, gid, 0, 0xFFFFFFFF, gid)
+    arrived = load_u32(thread + L.ARRIVED_AT)
+    if (arrived >> number) & 1:
+        report_pair(launch, L.K_TWICE, site, gid, 0, 0xFFFFFFFF, gid)
+    store_u32(thread + L.ARRIVED_AT, arrived | 1 << number)
 
 
 @native
@@ -45,15 +58,13 @@ def try_open(block: int, launch: int, number: int) -> int:
     arrived, expected = load_u32(count), load_u32(count + 4)
     if arrived == 0:
         return 0
-    threads, live = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.LIVE)
-    whole = expected == 0 or expected >= threads
-    if whole:
-        if arrived < live:
+    if expected == 0:
+        if arrived < load_u32(block + L.LIVE):
             return 0
     elif arrived < expected and arrived + _absent(block, number) < expected:
         return 0
     store_u32(count, 0)
-    _open(block, launch, number, whole)
+    _open(block, launch, number)
     return 1
 
 
@@ -76,17 +87,22 @@ def _absent(block: int, number: int) -> int:
 
 
 @native
-def _open(block: int, launch: int, number: int, whole: bool) -> None:
+def _open(block: int, launch: int, number: int) -> None:
     threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
     first = load_u64(block + L.BLOCK_THREAD0)
     _check_sites(block, launch, number)
     result = _reduction(block, number)
-    if whole:
+    waiting = 0
+    for index in range(threads):
+        waiting += 1 if waits_at(first + index * stride, number) else 0
+    if waiting == load_u32(block + L.LIVE):
         _know_all(block, launch)
     else:
         _know_some(block, launch, number)
     for index in range(threads):
         thread = first + index * stride
+        arrived = load_u32(thread + L.ARRIVED_AT)
+        store_u32(thread + L.ARRIVED_AT, arrived & ~(1 << number))
         if waits_at(thread, number):
             store_u32(thread + L.STATUS, L.READY)
             store_u32(thread + L.WAIT_VALUE, result)
@@ -154,7 +170,7 @@ def _know_some(block: int, launch: int, number: int) -> None:
                 _tell(leader, thread, index & 31)
         if leader >= 0:
             base = load_u32(leader + L.BASE)
-            append(leader, block, launch, slot, base, leader + L.KNOWN, 1)
+            append(leader, block, launch, slot, base, leader + L.KNOWN, 1, L.SCOPE_CTA)
     version = load_u32(slot + 8)
     name = (slot - load_u64(launch + L.VARIABLES)) // 16 + 1
     for index in range(threads):
@@ -201,13 +217,13 @@ def _check_sites(block: int, launch: int, number: int) -> None:
         if waiting >= 0:
             for index in range(start, min(start + 32, threads)):
                 thread = first + index * stride
-                if load_u32(thread + L.STATUS) == L.EXITED and _went_past(launch, waiting, thread):
+                if load_u32(thread + L.STATUS) == L.EXITED and went_past(launch, waiting, thread):
                     _divergent(launch, waiting, thread, 0xFFFFFFFF)
 
 
 @native
-def _went_past(launch: int, waiting: int, exited: int) -> bool:
-    """Whether an exited lane last executed code that lies behind the barrier."""
+def went_past(launch: int, waiting: int, exited: int) -> bool:
+    """Whether an exited lane last executed code that lies behind where a thread waits."""
     row = load_u32(load_u64(launch + L.REACH_ROWS) + 4 * load_u32(waiting + L.WAIT_SITE))
     column = load_u32(exited + L.LAST_BLOCK)
     place = load_u64(launch + L.REACH) + row * load_u32(launch + L.REACH_WIDTH) + column

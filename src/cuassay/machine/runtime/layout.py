@@ -32,7 +32,12 @@ KNOWN = 128  # u32 x 32: times of the warp's lanes that this thread knows
 FENCED = 256  # u32 x 32: KNOWN at the last fence
 COPIES = 384  # 2 x u32: first pending copy and the one after the last, counted from the start
 WAIT_OP = 392  # u32: barrier operation, one of the OP_... below
-EXCHANGE = 448  # slots of collectives, then local memory, then spilled registers
+CTA_FENCED = 448  # u32 x 32: KNOWN at the last fence of any scope
+CTA_BASE = 576  # u32: BASE at the last fence of any scope; 0: no fence yet
+ARRIVED_AT = 580  # u32: barriers whose open phase this thread has arrived at
+SPINS = 584  # 4 x u64: what the registers were at the last yields
+TURN = 616  # u32: which of SPINS is the oldest
+EXCHANGE = 640  # slots of collectives, then local memory, then spilled registers
 
 SLOT = 32  # bytes of one exchange slot: u64 bits, f64 x 2 shadow, u32 poison, u32 unused
 
@@ -71,6 +76,7 @@ BLOCK_PEERS = 608  # u64: table of the block records of the cluster
 MBARRIERS = 616  # u64
 RANDOM = 624  # u64: state of the block's random numbers
 IN_USE = 632  # u32
+CHANGES = 636  # u32: stores, and atomics that changed memory
 ARRIVALS = 640  # 16 x (u32 arrived, u32 expected)
 BLOCK_STATS = 768  # u64: 16 doubles an instruction, one table for each worker
 BLOCK_BYTES = 832
@@ -127,6 +133,7 @@ REACH_WIDTH = 372  # u32
 REACH_ROWS = 376  # u64: row of REACH for each instruction
 SITE_SHIFT = 352  # u32: instructions are recorded as index >> this
 COPY_OFFSET = 384  # u32: of the ring of pending copies in a thread's record
+THREAD_BYTES = 388  # u32
 LAUNCH_BYTES = 448
 
 # pending cp.async: 128 bytes of scratch, then entries of u64 target, u64 source bytes, flags and
@@ -135,7 +142,8 @@ COPY_ENTRIES, COPY_RECORD = 128, 48
 COPY_RING = 128 + COPY_ENTRIES * COPY_RECORD
 
 # entry of the log of releases, 256 bytes
-E_PREVIOUS, E_BLOCK, E_BASE, E_WARP, E_LINKS, E_CLOCKS, E_LINK = 0, 4, 8, 12, 16, 32, 160
+E_PREVIOUS, E_BLOCK, E_BASE, E_WARP, E_LINKS, E_SCOPE = 0, 4, 8, 12, 16, 20
+E_CLOCKS, E_LINK = 32, 160
 E_RECORD, E_MOST_LINKS = 256, 24
 MOST_FAR = 64  # entries of FAR_LIST
 
@@ -165,6 +173,7 @@ SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS = 0, 1, 2, 3
 # finding kinds as numbers
 K_BOUNDS, K_MISALIGNED, K_READ_ONLY, K_UNINIT, K_RACE, K_SAME_VALUE = 1, 2, 3, 4, 5, 6
 K_DIVERGENT_BARRIER, K_DIVERGENT_COLLECTIVE, K_DEADLOCK, K_TRAP, K_ASSERT = 7, 8, 9, 10, 11
+K_COUNTS, K_TWICE, K_SPIN, K_MAYBE_UNINIT = 17, 18, 19, 20
 K_EXITED_SHARED, K_POISON_BRANCH, K_POISON_ADDRESS, K_POISON_STORE, K_SUSPECT = 12, 13, 14, 15, 16
 
 # spaces as numbers

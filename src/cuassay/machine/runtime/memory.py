@@ -12,7 +12,7 @@ from cuassay.machine.program import PARAM_WINDOW
 from cuassay.machine.runtime import layout as L
 from cuassay.machine.runtime.native import export, native
 from cuassay.machine.runtime.races import check_races
-from cuassay.machine.runtime.raw import load_u32, load_u64, store_u32, store_u64
+from cuassay.machine.runtime.raw import load_u8, load_u32, load_u64, store_u32, store_u64
 from cuassay.machine.runtime.reports import report
 
 _LOW = (1 << 56) - 1
@@ -53,6 +53,13 @@ def _is_write(kind: int) -> bool:
     return kind == L.WRITE or kind == L.ATOMIC or kind == L.STRONG_WRITE
 
 
+@native
+def _note_store(block: int, kind: int) -> None:
+    """Count stores: who waits for one may go on. (Atomics count themselves.)"""
+    if kind == L.WRITE or kind == L.STRONG_WRITE:
+        store_u32(block + L.CHANGES, load_u32(block + L.CHANGES) + 1)
+
+
 @export("int64(int64, int64, int64, int64, int64, int64)")
 def rt_access_global(
     thread: int, block: int, launch: int, address: int, info: int, out: int
@@ -72,12 +79,15 @@ def rt_access_global(
         if load_u32(record + L.A_FLAGS) & 1:
             return _fault(thread, launch, L.K_READ_ONLY, info, address, index, L.S_GLOBAL, out)
         store_u32(thread + L.UNFENCED, 1)
+        _note_store(block, kind)
     store_u64(out, load_u64(record + L.A_DATA) + offset)
     store_u64(out + 8, load_u64(record + L.A_INIT) + offset)
     store_u64(out + 16, load_u64(record + L.A_SHADOW) + 4 * (offset >> 1))
     meta = load_u64(record + L.A_META)
     if meta == 0:
         return 0
+    if kind == L.STRONG_READ and load_u8(load_u64(out + 8)) & 2:
+        info |= 1 << 22
     shift = load_u32(record + L.A_SHIFT)
     first = meta + 16 * (offset >> shift)
     last = meta + 16 * ((offset + nbytes - 1) >> shift)
@@ -112,6 +122,7 @@ def access_shared_of(
     if nbytes > 1 and place & (nbytes - 1) and nbytes & (nbytes - 1) == 0:
         name = (record - table) // L.V_RECORD
         return _fault(thread, launch, L.K_MISALIGNED, info, place, name, L.S_SHARED, out)
+    _note_store(block, (info >> 16) & 15)
     offset = load_u32(record + L.V_DATA) + inside
     store_u64(out, load_u64(owner + L.SHARED_DATA) + offset)
     store_u64(out + 8, load_u64(owner + L.SHARED_INIT) + offset)

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from cuassay.machine.runtime import layout as L
 from cuassay.machine.runtime.native import export, native
-from cuassay.machine.runtime.raw import add_u32, load_u32, load_u64, store_u32, store_u64
+from cuassay.machine.runtime.raw import (
+    add_u32,
+    copy_bytes,
+    load_u32,
+    load_u64,
+    store_u32,
+    store_u64,
+)
 
 _NOBODY = 0xFFFFFFFF
 _STEPS = 1 << 14
@@ -72,6 +79,7 @@ def _covered(
     log = load_u64(launch + L.LOG)
     threads = load_u32(block + L.BLOCK_THREADS)
     owner, index = gid // threads, gid % threads
+    outside = owner != load_u32(block + L.BLOCK_LINEAR)
     stack_0, stack_1, stack_2, stack_3 = version, 0, 0, 0
     for _ in range(_STEPS):
         if stack_0 == 0:
@@ -79,7 +87,8 @@ def _covered(
                 return 0
             stack_0, stack_1, stack_2, stack_3 = stack_1, stack_2, stack_3, 0
         entry = log + stack_0 * L.E_RECORD
-        if _entry_covers(entry, owner, index, clock, lanes):
+        narrow = outside and load_u32(entry + L.E_SCOPE) == L.SCOPE_CTA
+        if not narrow and _entry_covers(entry, owner, index, clock, lanes):
             return 1
         for link in range(load_u32(entry + L.E_LINKS)):
             target = load_u32(entry + L.E_LINK + 4 * link)
@@ -93,11 +102,18 @@ def _covered(
 
 
 @native
+def _hash(key: int) -> int:
+    """Spread a key; no product leaves 63 bits, since overflow of signed numbers is undefined."""
+    folded = (key ^ (key >> 31)) & 0xFFFFFFFF
+    return (folded * 0x45D9F3B) >> 13
+
+
+@native
 def slot_of(launch: int, key: int) -> int:
     """Return the record of a variable, made on first use; 0 if the table is full."""
     slots = load_u32(launch + L.VARIABLE_SLOTS)
     table = load_u64(launch + L.VARIABLES)
-    place = (key * 0x9E3779B97F4A7C1 >> 20) & (slots - 1)
+    place = _hash(key) & (slots - 1)
     for _ in range(slots):
         slot = table + 16 * place
         found = load_u64(slot)
@@ -116,7 +132,7 @@ def find_slot(launch: int, key: int) -> int:
     """Return the record of a synchronisation variable, or 0 where nobody released to it."""
     slots = load_u32(launch + L.VARIABLE_SLOTS)
     table = load_u64(launch + L.VARIABLES)
-    place = (key * 0x9E3779B97F4A7C1 >> 20) & (slots - 1)
+    place = _hash(key) & (slots - 1)
     while True:
         slot = table + 16 * place
         found = load_u64(slot)
@@ -137,8 +153,9 @@ def key_of(block: int, address: int) -> int:
 
 @native
 def append(
-    thread: int, block: int, launch: int, slot: int, base: int, clocks: int, follows: int
-) -> None:
+    thread: int, block: int, launch: int, slot: int, base: int, clocks: int, follows: int,
+    scope: int,
+) -> None:  # fmt: skip
     """Append a release: the block up to `base`, and a warp's lanes as at address `clocks`."""
     number = add_u32(launch + L.LOG_COUNT, 1) + 1
     if number >= load_u32(launch + L.LOG_LIMIT):
@@ -148,6 +165,7 @@ def append(
     store_u32(entry + L.E_PREVIOUS, load_u32(slot + 8) if follows else 0)
     store_u32(entry + L.E_BLOCK, load_u32(block + L.BLOCK_LINEAR))
     store_u32(entry + L.E_BASE, base)
+    store_u32(entry + L.E_SCOPE, scope)
     store_u32(entry + L.E_WARP, _NOBODY)
     if clocks != 0:
         store_u32(entry + L.E_WARP, load_u32(thread + L.TID) >> 5)
@@ -175,7 +193,9 @@ def _link(thread: int, block: int, entry: int, own: int) -> None:
 
 
 @native
-def release(thread: int, block: int, launch: int, key: int, full: int, follows: int) -> None:
+def release(
+    thread: int, block: int, launch: int, key: int, full: int, follows: int, scope: int
+) -> None:
     """Publish what this thread knows (`full`), or knew at its last fence, at a variable."""
     lane = load_u32(thread + L.TID) & 31
     if full:
@@ -184,19 +204,35 @@ def release(thread: int, block: int, launch: int, key: int, full: int, follows: 
         slot = slot_of(launch, key)
         if slot:
             base = load_u32(thread + L.BASE)
-            append(thread, block, launch, slot, base, thread + L.KNOWN, follows)
+            append(thread, block, launch, slot, base, thread + L.KNOWN, follows, scope)
         store_u32(thread + L.CLOCK, clock + 1)
         return
+    _release_fenced(thread, block, launch, key, follows, scope)
+
+
+@native
+def _release_fenced(
+    thread: int, block: int, launch: int, key: int, follows: int, scope: int
+) -> None:
     fence, published = load_u32(thread + L.FENCE_BASE), load_u32(block + L.PUBLISHED)
+    narrow = load_u32(thread + L.CTA_BASE)
+    if fence == 0 and published == 0 and narrow == 0:
+        if not follows:  # a store that publishes nothing ends what others had released here
+            slot = find_slot(launch, key)
+            if slot:
+                store_u32(slot + 8, 0)
+        return
+    slot = slot_of(launch, key)
+    if slot == 0:
+        return
     if fence != 0 or published != 0:
-        slot = slot_of(launch, key)
-        if slot:
-            clocks = thread + L.FENCED if fence != 0 else 0
-            append(thread, block, launch, slot, max(fence, published), clocks, follows)
-    elif not follows:  # a store that publishes nothing ends what others had released here
-        slot = find_slot(launch, key)
-        if slot:
-            store_u32(slot + 8, 0)
+        clocks = thread + L.FENCED if fence != 0 else 0
+        base = max(fence, published)
+        append(thread, block, launch, slot, base, clocks, follows, scope)
+        follows = 1
+    if narrow != 0:
+        clocks = thread + L.CTA_FENCED
+        append(thread, block, launch, slot, narrow, clocks, follows, L.SCOPE_CTA)
 
 
 @native
@@ -249,7 +285,8 @@ def rt_synchronise(thread: int, block: int, launch: int, address: int, flags: in
     """
     key = key_of(block, address)
     if flags & 2:
-        release(thread, block, launch, key, (flags >> 2) & 1, 1 - ((flags >> 3) & 1))
+        follows = 1 - ((flags >> 3) & 1)
+        release(thread, block, launch, key, (flags >> 2) & 1, follows, (flags >> 8) & 3)
     if flags & 1:
         acquire(thread, block, launch, key)
 
@@ -260,9 +297,12 @@ def rt_fence(thread: int, block: int, scope: int) -> None:
     lane = load_u32(thread + L.TID) & 31
     clock = load_u32(thread + L.CLOCK)
     store_u32(thread + L.KNOWN + 4 * lane, clock)
-    for index in range(32):
-        store_u32(thread + L.FENCED + 4 * index, load_u32(thread + L.KNOWN + 4 * index))
-    store_u32(thread + L.FENCE_BASE, load_u32(thread + L.BASE))
     store_u32(thread + L.CLOCK, clock + 1)
     if scope >= L.SCOPE_GPU:
+        copy_bytes(thread + L.FENCED, thread + L.KNOWN, 128)
+        store_u32(thread + L.FENCE_BASE, load_u32(thread + L.BASE))
         store_u32(thread + L.UNFENCED, 0)
+        store_u32(thread + L.CTA_BASE, 0)
+    else:
+        copy_bytes(thread + L.CTA_FENCED, thread + L.KNOWN, 128)
+        store_u32(thread + L.CTA_BASE, load_u32(thread + L.BASE))

@@ -57,8 +57,12 @@ def _ordered(record: int, thread: int, block: int, launch: int) -> bool:
 
 
 @native
-def _collides(record: int, kind: int, me: int, block: int) -> bool:
-    """Whether an access of this kind collides with what the second record holds."""
+def _collides(record: int, kind: int, me: int, block: int, born: int) -> bool:
+    """Whether an access of this kind collides with what the second record holds.
+
+    `born`: a strong read of memory that held nothing before a strong write. It may still see that
+    nothing, so that write has to come before it.
+    """
     if kind == L.WRITE:
         return True
     if kind == L.READ:
@@ -67,6 +71,8 @@ def _collides(record: int, kind: int, me: int, block: int) -> bool:
         return True
     if kind == L.STRONG_READ and record & STRONG_WRITES == 0:
         return False
+    if born:
+        return True
     if (record | me) & NARROW == 0:
         return False
     first = load_u32(block + L.FIRST_GID)
@@ -123,7 +129,7 @@ def _write(thread: int, block: int, launch: int, place: int, me: int, info: int)
 
 
 @native
-def _other(thread: int, block: int, launch: int, place: int, me: int, kind: int) -> int:
+def _other(thread: int, block: int, launch: int, place: int, me: int, kind: int, born: int) -> int:
     """Record a read or a strong access; return the record that it races with, or 0."""
     old = load_u64(place + 8)
     free = old == 0 or _ordered(old, thread, block, launch)
@@ -138,7 +144,7 @@ def _other(thread: int, block: int, launch: int, place: int, me: int, kind: int)
     written = load_u64(place)
     if written != 0 and not _ordered(written, thread, block, launch):
         return written
-    if new != me and _collides(old, kind, me, block):
+    if new != me and _collides(old, kind, me, block, born):
         return old
     return 0
 
@@ -158,7 +164,7 @@ def check_races(
         flags = PLAIN_READS
     elif kind >= L.ATOMIC:
         flags = STRONG_WRITES if kind != L.STRONG_READ else 0
-        if (info >> 20) & 15 == L.SCOPE_CTA:
+        if (info >> 20) & 3 == L.SCOPE_CTA:
             flags |= NARROW
     site = (info >> 24) >> load_u32(launch + L.SITE_SHIFT)
     me = record_of(load_u32(thread + L.GID), load_u32(thread + L.CLOCK), site, flags)
@@ -168,7 +174,7 @@ def check_races(
         if kind == L.WRITE:
             found = _write(thread, block, launch, place, me, info)
         else:
-            found = _other(thread, block, launch, place, me, kind)
+            found = _other(thread, block, launch, place, me, kind, (info >> 22) & 1)
         if found != 0:
             raced = _race(thread, launch, found, info, place, space)
             if raced:

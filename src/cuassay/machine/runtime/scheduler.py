@@ -7,7 +7,7 @@ spin let others run, up to as many at once as there are contexts for.
 from __future__ import annotations
 
 from cuassay.machine.runtime import layout as L
-from cuassay.machine.runtime.blockwide import arrive, try_open
+from cuassay.machine.runtime.blockwide import arrive, try_open, went_past
 from cuassay.machine.runtime.native import export, native
 from cuassay.machine.runtime.raw import (
     add_u32,
@@ -23,7 +23,7 @@ from cuassay.machine.runtime.raw import (
 )
 from cuassay.machine.runtime.reports import report_pair
 
-_RAN, _YIELDED, _WAITED = 2, 1, 0
+_RAN, _YIELDED, _SPUN, _WAITED = 3, 2, 1, 0
 
 
 @native
@@ -48,7 +48,7 @@ def _run_thread(step: int, thread: int, block: int, launch: int) -> int:
         arrive(thread, block, launch)
         return _RAN
     if reason == L.REASON_YIELD:
-        return _YIELDED
+        return _SPUN if _spins(thread, launch) else _YIELDED
     store_u32(thread + L.STATUS, L.EXITED)
     store_u32(block + L.LIVE, load_u32(block + L.LIVE) - 1)
     if reason == L.REASON_TRAP:
@@ -56,6 +56,25 @@ def _run_thread(step: int, thread: int, block: int, launch: int) -> int:
     for number in range(16):
         try_open(block, launch, number)
     return _RAN
+
+
+@native
+def _spins(thread: int, launch: int) -> bool:
+    """Whether a thread that yields is where and what it was at one of its last yields."""
+    size = load_u32(launch + L.THREAD_BYTES)
+    found = load_u32(thread + L.RESUME)
+    for offset in range(load_u32(launch + L.LOCAL_OFFSET), size, 8):
+        word = load_u64(thread + offset)
+        found = (found ^ word ^ (word >> 32)) & 0xFFFFFFFF
+        found = found * 0x45D9F3B  # 59 bits at most: no overflow
+        found ^= found >> 29
+    seen = False
+    for index in range(4):
+        seen = seen or load_u64(thread + L.SPINS + 8 * index) == found
+    if not seen:
+        store_u64(thread + L.SPINS + 8 * (load_u32(thread + L.TURN) & 3), found)
+        store_u32(thread + L.TURN, load_u32(thread + L.TURN) + 1)
+    return seen
 
 
 @native
@@ -111,6 +130,7 @@ def _collect(first: int, count: int, block: int, launch: int) -> int:
         if load_u32(thread + L.WAIT_MASK) >> lane & 1 == 0:
             site, gid = load_u32(thread + L.WAIT_SITE), load_u32(thread + L.GID)
             report_pair(launch, L.K_DIVERGENT_COLLECTIVE, site, gid, 1, 0xFFFFFFFF, gid)
+        _check_absent(thread, first, count, stride, launch)
         call_handler(
             load_u64(record + L.C_HANDLER), first + L.EXCHANGE, stride, mask, inputs, inputs,
             load_u64(record + L.C_IMMEDIATE),
@@ -120,6 +140,21 @@ def _collect(first: int, count: int, block: int, launch: int) -> int:
                 store_u32(first + other * stride + L.STATUS, L.READY)
         done += 1
     return done
+
+
+@native
+def _check_absent(thread: int, first: int, count: int, stride: int, launch: int) -> None:
+    """Lanes of the mask that have exited must not have gone around the operation."""
+    mask = load_u32(thread + L.WAIT_MASK)
+    for other in range(count):
+        partner = first + other * stride
+        if (mask >> other) & 1 and load_u32(partner + L.STATUS) == L.EXITED:
+            if went_past(launch, thread, partner):
+                report_pair(
+                    launch, L.K_DIVERGENT_COLLECTIVE, load_u32(thread + L.WAIT_SITE),
+                    load_u32(thread + L.GID), 2, 0xFFFFFFFF, load_u32(partner + L.GID),
+                )  # fmt: skip
+            return
 
 
 @native
@@ -136,7 +171,7 @@ def _run_warp(step: int, first: int, count: int, block: int, launch: int) -> int
 
 @native
 def run_block(step: int, block: int, launch: int) -> int:
-    """Run a block; return 1 when it has ended, 0 when it only spins, 2 when it is stuck."""
+    """Run a block; return 1 when it has ended, 2 when stuck, 0 when it spins, 3 when it yields."""
     threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
     first, warps = load_u64(block + L.BLOCK_THREAD0), (threads + 31) // 32
     schedule = load_u32(launch + L.SCHEDULE)
@@ -152,6 +187,8 @@ def run_block(step: int, block: int, launch: int) -> int:
         if load_u32(block + L.LIVE) == 0:
             return 1
         if best == _YIELDED:
+            return 3
+        if best == _SPUN:
             return 0
         if best == _WAITED:
             _stuck(block, launch)
@@ -201,7 +238,7 @@ def _begin(block: int, launch: int, linear: int) -> None:
     store_u32(block + L.BLOCK_STATE, 0)
     store_u32(block + L.PUBLISHED, 0)
     store_u32(block + L.BLOCK_FAR, 0)
-    store_u64(block + L.RANDOM, load_u64(launch + L.SEED) ^ (linear + 1) * 0x9E3779B97F4A7C1)
+    store_u64(block + L.RANDOM, load_u64(launch + L.SEED) ^ (linear + 1) * 0x9E3779B1)
     fill(block + L.ARRIVALS, 128, 0)
     size = load_u32(launch + L.SHARED_BYTES)
     fill(load_u64(block + L.SHARED_INIT), size, 0)
@@ -248,19 +285,20 @@ def _start_cluster(context: int, size: int, launch: int, unit: int) -> None:
 
 @native
 def _advance(step: int, context: int, size: int, launch: int) -> int:
-    """Run the blocks of a cluster for a while; return 1 when all have ended, 2 when stuck."""
-    ended = 0
+    """Run the blocks of a cluster for a while; return as run_block does for all of them."""
+    ended = yielded = 0
     for rank in range(size):
         block = context + rank * L.BLOCK_BYTES
         if load_u32(block + L.BLOCK_STATE) == 0:
             state = run_block(step, block, launch)
-            store_u32(block + L.BLOCK_STATE, state)
+            store_u32(block + L.BLOCK_STATE, state if state != 3 else 0)
+            yielded = 3 if state != 0 else yielded
             if state == 2:
                 return 2
             if state == 1:
                 _count(block, launch)
         ended += 1 if load_u32(block + L.BLOCK_STATE) == 1 else 0
-    return 1 if ended == size else 0
+    return 1 if ended == size else yielded
 
 
 @native
@@ -284,9 +322,11 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
     size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
     size *= load_u32(launch + L.CLUSTER_DIM + 8)
     group = size * L.BLOCK_BYTES
-    active = 0
+    active = rounds = 0
     exhausted = False
+    changes = -1
     while load_u32(launch + L.STOP) == 0:
+        started = active
         if active < room and not exhausted:
             number = add_u32(launch + L.NEXT, 1)
             if number >= units:
@@ -297,11 +337,18 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
                 active += 1
         if active == 0 and exhausted:
             return 0
+        count = _changes(contexts, room, group, size)
+        rounds = rounds + 1 if count == changes else 0
+        if rounds > 2 and active == started and (exhausted or active == room):
+            _spin_found(contexts, room, group, size, launch)
+            return 2
+        changes = count
         for index in range(room):
             context = contexts + index * group
             if load_u8(context + L.IN_USE) == 0:
                 continue
             state = _advance(step, context, size, launch)
+            rounds = 0 if state == 3 else rounds
             if state == 2:
                 if load_u32(launch + L.STOP) == 0:
                     store_u32(launch + L.STOP, 1)
@@ -309,7 +356,36 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
             if state == 1:
                 store_u32(context + L.IN_USE, 0)
                 active -= 1
+                rounds = 0
     return 2
+
+
+@native
+def _changes(contexts: int, room: int, group: int, size: int) -> int:
+    """Return how often blocks that run have changed memory."""
+    total = 0
+    for index in range(room):
+        for rank in range(size):
+            total += load_u32(contexts + index * group + rank * L.BLOCK_BYTES + L.CHANGES)
+    return total
+
+
+@native
+def _spin_found(contexts: int, room: int, group: int, size: int, launch: int) -> None:
+    """Report a thread that waits for memory that nobody will change."""
+    store_u32(launch + L.STOP, 1)
+    for index in range(room):
+        context = contexts + index * group
+        for rank in range(size if load_u32(context + L.IN_USE) else 0):
+            block = context + rank * L.BLOCK_BYTES
+            first, stride = load_u64(block + L.BLOCK_THREAD0), load_u32(block + L.BLOCK_STRIDE)
+            for number in range(load_u32(block + L.BLOCK_THREADS)):
+                thread = first + number * stride
+                ready = load_u32(thread + L.STATUS) == L.READY
+                if load_u32(block + L.BLOCK_STATE) == 0 and ready:
+                    site, gid = load_u32(thread + L.WAIT_SITE), load_u32(thread + L.GID)
+                    report_pair(launch, L.K_SPIN, site, gid, 0, 0xFFFFFFFF, gid)
+                    return
 
 
 @native

@@ -63,7 +63,7 @@ def check_watched(
         if (
             other != gid
             and _opposed(
-                kind, (info >> 20) & 15, (other_info >> 16) & 15, (other_info >> 20) & 15, inside
+                kind, (info >> 20) & 3, (other_info >> 16) & 15, (other_info >> 20) & 3, inside
             )
             and not knows(thread, block, launch, other, load_u32(node + 12))
         ):
