@@ -64,7 +64,7 @@ def try_open(block: int, launch: int, number: int) -> int:
     elif arrived < expected and arrived + _absent(block, number) < expected:
         return 0
     store_u32(count, 0)
-    _open(block, launch, number)
+    _open(block, launch, number, expected)
     return 1
 
 
@@ -87,7 +87,7 @@ def _absent(block: int, number: int) -> int:
 
 
 @native
-def _open(block: int, launch: int, number: int) -> None:
+def _open(block: int, launch: int, number: int, expected: int) -> None:
     threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
     first = load_u64(block + L.BLOCK_THREAD0)
     _check_sites(block, launch, number)
@@ -95,7 +95,7 @@ def _open(block: int, launch: int, number: int) -> None:
     waiting = 0
     for index in range(threads):
         waiting += 1 if waits_at(first + index * stride, number) else 0
-    if waiting == load_u32(block + L.LIVE):
+    if expected == 0 or waiting == threads:
         _know_all(block, launch)
     else:
         _know_some(block, launch, number)

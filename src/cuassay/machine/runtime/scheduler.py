@@ -7,6 +7,7 @@ spin let others run, up to as many at once as there are contexts for.
 from __future__ import annotations
 
 from cuassay.machine.runtime import layout as L
+from cuassay.machine.runtime.beginning import start_cluster
 from cuassay.machine.runtime.blockwide import arrive, try_open, went_past
 from cuassay.machine.runtime.native import export, native
 from cuassay.machine.runtime.raw import (
@@ -14,7 +15,6 @@ from cuassay.machine.runtime.raw import (
     add_u64,
     call_handler,
     call_step,
-    fill,
     load_u8,
     load_u32,
     load_u64,
@@ -224,66 +224,6 @@ def _stuck(block: int, launch: int) -> None:
 
 
 @native
-def _begin(block: int, launch: int, linear: int) -> None:
-    """Set up a context for a block: fresh threads, fresh shared memory."""
-    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
-    first = load_u64(block + L.BLOCK_THREAD0)
-    width, height = load_u32(launch + L.GRID_DIM), load_u32(launch + L.GRID_DIM + 4)
-    store_u32(block + L.BLOCK_LINEAR, linear)
-    store_u32(block + L.BLOCK_X, linear % width)
-    store_u32(block + L.BLOCK_X + 4, linear // width % height)
-    store_u32(block + L.BLOCK_X + 8, linear // (width * height))
-    store_u32(block + L.FIRST_GID, linear * threads)
-    store_u32(block + L.LIVE, threads)
-    store_u32(block + L.BLOCK_STATE, 0)
-    store_u32(block + L.PUBLISHED, 0)
-    store_u32(block + L.BLOCK_FAR, 0)
-    store_u64(block + L.RANDOM, load_u64(launch + L.SEED) ^ (linear + 1) * 0x9E3779B1)
-    fill(block + L.ARRIVALS, 128, 0)
-    size = load_u32(launch + L.SHARED_BYTES)
-    fill(load_u64(block + L.SHARED_INIT), size, 0)
-    fill(load_u64(block + L.SHARED_DATA), size, 0xFF)
-    meta = load_u64(block + L.SHARED_META)
-    if meta != 0:
-        fill(meta, 16 * ((size >> load_u32(launch + L.SHARED_SHIFT)) + 1), 0)
-    dim_x, dim_y = load_u32(launch + L.BLOCK_DIM), load_u32(launch + L.BLOCK_DIM + 4)
-    local, local_bytes = load_u32(launch + L.LOCAL_OFFSET), load_u32(launch + L.LOCAL_BYTES)
-    for index in range(threads):
-        thread = first + index * stride
-        fill(thread, L.EXCHANGE, 0)
-        if local_bytes:
-            fill(thread + local, 2 * local_bytes, 0)
-        store_u32(thread + L.TID, index)
-        store_u32(thread + L.TID_X, index % dim_x)
-        store_u32(thread + L.TID_X + 4, index // dim_x % dim_y)
-        store_u32(thread + L.TID_X + 8, index // (dim_x * dim_y))
-        store_u32(thread + L.GID, linear * threads + index)
-        store_u32(thread + L.CLOCK, 1)
-        store_u32(thread + L.BASE, 1)
-
-
-@native
-def _linear_of(launch: int, unit: int, rank: int) -> int:
-    """Return the linear index of a block from its cluster and its rank there."""
-    cx, cy = load_u32(launch + L.CLUSTER_DIM), load_u32(launch + L.CLUSTER_DIM + 4)
-    cz = load_u32(launch + L.CLUSTER_DIM + 8)
-    gx, gy = load_u32(launch + L.GRID_DIM), load_u32(launch + L.GRID_DIM + 4)
-    ux, uy = gx // cx, gy // cy
-    x = unit % ux * cx + rank % cx
-    y = unit // ux % uy * cy + rank // cx % cy
-    z = unit // (ux * uy) * cz + rank // (cx * cy)
-    return x + gx * (y + gy * z)
-
-
-@native
-def _start_cluster(context: int, size: int, launch: int, unit: int) -> None:
-    for rank in range(size):
-        block = context + rank * L.BLOCK_BYTES
-        store_u32(block + L.CLUSTER_RANK, rank)
-        _begin(block, launch, _linear_of(launch, unit, rank))
-
-
-@native
 def _advance(step: int, context: int, size: int, launch: int) -> int:
     """Run the blocks of a cluster for a while; return as run_block does for all of them."""
     ended = yielded = 0
@@ -332,7 +272,7 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
             if number >= units:
                 exhausted = True
             else:
-                _start_cluster(contexts + _free(contexts, room, group) * group, size, launch,
+                start_cluster(contexts + _free(contexts, room, group) * group, size, launch,
                                load_u32(order + 4 * number))  # fmt: skip
                 active += 1
         if active == 0 and exhausted:
