@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
             "rows": rows,
             "seconds": sum(row["seconds"] for row in rows),
         }
-        save("machine-power-cpu", document)
+        save("machine-power", document)
     return 1 if bad else 0
 
 

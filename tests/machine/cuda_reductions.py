@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from tests.machine.case import (
     wide,
 )
 
-TYPES = {"float": F32, "__half": F16, "__nv_bfloat16": BF16}
+TYPES: dict[str, np.dtype[Any]] = {"float": F32, "__half": F16, "__nv_bfloat16": BF16}
 WARP_SUM = """
 __device__ float warp_sum(float v) {
     for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(0xffffffffu, v, d);

@@ -110,7 +110,7 @@ LOOK_BACK = Kernel(
     name="scan_decoupled_look_back",
     family="scan",
     source="""
-extern "C" __global__ void k(const int* x, int* y, unsigned* order, int* state, volatile int* sum, int n) {
+extern "C" __global__ void k(const int* x, int* y, unsigned* order, int* state, int* sum, int n) {
     __shared__ int tile, before;
     if (threadIdx.x == 0) tile = atomicAdd(order, 1u);
     __syncthreads();
@@ -125,7 +125,7 @@ extern "C" __global__ void k(const int* x, int* y, unsigned* order, int* state, 
         if (tile > 0) {
             while (atomicAdd(state + tile - 1, 0) == 0) { }
             __threadfence();
-            p = sum[tile - 1];
+            p = __ldcg(sum + tile - 1);
         }
         before = p;
         sum[tile] = p + total;

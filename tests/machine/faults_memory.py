@@ -40,7 +40,7 @@ FAULTS = (
     Fault(name="scalar_after_part", kind=NEIGHBOUR, twin="warp_then_broadcast", old="part[lane]", new="part[lane + 2]"),
     # alignment
     Fault(name="float4_at_odd_element", kind=ALIGNMENT, twin="float4_copy_with_tail", old="(x + i);", new="(x + i + 1 - 1 * (i < 4));", sanitizer=MEM),
-    Fault(name="shared_vector_misaligned", kind=ALIGNMENT, twin="two_shared_arrays", old="a[31 - t]", new="reinterpret_cast<float2*>(a + 1)[t / 4].x", sanitizer=MEM),
+    Fault(name="shared_vector_misaligned", kind=ALIGNMENT, twin="two_shared_arrays", old="a[31 - t]", new="reinterpret_cast<double*>(a + 1)[t / 4]", sanitizer=MEM),
     Fault(name="mma_operand_misaligned", kind=ALIGNMENT, twin="mma_m16n8k8_half_registers", old="(b + g * 8 + 2 * q)", new="(b + g * 7 + 2 * q)", sanitizer=MEM),
     Fault(name="async_copy_misaligned", kind=ALIGNMENT, twin="cp_async_double_buffer", old="x + (blockIdx.x * tiles + p) * 128 + 4 * t, 16", new="x + (blockIdx.x * tiles + p) * 128 + 3 * t, 16", sanitizer=MEM),
     # what nobody wrote

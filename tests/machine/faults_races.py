@@ -61,7 +61,7 @@ FAULTS = (
     # barriers that not everybody reaches, waits that never end
     Fault(name="barrier_in_half_a_warp", kind=DIVERGENCE, twin="two_shared_arrays", old=BARRIER, new="if (t < 16) __syncthreads();", sanitizer=SYNC),
     Fault(name="barrier_under_data", kind=DIVERGENCE, twin="stencil_with_halo", old=BARRIER, new="if (s[t] > 0) __syncthreads();", sanitizer=SYNC),
-    Fault(name="shuffle_under_condition", kind=DIVERGENCE, twin="warp_then_atomic_sum", old="float s = warp_sum(i < n ? x[i] : 0.0f);", new="float s = 0; if (threadIdx.x & 1) s = warp_sum(x[i % n]);", sanitizer=SYNC),
+    Fault(name="shuffle_under_condition", kind=DIVERGENCE, twin="warp_then_atomic_sum", old="float s = warp_sum(i < n ? x[i] : 0.0f);", new="float s = 0; if (threadIdx.x & 1) s = warp_sum(x[i % n]); __syncthreads();", sanitizer=SYNC),
     Fault(name="named_barrier_wrong_count", kind=DEADLOCK, twin="producer_consumer_named_barriers", old='asm volatile("bar.sync %0, 64;" :: "r"(1 + (i & 1)) : "memory");', new='asm volatile("bar.sync %0, 96;" :: "r"(1 + (i & 1)) : "memory");', sanitizer=SYNC),
     Fault(name="look_back_waits_for_itself", kind=DEADLOCK, twin="scan_decoupled_look_back", old="atomicAdd(state + tile - 1, 0)", new="atomicAdd(state + tile, 0)"),
     Fault(name="grid_barrier_counts_too_far", kind=DEADLOCK, twin="grid_barrier_by_counter", old="< gridDim.x)", new="<= gridDim.x)"),

@@ -87,7 +87,7 @@ def _layer_norm_bwd(
     pb = db + group * n + o
     while tl.atomic_cas(lock + group, 0, 1) == 1:
         pass
-    first = tl.load(count)
+    first = tl.atomic_add(count, 0)  # one thread reads it: a plain load races with the exchange
     part_w = up * h
     part_b = up
     if first == 0:

@@ -89,7 +89,7 @@ def _python(
         return load_python(candidate, device=device, folder=folder)
     from cuassay.build import machine
 
-    launcher = machine.enable_triton(candidate, folder=folder)
+    launcher = machine.enable_triton(candidate)
     call = load_python(candidate, device=device, folder=folder, interpret=False)
     return machine.watched(call, candidate, problem, launcher, mark=machine.mark_of(folder))
 

@@ -62,7 +62,7 @@ def load_kernels(candidate: Candidate, problem: Problem, *, folder: Path) -> Cal
             f"raw CUDA kernels run without a GPU in the PTX machine, and {absent}"
         )
     ptx = _ptx(candidate, folder)
-    launcher = _launcher(candidate, folder)
+    launcher = _launcher(candidate)
 
     def notice(values: Mapping[str, Any]) -> None:
         for name, value in values.items():
@@ -81,13 +81,13 @@ def load_kernels(candidate: Candidate, problem: Problem, *, folder: Path) -> Cal
     return watched(call, candidate, problem, launcher)
 
 
-def enable_triton(candidate: Candidate, *, folder: Path) -> MachineLauncher:
+def enable_triton(candidate: Candidate) -> MachineLauncher:
     """Send the launches of Triton kernels in this process to the machine."""
     from cuassay.build import machine_triton
     from cuassay.build.cuda_facade import MULTIPROCESSORS
 
     text = "\n".join(source.text for source in candidate.sources)
-    launcher = _launcher(candidate, folder)
+    launcher = _launcher(candidate)
     arch = machine_triton.architecture_for(text)
     machine_triton.enable(launcher, arch=arch, multiprocessors=MULTIPROCESSORS)
     return launcher
@@ -128,13 +128,12 @@ def mark_of(folder: Path) -> Path:
     return folder / _UNCOVERED
 
 
-def _launcher(candidate: Candidate, folder: Path) -> MachineLauncher:
-    """Return this process's launcher; compiled kernels are kept below `folder` alone."""
+def _launcher(candidate: Candidate) -> MachineLauncher:
+    """Return this process's launcher."""
     global current
     from cuassay.build.machine_launch import MachineLauncher
     from cuassay.build.machine_memory import Arena
 
-    os.environ["CUASSAY_HOME"] = str(folder)
     current = MachineLauncher(arena=Arena())
     current.recorder.sources = {source.path: source.text for source in candidate.sources}
     return current

@@ -66,6 +66,10 @@ class Arena:
 
     def add(self, tensor: torch.Tensor, name: str = "", *, written: bool = True) -> None:
         """Make a tensor's storage known, unless it is; a name replaces a made-up one."""
+        with torch._C.DisableTorchFunction():  # a facade may say that it lies on a GPU
+            self._add(tensor, name, written=written)
+
+    def _add(self, tensor: torch.Tensor, name: str, *, written: bool) -> None:
         if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
             return
         storage = tensor.untyped_storage()

@@ -6,8 +6,11 @@ loaded into it: it gets PTX and bytes, and returns what the machine saw. `load` 
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,16 +35,14 @@ if TYPE_CHECKING:
 
     from cuassay.build.machine_memory import Arena
     from cuassay.machine.findings import MachineFinding, MachineReport
-    from cuassay.machine.syntax import Module
+    from cuassay.machine.syntax import Module, SourceLine
 
+_LOCAL_NAME = re.compile(r"_ZZ(\d+)(\w+)")
 _TEXT, _FAULTS, _LINES, _TRACED = 600, 64, 20, 4000
 
 
 def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Built:
-    """Return `replay` as a callable; compiled kernels are kept below `folder`."""
-    import os
-
-    os.environ["CUASSAY_HOME"] = str(folder)
+    """Return `replay` as a callable."""
     return Built(call=replay, seconds=0.0, cached=True, kind="ptx-machine")
 
 
@@ -145,30 +146,49 @@ def _evidence(launch: RecordedLaunch, module: Module, report: MachineReport) -> 
         compile_s=float(report.statistics.compile_s),
         run_s=float(report.statistics.run_s),
         printed=tuple(text[:_TEXT] for text in report.printed[:_LINES]),
-        lines=_lines(module, launch.kernel, report.statistics.executed_lines),
+        lines=_lines(module, launch.kernel, report),
     )
 
 
-def _lines(module: Module, kernel: str, executed: frozenset[int]) -> tuple[LineTrace, ...]:
-    """Return, for every source line of a kernel, how many of its instructions ran."""
-    counts: dict[tuple[str, int], list[int]] = {}
+def _lines(module: Module, kernel: str, report: MachineReport) -> tuple[LineTrace, ...]:
+    """Return, for every source line of a kernel, how much of it ran and how far off it was."""
+    executed = report.statistics.executed_lines
+    numbers = {one.ptx_line: (one.error, one.made) for one in getattr(report, "sites", ())}
+    rows: dict[tuple[str, int], _Row] = {}
     for name, function in module.functions.items():
         if function.entry and name != kernel:
             continue
         for instruction in function.body:
-            source = instruction.source
-            while source is not None and source.inlined_at is not None:
-                source = source.inlined_at
-            if source is None or not source.line:
-                continue
-            file = source.file.rpartition("/")[2][:_TEXT]
-            row = counts.setdefault((file, source.line), [0, 0])
-            row[0] += 1
-            row[1] += instruction.line in executed
+            place = _place_of(instruction.source)
+            if place is not None:
+                row = rows.setdefault(place, _Row())
+                row.add(instruction.line in executed, *numbers.get(instruction.line, (0.0, 0.0)))
     return tuple(
-        LineTrace(file=file, line=line, instructions=row[0], executed=row[1])
-        for (file, line), row in sorted(counts.items())[:_TRACED]
+        LineTrace(file=file, line=line, **dataclasses.asdict(row))
+        for (file, line), row in sorted(rows.items())[:_TRACED]
     )
+
+
+@dataclass(slots=True)
+class _Row:
+    instructions: int = 0
+    executed: int = 0
+    error: float = 0.0
+    made: float = 0.0
+
+    def add(self, ran: bool, error: float, made: float) -> None:
+        self.instructions += 1
+        self.executed += ran
+        self.error, self.made = max(self.error, float(error)), max(self.made, float(made))
+
+
+def _place_of(source: SourceLine | None) -> tuple[str, int] | None:
+    """Return the file and line that the user wrote: the outermost caller of inlined code."""
+    while source is not None and source.inlined_at is not None:
+        source = source.inlined_at
+    if source is None or not source.line:
+        return None
+    return source.file.rpartition("/")[2][:_TEXT], source.line
 
 
 def _refused(launch: RecordedLaunch, module: Module, why: str) -> LaunchEvidence:
@@ -185,12 +205,12 @@ def _fault(finding: MachineFinding) -> MachineFault:
     return MachineFault(
         kind=finding.kind.value,
         severity=finding.severity.value,
-        text=finding.text[:_TEXT],
+        text=plain_names(finding.text)[:_TEXT],
         touches=tuple(
             Touch(
                 what=access.what[:_TEXT],
                 ptx_line=int(access.ptx_line),
-                file=(access.source_file or "")[:_TEXT],
+                file=(access.source_file or "").rpartition("/")[2][:_TEXT],
                 line=int(access.source_line or 0),
                 block=tuple(map(int, access.block)),
                 thread=tuple(map(int, access.thread)),
@@ -198,7 +218,7 @@ def _fault(finding: MachineFinding) -> MachineFault:
             for access in finding.accesses[:2]
         ),
         space=finding.space,
-        allocation=finding.allocation[:_TEXT],
+        allocation=plain_names(finding.allocation)[:_TEXT],
         offset=None if finding.offset is None else int(finding.offset),
         nbytes=int(finding.bytes),
         count=int(finding.count),
@@ -206,10 +226,25 @@ def _fault(finding: MachineFinding) -> MachineFault:
     )
 
 
+def plain_names(text: str) -> str:
+    """Return a text with C++ names of variables inside functions as `variable of function`.
+
+    Itanium C++ ABI: _ZZ <length><function> <types> E <length><variable>.
+    """
+    return _LOCAL_NAME.sub(_plain_name, text)
+
+
+def _plain_name(match: re.Match[str]) -> str:
+    rest = match[2]
+    function, rest = rest[: int(match[1])], rest[int(match[1]) :]
+    variable = re.search(r"E(\d+)(\w+)$", rest)
+    if variable is None:
+        return match[0]
+    return f"{variable[2][: int(variable[1])]} of {function}"
+
+
 def _joined(old: LaunchEvidence, new: LaunchEvidence, schedule: str) -> LaunchEvidence:
     """Add to a launch what only another schedule showed."""
-    from dataclasses import replace
-
     known = {(fault.kind, _place(fault)) for fault in old.faults}
     fresh = [
         replace(fault, text=f"{fault.text} (schedule: {schedule})")

@@ -29,7 +29,7 @@ class Init101(MachineCheck):
         Memory that a library outside torch filled counts as written.
 
     Example
-        "uses a value that nobody wrote: 4 bytes at byte 512 of partial in finish (sum.cu:31)".
+        "finish (sum.cu:31): st.global.f32 stores a value that depends on memory that nobody wrote".
 
     Options
         --profile: quick executes 2 cases, standard 4, deep 8.

@@ -76,7 +76,7 @@ class MachineCheck(Check):
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report the distinct faults of this check's kinds, worst first."""
         machine, evidence = _executed(trial, scenario, run)
-        faults = [(a, b) for a, b in evidence.faults if self.reports(b)]
+        faults = _distinct((a, b) for a, b in evidence.faults if self.reports(b))
         for launch, fault in sorted(faults, key=lambda pair: pair[1].severity != "wrong")[:_SHOWN]:
             yield self._finding_of(machine, scenario, launch, fault)
         if not faults:
@@ -108,9 +108,9 @@ class MachineCheck(Check):
     ) -> Finding:
         kind, severity = self.classed(fault)
         first = fault.touches[0] if fault.touches else None
-        place = f" in {launch.kernel}" + (f" ({first.file}:{first.line})" if first else "")
+        place = f" ({first.file}:{first.line})" if first and first.line else ""
         return self.finding(
-            f"{fault.text}{place if first and first.line else f' in {launch.kernel}'}",
+            f"{launch.kernel}{place}: {fault.text}",
             scenario=scenario,
             where=Where(axes=dict(scenario.cases[0].axes), group=launch.kernel),
             details=tuple(_details(machine, launch, fault)),
@@ -137,6 +137,17 @@ def _executed(trial: Trial, scenario: Scenario, run: Run) -> tuple[Machine, Mach
     if not evidence.launches:
         raise NothingToCheckError("the candidate launched no kernel of its own")
     return machine, evidence
+
+
+def _distinct(
+    faults: Iterable[tuple[LaunchEvidence, MachineFault]],
+) -> list[tuple[LaunchEvidence, MachineFault]]:
+    """Return faults of which no two are of one kind on the same lines: one cause, one finding."""
+    first: dict[object, tuple[LaunchEvidence, MachineFault]] = {}
+    for launch, fault in faults:
+        lines = frozenset((one.file, one.line or one.ptx_line) for one in fault.touches)
+        first.setdefault((launch.kernel, fault.kind, lines), (launch, fault))
+    return list(first.values())
 
 
 def _require_complete(evidence: MachineEvidence) -> None:

@@ -33,7 +33,8 @@ class Mem101(MachineCheck):
         that a kernel computes from integers of unknown origin is looked up by its address.
 
     Example
-        "reads 4 bytes at byte 4000 of x, which ends at 4000, in scale (scale.cu:5)".
+        "scale (scale.cu:5): ld.global.f32 reads 4 bytes at byte 4000 of buffer 'x' (4000 bytes):
+        0 bytes beyond its end".
 
     Options
         --profile: quick executes 2 cases, standard 4, deep 8.

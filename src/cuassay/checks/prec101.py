@@ -31,8 +31,8 @@ class Prec101(MachineCheck):
         floating values restart the shadow and hide a loss before them.
 
     Example
-        "accumulates in bf16: red.global.add.noftz.bf16 loses 8.1 bits over 2,780 additions, in
-        embedding_grad (kernel.cu:42)".
+        "embedding_grad (kernel.cu:42): red.global.add.noftz.bf16 accumulates in bf16, loses 8.1
+        bits over 2,780 additions".
 
     Options
         --profile: quick executes 2 cases, standard 4, deep 8.

@@ -39,8 +39,8 @@ class Race101(MachineCheck):
         reorderings are not executed; a missing fence is found as a missing order.
 
     Example
-        "race on byte 128 of part: write by thread (3, 0, 0), read by thread (35, 0, 0), unordered,
-        in row_sum (row_sum.cu:21)".
+        "row_sum (row_sum.cu:21): write by thread (3, 0, 0) of block (0, 0, 0) and read by thread
+        (35, 0, 0) of block (0, 0, 0) of the same bytes of part with nothing that orders them".
 
     Options
         --profile: quick runs one schedule, standard two, deep four.

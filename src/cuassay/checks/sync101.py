@@ -29,7 +29,8 @@ class Sync101(MachineCheck):
         blocks it hangs, which RUN004 sees there.
 
     Example
-        "deadlock: 16 of 32 threads of block (0, 0, 0) wait at bar.sync 0 in k (k.cu:9)".
+        "k (k.cu:9): 16 of 32 threads of block (0, 0, 0) wait at bar.sync 0 for threads that have
+        gone another way".
 
     Options
         --profile: quick executes 2 cases, standard 4, deep 8.

@@ -28,6 +28,7 @@ from cuassay.worker.nursery import Nursery
 # The driver's names for them are engine.judge_process.PREWARM and DRIVER.
 PREWARM, DRIVER = "CUASSAY_PREWARM", "CUASSAY_DRIVER"
 _WATCH_S = 0.5
+_KERNEL_SIGNS = ("triton", "load_inline", "__global__")
 
 
 def main() -> int:
@@ -53,7 +54,8 @@ def main() -> int:
 
 def _prepared(wish: dict[str, Any]) -> Nursery:
     """Do what takes long and needs no job: a spare judge waits for one."""
-    nursery = Nursery(wish["device"], hide=[*private_dirs(), *map(Path, wish["hide"])])
+    hidden = [*private_dirs(), *map(Path, wish["hide"])]
+    nursery = Nursery(wish["device"], hide=hidden, machine=wish["device"] == "cpu")
     with contextlib.suppress(ImportError):  # told with the job
         from cuassay.judge.verbs import prepare
 
@@ -111,7 +113,24 @@ def _guarded(
 
 
 def _nursery(job: Job) -> Nursery:
-    return Nursery(_likely_device(job), hide=[*private_dirs(), *map(Path, job.hide)])
+    device = _likely_device(job)
+    hidden = [*private_dirs(), *map(Path, job.hide)]
+    return Nursery(device, hide=hidden, machine=device == "cpu" and _likely_machine(job))
+
+
+def _likely_machine(job: Job) -> bool:
+    """Whether kernels will be executed in the PTX machine, by the look of the candidate's file.
+
+    A wrong guess costs time only: its runtime is then loaded in each worker, or for nothing.
+    """
+    path = Path(job.candidate.partition("::")[0]).expanduser()
+    if job.mode == "run" or path.suffix in (".cu", ".cuh"):
+        return True
+    with contextlib.suppress(OSError):
+        if path.is_dir():
+            return any(path.glob("**/*.cu"))
+        return any(sign in path.read_text(errors="ignore") for sign in _KERNEL_SIGNS)
+    return False
 
 
 def _works(job: Job) -> bool:

@@ -18,7 +18,7 @@ from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.formats.on_device import on_device
-from cuassay.judge.machine import Replayer
+from cuassay.judge.machine import HostNursery, Replayer
 from cuassay.judge.runner import Runner
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model import serial
@@ -44,9 +44,16 @@ def execute(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) ->
     Raises UsageError for a job that names nothing to run, and CannotJudgeError where the
     candidate's launches cannot be had.
     """
-    shared = nursery if nursery is not None and nursery.device == "cpu" else None
+    host = HostNursery(nursery)
+    try:
+        return _execute(job, emit, host)
+    finally:
+        host.close()
+
+
+def _execute(job: Job, emit: Callable[[Event], None], host: HostNursery) -> dict[str, Any]:
     if job.candidate.endswith(SUFFIX):
-        return _file(job, shared)
+        return _file(job, host)
     if not job.problem:
         raise UsageError("give --problem: it says which tensors the kernel is called on")
     notes: list[str] = []
@@ -64,10 +71,10 @@ def execute(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) ->
         root_seed=job.seed or 0,
     )
     case = _case(trial, job.axes)
-    with Replayer(candidate, digest, profile=job.profile, nursery=shared) as machine:
+    with Replayer(candidate, digest, profile=job.profile, host=host) as machine:
         if machine.absent:
             raise CannotJudgeError(machine.absent)
-        recording = _recorded(trial, candidate, case, shared)
+        recording = _recorded(trial, candidate, case, host)
         if job.record:
             Path(job.record).write_bytes(bytes(recording.numpy()))
         evidence = machine.execute(recording, recorded_call(case))
@@ -75,7 +82,7 @@ def execute(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) ->
     return _document(evidence, candidate.name, case.axes, sources)
 
 
-def _file(job: Job, nursery: Nursery | None) -> dict[str, Any]:
+def _file(job: Job, host: HostNursery) -> dict[str, Any]:
     from cuassay.machine.recording import decode
 
     path = Path(job.candidate)
@@ -86,7 +93,7 @@ def _file(job: Job, nursery: Nursery | None) -> dict[str, Any]:
     sources = decode(data).sources
     nobody = Candidate(name=path.name, sources=(), entry_file="", entry_function="")
     digest = sha256_fields(data)
-    with Replayer(nobody, digest, profile=job.profile, nursery=nursery) as machine:
+    with Replayer(nobody, digest, profile=job.profile, host=host) as machine:
         recording = torch.frombuffer(bytearray(data), dtype=torch.uint8)
         evidence = machine.execute(recording, _RECORDING)
     return _document(evidence, path.name, {}, sources)
@@ -112,10 +119,10 @@ def _label(problem: Problem, sizes: Mapping[str, int]) -> str:
 
 
 def _recorded(
-    trial: JudgeTrial, candidate: Candidate, case: Case, nursery: Nursery | None
+    trial: JudgeTrial, candidate: Candidate, case: Case, host: HostNursery
 ) -> torch.Tensor:
     scenario = recorded_call(case)
-    with Runner(trial, candidate, device="cpu", nursery=nursery) as runner:
+    with Runner(trial, candidate, device="cpu", nursery=host.get()) as runner:
         run = runner(scenario)
         reason = inconclusive_reason(scenario, run)
         ended = termination_finding(scenario, run, problem=trial.problem)

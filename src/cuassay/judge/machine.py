@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 import torch
 
@@ -31,9 +31,7 @@ from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
 from cuassay.model.trace import StepDone, StepRaised
 from cuassay.model.verdict import Profile
 from cuassay.worker.client import WorkerPool
-
-if TYPE_CHECKING:
-    from cuassay.worker.nursery import Nursery
+from cuassay.worker.nursery import Nursery
 
 SCHEDULES = {
     Profile.QUICK: (("forward", 0),),
@@ -45,6 +43,27 @@ _KEPT = 64
 _BUILDER = "cuassay.build.machine_replay:load"
 
 
+class HostNursery:
+    """Where workers without a GPU come from: the trial's nursery, or one made when first needed."""
+
+    def __init__(self, given: Nursery | None) -> None:
+        self._given = given if given is not None and given.device == "cpu" else None
+        self._own: Nursery | None = None
+
+    def get(self) -> Nursery:
+        """Return the nursery. Raises NurseryError where none can be started."""
+        if self._given is not None:
+            return self._given
+        if self._own is None:
+            self._own = Nursery("cpu", machine=True)
+        return self._own
+
+    def close(self) -> None:
+        """End what was made here."""
+        if self._own is not None:
+            self._own.close()
+
+
 class Replayer:
     """Executes recordings of a candidate in a worker of its own, started with the first one.
 
@@ -52,10 +71,10 @@ class Replayer:
     """
 
     def __init__(
-        self, candidate: Candidate, digest: str, *, profile: Profile, nursery: Nursery | None
+        self, candidate: Candidate, digest: str, *, profile: Profile, host: HostNursery
     ) -> None:
         self._candidate, self._digest, self._profile = candidate, digest, profile
-        self._nursery = nursery
+        self._host = host
         self._of_cases: dict[str, MachineEvidence] = {}
         self._pool: WorkerPool | None = None
         self._seen: OrderedDict[str, MachineEvidence] = OrderedDict()
@@ -90,6 +109,11 @@ class Replayer:
                 return needed if triton else "the candidate has no CUDA C++ or Triton kernel"
             case other:
                 assert_never(other)
+
+    @property
+    def seen(self) -> tuple[MachineEvidence, ...]:
+        """What was seen in every scenario executed so far."""
+        return tuple(self._of_cases.values())
 
     def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
         """Whether what was seen on each of these holds for all data at its shapes."""
@@ -154,7 +178,7 @@ class Replayer:
                 candidate,
                 _PROBLEM,
                 device="cpu",
-                nursery=self._nursery,
+                nursery=self._host.get(),
                 builder=_BUILDER,
                 spares=0,
             )

@@ -14,6 +14,7 @@ import torch
 from cuassay.checks.buildrun import first_raised, worker_failed
 from cuassay.checks.sanitizer_report import find_sanitizer
 from cuassay.judge.busy import keep_busy
+from cuassay.judge.machine import HostNursery
 from cuassay.judge.side_by_side import SideBySide
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate
@@ -55,13 +56,15 @@ class Runner:
         device: str,
         nursery: Nursery | None,
         lazy: bool = False,
+        host: HostNursery | None = None,
     ) -> None:
         self._trial, self._candidate, self._device = trial, candidate, device
         self._pool = WorkerPool(candidate, trial.problem, device=device, nursery=nursery, lazy=lazy)
         self._fresh = False
         self._spent_s = 0.0
         self._tools = SideBySide(self._sanitized)
-        self._nursery = nursery
+        self._given_host = host
+        self._host = host or HostNursery(nursery)
         self._machine: WorkerPool | None = None  # of a trial on a GPU: workers without one
         self._recorded: OrderedDict[str, Run] = OrderedDict()
 
@@ -78,6 +81,8 @@ class Runner:
         self._pool.close()
         if self._machine is not None:
             self._machine.close()
+        if self._given_host is None:
+            self._host.close()
 
     @property
     def kind(self) -> str:
@@ -143,8 +148,14 @@ class Runner:
         if not self._device.startswith("cuda"):
             return self._pool
         if self._machine is None:
-            problem = self._trial.problem
-            self._machine = WorkerPool(self._candidate, problem, device="cpu", lazy=True, spares=0)
+            self._machine = WorkerPool(
+                self._candidate,
+                self._trial.problem,
+                device="cpu",
+                nursery=self._host.get(),
+                lazy=True,
+                spares=0,
+            )
         return self._machine
 
     def _on_host(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:

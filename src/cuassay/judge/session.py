@@ -20,15 +20,17 @@ from cuassay.judge.decide import bind, conditions, decide
 from cuassay.judge.environment import environment
 from cuassay.judge.examine import BuildStopped, Examination, judge_scenario
 from cuassay.judge.executed_by import executed_by
-from cuassay.judge.machine import Replayer
+from cuassay.judge.machine import HostNursery, Replayer
 from cuassay.judge.minimise import Minimiser
 from cuassay.judge.preconditions import check_constraints, generate_once
 from cuassay.judge.runner import Runner
 from cuassay.judge.smoke import smoke
+from cuassay.judge.source_views import source_views
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.judge.tried import Tried
 from cuassay.model.candidate import Candidate
 from cuassay.model.events import CheckFinished, CheckStarted, EngineStarted, Event, Progress
+from cuassay.model.machine import SourceView
 from cuassay.model.outcome import (
     CheckReport,
     Failed,
@@ -95,9 +97,12 @@ class Session:
             isolated=job.isolated,
         )
         self._stack = ExitStack()
+        self._host = HostNursery(nursery)
+        self._stack.callback(self._host.close)
         self._count = 0
         self.graded: list[Comparison] = []  # of plain calls: what they say of the arithmetic
         self._speed: Speed | None = None
+        self._sources: tuple[SourceView, ...] = ()
         self._kind = ""  # what the candidate's worker says that it built
 
     def judge(self) -> Verdict:
@@ -114,6 +119,7 @@ class Session:
             reports, extras = self._examine(runner, control)
             build_s, candidate_s = runner.build_s, runner.candidate_s
             self._kind = runner.kind
+            self._sources = source_views(self._candidate, self._replayer.seen)
         bound = bind(reports, self._job.require)
         decision, reason = decide(bound, profile=self._job.profile)
         timing = Timing(
@@ -143,21 +149,26 @@ class Session:
         )
 
     def _runner(self, candidate: Candidate, *, lazy: bool = False) -> Runner:
-        return Runner(self.trial, candidate, device=self._device, nursery=self._nursery, lazy=lazy)
+        return Runner(
+            self.trial,
+            candidate,
+            device=self._device,
+            nursery=self._nursery,
+            lazy=lazy,
+            host=self._host,
+        )
 
     def _use_machine(self) -> None:
         """Let checks execute the candidate's launches, in a process that it does not own."""
-        on_host = self._nursery is not None and self._nursery.device == "cpu"
-        self.trial.use_machine(
-            self._stack.enter_context(
-                Replayer(
-                    self._candidate,
-                    self._digest,
-                    profile=self._job.profile,
-                    nursery=self._nursery if on_host else None,
-                )
+        self._replayer = self._stack.enter_context(
+            Replayer(
+                self._candidate,
+                self._digest,
+                profile=self._job.profile,
+                host=self._host,
             )
         )
+        self.trial.use_machine(self._replayer)
 
     def _control(self) -> Control:
         candidate = reference_candidate(self.trial.problem)
@@ -316,6 +327,7 @@ class Session:
             run=Path(self._job.run_dir).name,
             coverage=self._tried.coverage(),
             speed=self._speed,
+            sources=self._sources,
         )
 
     def _device_condition(self) -> tuple[str, ...]:

@@ -40,12 +40,33 @@ class MachineFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineTrace:
-    """A source line: how many PTX instructions it became, and how many of them were executed."""
+    """A source line: how many PTX instructions it became, and how many of them were executed.
+
+    `error` is the largest relative error of one of its floating results against the float64
+    shadow, `made` the largest that one of its instructions made by itself.
+    """
 
     file: str
     line: int
     instructions: int
     executed: int
+    error: float = 0.0
+    made: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceView:
+    """A file of the candidate with what the machine saw on its lines.
+
+    `marks` are findings as (line, class of finding, code, text); `heat` maps a line to the
+    relative error of its results; `executed` holds lines of which something ran.
+    """
+
+    file: str
+    text: str
+    marks: tuple[tuple[int, str, str, str], ...] = ()
+    heat: Mapping[str, float] = field(default_factory=dict)
+    executed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

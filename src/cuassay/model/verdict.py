@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from cuassay.model.machine import SourceView
 from cuassay.model.outcome import CheckReport, Failed, Finding
 
 
@@ -95,8 +96,9 @@ class AxisCoverage:
 class Verdict:
     """The judgement on one candidate for one problem.
 
-    `notes` is what was assumed or passed over while reading the problem and the candidate;
-    `coverage` has every var axis of the problem, and is empty for a replay.
+    `sources` are the candidate's files with what the PTX machine saw on their lines, where it
+    executed them. `notes` is what was assumed or passed over while reading the problem and the
+    candidate; `coverage` has every var axis of the problem, and is empty for a replay.
     """
 
     decision: Decision
@@ -120,6 +122,7 @@ class Verdict:
     notes: tuple[str, ...] = ()
     coverage: tuple[AxisCoverage, ...] = ()
     speed: Speed | None = None
+    sources: tuple[SourceView, ...] = ()
 
     @property
     def passed(self) -> bool:

@@ -18,6 +18,7 @@ from cuassay.report.html_coverage import coverage_section
 from cuassay.report.html_finding import code_block, finding_card, rows
 from cuassay.report.html_page import page
 from cuassay.report.html_rules import rules_section
+from cuassay.report.html_source import SOURCE_CSS, source_section
 from cuassay.report.html_style import CSS, SCRIPT
 from cuassay.report.html_svg import time_bar
 from cuassay.report.json_report import document
@@ -79,6 +80,7 @@ def _page(verdict: Verdict, detail: _Detail, rules: Rules | None) -> str:
             _sides(verdict),
             _findings(findings, detail),
             rules_section(findings, rules),
+            source_section(verdict),
             _left_out(verdict),
             coverage_section(verdict),
             _checks(verdict),
@@ -89,7 +91,7 @@ def _page(verdict: Verdict, detail: _Detail, rules: Rules | None) -> str:
     return page(
         title=title,
         body=body,
-        css=CSS,
+        css=CSS + SOURCE_CSS,
         script=SCRIPT,
         island=_island(verdict, detail),
         name="verdict",

@@ -18,12 +18,14 @@ from cuassay.model.events import (
     Event,
     FindingReported,
 )
+from cuassay.model.machine import SourceView
 from cuassay.model.outcome import CheckReport, Finding, Growth
 from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Power, Speed, Timing, Verdict
 from cuassay.report import words
 from cuassay.report.clean import clean
 
 SCHEMA = "cuassay/verdict/1"
+_LARGEST = 1e300  # stands for infinity, which JSON has not
 
 
 def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -> dict[str, Any]:
@@ -56,6 +58,20 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "run": clean(verdict.run),
         "notes": [clean(note) for note in verdict.notes],
         "coverage": [_coverage(axis) for axis in verdict.coverage],
+        "executed": [_executed(view) for view in verdict.sources],
+    }
+
+
+def _executed(view: SourceView) -> dict[str, Any]:
+    """Return a file's lines that the PTX machine executed, with their relative errors."""
+    return {
+        "file": clean(view.file),
+        "lines": list(view.executed),
+        "relative_error": {line: min(error, _LARGEST) for line, error in view.heat.items()},
+        "marks": [
+            {"line": line, "class": clean(kind), "code": clean(code), "text": clean(text)}
+            for line, kind, code, text in view.marks
+        ],
     }
 
 

@@ -67,14 +67,15 @@ def _trace(launch: LaunchEvidence, sources: Mapping[str, str]) -> Iterator[str]:
         marked = {line for where, line in by_line if where == name}
         if not marked:
             continue
-        yield f"  {_text(name)}: PTX instructions run / compiled, source"
+        yield f"  {_text(name)}: PTX instructions run / compiled, relative error, source"
         for number, content in enumerate(text.splitlines()[:_SOURCE_LINES], start=1):
             if not min(marked) <= number <= max(marked):
                 continue
             one = by_line.get((name, number))
             count = f"{one.executed}/{one.instructions}" if one else ""
+            error = f"{one.error:.1e}" if one and one.error > 0 else ""
             flag = _flag(launch, name, number)
-            yield f"  {count:>9} {flag:1} {number:4d}  {clean(content, cap_bytes=200)}"
+            yield f"  {count:>9} {error:>8} {flag:1} {number:4d}  {clean(content, cap_bytes=200)}"
 
 
 def _flag(launch: LaunchEvidence, file: str, line: int) -> str:

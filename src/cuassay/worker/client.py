@@ -170,7 +170,8 @@ class WorkerPool:
 
     def _replace_nursery(self) -> None:
         """A candidate may have killed the zygote: go on with a new one of our own."""
-        old, self._nursery = self._nursery, Nursery(self._device)
+        old = self._nursery
+        self._nursery = Nursery(self._device, machine=old.machine)
         if old is not self._shared:
             old.close()
 

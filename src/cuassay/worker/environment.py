@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import cuassay
+from cuassay.home import runtime_dir
 
 # What compilers, the CUDA driver and torch need to find their files. Everything else stays out.
 _PASSED = (
@@ -54,6 +55,7 @@ def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[st
         "PYTHONUTF8": "1",
         # A candidate that is under guard in production is judged bare: no fallback helps it.
         "CUASSAY_GUARD": "off",
+        "CUASSAY_RUNTIME": str(runtime_dir()),  # compiled once; loaded before workers are forked
         # Small blocks then hold poison as well (see placement): the cache skips M_PERTURB.
         "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
     }
@@ -67,6 +69,8 @@ def private(folder: Path, cache: Path) -> dict[str, str]:
     """Return the variables of one worker: its own temporary folder, the candidate's caches."""
     return {
         "HOME": str(folder),
+        "CUASSAY_RUNTIME": str(cache / "runtime"),
+        "CUASSAY_HOME": str(cache),  # what the PTX machine compiles stays with its candidate
         "TMPDIR": str(folder / "tmp"),
         "TRITON_CACHE_DIR": str(cache / "triton"),
         "TRITON_HOME": str(cache),

@@ -40,12 +40,14 @@ class Nursery:
     """One zygote with its private folder; several pools of one device may share it.
 
     `hide` names folders that candidates shall not see: the run folders, by default, for they
-    hold seeds.
+    hold seeds. With `machine` the PTX machine's runtime is loaded before workers are forked.
     """
 
-    def __init__(self, device: str, *, hide: Sequence[Path] | None = None) -> None:
+    def __init__(
+        self, device: str, *, hide: Sequence[Path] | None = None, machine: bool = False
+    ) -> None:
         _sweep_stale()
-        self.device = device
+        self.device, self.machine = device, machine
         self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._lock = _lock(self.folder)
         for name in ("home", "tmp"):
@@ -71,6 +73,7 @@ class Nursery:
                 "folder": str(self.folder),
                 "hide": [str(path) for path in hidden],
                 "device": device,
+                "machine": machine,
                 "judge": os.getpid(),
             }
         )

@@ -20,8 +20,11 @@ _TRITON_STEPS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
 )
 
 
-def preload(device: str) -> list[str]:
-    """Import what workers need; return what could not be imported, with why."""
+def preload(device: str, *, machine: bool = False) -> list[str]:
+    """Import what workers need; return what could not be imported, with why.
+
+    With `machine` the PTX machine's native runtime is compiled, or loaded from its cache.
+    """
     missing = []
     for name in _MODULES:
         try:
@@ -30,6 +33,10 @@ def preload(device: str) -> list[str]:
             missing.append(f"{name}: {error}")
     if device.startswith("cuda"):
         prepare_triton()
+    if machine:
+        with contextlib.suppress(Exception):  # a worker that needs it will say what is wrong
+            importlib.import_module("cuassay.machine.run")
+            importlib.import_module("cuassay.machine.runtime.symbols").warm()
     return missing
 
 

@@ -49,7 +49,7 @@ class Zygote:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the judge handles an interrupt
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         kernel.die_with_parent(signal.SIGTERM)
-        missing = preload(str(self._settings["device"]))
+        missing = preload(str(self._settings["device"]), machine=bool(self._settings["machine"]))
         gc.collect()
         gc.freeze()  # what is loaded now need not be walked again in every worker
         self._namespaces = report

@@ -32,7 +32,7 @@ def _cache_folder() -> str:
     for name in _SOURCES:
         for file in sorted((root / name).rglob("*.py")):
             digest.update(file.read_bytes())
-    return str(home.cache_dir() / "machine" / f"runtime-{digest.hexdigest()[:20]}")
+    return str(home.runtime_dir() / digest.hexdigest()[:20])
 
 
 @contextmanager

@@ -1,0 +1,74 @@
+"""The candidate's files with what the PTX machine saw on their lines, over all launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+from cuassay.model.candidate import Candidate, SourceFile
+from cuassay.model.machine import LaunchEvidence, LineTrace, MachineEvidence, SourceView
+from cuassay.model.outcome import FindingClass
+
+_CODES = {
+    "out-of-bounds": "MEM101",
+    "misaligned": "MEM101",
+    "write-to-read-only": "MEM101",
+    "address-overflow": "MEM101",
+    "shared-memory-of-exited-block": "MEM101",
+    "uninitialised": "INIT101",
+    "race": "RACE101",
+    "same-value-race": "RACE101",
+    "precision": "PREC101",
+}
+_MARKS = 40
+
+
+def source_views(
+    candidate: Candidate, evidence: Iterable[MachineEvidence]
+) -> tuple[SourceView, ...]:
+    """Return a view of every file of the candidate; those without a trace hold their text alone."""
+    launches = [launch for one in evidence for launch in one.launches]
+    return tuple(_view(source, launches) for source in candidate.sources) if launches else ()
+
+
+def _view(source: SourceFile, launches: Sequence[LaunchEvidence]) -> SourceView:
+    name = PurePosixPath(source.path).name
+    heat: dict[str, float] = {}
+    ran: set[int] = set()
+    marks: dict[tuple[int, str, str], tuple[int, str, str, str]] = {}
+    for launch in launches:
+        for one in (line for line in launch.lines if line.file == name):
+            _take(one, heat, ran)
+        for mark in _marks(launch, name):
+            marks.setdefault(mark[:3], mark)
+    shown = sorted(marks.values())[:_MARKS]
+    return SourceView(
+        file=source.path,
+        text=source.text,
+        marks=tuple(shown),
+        heat=heat,
+        executed=tuple(sorted(ran)),
+    )
+
+
+def _take(one: LineTrace, heat: dict[str, float], ran: set[int]) -> None:
+    if one.executed:
+        ran.add(one.line)
+    if one.error > 0:
+        heat[str(one.line)] = max(heat.get(str(one.line), 0.0), one.error)
+
+
+def _marks(launch: LaunchEvidence, name: str) -> Iterable[tuple[int, str, str, str]]:
+    for fault in launch.faults:
+        if fault.severity == "advice":
+            continue
+        code = _CODES.get(fault.kind, "SYNC101")
+        wrong = fault.severity == "wrong" and code != "PREC101"
+        kind = FindingClass.WRONG if wrong else FindingClass.ADVICE
+        lines = {
+            touch.line: touch
+            for touch in fault.touches
+            if touch.line and PurePosixPath(touch.file).name == name
+        }
+        for line in lines:
+            yield line, kind.value, code, fault.text
