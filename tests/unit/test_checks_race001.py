@@ -78,6 +78,21 @@ def test_every_load_is_tried_and_pauses_in_several_variants() -> None:
         assert sum(step.count for step in steps) >= calls
 
 
+def test_production_sizes_are_scaled_down_and_promised_ones_are_kept() -> None:
+    for declared, sizes in ((True, {"rows": 512, "cols": 1024}), (False, {"rows": 16, "cols": 32})):
+        trial = scaled_add(declared=declared)
+        usual = trial.cases("numeric")[0]
+        large = dataclasses.replace(usual, axes={"rows": 8192, "cols": 16384})
+        few = dataclasses.replace(usual, axes={"rows": 16, "cols": 32})
+        bounds = [dataclasses.replace(a, maximum=1 << 20) for a in trial.problem.var_axes()]
+        if declared:
+            trial.problem = dataclasses.replace(trial.problem, axes=tuple(bounds))
+        trial.plans["numeric"] = (few, large)
+        scenario = scenarios(trial)[Load.NONE]
+        found = dict(scenario.cases[0].axes)
+        assert found == sizes
+
+
 @pytest.mark.parametrize("load", [Load.NONE, Load.BANDWIDTH])
 def test_wrong_repeats_are_counted_with_their_interval(load: Load) -> None:
     trial = scaled_add()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from math import prod
 from typing import TYPE_CHECKING
 
-from cuassay.checks.answers import reads_of
+from cuassay.checks.answers import placed, reads_of
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.chances import meets, unseen_bound, wilson
 from cuassay.checks.numeric import message, worst_statistic
 from cuassay.checks.plain_first import NEEDS_GPU, measured, on_cpu, wrong_read
 from cuassay.errors import CannotJudgeError, NothingToCheckError
-from cuassay.model.axes import shape_of
+from cuassay.inputs.geometry import elements, fit
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, Severity
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
@@ -25,7 +24,9 @@ if TYPE_CHECKING:
     from cuassay.oracle.compare import Comparison
 
 _CALLS = {Profile.QUICK: 64, Profile.STANDARD: 400, Profile.DEEP: 5000}
-_ELEMENTS = {Profile.QUICK: 1 << 20, Profile.STANDARD: 1 << 22, Profile.DEEP: 1 << 24}
+# Elements of inputs and outputs together, and the least size of an axis that is made smaller.
+_ELEMENTS = {Profile.QUICK: 1 << 21, Profile.STANDARD: 1 << 22, Profile.DEEP: 1 << 25}
+_LEAST = 16
 _SHOWN = 4  # kernels named
 _BESIDE = "another process on the GPU"
 _WORDS = {
@@ -221,17 +222,25 @@ def _slowed(records: Sequence[tuple[Repeat, StepDone]]) -> str:
 
 
 def _crowded(trial: Trial) -> Case:
-    """Return the numeric case with most output elements that fits the profile."""
-    most = _ELEMENTS[trial.profile]
+    """Return the largest numeric case, made smaller until it can be repeated often.
+
+    Production sizes scaled down keep many blocks and long rows, which the smallest workload
+    has not. Sizes that nobody declared are not made up: then the largest case that fits.
+    """
+    problem = trial.problem
     legal = [case for case in trial.cases("numeric") if case.in_domain]
-    fitting = [case for case in legal if _elements(trial, case) <= most]
-    if fitting:
-        return max(fitting, key=lambda case: _elements(trial, case))
-    return trial.cases("small")[0]
-
-
-def _elements(trial: Trial, case: Case) -> int:
-    return sum(prod(shape_of(spec.shape, case.axes)) for spec in trial.problem.outputs)
+    if not legal:
+        return trial.cases("small")[0]
+    by_size = sorted(legal, key=lambda case: elements(problem, case.axes))
+    largest = by_size[-1]
+    # A constant axis may be long: no case need be smaller than the smallest planned one.
+    most = max(_ELEMENTS[trial.profile], elements(problem, by_size[0].axes))
+    if all(axis.declared for axis in problem.var_axes()) and not largest.generator:
+        sizes = fit(problem, largest.axes, budget=most, floor=_LEAST)
+        if elements(problem, sizes) <= most:
+            smaller = dataclasses.replace(largest, label=f"{largest.label}, scaled down")
+            return largest if sizes == dict(largest.axes) else placed(smaller, sizes)
+    return [case for case in by_size if elements(problem, case.axes) <= most][-1]
 
 
 def _label(case: Case, load: str) -> str:
