@@ -35,6 +35,7 @@ from cuassay.machine.fuzz.programs import (
     UNIT_THREADS,
     generate,
     module,
+    program_digest,
     unit,
 )
 from cuassay.machine.fuzz.table import ROWS
@@ -43,24 +44,21 @@ PROGRAMS_A_FILE = 4000
 _PROGRAMS_A_MODULE = 125
 
 
-def assemble(text: str, target: str) -> bytes:
-    """Return the cubin of a PTX text; Triton's ptxas where there is one, so that it runs in
-    parallel, else the text itself, which the driver compiles."""
+def assemble(text: str, target: str, *, level: int = 3) -> bytes:
+    """Return the cubin of a PTX text by Triton's ptxas at an optimisation level."""
     tool = _ptxas()
-    if tool is None:
-        return text.encode() + b"\0"
     with tempfile.TemporaryDirectory() as folder:
         source, result = Path(folder) / "k.ptx", Path(folder) / "k.cubin"
         source.write_text(text)
-        subprocess.run([tool, f"-arch={target}", str(source), "-o", str(result)], check=True)
+        command = [tool, f"-arch={target}", f"-O{level}", str(source), "-o", str(result)]
+        subprocess.run(command, check=True)
         return result.read_bytes()
 
 
-def _ptxas() -> str | None:
+def _ptxas() -> str:
     import triton
 
-    found = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
-    return str(found) if found.exists() else None
+    return str(Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas")
 
 
 def launch(
@@ -81,12 +79,12 @@ def _upload(array: NDArray[np.uint32]) -> torch.Tensor:
     return torch.from_numpy(array.view(np.int32).copy()).cuda()
 
 
-def run_programs(driver: Driver, seeds: range) -> NDArray[np.uint32]:
+def run_programs(driver: Driver, seeds: range, *, level: int) -> NDArray[np.uint32]:
     """Return uint32[programs, THREADS, OUTPUT_WORDS]: what the programs of these seeds stored."""
     parts = [seeds[i : i + _PROGRAMS_A_MODULE] for i in range(0, len(seeds), _PROGRAMS_A_MODULE)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         texts = [module([generate(seed) for seed in part]) for part in parts]
-        cubins = list(pool.map(lambda text: assemble(text, "sm_90"), texts))
+        cubins = list(pool.map(lambda text: assemble(text, "sm_90", level=level), texts))
     result = torch.zeros((len(seeds), THREADS, OUTPUT_WORDS), dtype=torch.int32, device="cuda")
     size = THREADS * INPUT_WORDS
     given = _upload(np.stack([words(seed, size) for seed in seeds]))
@@ -133,6 +131,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ".")))
     parser.add_argument("--parts", default="probes,units,programs")
     parser.add_argument("--only", default="", help="probes whose name begins with this")
+    parser.add_argument("--raw", type=int, default=3, help="files of programs to keep whole")
+    parser.add_argument("--twice", action="store_true", help="assemble also without optimisation")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     torch.zeros(1, device="cuda")
@@ -153,11 +153,21 @@ def main() -> None:
         np.save(arguments.out / "units.npy", run_units(driver))
         print(f"{len(ROWS)} instructions after {time.monotonic() - started:.0f} s", flush=True)
     programs = arguments.programs if "programs" in parts else 0
+    digests: dict[str, list[int]] = {"programs": [], "programs_unoptimised": []}
     for first in range(0, programs, PROGRAMS_A_FILE):
         seeds = range(first, min(first + PROGRAMS_A_FILE, programs))
-        dumped = run_programs(driver, seeds)
-        np.save(arguments.out / f"fuzz-{first // PROGRAMS_A_FILE}.npy", dumped)
+        dumped = run_programs(driver, seeds, level=3)
+        if first // PROGRAMS_A_FILE < arguments.raw:
+            np.save(arguments.out / f"fuzz-{first // PROGRAMS_A_FILE}.npy", dumped)
+        digests["programs"] += [program_digest(one) for one in dumped]
+        if not arguments.twice:
+            continue
+        plain = run_programs(driver, seeds, level=0)
+        digests["programs_unoptimised"] += [program_digest(one) for one in plain]
         print(f"programs up to {seeds.stop} after {time.monotonic() - started:.0f} s", flush=True)
+    if programs:
+        arrays = {name: np.array(some, np.uint32) for name, some in digests.items()}
+        np.savez(arguments.out / "digests.npz", **arrays)
     about = {
         "device": torch.cuda.get_device_name(0),
         "torch": torch.__version__,

@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 
 from cuassay.machine.fuzz.inputs import mix, words
-from cuassay.machine.fuzz.programs import OUTPUT_WORDS, REGISTERS, generate, module
-from cuassay.machine.fuzz.table import ROWS
+from cuassay.machine.fuzz.programs import (
+    OUTPUT_WORDS,
+    PROGRAM_ROWS,
+    REGISTERS,
+    generate,
+    module,
+)
 from cuassay.machine.parser import parse
 
 
@@ -30,7 +35,7 @@ def test_a_thread_stores_every_register() -> None:
 
 def test_a_thousand_programs_use_every_spelling() -> None:
     seen = "\n".join(generate(seed).text for seed in range(1500))
-    missing = [row.opcode for row in ROWS if f"{row.opcode} %" not in seen]
+    missing = [row.opcode for row in PROGRAM_ROWS if f"{row.opcode} %" not in seen]
     assert missing == []
 
 

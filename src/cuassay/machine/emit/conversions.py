@@ -19,6 +19,7 @@ from cuassay.machine.emit.halves import exact_half, halves, write_halves
 from cuassay.machine.emit.registry import emits
 from cuassay.machine.emit.values import Value, is_signed, width_of
 from cuassay.machine.numerics.formats import Rounding
+from cuassay.machine.numerics.halves import FLUSH_INPUT
 from cuassay.machine.numerics.rounding import FLUSH
 from cuassay.machine.syntax import Instruction
 
@@ -52,6 +53,8 @@ def emit_float_to_float(cx: Emit, ins: Instruction) -> None:
     if "sat" in ins.parts:
         exact, here = saturate(cx, exact, "double"), saturate(cx, here, "double")
     bits = _encoded(cx, ins, here, to, source)
+    if source == "bf16" and to == "f32" and not flags_of(ins):  # a shift, also of a NaN
+        bits = cx.let(f"shl i32 {cx.let(f'zext i16 {a.bits} to i32')}, 16")
     if to == "f64":
         cx.write(ins.operands[0], to, bits, sources=(a,))
         return
@@ -75,21 +78,46 @@ def _flushed(cx: Emit, text: str) -> str:
 
 
 def _encoded(cx: Emit, ins: Instruction, text: str, to: str, source: str) -> str:
-    """Return the bits of a double in the target format."""
+    """Return the bits of a double in the target format; NaN as an H200 gives them."""
     mode, flags = mode_of(ins), flags_of(ins)
+    if to == "f64":
+        bits = cx.let(f"bitcast double {text} to i64")
+        if "ftz" not in ins.parts:
+            return bits
+        nan = cx.let(f"fcmp uno double {text}, {text}")
+        return cx.let(f"select i1 {nan}, i64 {0x7FFFFFFFE0000000}, i64 {bits}")
     if to == "tf32" and mode is not Rounding.RNA:
         return cx.let(f"and i32 {encoded(cx, text, to, mode, flags)}, -8192")
-    if to == "f64":
-        nan = cx.let(f"fcmp uno double {text}, {text}")
-        bits = cx.let(f"bitcast double {text} to i64")
-        return cx.let(f"select i1 {nan}, i64 -2251799813685248, i64 {bits}")
-    single_is_exact = source != "f64"
-    if mode is Rounding.RN and not flags and to in ("f16", "bf16") and single_is_exact:
+    if to != "f32":
+        flags &= ~FLUSH  # .ftz is about f32 operands and results
+    if source == "f64":
+        return _from_double(cx, text, to, mode, flags)
+    if mode is Rounding.RN and not flags & ~FLUSH_INPUT and to in ("f16", "bf16"):
         return half_from_single(cx, cx.let(f"fptrunc double {text} to float"), to)
-    if mode is Rounding.RN and not flags & ~FLUSH and to == "f32":
+    if mode is Rounding.RN and not flags & ~(FLUSH | FLUSH_INPUT) and to == "f32":
         single = cx.let(f"fptrunc double {text} to float")
         return canonical32(cx, flush(cx, single) if flags else single)
-    return encoded(cx, text, to, mode, flags)
+    bits = encoded(cx, text, to, mode, flags)
+    if to == "tf32":  # .rna keeps the upper bits of a NaN
+        single = cx.let(f"bitcast float {cx.let(f'fptrunc double {text} to float')} to i32")
+        nan = cx.let(f"fcmp uno double {text}, {text}")
+        return cx.let(f"select i1 {nan}, i32 {cx.let(f'and i32 {single}, -8192')}, i32 {bits}")
+    return bits
+
+
+def _from_double(cx: Emit, text: str, to: str, mode: Rounding, flags: int) -> str:
+    """Narrow a double; a NaN keeps its sign and the upper bits of its payload."""
+    bits = encoded(cx, text, to, mode, flags)
+    nan = cx.let(f"fcmp uno double {text}, {text}")
+    payload = cx.let(f"bitcast float {cx.let(f'fptrunc double {text} to float')} to i32")
+    if to == "f32":
+        return cx.let(f"select i1 {nan}, i32 {payload}, i32 {bits}")
+    if to != "f16":
+        return bits
+    sign = cx.let(f"and i32 {cx.let(f'lshr i32 {payload}, 16')}, 32768")
+    top = cx.let(f"and i32 {cx.let(f'lshr i32 {payload}, 13')}, 1023")
+    kept = cx.let(f"or i32 {cx.let(f'or i32 {sign}, {top}')}, {0x7C00}")
+    return cx.let(f"select i1 {nan}, i16 {cx.let(f'trunc i32 {kept} to i16')}, i16 {bits}")
 
 
 def encoded(cx: Emit, text: str, to: str, mode: Rounding, flags: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cuassay.machine.emit.context import Emit
 from cuassay.machine.emit.float32 import extreme
-from cuassay.machine.emit.floating import mode_of
+from cuassay.machine.emit.floating import CANONICAL_NAN, mode_of
 from cuassay.machine.emit.registry import emits
 from cuassay.machine.emit.values import Value
 from cuassay.machine.numerics.formats import Rounding
@@ -15,8 +15,22 @@ _OPERATIONS = {"add": floats.ADD, "sub": floats.SUB, "mul": floats.MUL, "div": f
 
 
 def _write(cx: Emit, ins: Instruction, text: str, sources: tuple[Value, ...]) -> None:
-    """Write a double; NaN keep their payload, as on the hardware."""
-    cx.write(ins.operands[0], "f64", cx.float_bits(text, 64), sources=sources)
+    """Write a double. A NaN operand comes out quiet, with sign and payload: that of the second
+    operand before the third before the first, of a quotient the first (seen on an H200). A NaN
+    that is born here is the default one.
+    """
+    bits = cx.float_bits(text, 64)
+    nan = cx.let(f"fcmp uno double {text}, {text}")
+    bits = cx.let(f"select i1 {nan}, i64 {CANONICAL_NAN[64]}, i64 {bits}")
+    ranked = (sources[0], *reversed(sources[1:]))
+    if ins.base == "div":
+        ranked = tuple(reversed(sources))
+    for value in ranked:
+        wide = cx.as_float(value)
+        is_nan = cx.let(f"fcmp uno double {wide}, {wide}")
+        quiet = cx.let(f"or i64 {value.bits}, {1 << 51}")
+        bits = cx.let(f"select i1 {is_nan}, i64 {quiet}, i64 {bits}")
+    cx.write(ins.operands[0], "f64", bits, sources=sources)
 
 
 @emits("add", "sub", "mul", "div", types=("f64",))
@@ -68,13 +82,14 @@ def emit_function64(cx: Emit, ins: Instruction) -> None:
 
 @emits("neg", "abs", types=("f64",))
 def emit_sign64(cx: Emit, ins: Instruction) -> None:
-    """Flip or clear the sign bit."""
+    """Flip or clear the sign of a number; a NaN stays as it is."""
     a = cx.read(ins.operands[1], "f64")
+    text = cx.as_float(a)
     if ins.base == "neg":
-        bits = cx.let(f"xor i64 {a.bits}, {-(1 << 63)}")
+        text = cx.let(f"fneg double {text}")
     else:
-        bits = cx.let(f"and i64 {a.bits}, {(1 << 63) - 1}")
-    cx.write(ins.operands[0], "f64", bits, sources=(a,))
+        text = cx.call("double", "llvm.fabs.f64", ("double", text))
+    _write(cx, ins, text, (a,))
 
 
 @emits("min", "max", types=("f64",))
@@ -82,4 +97,4 @@ def emit_extreme64(cx: Emit, ins: Instruction) -> None:
     """The smaller or larger number: -0 is below +0, a NaN loses."""
     a, b = cx.read(ins.operands[1], "f64"), cx.read(ins.operands[2], "f64")
     text = extreme(cx, ins, cx.as_float(a), cx.as_float(b), "double", "f64")
-    _write(cx, ins, text, (a, b))
+    cx.write(ins.operands[0], "f64", cx.float_bits(text, 64), sources=(a, b))

@@ -175,6 +175,8 @@ def emit_extract(cx: Emit, ins: Instruction) -> None:
 
 def _byte(cx: Emit, ins: Instruction, index: int) -> Value:
     value = cx.read(ins.operands[index], "u32")
+    if ins.parts[-1].endswith("64"):  # all 32 bits count, as on the hardware
+        return value
     return Value("u32", cx.let(f"and i32 {value.bits}, 255"), value.poison)
 
 

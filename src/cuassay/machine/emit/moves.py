@@ -35,6 +35,8 @@ def _pack(cx: Emit, ins: Instruction, source: Vector, type_: str) -> None:
             wide = cx.let(f"shl i{width} {wide}, {index * part}")
         bits = cx.let(f"or i{width} {bits}, {wide}")
     shadow = tuple(one.lane(0) for one in items) if part >= 16 and len(items) == 2 else ()
+    if part == 16 and len(items) == 2 and items[0].bits == "0":
+        shadow = (shadow[1], shadow[1])  # {0, h} is a bf16 made an f32: one lane; or a pair
     cx.write(ins.operands[0], type_, bits, sources=tuple(items), shadow=shadow)
 
 

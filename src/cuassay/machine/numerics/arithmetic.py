@@ -67,7 +67,7 @@ def odd_div(a: float, b: float) -> float:
 def odd_sqrt(a: float) -> float:
     """Return sqrt(a) rounded to odd; NaN below zero."""
     if a < 0.0:
-        return math.nan
+        return -math.nan  # the default NaN has its sign set
     root = math.sqrt(a)
     if root == 0.0 or not math.isfinite(root):
         return root
@@ -146,6 +146,9 @@ def div64(a: float, b: float, mode: int) -> float:
         return quotient
     if not math.isfinite(quotient):
         return bounded(quotient, mode)
+    if abs(b) < _SMALL and abs(a) < 1.0:  # enlarge both: the quotient stays
+        a *= _LARGE
+        b *= _LARGE
     if abs(a) < _SMALL:
         a *= _LARGE
         scaled = quotient * _LARGE
@@ -164,7 +167,7 @@ def div64(a: float, b: float, mode: int) -> float:
 def sqrt64(a: float, mode: int) -> float:
     """Return sqrt(a) as float64 in a Rounding mode."""
     if a < 0.0:
-        return math.nan
+        return -math.nan  # the default NaN has its sign set
     root = math.sqrt(a)
     if mode == 0 or root == 0.0 or not math.isfinite(root):
         return root

@@ -17,10 +17,18 @@ _TWO63 = 9223372036854775808.0
 
 
 @native
+def quieted(bits: int) -> int:
+    """Return a float64 pattern whose NaN, if it is one, is quiet."""
+    if ((bits >> 52) & _EXPONENT) == _EXPONENT and (bits & _MANTISSA) != 0:
+        return bits | (1 << 51)
+    return bits
+
+
+@native
 def to_integral(value: float, mode: int) -> float:
     """Return `value` rounded to an integer in a Rounding mode; zeros keep their sign."""
     if not abs(value) < 2.0**52:
-        return value
+        return float64(quieted(bits64(value)))
     whole = float(math.trunc(value))
     rest = abs(value - whole)  # exact
     place = 0 if rest == 0.0 else (1 if rest < 0.5 else (2 if rest == 0.5 else 3))
@@ -109,14 +117,6 @@ def saturate(value: float) -> float:
     if not value > 0.0:
         return 0.0
     return 1.0 if value > 1.0 else value
-
-
-@native
-def quieted(bits: int) -> int:
-    """Return a float64 pattern whose NaN, if it is one, is quiet."""
-    if ((bits >> 52) & _EXPONENT) == _EXPONENT and (bits & _MANTISSA) != 0:
-        return bits | (1 << 51)
-    return bits
 
 
 @native
