@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import torch
 from tests.support.guards import Faulty, axpy_, both, double, honest, inputs, rmsnorm
-from torch import Tensor
+from torch import Tensor, nn
 
 import cuassay
 from cuassay.guard.events import GuardViolationError, Violation
+from cuassay.guard.signature import fits_named, memo_of
 from cuassay.guard.wrap import Guarded
 
 QUIET: dict[str, Any] = {
@@ -330,3 +331,34 @@ def test_a_violation_is_plain_data() -> None:
     with guarded:
         guarded(*inputs())
     assert pickle.loads(pickle.dumps(guarded.last_violation)) == guarded.last_violation
+
+
+def test_the_quick_test_of_a_signature_never_says_yes_to_another() -> None:
+    x, weight = inputs()
+    memo = memo_of((x,), {"weight": weight, "eps": 1e-6})
+    same, given, count, types, names = memo
+    assert (given, count, types, names) == (3, 2, (float,), ("weight", "eps"))
+    assert fits_named(memo, (x,), {"weight": weight, "eps": 1.0})
+    assert not fits_named(memo, (x,), {"eps": 1.0, "weight": weight})
+    assert not fits_named(memo, (x,), {"weight": weight, "eps": 1})
+    assert same(torch.ones_like(x), weight)
+    for other in (x[:4], x.float(), x.t(), x[:, ::2], x.to("meta"), nn.Parameter(x), 3):
+        assert not same(other, weight)
+    assert memo_of((3, x), {})[1] == -1  # tensors first
+    assert memo_of((x, True), {})[1] == -1  # flags are part of a signature by value
+    kernel = Faulty()
+    guarded = _guard(kernel, sample=0.5)
+    for _ in range(20):
+        guarded(x, weight)
+    assert guarded.watch.memo[1] == 2
+    guarded(x[:4], weight)  # another signature: seen, and checked for the first time
+    guarded.flush()
+    assert guarded.stats().signatures == 2
+    kernel.wrong = True
+    while guarded.stats().state == "closed":
+        guarded(x, weight)
+        guarded.flush()
+    calls = kernel.calls
+    assert torch.equal(guarded(x, weight), rmsnorm(x, weight))
+    assert kernel.calls == calls
+    assert guarded.stats().calls >= 22

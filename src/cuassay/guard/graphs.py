@@ -20,6 +20,7 @@ from cuassay.guard.snapshot import take
 from cuassay.guard.structure import flatten
 from cuassay.guard.wrap import Guarded
 
+_BLOCK = 256  # replays between two looks at the counters, at most
 _MOST = 64  # calls of one guard in one graph that are remembered
 
 
@@ -36,19 +37,32 @@ class WatchedGraph:
     def __init__(self, graph: Any, guards: Sequence[Guarded]) -> None:
         self.graph, self._guards = graph, tuple(guards)
         self._calls: list[tuple[Guarded, tuple[Any, ...], dict[str, Any]]] = []
-        self.replays = 0
+        self.replays = self._counted = self._left = 0
 
     def replay(self) -> None:
-        """Replay the graph; at a sampled replay, have every remembered call checked."""
+        """Replay the graph; at a sampled replay, have remembered calls checked.
+
+        Calls are counted in blocks of up to 256 replays: a replay itself costs two additions.
+        """
         self.graph.replay()
         self.replays += 1
+        self._left -= 1
+        if self._left < 0:
+            self._due()
+
+    def _due(self) -> None:
+        """Count the calls of the replays since the last time, and check those that are due."""
+        passed, self._counted = self.replays - self._counted, self.replays
+        first, nearest = self.replays == passed, _BLOCK
         for guarded, arguments, keywords in self._calls:
             slot = guarded.slot()
-            slot.calls += 1
-            slot.left -= 1
-            if slot.left < 0 or self.replays == 1:
+            slot.calls += passed
+            slot.left -= passed
+            if slot.left < 0 or first:
                 slot.left = guarded.watch.sampler.gap()
                 self._check(guarded, arguments, keywords)
+            nearest = min(nearest, slot.left)
+        self._left = nearest
 
     @property
     def trusted(self) -> bool:
@@ -60,7 +74,7 @@ class WatchedGraph:
         """Remember the guarded calls made inside; put the capture itself inside."""
         for guarded in self._guards:
             guarded.watch.recording = []
-            guarded.watch.fast.clear()
+            guarded.watch.distrust()
         try:
             yield
         finally:

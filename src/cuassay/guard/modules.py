@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from cuassay.errors import UnknownNameError, UsageError
 from cuassay.guard.counters import Slot
 from cuassay.guard.entry import guard
-from cuassay.guard.signature import key_of
+from cuassay.guard.signature import fits_named, key_of
 from cuassay.guard.wrap import Guarded, _apart, _is_compiling
 
 State = Mapping[str, Tensor]
@@ -111,6 +111,7 @@ class GuardedForward:
         self._module, self.guarded, self._extra = module, guarded, extra
         self._forward: Callable[..., Any] = _bare_forward(module)
         self._fast, self._slots = guarded.watch.fast, guarded.slots
+        self._watch = guarded.watch
         self._off = guarded.off
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
@@ -125,6 +126,17 @@ class GuardedForward:
             slot = self.guarded.new_slot()
         slot.calls += 1
         slot.left -= 1
+        if slot.left >= 0:
+            same, given, count, types, names = self._watch.memo
+            if keywords:
+                if names and fits_named(self._watch.memo, arguments, keywords):
+                    return self._forward(*arguments, **keywords)
+            elif given == len(arguments) and (
+                same(*arguments)
+                if count == given
+                else tuple(map(type, arguments[count:])) == types and same(*arguments[:count])
+            ):
+                return self._forward(*arguments)
         key = key_of(arguments, keywords)
         if slot.left < 0 or key not in self._fast:
             return self._seldom(slot, key, arguments, keywords)
@@ -133,10 +145,14 @@ class GuardedForward:
     def _seldom(self, slot: Slot, key: Any, arguments: Any, keywords: Any) -> Any:
         if self._extra is not None and not keywords:
             attributes = [getattr(self._module, name) for name in self._extra]
-            return self.guarded.seldom(slot, key, (*arguments, *attributes), {})
+            return self.guarded.seldom(
+                slot, key, (*arguments, *attributes), {}, call=(arguments, {})
+            )
         if self._extra is not None:
             return self._forward(*arguments, **keywords)
-        return self.guarded.seldom(slot, key, (state_of(self._module), arguments, keywords), {})
+        state = state_of(self._module)
+        given = (state, arguments, keywords)
+        return self.guarded.seldom(slot, key, given, {}, call=(arguments, keywords))
 
     def __reduce__(self) -> Any:
         """Saving a whole model saves it without its guards."""

@@ -6,7 +6,7 @@ of everything else. The key is made on every call, so it holds what is cheapest 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,55 @@ def key_of(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Hashable:
     if keywords:
         return found, tuple([(name, _any(value)) for name, value in keywords.items()])
     return found
+
+
+Memo = tuple[Callable[..., bool], int, int, tuple[type, ...], tuple[str, ...]]
+
+
+def _never(*arguments: Any) -> bool:
+    return False
+
+
+NO_MEMO: Memo = (_never, -1, 0, (), ())  # fits no call
+
+
+def memo_of(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Memo:
+    """Return a quick test for calls of this signature; NO_MEMO if there is none.
+
+    (test, arguments, leading tensors, types of the numbers behind them, names of keywords). The test is dynamo's
+    TensorGuards, a third of the cost of `key_of`: type, dtype, device, sizes, strides and
+    whether a gradient is required. It may say no to an equal signature, never yes to another.
+    """
+    arguments = (*arguments, *keywords.values())
+    count = next(
+        (i for i, a in enumerate(arguments) if type(a) is not Tensor and type(a) is not Parameter),
+        len(arguments),
+    )
+    types = tuple([type(value) for value in arguments[count:]])
+    if not count or any(kind is not int and kind is not float for kind in types):
+        return NO_MEMO
+    tensors = arguments[:count]
+    try:
+        from torch._C._dynamo.guards import TensorGuards
+
+        sizes: Any = [list(tensor.shape) for tensor in tensors]
+        strides: Any = [list(tensor.stride()) for tensor in tensors]
+        made = TensorGuards(*tensors, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
+    except Exception:  # it is private: without it, keys are made for every call
+        return NO_MEMO
+    return made.check, len(arguments), count, types, tuple(keywords)
+
+
+def fits_named(memo: Memo, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+    """Whether a call with keywords is certainly of the remembered signature."""
+    same, given, count, types, names = memo
+    values = (*arguments, *keywords.values())
+    return (
+        tuple(keywords) == names
+        and given == len(values)
+        and tuple(map(type, values[count:])) == types
+        and same(*values[:count])
+    )
 
 
 def _any(value: Any) -> Hashable:

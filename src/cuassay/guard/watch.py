@@ -21,7 +21,7 @@ from cuassay.guard.drift import Drift
 from cuassay.guard.events import GuardViolationError, Violation
 from cuassay.guard.sampling import Budget, Sampler
 from cuassay.guard.screen import Allowance, Range
-from cuassay.guard.signature import Form, described, dtype_of, forms_of
+from cuassay.guard.signature import NO_MEMO, Form, described, dtype_of, forms_of, memo_of
 from cuassay.guard.snapshot import Memory
 from cuassay.guard.structure import Template
 from cuassay.guard.trusted import Trusted
@@ -97,6 +97,7 @@ class Watch:
         self.budget = Budget(config.max_overhead)
         self.memory = Memory(config.memory_budget_bytes)
         self.entries: OrderedDict[Hashable, Entry] = OrderedDict()
+        self.memo = NO_MEMO  # a quick test for the signature that was sampled last
         self.fast: dict[Hashable, bool] = {}  # signatures that the kernel serves unquestioned
         self.last: Violation | None = None
         self.mismatches: dict[tuple[str, str], int] = {}  # by severity and dtype
@@ -158,8 +159,7 @@ class Watch:
             (key for key, one in self.entries.items() if one.breaker.state is State.CLOSED),
             next(iter(self.entries)),
         )
-        self.entries.pop(key)
-        self.fast.pop(key, None)
+        self.distrust(self.entries.pop(key))
         self.tally.add("evicted")
 
     def trust(self, entry: Entry) -> None:
@@ -168,11 +168,27 @@ class Watch:
         if closed and self.config.canary >= 1 and self.recording is None and self.error is None:
             self.fast[entry.key] = True
 
+    def distrust(self, entry: Entry | None = None) -> None:
+        """Question every call of a signature again, or of all of them."""
+        if entry is None:
+            self.fast.clear()
+        else:
+            self.fast.pop(entry.key, None)
+        self.memo = NO_MEMO
+
+    def remember(self, entry: Entry, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+        """Know this call's signature more quickly from now on, if the kernel serves it."""
+        if entry.key not in self.fast:
+            return
+        self.memo = memo_of(arguments, keywords)
+        if entry.key not in self.fast:  # distrusted meanwhile, by another thread
+            self.memo = NO_MEMO
+
     def _changed(self, entry: Entry, state: State) -> None:
         if state is State.CLOSED:
             self.trust(entry)
         else:
-            self.fast.pop(entry.key, None)
+            self.distrust(entry)
         self.tally.add(f"to {state.value}")
         LOG.warning(
             "guarded kernel %s: breaker %s for %s",
@@ -195,7 +211,7 @@ class Watch:
             entry.breaker.violation()
         if self.enforcing and self.config.on_violation is OnViolation.RAISE:
             self.error = GuardViolationError(violation)
-            self.fast.clear()
+            self.distrust()
         entry.violations += 1
         if entry.violations & (entry.violations - 1) == 0:  # 1st, 2nd, 4th, 8th ...: no flood
             LOG.error("%s", violation.message, extra={"cuassay": _fields(violation)})

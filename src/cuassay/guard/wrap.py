@@ -24,7 +24,7 @@ from cuassay.guard.config import Mode
 from cuassay.guard.counters import Slot
 from cuassay.guard.events import Violation
 from cuassay.guard.jobs import CheckJob
-from cuassay.guard.signature import key_of
+from cuassay.guard.signature import fits_named, key_of
 from cuassay.guard.snapshot import Snapshot, copies, take
 from cuassay.guard.structure import flatten, rebuild
 from cuassay.guard.trusted import positional
@@ -63,9 +63,20 @@ class Guarded:
             slot = self.new_slot()
         slot.calls += 1
         slot.left -= 1
+        if slot.left >= 0:
+            same, given, count, types, names = self.watch.memo
+            if keywords:
+                if names and fits_named(self.watch.memo, arguments, keywords):
+                    return self.kernel(*arguments, **keywords)
+            elif given == len(arguments) and (
+                same(*arguments)
+                if count == given
+                else tuple(map(type, arguments[count:])) == types and same(*arguments[:count])
+            ):
+                return self.kernel(*arguments)
         key = key_of(arguments, keywords)
         if slot.left < 0 or key not in self._fast:
-            return self.seldom(slot, key, arguments, keywords)
+            return self.seldom(slot, key, arguments, keywords, call=(arguments, keywords))
         return self.kernel(*arguments, **keywords)
 
     def new_slot(self) -> Slot:
@@ -118,9 +129,18 @@ class Guarded:
         return f"<guarded {found.name}: {found.calls} calls, {found.violations} violations>"
 
     def seldom(
-        self, slot: Slot, key: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]
+        self,
+        slot: Slot,
+        key: Any,
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+        *,
+        call: tuple[Sequence[Any], Mapping[str, Any]],
     ) -> Any:
-        """Serve a call that is new, due for a check, or not the kernel's to serve."""
+        """Serve a call that is new, due for a check, or not the kernel's to serve.
+
+        `call` are the arguments as the caller gave them, from which its key was made.
+        """
         watch = self.watch
         if watch.error is not None:
             watch.raised()
@@ -138,6 +158,8 @@ class Guarded:
         if slot.left < 0:
             slot.left = watch.sampler.gap()
         kernels = self._kernels(entry)
+        if due and kernels:
+            watch.remember(entry, *call)
         if due and not first and not watch.budget.affordable:
             watch.tally.add("skipped")
             due = False

@@ -1,0 +1,268 @@
+"""What a guard costs: an unsampled call on the CPU; on a GPU also throughput and synchronisation.
+
+    PYTHONPATH=src:. python benchmarks/guard_overhead.py
+
+Bare and guarded are measured in one run, in turns. The GPU part times a training step and a
+decoding step of the small transformer (benchmarks/guard_model.py), guarded at sample 1e-3, and
+proves with the profiler that the caller's thread never waits for the device. Results go to
+benchmarks/results/guard-overhead-<device>.json, and to $OUT where that is set.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import timeit
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import torch
+from benchmarks.common import save
+from benchmarks.guard_model import Model, Size, guarded
+
+import cuassay
+
+QUIET: dict[str, Any] = {"capsules": None}
+_CALLS, _ROUNDS = 20_000, 15
+
+
+def _signatures() -> dict[str, tuple[tuple[Any, ...], dict[str, Any]]]:
+    x, w = torch.randn(64, 256), torch.randn(256)
+    return {
+        "one tensor": ((x,), {}),
+        "two tensors and a number": ((x, w, 1e-6), {}),
+        "four tensors": ((x, w, x.half(), w.double()), {}),
+        "keyword arguments": ((x,), {"weight": w, "eps": 1e-6}),
+    }
+
+
+def hot_path() -> dict[str, Any]:
+    """Return nanoseconds of bare and unsampled guarded calls of a kernel that does nothing."""
+
+    def kernel(*arguments: Any, **keywords: Any) -> Any:
+        return arguments[0]
+
+    found = {}
+    for name, (arguments, keywords) in _signatures().items():
+        made = cuassay.guard(kernel, trusted=kernel, sample=0.0, oracle="local", **QUIET)
+        with made:
+            made(*arguments, **keywords)
+        bare, watched = [], []
+        for _ in range(_ROUNDS):
+            for call, times in ((kernel, bare), (made, watched)):
+                run = functools.partial(call, *arguments, **keywords)
+                took = timeit.timeit(run, number=_CALLS)
+                times.append(took / _CALLS * 1e9)
+        assert made.stats().sampled == 1
+        found[name] = {
+            "bare_ns": min(bare),
+            "guarded_ns": min(watched),
+            "added_ns": min(watched) - min(bare),
+            "added_median_ns": statistics.median(watched) - statistics.median(bare),
+            "ratio": min(watched) / min(bare),
+        }
+    return found
+
+
+def real_kernel() -> dict[str, float]:
+    """Return microseconds of a small RMSNorm of PyTorch, bare and guarded, unsampled."""
+    from benchmarks.guard_model import rms_norm
+
+    x, w = torch.randn(64, 256), torch.randn(256)
+
+    def kernel(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+        return torch.nn.functional.rms_norm(x, weight.shape, weight, eps)
+
+    made = cuassay.guard(kernel, trusted=rms_norm, sample=0.0, oracle="local", **QUIET)
+    with made:
+        made(x, w, 1e-6)
+    bare, watched = [], []
+    for _ in range(_ROUNDS):
+        for call, times in ((kernel, bare), (made, watched)):
+            took = timeit.timeit(lambda c=call: c(x, w, 1e-6), number=2000)
+            times.append(took / 2000 * 1e6)
+    return {"bare_us": min(bare), "guarded_us": min(watched), "ratio": min(watched) / min(bare)}
+
+
+def _training(model: Model, batch: tuple[int, int]) -> Callable[[], None]:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(0, model.size.vocab, (batch[0], batch[1] + 1), generator=generator).cuda()
+
+    def step() -> None:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            logits = model(ids[:, :-1])
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def _decoding(model: Model, batch: int, context: int) -> Callable[[], None]:
+    size = model.size
+    shape = (batch, size.heads, context, size.hidden // size.heads)
+    caches = [
+        [torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(2)]
+        for _ in range(size.layers)
+    ]
+    ids = torch.zeros(batch, 1, dtype=torch.long, device="cuda")
+
+    def step() -> None:
+        with torch.inference_mode(), torch.autocast("cuda", dtype=torch.bfloat16):
+            model(ids, caches)
+
+    return step
+
+
+def _turns(bare: Callable[[], None], watched: Callable[[], None], *, steps: int) -> dict[str, Any]:
+    """Return seconds a step of both, in turns, and the fall of throughput."""
+    for step in (bare, watched) * 2:
+        for _ in range(20):
+            step()
+    torch.cuda.synchronize()
+    times: dict[str, list[float]] = {"bare": [], "guarded": []}
+    for turn in range(20):
+        order = (("bare", bare), ("guarded", watched))
+        for name, step in order if turn % 2 else reversed(order):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(steps):
+                step()
+            torch.cuda.synchronize()
+            times[name].append((time.perf_counter() - start) / steps)
+    one, two = (statistics.median(times[name]) for name in ("bare", "guarded"))
+    pairs = [b / a - 1 for a, b in zip(times["bare"], times["guarded"], strict=True)]
+    spread = statistics.stdev(pairs) / len(pairs) ** 0.5
+    return {
+        "bare_ms": one * 1e3,
+        "guarded_ms": two * 1e3,
+        "throughput_fall": 1 - one / two,
+        "paired_mean": statistics.mean(pairs),
+        "standard_error": spread,
+        "steps": steps * 20,
+    }
+
+
+def _graphed(step: Callable[[], None], guards: tuple[Any, ...]) -> tuple[Callable[[], None], Any]:
+    """Return a step as a CUDA graph; under guard where guards are given."""
+    from cuassay.guard import graphs
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(5):
+            step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    watched = graphs.watch(graph, *guards)
+    with watched.capturing(), torch.cuda.graph(graph):
+        step()
+    return (watched.replay if guards else graph.replay), watched
+
+
+def throughput() -> dict[str, Any]:
+    """Return how much slower guarded training and decoding are, at sample 1e-3."""
+    found: dict[str, Any] = {}
+    size = Size()
+    models = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        models.append(Model(size).cuda())
+    options = {**QUIET, "sample": 1e-3}
+    guards = guarded(models[1], **options)
+    found["training step, 8 x 512 tokens"] = _turns(
+        _training(models[0], (8, 512)), _training(models[1], (8, 512)), steps=40
+    )
+    for name, batch in (("batch 1", 1), ("batch 64", 64)):
+        steps = [_decoding(model, batch, 1024) for model in models]
+        found[f"decode, eager, {name}"] = _turns(*steps, steps=100)
+        bare, _ = _graphed(steps[0], ())
+        watched, graph = _graphed(steps[1], tuple(guards.values()))
+        found[f"decode, CUDA graph, {name}"] = _turns(bare, watched, steps=200)
+        found[f"decode, CUDA graph, {name}"]["trusted"] = graph.trusted
+    for one in guards.values():
+        one.flush(60)
+    found["guards"] = {
+        name: {
+            key: getattr(one.stats(), key)
+            for key in ("calls", "sampled", "checked", "judged", "violations", "errors", "dropped",
+                        "skipped", "undecided", "state")
+        }
+        for name, one in guards.items()
+    }  # fmt: skip
+    return found
+
+
+def synchronisation() -> dict[str, Any]:
+    """Return which waits for the device the profiler saw, by thread, over sampled calls."""
+    from benchmarks.guard_model import rms_norm
+
+    def kernel(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+        return torch.nn.functional.rms_norm(x, weight.shape, weight, eps)
+
+    made = cuassay.guard(
+        kernel, trusted=rms_norm, sample=0.02, max_overhead=None, oracle="process", **QUIET
+    )
+    x = torch.randn(4096, 1024, device="cuda")
+    w = torch.randn(1024, device="cuda")
+    with made:
+        for _ in range(200):
+            made(x, w, 1e-6)
+    before = made.stats()
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        for _ in range(2000):
+            x = made(x, w, 1e-6)
+        made.flush()
+    after = made.stats()
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "trace.json"
+        profile.export_chrome_trace(str(trace))
+        events = json.loads(trace.read_text())["traceEvents"]
+    mine = threading.get_native_id()
+    waits: dict[str, dict[str, int]] = {"caller": {}, "checker": {}}
+    for event in events:
+        name = str(event.get("name", ""))
+        if event.get("cat") in ("cuda_runtime", "cuda_driver") and "ynchronize" in name:
+            who = "caller" if event.get("tid") == mine else "checker"
+            waits[who][name] = waits[who].get(name, 0) + 1
+    launches = sum(
+        event.get("cat") == "cuda_runtime" and event.get("tid") == mine for event in events
+    )
+    return {
+        "waits": waits,
+        "calls": after.calls - before.calls,
+        "sampled": after.sampled - before.sampled,
+        "checked": after.checked - before.checked,
+        "violations": after.violations,
+        "runtime calls of the caller's thread": launches,
+    }
+
+
+def main() -> None:
+    """Measure, print and keep."""
+    torch.set_num_threads(1)
+    results: dict[str, Any] = {"hot path": hot_path(), "real kernel": real_kernel()}
+    if torch.cuda.is_available():
+        results["synchronisation"] = synchronisation()
+        results["throughput"] = throughput()
+    path = save("guard-overhead", results)
+    print(json.dumps(results, indent=1))
+    print(path)
+    if os.environ.get("OUT"):
+        shutil.copy(path, os.environ["OUT"])
+
+
+if __name__ == "__main__":
+    main()
