@@ -229,3 +229,19 @@ def test_sixty_four_threads_eight_kernels_and_a_dying_checker() -> None:
         assert found.sampled == found.checked + found.dropped + tally["lost"]
         assert guarded.watch.memory.used_bytes == 0
         assert found.violations == 0
+
+
+def test_a_pause_holds_checks_back() -> None:
+    entered = threading.Event()
+
+    def trusted(x: Tensor) -> Tensor:
+        entered.set()
+        return x * 2
+
+    guarded = _guard(trusted)
+    with CHECKER.paused():
+        guarded(torch.ones(8))
+        assert not entered.wait(0.1)
+        assert guarded.stats().pending == 1
+    _adds_up(guarded)
+    assert guarded.stats().checked == 1

@@ -14,7 +14,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 _QUEUE = 256
@@ -49,6 +49,8 @@ class Checker:
         self._open: dict[int, Job] = {}  # submitted and not finished
         self._thread: threading.Thread | None = None
         self._owner = os.getpid()
+        self._pauses: set[object] = set()
+        self._busy = False
 
     def every_tick(self, do: Callable[[], None]) -> None:
         """Call `do` about once a second while there are guards; its exceptions are dropped."""
@@ -125,9 +127,30 @@ class Checker:
     def _one(self, job: Job) -> None:
         if job.started or id(job) not in self._open:  # queued twice around a restart
             return
-        job.started = True
-        job.run()
-        self._open.pop(id(job), None)
+        self._busy = True
+        try:
+            while self._pauses:
+                self._busy = False
+                time.sleep(_POLL_S)
+                self._busy = True
+            job.started = True
+            job.run()
+            self._open.pop(id(job), None)
+        finally:
+            self._busy = False
+
+    @contextlib.contextmanager
+    def paused(self, timeout_s: float = 30.0) -> Iterator[None]:
+        """Let no check run inside; waits for the one that is running, at most `timeout_s`."""
+        mine = object()
+        self._pauses.add(mine)
+        try:
+            until = time.monotonic() + timeout_s
+            while self._busy and time.monotonic() < until:
+                time.sleep(_POLL_S)
+            yield
+        finally:
+            self._pauses.discard(mine)
 
     def _tick(self) -> None:
         for do in self._ticks:

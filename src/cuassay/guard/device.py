@@ -5,6 +5,7 @@ Only the checker's thread ever waits, and for its own stream, never for the devi
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 _side = threading.local()
+_RELAXED = 2  # cudaStreamCaptureModeRelaxed
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +72,22 @@ def _stream(device: torch.device) -> Any:
         low = max(torch.cuda.Stream.priority_range())  # type: ignore[call-arg]
         made = torch.cuda.Stream(device, priority=low)  # type: ignore[no-untyped-call]
         streams[device] = made
+        _leave_captures_alone()
     return streams[device]
+
+
+def _leave_captures_alone() -> None:
+    """Keep this thread's CUDA calls from ending captures of other threads.
+
+    A capture in the default (global) mode is invalidated by waits and queries of any thread
+    that is in that mode itself; this one is not (cudaThreadExchangeStreamCaptureMode, relaxed).
+    Where the runtime library is not found, captures belong inside `graphs.watch`, which pauses
+    the checks.
+    """
+    for name in ("libcudart.so.13", "libcudart.so.12", "libcudart.so"):
+        try:
+            runtime = ctypes.CDLL(name)
+            runtime.cudaThreadExchangeStreamCaptureMode(ctypes.byref(ctypes.c_int(_RELAXED)))
+        except (OSError, AttributeError):
+            continue
+        return

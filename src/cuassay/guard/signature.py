@@ -45,9 +45,10 @@ NO_MEMO: Memo = (_never, -1, 0, (), ())  # fits no call
 def memo_of(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Memo:
     """Return a quick test for calls of this signature; NO_MEMO if there is none.
 
-    (test, arguments, leading tensors, types of the numbers behind them, names of keywords). The test is dynamo's
-    TensorGuards, a third of the cost of `key_of`: type, dtype, device, sizes, strides and
-    whether a gradient is required. It may say no to an equal signature, never yes to another.
+    (test, arguments, leading tensors, types of the numbers behind them, names of keywords). The
+    test is dynamo's TensorGuards, a third of the cost of `key_of`: type, dtype, device, sizes,
+    strides and whether a gradient is required. It may say no to an equal signature, never yes
+    to another.
     """
     arguments = (*arguments, *keywords.values())
     count = next(
