@@ -107,14 +107,17 @@ class Cuassay:
 
         node = self._request.node
         options |= _chosen(self._request.config, _marked(node), options)
+        failed = ""
         with _turn(options.get("device")):
             try:
                 verdict = api.check(candidate, reference, **options)
             except UsageError as error:
-                pytest.fail(f"cuassay: {error}", pytrace=False)
+                failed = f"cuassay: {error}"
             except CannotJudgeError as error:
                 node.user_properties.append((f"{_PREFIX}verdict", "NO VERDICT"))
-                pytest.fail(f"cuassay could not judge the kernel: {error}", pytrace=False)
+                failed = f"cuassay could not judge the kernel: {error}"
+        if failed:  # outside the handlers: pytest would show what they caught
+            pytest.fail(failed, pytrace=False)
         self._record(verdict)
         return verdict
 

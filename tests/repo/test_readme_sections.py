@@ -90,14 +90,21 @@ def test_in_github_actions() -> None:
     assert f"`id: {hook['id']}`" in _README
 
 
-@pytest.mark.slow
 def test_from_an_agent(kernel: Path) -> None:
+    """Over a judge that judges nothing: the other sections have real ones."""
     from cuassay.cli.mcp import mcp
 
     (program,) = _blocks("From an agent", "python")
-    program = program.replace('profile="quick"', 'profile="quick", device="cpu"')
-    done = _run(kernel, sys.executable, "-c", program)
+    install = (
+        f"import sys; sys.path.insert(0, {str(_ROOT)!r})\n"
+        "from cuassay.engine import judge_process\nfrom tests.support import fake_judge\n"
+        "judge_process.COMMAND = fake_judge.COMMAND\n"
+    )
+    done = _run(kernel, sys.executable, "-c", install + program)
     assert done.stdout == "ACCEPTED []\n", done.stdout + done.stderr
+    (kernel / "kernel.py").write_text("# reject\n")
+    done = _run(kernel, sys.executable, "-c", install + program)
+    assert done.stdout.startswith("REJECTED ['Hot rows of grad_embed_weight"), done.stdout
     (text,) = _blocks("From an agent", "json")
     (server,) = json.loads(text)["mcpServers"].values()
     assert (server["command"], server["args"][0]) == ("cuassay", "mcp")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import textwrap
 from pathlib import Path
 from xml.etree import ElementTree
@@ -10,13 +9,18 @@ from xml.etree import ElementTree
 import pytest
 from tests.support import fake_engine, samples
 
+import cuassay.api
+import cuassay.pytest_plugin
+import cuassay.report.html
+import cuassay.report.junit
+import cuassay.report.terminal
 from cuassay.model.verdict import Profile
 
 pytest_plugins = ["pytester"]
 _ROOT = Path(__file__).resolve().parents[2]
-_INSTALLED = importlib.metadata.entry_points(group="pytest11", name="cuassay")
-_PLUGIN = () if _INSTALLED else ("-p", "cuassay.pytest_plugin")
-_PLAIN = ("-p", "no:cacheprovider", "-p", "no:randomly", *_PLUGIN)
+# Imported out here: what a run inside a test imports for the first time, it forgets at its end.
+_KEPT = (cuassay.api, cuassay.pytest_plugin, cuassay.report.html, cuassay.report.junit)
+_PLAIN = ("-p", "no:cacheprovider", "-p", "cuassay.pytest_plugin")
 _TEST = """
 def test_kernel(cuassay):
     cuassay.assert_correct("kernel.py", problem="rmsnorm")
@@ -28,6 +32,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # other plugins only take time
 
 
 def _run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
@@ -189,7 +194,7 @@ def test_verdicts_come_back_from_xdist_workers(pytester: pytest.Pytester) -> Non
             """
         )
     )
-    result = pytester.runpytest_subprocess(*_PLAIN, "-n", "2")
+    result = pytester.runpytest_subprocess(*_PLAIN, "-p", "xdist", "-n", "2")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         ["*cuassay verdicts*", "REJECTED *test_k?bad.py*", "ACCEPTED *", "ACCEPTED *"]
