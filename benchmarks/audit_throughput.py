@@ -44,7 +44,8 @@ def audit(tree: Path, run: Path, home: Path, *, mode: str, gpus: int) -> dict[st
     wall_s = time.perf_counter() - started
     try:
         document = json.loads(done.stdout)
-    except ValueError:
+        assert "candidates" in document, document
+    except (ValueError, AssertionError):
         return {"mode": mode, "error": done.stderr[-4000:], "wall_s": round(wall_s, 1)}
     return _summary(document, mode=mode, lanes=lanes, wall_s=wall_s)
 

@@ -153,7 +153,7 @@ def _sidecar(problem: Problem) -> Iterator[str]:
 
 
 def _kind(domain: Domain) -> str:
-    return {IntegerRange: "integer_range"}.get(type(domain), type(domain).__name__.lower())
+    return "integer_range" if isinstance(domain, IntegerRange) else type(domain).__name__.lower()
 
 
 def _fields(domain: Domain) -> dict[str, object]:
@@ -183,7 +183,7 @@ def _write_solution(place: Path, problem: Problem, file: Path, *, author: str) -
 
     candidate = load_candidate(str(file), problem)
     solution = {
-        "name": place.name,
+        "name": f"{place.name}_{author}",
         "definition": place.parent.parent.name,
         "author": author,
         "spec": {

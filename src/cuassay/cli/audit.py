@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from cuassay.cli import options
-from cuassay.cli.audit_show import show, show_plan, show_powers, show_problems
+from cuassay.cli.audit_show import show, show_plan, show_powers, show_problems, write_traces
 from cuassay.cli.drive import INTERRUPTED, say
+from cuassay.cli.sinks import writable
 from cuassay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Asked:
     executor: str
     address: str | None
     lanes: int | None
+    traces: Path | None
     output: options.Output
 
 
@@ -91,6 +93,7 @@ class Asked:
 @click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--html", metavar="FILE", help="Also write a one-file HTML report.")
+@click.option("--traces", metavar="FILE", help="Also write Traces, as flashinfer-trace keeps them.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the sums in one line.")
 @click.option("--no-color", is_flag=True, help="Plain text, also on a terminal.")
 @click.pass_context
@@ -117,6 +120,7 @@ def audit(
     lenient: bool,
     as_json: bool,
     html: str | None,
+    traces: str | None,
     quiet: bool,
     no_color: bool,
 ) -> None:
@@ -144,6 +148,7 @@ def audit(
         executor=executor,
         address=address,
         lanes=lanes,
+        traces=writable(traces, option="--traces") if traces else None,
         output=options.output(as_json=as_json, html=html, quiet=quiet, no_color=no_color),
     )
     context.exit(_audit(asked))
@@ -259,6 +264,8 @@ def _judge(asked: Asked, plan: Plan, header: AuditHeader, folder: AuditFolder) -
     except KeyboardInterrupt:
         say(f"cuassay: interrupted; what ended is kept. Go on with: {_again(folder)}")
         return INTERRUPTED
+    if asked.traces is not None:
+        write_traces(finished, folder.path, asked.traces)
     return show(finished, folder.path, asked.output)
 
 

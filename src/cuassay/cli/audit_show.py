@@ -102,6 +102,24 @@ def _write_page(finished: Audit, path: Path, *, quiet: bool) -> None:
         say(f"html report: {path}")
 
 
+def write_traces(finished: Audit, folder: Path, path: Path) -> None:
+    """Write the verdicts as Traces, one a line, and say how many have none."""
+    import json
+
+    from cuassay.audit.traces import traces
+
+    found = tuple(traces(finished, folder))
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in found)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        say(f"cuassay: --traces {path} was not written: {error.strerror or error}")
+        return
+    left = len(finished.results) - len(found)
+    rest = f"; {left} undecided or unmeasured have none" if left else ""
+    say(f"{len(found)} traces: {path}{rest}")
+
+
 def exit_code(finished: Audit) -> int:
     """Return 1 where a candidate is rejected, 0 where all are accepted, else 3."""
     codes = {EXIT_CODES[r.verdict] if r.verdict else 3 for r in finished.results}

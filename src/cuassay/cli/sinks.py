@@ -51,7 +51,7 @@ def targets(values: Sequence[str], *, as_json: bool, html: str | None) -> tuple[
     given = [*values, *(["json"] if as_json else [])]
     found = [_target(value) for value in given]
     if html is not None:
-        found.append(Target(form="html", path=_writable(html, option=f"--html {html}")))
+        found.append(Target(form="html", path=writable(html, option=f"--html {html}")))
     to_stdout = list(dict.fromkeys(target.form for target in found if target.path is None))
     if len(to_stdout) > 1:
         raise UsageError(
@@ -74,11 +74,14 @@ def _target(value: str) -> Target:
             f"--format {value}: expected a file after '='"
             + ("; the terminal form goes to stdout only" if form == "terminal" else "")
         )
-    return Target(form=form, path=_writable(file, option=f"--format {value}"))
+    return Target(form=form, path=writable(file, option=f"--format {value}"))
 
 
-def _writable(file: str, *, option: str) -> Path:
-    """Return the path if a file can be put there: said before a long trial, not after it."""
+def writable(file: str, *, option: str) -> Path:
+    """Return the path if a file can be put there: said before a long trial, not after it.
+
+    Raises UsageError where it cannot.
+    """
     path = Path(file).expanduser()
     if path.is_dir():
         raise UsageError(f"{option} is a folder, expected a file; try {path / 'report.html'}")

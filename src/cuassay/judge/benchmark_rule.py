@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import done
@@ -14,7 +16,7 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Workload
 from cuassay.model.scenario import Poison
 from cuassay.model.verdict import BenchmarkRule, Profile
-from cuassay.oracle.benchmark_rule import matched_ratio
+from cuassay.oracle.benchmark_rule import largest_errors, matched_ratio
 
 if TYPE_CHECKING:
     from cuassay.judge.control import RunScenario
@@ -93,10 +95,16 @@ def _one(trial: JudgeTrial, run: RunScenario, workload: Workload) -> BenchmarkRu
         return rule(False, None, "", "the kernel did not finish on the benchmark's inputs")
     got = matched(trial.problem, case.axes, outcome, record.items)
     ratios: list[tuple[float, bool, str]] = []
+    errors: list[tuple[float, float]] = []
     for spec, tensor, want in zip(trial.problem.outputs, got, expected, strict=True):
         if isinstance(tensor, str):
             return rule(False, 0.0, spec.name, tensor)
         accepted, ratio = matched_ratio(tensor, want, tolerance)
         ratios.append((ratio, accepted, spec.name))
+        errors.append(largest_errors(tensor, want) or (math.inf, math.inf))
     ratio, _, output = min(ratios)
-    return rule(all(accepted for _, accepted, _ in ratios), ratio, output, "")
+    return dataclasses.replace(
+        rule(all(accepted for _, accepted, _ in ratios), ratio, output, ""),
+        max_absolute_error=max(absolute for absolute, _ in errors),
+        max_relative_error=max(relative for _, relative in errors),
+    )

@@ -28,7 +28,10 @@ class Profile(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkRule:
-    """The problem's own tolerance on its own inputs: their verdict beside ours."""
+    """The problem's own tolerance on its own inputs: their verdict beside ours.
+
+    The largest errors are over all outputs of that workload, against the reference as written.
+    """
 
     accepted: bool | None
     matched_ratio: float | None
@@ -38,6 +41,8 @@ class BenchmarkRule:
     workload: str
     worst_output: str = ""
     note: str = ""
+    max_absolute_error: float | None = None
+    max_relative_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

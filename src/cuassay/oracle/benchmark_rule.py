@@ -16,6 +16,23 @@ from cuassay.model.problem import Tolerance
 _CHUNK = 1 << 22
 
 
+def largest_errors(candidate: Tensor, reference: Tensor) -> tuple[float, float] | None:
+    """Return the largest absolute and relative error, |x - y| and |x - y| / (|y| + 1e-8).
+
+    In float32, over elements that are finite on both sides; None for other shapes.
+    """
+    if candidate.shape != reference.shape:
+        return None
+    got, want = candidate.reshape(-1), reference.to(candidate.device).reshape(-1)
+    absolute = relative = 0.0
+    for start in range(0, candidate.numel(), _CHUNK):
+        x, y = (part[start : start + _CHUNK].float() for part in (got, want))
+        error = torch.where(torch.isfinite(x) & torch.isfinite(y), (x - y).abs(), 0.0)
+        absolute = max(absolute, float(error.max()))
+        relative = max(relative, float((error / (y.abs().nan_to_num() + 1e-8)).max()))
+    return absolute, relative
+
+
 def matched_ratio(candidate: Tensor, reference: Tensor, tolerance: Tolerance) -> tuple[bool, float]:
     """Return (accepted, share of matching elements) under the benchmark's rule.
 

@@ -1,0 +1,147 @@
+"""Verdicts as Traces: the JSON lines that flashinfer-trace and SOL-ExecBench keep of a run.
+
+Their tools then read cuassay's verdicts. A Trace says PASSED only with a measured time and
+INCORRECT_NUMERICAL only with measured errors; what was not measured gives no line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from cuassay.model.outcome import Finding, FindingClass
+from cuassay.model.problem import (
+    CustomSource,
+    InputSource,
+    Problem,
+    RandomSource,
+    SafetensorsSource,
+    ScalarSource,
+    Workload,
+)
+from cuassay.model.verdict import BenchmarkRule, Decision, Speed, Verdict
+from cuassay.report.clean import clean
+
+_HANGS, _FORGED = "RUN004", "RUN005"
+_LIBRARIES = ("torch", "triton", "cuda")
+
+
+def trace(verdict: Verdict, problem: Problem, *, timestamp: str) -> dict[str, Any] | None:
+    """Return the Trace of a verdict, or None where their format has no word for it.
+
+    That is for INCONCLUSIVE, and for an ACCEPTED or numerically wrong kernel whose time or
+    errors were not measured.
+    """
+    workload = _workload(verdict, problem)
+    status = _status(verdict)
+    rule = verdict.benchmark_rule
+    if workload is None or status is None:
+        return None
+    numeric = status in ("PASSED", "INCORRECT_NUMERICAL")
+    correctness = _correctness(rule, verdict) if numeric else None
+    performance = _performance(verdict.speed) if status == "PASSED" else None
+    if numeric and correctness is None:
+        return None
+    if status == "PASSED" and performance is None:
+        return None
+    return {
+        "definition": clean(problem.name),
+        "workload": _echo(workload),
+        "solution": clean(verdict.candidate),
+        "evaluation": {
+            "status": status,
+            "log": clean(f"cuassay {verdict.decision.value}: {verdict.reason}"),
+            "timestamp": timestamp,
+            "environment": _environment(verdict.environment),
+            "correctness": correctness,
+            "performance": performance,
+        },
+    }
+
+
+def _status(verdict: Verdict) -> str | None:
+    match verdict.decision:
+        case Decision.ACCEPTED:
+            return "PASSED"
+        case Decision.INCONCLUSIVE:
+            return None
+        case Decision.REJECTED:
+            wrong = [f for f in verdict.findings if f.finding_class is FindingClass.WRONG]
+            return _failure(wrong or list(verdict.findings))
+    assert_never(verdict.decision)
+
+
+def _failure(findings: list[Finding]) -> str:
+    codes = {finding.code for finding in findings}
+    if "BUILD001" in codes:
+        return "COMPILE_ERROR"
+    if _FORGED in codes:
+        return "REWARD_HACK"
+    if codes and all(code.startswith("RUN") for code in codes):
+        return "TIMEOUT" if _HANGS in codes else "RUNTIME_ERROR"
+    return "INCORRECT_NUMERICAL"
+
+
+def _workload(verdict: Verdict, problem: Problem) -> Workload | None:
+    """Return the workload that their rule was evaluated on, else the first."""
+    named = verdict.benchmark_rule.workload if verdict.benchmark_rule else ""
+    own = [workload for workload in problem.workloads if not workload.recorded]
+    return next((w for w in own if w.id == named), own[0] if own else None)
+
+
+def _echo(workload: Workload) -> dict[str, Any]:
+    return {
+        "uuid": clean(workload.id),
+        "axes": dict(workload.axes),
+        "inputs": {name: _source(source) for name, source in workload.sources.items()},
+    }
+
+
+def _source(source: InputSource) -> dict[str, Any]:
+    match source:
+        case RandomSource():
+            return {"type": "random"}
+        case ScalarSource(value=value):
+            return {"type": "scalar", "value": value}
+        case SafetensorsSource(path=path, key=key):
+            return {"type": "safetensors", "path": clean(path), "tensor_key": clean(key)}
+        case CustomSource():
+            return {"type": "custom"}
+    assert_never(source)
+
+
+def _correctness(rule: BenchmarkRule | None, verdict: Verdict) -> dict[str, Any] | None:
+    errors = (rule.max_absolute_error, rule.max_relative_error) if rule else (None, None)
+    absolute, relative = errors
+    if rule is None or absolute is None or relative is None or not math.isfinite(absolute):
+        return None
+    return {
+        "max_absolute_error": absolute,
+        "max_relative_error": relative,
+        "extra": {
+            "matched_ratio": rule.matched_ratio,
+            "required_matched_ratio": rule.required_ratio,
+            "cuassay_verdict": verdict.decision.value,
+            "cuassay_codes": list(dict.fromkeys(f.code for f in verdict.findings)),
+            "cuassay_conditions": [clean(condition) for condition in verdict.conditions],
+            "cuassay_digest": verdict.digest,
+        },
+    }
+
+
+def _performance(speed: Speed | None) -> dict[str, Any] | None:
+    if speed is None or speed.eager_us is None:
+        return None
+    return {
+        "latency_ms": speed.candidate_us / 1e3,
+        "reference_latency_ms": speed.eager_us / 1e3,
+        "speedup_factor": speed.eager_us / speed.candidate_us,
+    }
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "hardware": clean(environment.get("device", "unknown")),
+        "libs": {name: clean(environment[name]) for name in _LIBRARIES if name in environment},
+    }
