@@ -18,7 +18,7 @@ from pathlib import Path
 from cuassay.engine import judge_process
 from cuassay.engine.job import Job
 from cuassay.model import serial
-from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
+from cuassay.model.events import Document, EngineFinished, EngineStarted, EngineStopped, Event
 from cuassay.model.verdict import BenchmarkRule, Verdict
 
 sys.path.insert(0, str(Path(__file__).absolute().parents[2]))
@@ -91,6 +91,10 @@ def main() -> None:
             seed=job.seed or 0,
         )
     )
+    if job.mode == "build":
+        Path(job.candidate).with_suffix(".built").write_text(os.environ["CUDA_VISIBLE_DEVICES"])
+        emit(Document(text="{}"))
+        return
     if "# wait" in first:
         time.sleep(float(first.split()[2]))
     if "# die" in first:

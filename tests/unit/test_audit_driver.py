@@ -19,7 +19,7 @@ from cuassay.audit.discover import discover
 from cuassay.audit.plan import Choice, Plan, make_plan
 from cuassay.engine.executors import Lane, LocalExecutor
 from cuassay.errors import UnknownNameError, UsageError
-from cuassay.model.audit import Audit, AuditHeader, AuditResult, Ending
+from cuassay.model.audit import Audit, AuditHeader, AuditItem, AuditResult, Ending
 from cuassay.model.verdict import Decision
 from cuassay.store import audits as store
 from cuassay.store.files import append_line, locked
@@ -311,3 +311,31 @@ def test_results_are_reported_as_they_come(tmp_path: Path) -> None:
         report=report,
     )
     assert seen == [("k0", 1, 2), ("k1", 2, 2)]
+
+
+def test_cuda_sources_are_built_on_cpu_lanes_before_a_gpu_takes_them(tmp_path: Path) -> None:
+    root = _tree(tmp_path / "t", 3)
+    slow = "# accept\n// PYBIND11_MODULE\n"
+    trees.write(root / "p" / "candidates" / "a_first.py", slow)  # first in the plan
+    order: list[str] = []
+    executor = LocalExecutor(
+        [Lane(name="cuda:1", device="cuda", environment={"CUDA_VISIBLE_DEVICES": "1"})],
+        spares=True,
+    )
+
+    def watch(item: AuditItem, lane: str, event: object) -> None:
+        order.append(item.candidate_name)
+
+    audit = driver.run_audit(
+        _plan(root),
+        _header(root),
+        store.AuditFolder(tmp_path / "audit"),
+        executor=executor,
+        watch=watch,
+    )
+    assert {r.ending for r in audit.results} <= {Ending.JUDGED, Ending.STOPPED}
+    assert len(audit.results) == 4
+    assert order[0] == "k0"
+    built = sorted(path.name for path in (root / "p" / "candidates").glob("*.built"))
+    assert built == ["a_first.built"]
+    assert (root / "p" / "candidates" / "a_first.built").read_text() == "1"

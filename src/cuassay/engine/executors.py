@@ -21,11 +21,13 @@ from pathlib import Path
 from typing import Protocol
 
 from cuassay.engine import run
+from cuassay.engine.builders import Builders, needs_build
 from cuassay.engine.job import Job
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
 
 Watcher = Callable[["Task", str, Event], None]
+_LOOK_S = 0.5  # how often a lane that waits for a build asks whether the audit was stopped
 _CORES_FOR_SPARES = 4  # of each lane, before a second judge may start beside the first
 
 
@@ -142,7 +144,9 @@ class LocalExecutor:
         self, tasks: Sequence[Task], *, stop: Callable[[], bool], watch: Watcher
     ) -> Iterator[Ended]:
         """See Executor."""
-        shared = Shared(tasks, stop, watch)
+        builds = self._builds(tasks)
+        shared = Shared([t for t in tasks if t.id not in builds], stop, watch, later=builds)
+        builders = self._builders(builds, shared)
         threads = [
             threading.Thread(target=self._serve, args=(lane, shared), daemon=True)
             for lane in self._lanes
@@ -153,8 +157,27 @@ class LocalExecutor:
             yield from shared.as_they_end(len(threads))
         finally:
             shared.close()
+            if builders is not None:
+                builders.close()
             for thread in threads:
                 thread.join()
+
+    def _builds(self, tasks: Sequence[Task]) -> dict[str, Task]:
+        """Return the tasks that a CPU lane builds first: CUDA C++ for a GPU lane."""
+        if not self._spares or not any(lane.device == "cuda" for lane in self._lanes):
+            return {}
+        return {task.id: task for task in tasks if needs_build(task.files)}
+
+    def _builders(self, builds: Mapping[str, Task], shared: Shared) -> Builders | None:
+        if not builds:
+            return None
+        return Builders(
+            {name: dataclasses.replace(task.job, device="cuda") for name, task in builds.items()},
+            count=max(1, _cores() // _CORES_FOR_SPARES - len(self._lanes)),
+            environment=self._lanes[0].environment,
+            timeout_s=self._timeout_s,
+            done=shared.arrive,
+        )
 
     def _serve(self, lane: Lane, shared: Shared) -> None:
         waiting: JudgeProcess | None = None
@@ -215,11 +238,20 @@ class Shared:
     `ended` takes a task that ended, an exception for the caller, or None for a lane that ended.
     """
 
-    def __init__(self, tasks: Sequence[Task], stop: Callable[[], bool], watch: Watcher) -> None:
+    def __init__(
+        self,
+        tasks: Sequence[Task],
+        stop: Callable[[], bool],
+        watch: Watcher,
+        *,
+        later: Mapping[str, Task] | None = None,
+    ) -> None:
         self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
         for task in tasks:
             self._tasks.put(task)
-        self._first = {task.id: task.attempt for task in tasks}
+        self._later = dict(later or {})
+        self._change = threading.Condition()
+        self._first = {task.id: task.attempt for task in (*tasks, *self._later.values())}
         self._stop, self.watch = stop, watch
         self.closed = False
         self._running: set[JudgeProcess] = set()
@@ -248,17 +280,29 @@ class Shared:
         return self._first.get(task.id, task.attempt)
 
     def next(self) -> Task | None:
-        """Return the next task, or None where there is none or no more may be started."""
-        if self.closed or self._stop():
-            return None
-        try:
-            return self._tasks.get_nowait()
-        except queue.Empty:
-            return None
+        """Return the next task, or None where there is none or no more may be started.
+
+        Waits for tasks that are still being built.
+        """
+        while not (self.closed or self._stop()):
+            with contextlib.suppress(queue.Empty):
+                return self._tasks.get_nowait()
+            with self._change:
+                if not self._later and self._tasks.empty():
+                    return None
+                self._change.wait(timeout=_LOOK_S)
+        return None
+
+    def arrive(self, name: str) -> None:
+        """Let the lanes have a task that was built."""
+        with self._change:
+            self._tasks.put(self._later.pop(name))
+            self._change.notify_all()
 
     def has_more(self) -> bool:
         """Whether another task will be started."""
-        return not self._tasks.empty() and not self.closed and not self._stop()
+        left = not self._tasks.empty() or bool(self._later)
+        return left and not self.closed and not self._stop()
 
     @contextlib.contextmanager
     def running(self, judge: JudgeProcess) -> Iterator[None]:

@@ -34,7 +34,7 @@ class Job:
     run_label: str = ""
     isolated: bool = False
     hide: tuple[str, ...] = ()
-    mode: str = "check"  # check | replay | show | power | run | train | infer | blame
+    mode: str = "check"  # check | replay | show | power | run | train | infer | blame | build
     recorded: str = ""  # a folder of calls that were recorded in a real program
     axes: Mapping[str, int] = field(default_factory=dict)
     record: str = ""

@@ -38,6 +38,10 @@ def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurser
             emit(Document(text=json.dumps(show(job))))
         case "power":
             emit(Document(text=json.dumps(power_document(job, emit))))
+        case "build":
+            from cuassay.judge.prebuild import prebuild
+
+            emit(Document(text=json.dumps(prebuild(job, nursery))))
         case "run":
             emit(Document(text=json.dumps(execute(job, emit, nursery))))
         case "train" | "infer" | "blame":
