@@ -2,7 +2,7 @@
 
 On local lanes and through Ray, on one GPU and on all that the machine has. Every run has the
 same seed and must end with the same table. `--modes` chooses (local1, ray1, local, ray);
-`--candidates` their number (60 on a GPU, 8 on a CPU); `--limit-s` starts no further mode after
+`--candidates` their number (60 on a GPU, 4 on a CPU); `--limit-s` starts no further mode after
 that time. Each mode is saved as soon as it ends.
 """
 
@@ -114,7 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     modes = ("local1", "ray1", "local", "ray") if gpus > 1 else ("local1", "ray1")
     parser.add_argument("--modes", default=",".join(modes))
-    parser.add_argument("--candidates", type=int, default=60 if gpus else 8)
+    parser.add_argument("--candidates", type=int, default=60 if gpus else 4)
     parser.add_argument("--limit-s", type=float, default=1e9)
     parser.add_argument("--name", default="audit-throughput")
     parser.add_argument("--home", help="keep build caches here between calls")

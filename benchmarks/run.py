@@ -7,7 +7,10 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SCRIPTS = ("roundtrip.py", "comparator.py", "verdicts.py")
+SCRIPTS = (
+    *("roundtrip.py", "comparator.py", "verdicts.py"),
+    *("audit_scale.py", "audit_throughput.py"),
+)
 
 
 def main() -> int:

@@ -6,6 +6,9 @@ import contextlib
 import dataclasses
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,3 +145,35 @@ def _children(parent: int) -> list[int]:
                 if int(stat[1]) == parent and b"cuassay.judge" in command:
                     found.append(int(entry.name))
     return found
+
+
+_DRIVER = """
+import sys
+from cuassay.engine.job import Job
+from cuassay.engine.run import check
+from cuassay.model.verdict import Profile
+job = Job(problem="rmsnorm", candidate=sys.argv[1], profile=Profile.DEEP, device="cpu")
+for event in check(job):
+    print(type(event).__name__, flush=True)
+"""
+
+
+def test_a_judge_ends_with_a_driver_that_was_killed(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2] / "src"
+    driver = subprocess.Popen(
+        [sys.executable, "-c", _DRIVER, str(_kernel(tmp_path, _GOOD))],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ, PYTHONPATH=str(root)),
+    )
+    assert driver.stdout is not None
+    assert driver.stdout.readline() == "EngineStarted\n"
+    judges = _children(driver.pid)
+    assert judges
+    driver.kill()
+    driver.wait()
+    driver.stdout.close()
+    end = time.monotonic() + 30
+    while any(Path(f"/proc/{pid}").exists() for pid in judges):
+        assert time.monotonic() < end, "the judge outlived its driver"
+        time.sleep(0.05)
