@@ -88,6 +88,11 @@ class JudgeTrial:
         return self._reference
 
     @property
+    def isolated(self) -> bool:
+        """Whether nothing but the files and the seed may decide, as in an audit."""
+        return self._isolated
+
+    @property
     def deterministic_reference(self) -> bool:
         """Whether the reference gave the same bits twice on the same inputs."""
         if self._deterministic is None:
