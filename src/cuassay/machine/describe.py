@@ -15,6 +15,7 @@ from cuassay.machine.syntax import Instruction, SourceLine
 
 _NOBODY = 0xFFFFFFFF
 _RECORD = "<6IQ6IQ"
+_FAR = 1 << 31  # bytes that no honest mistake is off by
 _WHAT = {L.READ: "reads", L.WRITE: "writes", L.ATOMIC: "updates", L.STRONG_READ: "reads",
          L.STRONG_WRITE: "writes"}  # fmt: skip
 _NOUN = {L.READ: "read", L.WRITE: "write", L.ATOMIC: "atomic", L.STRONG_READ: "strong read",
@@ -95,8 +96,11 @@ class Describer:
             kind = Kind.OUT_OF_BOUNDS
             text = f"{head} at {space} address {one.address:#x}, which is nobody's"
         else:
-            kind = Kind.OUT_OF_BOUNDS
+            far = offset < -_FAR or offset > size + _FAR
+            kind = Kind.ADDRESS_OVERFLOW if far else Kind.OUT_OF_BOUNDS
             text = f"{head} at byte {offset} of {name} ({size} bytes): {_distance(offset, size)}"
+            if far:
+                text += "; an index of 32 bits has probably overflowed"
         return MachineFinding(
             kind=kind, severity=Severity.WRONG, text=text,
             accesses=(self._access(_NOUN[one.what], one.site, one.gid),),

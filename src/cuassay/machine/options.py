@@ -16,6 +16,7 @@ class Options:
     rule counts (80, 90). `fuel` is the number of loop iterations after which a thread yields;
     `limit_s` ends a launch that does not end by itself. `workers` is the number of host threads
     for kernels whose blocks do not communicate; `memory_bytes` the most the machine may take.
+    `advice` looks at the first warp's addresses for uncoalesced access and bank conflicts.
     """
 
     schedule: str = "forward"
@@ -27,4 +28,4 @@ class Options:
     limit_s: float = 60.0
     workers: int = 2
     memory_bytes: int = 8 << 30
-    examples: int = 4
+    advice: bool = False

@@ -48,6 +48,7 @@ class LaunchState:
     allocations: list[Allocation]
     keep: list[Any] = field(default_factory=list)
     findings: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
+    observed: NDArray[np.uint64] | None = None
     covered: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
     stats: list[NDArray[np.float64]] = field(default_factory=list)
     meta_names: list[str] = field(default_factory=list)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cuassay.errors import MachineError
-from cuassay.machine import budget, contexts, describe, precision, watching
+from cuassay.machine import budget, coalescing, contexts, describe, precision, watching
 from cuassay.machine.codegen import Code, generate
 from cuassay.machine.compile import Compiled, compile_code
 from cuassay.machine.findings import Kind, MachineFinding, MachineReport, Statistics
@@ -125,6 +125,7 @@ class _Run:
             again = self._execute(suspects)
             second = describe.Describer(self._loaded.program, self._launch, again)
             findings += [second.finding(one) for one in describe.records(again)]
+        findings += coalescing.advice(self._loaded.program, self._launch, state)
         return self._summary(state, _unique(findings))
 
     def _execute(self, suspects: list[describe.Record] | None) -> LaunchState:
@@ -134,6 +135,9 @@ class _Run:
         parallel = not loaded.communicates and options.schedule != "random" and suspects is None
         workers = options.workers if parallel else 1
         places = contexts.make(loaded.program, loaded.code, launch, options, state, workers=workers)
+        if options.advice and suspects is None:
+            state.observed = coalescing.table(loaded.program)
+            state.table(L.OBSERVE, state.observed)
         state.set32(L.RACES, int(options.races) | (2 if workers > 1 else 0))
         if suspects:
             watching.fill(state, suspects, places)

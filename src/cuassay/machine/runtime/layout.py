@@ -134,7 +134,9 @@ REACH_ROWS = 376  # u64: row of REACH for each instruction
 SITE_SHIFT = 352  # u32: instructions are recorded as index >> this
 COPY_OFFSET = 384  # u32: of the ring of pending copies in a thread's record
 THREAD_BYTES = 388  # u32
+OBSERVE = 400  # u64: addresses of the first warp's accesses, 0: not wanted
 LAUNCH_BYTES = 448
+OBSERVED = 4  # executions of each instruction that are observed
 
 # pending cp.async: 128 bytes of scratch, then entries of u64 target, u64 source bytes, flags and
 # shadows, u32 group, u16 size, u16 bytes given, u32 instruction

@@ -60,6 +60,21 @@ def _note_store(block: int, kind: int) -> None:
         store_u32(block + L.CHANGES, load_u32(block + L.CHANGES) + 1)
 
 
+@native
+def _observe(thread: int, launch: int, info: int, address: int, shared: int) -> None:
+    """Keep an address of the first warp, for advice on speed."""
+    table = load_u64(launch + L.OBSERVE)
+    if table == 0 or (info >> 16) & 15 > L.WRITE:
+        return
+    cell = table + 8 * (32 * L.OBSERVED * (info >> 24) + load_u32(thread + L.GID))
+    for _ in range(L.OBSERVED):
+        if load_u64(cell) == 0:
+            place = address & ((1 << 48) - 1)
+            store_u64(cell, place | (info & 0x7F) << 56 | shared << 55)
+            return
+        cell += 256
+
+
 @export("int64(int64, int64, int64, int64, int64, int64)")
 def rt_access_global(
     thread: int, block: int, launch: int, address: int, info: int, out: int
@@ -83,6 +98,8 @@ def rt_access_global(
     store_u64(out, load_u64(record + L.A_DATA) + offset)
     store_u64(out + 8, load_u64(record + L.A_INIT) + offset)
     store_u64(out + 16, load_u64(record + L.A_SHADOW) + 4 * (offset >> 1))
+    if load_u32(thread + L.GID) < 32:
+        _observe(thread, launch, info, address, 0)
     meta = load_u64(record + L.A_META)
     if meta == 0:
         return 0
@@ -127,6 +144,8 @@ def access_shared_of(
     store_u64(out, load_u64(owner + L.SHARED_DATA) + offset)
     store_u64(out + 8, load_u64(owner + L.SHARED_INIT) + offset)
     store_u64(out + 16, load_u64(owner + L.SHARED_SHADOW) + 4 * (offset >> 1))
+    if load_u32(thread + L.GID) < 32:
+        _observe(thread, launch, info, offset, 1)
     meta = load_u64(owner + L.SHARED_META)
     if meta == 0:
         return 0
