@@ -107,6 +107,7 @@ def _instruction(cx: Emit) -> None:
 def _assemble(cx: Emit) -> Code:
     local = local_bytes(cx.program.local)
     exchange = layout.SLOT * cx.slots
+    allocas = cx.frame.allocas()
     local_offset = layout.EXCHANGE + exchange
     spill = local_offset + 4 * local  # bytes, init flags, and two bytes of shadow a byte
     copies = -(-(spill + cx.frame.spill_bytes) // _CACHED_LINE) * _CACHED_LINE
@@ -115,7 +116,7 @@ def _assemble(cx: Emit) -> Code:
         *sorted(cx.declared.values()),
         "",
         "define i64 @step(ptr noalias %thread, ptr noalias %block, ptr noalias %launch) {",
-        *(f"  {one}" for one in _prologue(cx, spill)),
+        *(f"  {one}" for one in _prologue(cx, spill, allocas)),
         *cx.lines,
         *_epilogue(cx),
         "}",
@@ -138,12 +139,13 @@ def _assemble(cx: Emit) -> Code:
     )
 
 
-def _prologue(cx: Emit, spill: int) -> list[str]:
+def _prologue(cx: Emit, spill: int, allocas: list[str]) -> list[str]:
     cases = " ".join(
         f"i32 {number}, label %{label}" for number, label in enumerate(cx.resumes, start=1)
     )
     return [
-        *cx.frame.allocas(),
+        f"%spill = getelementptr i8, ptr %thread, i64 {spill}",
+        *allocas,
         "%carry = alloca i1",
         "%count = alloca i64",
         "%fuel = alloca i32",
@@ -153,7 +155,6 @@ def _prologue(cx: Emit, spill: int) -> list[str]:
         "%thread.i = ptrtoint ptr %thread to i64",
         "%block.i = ptrtoint ptr %block to i64",
         "%launch.i = ptrtoint ptr %launch to i64",
-        f"%spill = getelementptr i8, ptr %thread, i64 {spill}",
         f"%covered.p = getelementptr i8, ptr %launch, i64 {layout.COVERED}",
         "%covered = load ptr, ptr %covered.p",
         f"%fuel.p = getelementptr i8, ptr %launch, i64 {layout.FUEL}",

@@ -15,6 +15,7 @@ from cuassay.machine.dataflow import Liveness
 from cuassay.machine.emit import cells
 from cuassay.machine.emit.cells import Cell
 from cuassay.machine.emit.frame import Frame
+from cuassay.machine.emit.residence import long_lived
 from cuassay.machine.emit.values import ZERO, Value, is_signed, lanes_of, width_of
 from cuassay.machine.facts import Facts
 from cuassay.machine.options import Options
@@ -44,7 +45,8 @@ class Emit:
         self.site = 0
         self.lines: list[str] = []
         self.liveness = liveness
-        self.frame = Frame(program, facts, shadow=options.shadow)
+        resident = long_lived(program.body, program.labels, liveness)
+        self.frame = Frame(program, facts, resident, shadow=options.shadow)
         self.declared: dict[str, str] = {}
         self.collectives: dict[tuple[str, int, int, int], int] = {}
         self.slots = 0

@@ -1,4 +1,8 @@
-"""Where the registers of a kernel live: allocas, and their places in the thread's record."""
+"""Where the registers of a kernel live: allocas, and their places in the thread's record.
+
+A register that outlives many suspensions lives in the thread's record all the time: moving it at
+each of them would make the code of kernels with many warp operations ten times as long.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +22,11 @@ if TYPE_CHECKING:
 class Frame:
     """Allocas of registers, spill places of those that outlive a suspension, symbols."""
 
-    def __init__(self, program: Program, facts: Facts, *, shadow: bool) -> None:
+    def __init__(
+        self, program: Program, facts: Facts, resident: frozenset[str], *, shadow: bool
+    ) -> None:
         self._program, self._facts, self._shadow = program, facts, shadow
+        self._resident = resident
         self._numbers: dict[str, int] = {}
         self._places: dict[str, int] = {}
         self._spill_bytes = 0
@@ -57,6 +64,10 @@ class Frame:
         """Return the lines that make and clear every register that was used."""
         lines = []
         for name in self._numbers:
+            if name in self._resident:
+                for alloca, _, offset in self._cells(name):
+                    lines.append(f"{alloca} = getelementptr i8, ptr %spill, i64 {offset}")
+                continue
             lines.append(f"{self.bits(name)} = alloca i{self.width(name)}")
             if name in self._facts.poisonable:
                 lines.append(f"{self.poison(name)} = alloca i1")
@@ -89,9 +100,7 @@ class Frame:
 
     def spill(self, cx: Emit, live: list[str]) -> None:
         """Store the live registers in the thread's record."""
-        for name in live:
-            if name not in self._program.registers:
-                continue
+        for name in self._moving(live):
             for alloca, kind, offset in self._cells(name):
                 value = cx.let(f"load {kind}, ptr {alloca}")
                 cell = cx.let(f"getelementptr i8, ptr %spill, i64 {offset}")
@@ -101,9 +110,7 @@ class Frame:
 
     def reload(self, cx: Emit, live: list[str]) -> None:
         """Load the live registers again."""
-        for name in live:
-            if name not in self._program.registers:
-                continue
+        for name in self._moving(live):
             for alloca, kind, offset in self._cells(name):
                 cell = cx.let(f"getelementptr i8, ptr %spill, i64 {offset}")
                 stored = "i8" if kind == "i1" else kind
@@ -111,6 +118,11 @@ class Frame:
                 if kind == "i1":
                     value = cx.let(f"trunc i8 {value} to i1")
                 cx.line(f"store {kind} {value}, ptr {alloca}")
+
+    def _moving(self, live: list[str]) -> list[str]:
+        """Return the registers that have to be moved when a thread waits."""
+        declared = self._program.registers
+        return [one for one in live if one in declared and one not in self._resident]
 
     def _cells(self, name: str) -> list[tuple[str, str, int]]:
         """Return (alloca, LLVM type, offset) of everything that belongs to a register."""

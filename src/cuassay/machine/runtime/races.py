@@ -129,9 +129,26 @@ def _write(thread: int, block: int, launch: int, place: int, me: int, info: int)
 
 
 @native
+def _says_so_already(old: int, me: int, block: int) -> bool:
+    """Whether a record of many readers would not change by one more."""
+    if old & (MANY | PLAIN_READS | STRONG_WRITES) != MANY | PLAIN_READS:
+        return False
+    if old & BLOCKS:
+        return True
+    first = load_u32(block + L.FIRST_GID)
+    inside = first <= gid_of(old) < first + load_u32(block + L.BLOCK_THREADS)
+    return inside and clock_of(old) >= clock_of(me)
+
+
+@native
 def _other(thread: int, block: int, launch: int, place: int, me: int, kind: int, born: int) -> int:
     """Record a read or a strong access; return the record that it races with, or 0."""
     old = load_u64(place + 8)
+    if kind == L.READ and _says_so_already(old, me, block):
+        written = load_u64(place)
+        if written != 0 and not _ordered(written, thread, block, launch):
+            return written
+        return 0
     free = old == 0 or _ordered(old, thread, block, launch)
     new = me if free else _merge(old, me, block)
     if load_u32(launch + L.RACES) & 2:
