@@ -1,6 +1,6 @@
 """What a verification costs a kernel-writing agent: from cold, and from a waiting judge.
 
-    python benchmarks/agents.py [--device cuda] [--out benchmarks/results/agents.json]
+    PYTHONPATH=src:. python benchmarks/agents.py [--device cuda]
 
 One correct and one wrong kernel of the catalogue's rmsnorm at `quick`, five times each: a call
 of `cuassay.verify`, and of a `Verifier` whose judge has had time to get ready, as it has while
@@ -11,17 +11,15 @@ lane. Seconds of wall time; the verdicts are checked.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
-import platform
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-import cuassay
+from common import save
+
 from cuassay.verifier import Result, Verifier, verify
 
 _GOOD = """
@@ -40,23 +38,14 @@ _READY_S = 12.0
 
 
 def main() -> None:
-    """Measure and write the JSON document."""
+    """Measure and keep the results."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--device")
-    parser.add_argument("--out", default="benchmarks/results/agents.json")
+    parser.add_argument("--device", help="cpu or cuda; default: cuda where there is a GPU")
     given = parser.parse_args()
     os.environ.setdefault("CUASSAY_HOME", tempfile.mkdtemp(prefix="cuassay-bench-"))
-    document = {
-        "measured": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": {"cores": os.cpu_count(), "arch": platform.machine()},
-        "cuassay": cuassay.__version__,
-        "problem": "rmsnorm",
-        "profile": "quick",
-        **_measured(given.device),
-    }
-    text = json.dumps(document, indent=1)
-    Path(given.out).write_text(text + "\n", encoding="utf-8")
-    print(text)
+    results = {"problem": "rmsnorm", "profile": "quick", **_measured(given.device)}
+    print(json.dumps(results, indent=1))
+    print(save("agents", results))
 
 
 def _measured(device: str | None) -> dict[str, object]:
@@ -82,14 +71,7 @@ def _measured(device: str | None) -> dict[str, object]:
     assert statuses == ["ACCEPTED", "REJECTED"] * (_BATCH // 2), statuses
     found["batch_of_12_s"] = round(took_s, 2)
     found["batch_per_candidate_s"] = round(took_s / _BATCH, 2)
-    found["environment"] = dict(_environment(device))
     return found
-
-
-def _environment(device: str | None) -> dict[str, str]:
-    result = verify(_GOOD, "rmsnorm", profile="quick", device=device)
-    assert result.verdict is not None
-    return dict(result.verdict.environment)
 
 
 def _timed(call: Callable[[], Result], status: str, *, pause_s: float = 0.0) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """How long the audit page takes to build and to load, and what memory it needs.
 
-    python benchmarks/report_pages.py [--out benchmarks/results/report_pages.json]
+    PYTHONPATH=src:. python benchmarks/report_pages.py
 
 1 000 candidates with three findings each, and 100 000 findings over 5 000 candidates. Loading
 is measured in headless Chromium where there is one: from navigation to the load event, the
@@ -9,12 +9,9 @@ page's own script included, best and worst of five.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import datetime
 import importlib
 import json
-import platform
 import resource
 import shutil
 import sys
@@ -22,6 +19,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from common import save
 
 from cuassay import __version__
 from cuassay.cli.sinks import rule
@@ -37,23 +36,15 @@ _LOADS = 5
 
 
 def main() -> None:
-    """Measure and write the JSON document."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--out", default="benchmarks/results/report_pages.json")
-    out = Path(parser.parse_args().out)
+    """Measure and keep the results."""
     sizes = {"1000 candidates": (1000, 3), "100000 findings": (5000, 60)}
-    document = {
-        "measured": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "machine": f"{platform.machine()}, {platform.processor() or 'cpu'}",
-        "python": platform.python_version(),
-        "cuassay": __version__,
+    results = {
         "pages": {name: _measured(*size) for name, size in sizes.items()},
         "forms of 100000 findings": _forms(2000, 50),
-        "peak_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_rss_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
-    text = json.dumps(document, indent=1)
-    out.write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print(json.dumps(results, indent=1))
+    print(save("report-pages", results))
 
 
 def _measured(candidates: int, findings: int) -> dict[str, object]:

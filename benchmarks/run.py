@@ -10,6 +10,7 @@ HERE = Path(__file__).resolve().parent
 SCRIPTS = (
     *("roundtrip.py", "comparator.py", "verdicts.py"),
     *("audit_scale.py", "audit_throughput.py"),
+    *("agents.py", "report_pages.py"),
 )
 
 
