@@ -50,6 +50,22 @@ def drive_blame(job: Job, output: Shown) -> int:
     )
 
 
+def drive_infer(job: Job, output: Shown) -> int:
+    """Run `cuassay infer` and return its exit code."""
+    from cuassay.model.loop import InferReport
+    from cuassay.report import infer_html, infer_words
+
+    return drive(
+        job,
+        output,
+        kind=InferReport,
+        document=infer_words.document,
+        lines=infer_words.lines,
+        markdown=infer_words.markdown,
+        page=infer_html.page,
+    )
+
+
 def drive(
     job: Job,
     output: Shown,

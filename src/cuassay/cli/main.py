@@ -28,6 +28,7 @@ from cuassay.cli.check import check
 from cuassay.cli.doctor import doctor
 from cuassay.cli.explain import explain
 from cuassay.cli.guard import guard
+from cuassay.cli.infer import infer
 from cuassay.cli.mcp import mcp
 from cuassay.cli.power import power
 from cuassay.cli.problem import problem
@@ -52,7 +53,7 @@ def cli() -> None:
     """
 
 
-_CHECKING = (check, run, audit, power, problem, replay, report, train, blame)
+_CHECKING = (check, run, audit, power, problem, replay, report, train, blame, infer)
 _CERTIFYING = (attest, verify, revoke)
 _SERVING = (changed, mcp, view)
 _ASKING = (query, diff, capture)

@@ -17,6 +17,7 @@ from cuassay.formats import load_candidate
 from cuassay.judge.environment import choose_device, environment
 from cuassay.loops import blame_config, matrix, presets, sites
 from cuassay.loops.blame import Blame
+from cuassay.loops.inference import infer
 from cuassay.loops.kernels import IsolatedKernel
 from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
@@ -35,7 +36,7 @@ def run_loop(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) -
         raise CannotJudgeError("a loop's job came without its settings")
     device = choose_device(job.device)
     shared = nursery if nursery and nursery.device == device else None
-    work = {"train": _train, "blame": _blame}[job.mode]
+    work = {"train": _train, "blame": _blame, "infer": _infer}[job.mode]
     try:
         report = work(job, wanted, emit, device=device, nursery=shared)
     except torch.OutOfMemoryError as error:
@@ -77,6 +78,40 @@ def _train(
             preset=preset,
             device=device,
             digest=digest,
+            seed=job.seed,
+            say=lambda text: emit(Progress(text=text)),
+        )
+    return replace(
+        report,
+        candidate=job.candidate,
+        environment=environment(device, toolchain),
+        duration_s=time.perf_counter() - started,
+    )
+
+
+def _infer(
+    job: Job,
+    wanted: LoopJob,
+    emit: Callable[[Event], None],
+    *,
+    device: str,
+    nursery: Nursery | None,
+) -> object:
+    started = time.perf_counter()
+    if device == "cpu":
+        torch.set_num_threads(1)
+    site, preset = sites.find(wanted.site), sized(wanted, device)
+    toolchain = build.toolchain(device)
+    problem = sites.problem_of(site, wanted.precisions[0], vocab=preset.vocab, source=wanted.source)
+    candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+    with IsolatedKernel(candidate, problem, device=device, nursery=nursery) as kernel:
+        report = infer(
+            wanted,
+            site=site,
+            kernel=kernel,
+            preset=preset,
+            device=device,
+            digest=candidate_digest(candidate, toolchain),
             seed=job.seed,
             say=lambda text: emit(Progress(text=text)),
         )

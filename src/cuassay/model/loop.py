@@ -219,3 +219,81 @@ class BlameReport:
     isolated: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quality:
+    """How one run's logits compare with the float64 model's, over all decoded positions.
+
+    `kl` is the mean divergence in nats of the run from float64, `worst_kl` the largest of a
+    position, `top1` and `top5` shares of positions with the same best token and of shared best
+    five, `perplexity` that of the text.
+    """
+
+    kl: float
+    worst_kl: float
+    top1: float
+    top5: float
+    perplexity: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LengthPoint:
+    """Relative error of attention at one context length: the kernel's and the reference's."""
+
+    length: int
+    error: float
+    trusted: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """Tokens generated freely: how many agree with the trusted run before the first that differs.
+
+    `margin` is the trusted run's distance of its choice from the next best (greedy, in logits)
+    or of the shared uniform number from the nearest border (sampled), where they part.
+    """
+
+    kind: str  # greedy | sampled
+    tokens: int
+    agreed: int
+    margin: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferReport:
+    """`cuassay infer`: what a kernel does to decoding, and what follows from it.
+
+    `quality` is keyed trusted prefill, trusted, twin, kernel. `step` and `group` say where the
+    kernel's logits left the band of trusted ones; `checks` holds what else was tried with its
+    outcome in words; `kl_trusted` and `kl_kernel` are means a decode step.
+    """
+
+    decision: Decision
+    reason: str
+    site: str
+    problem: str
+    candidate: str
+    digest: str
+    device: str
+    preset: Preset
+    precision: str
+    seed: int
+    lengths: tuple[int, ...]
+    false_alarm_rate: float
+    quality: Mapping[str, Quality] = field(default_factory=dict)
+    step: int | None = None
+    group: str = ""
+    deviation: float = 0.0
+    noise: float = 0.0
+    kl_trusted: tuple[float, ...] = ()
+    kl_kernel: tuple[float, ...] = ()
+    lengthening: tuple[LengthPoint, ...] = ()
+    slope: float | None = None
+    slope_trusted: float | None = None
+    generations: tuple[Generation, ...] = ()
+    checks: Mapping[str, str] = field(default_factory=dict)
+    advice: tuple[str, ...] = ()
+    failure: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    duration_s: float = 0.0

@@ -12,7 +12,7 @@ from cuassay.report.clean import html_text, json_island, one_line
 
 _WIDTH, _HEIGHT = 360.0, 170.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46.0, 8.0, 10.0, 24.0
-_STYLE = """
+STYLE = """
 :root{--ink:#1b1b1b;--soft:#666;--line:#ddd;--bad:#b3261e;--good:#1f6f43;--noise:#8a8a8a;--page:#fff}
 @media(prefers-color-scheme:dark){:root{--ink:#eee;--soft:#aaa;--line:#444;--bad:#ff8a80;
 --good:#7bd8a3;--noise:#999;--page:#151515}}
@@ -47,7 +47,7 @@ def page(report: TrainReport) -> str:
     """Return the whole page."""
     return _PAGE.substitute(
         title=html_text(f"{report.decision.value}: {one_line(report.candidate, limit=80)}"),
-        style=_STYLE,
+        style=STYLE,
         tone="good" if report.decision.value == "ACCEPTED" else "bad",
         verdict=report.decision.value,
         candidate=html_text(f"{one_line(report.candidate, limit=120)} at {report.site}"),
@@ -98,7 +98,7 @@ def loss_plot(result: CellResult) -> str:
     values = [v for each in named.values() for v in each if math.isfinite(v)]
     if len(curves.steps) < 2 or not values:
         return ""
-    frame = _Frame(curves.steps, min(values), max(values))
+    frame = Frame(curves.steps, min(values), max(values))
     drawn = "".join(frame.line(curves.steps, each, kind) for kind, each in named.items())
     return frame.svg("loss", drawn)
 
@@ -117,12 +117,12 @@ def bias_plot(result: CellResult) -> str:
         return ""
     steps, bias, allowed = (list(part) for part in zip(*kept, strict=True))
     reach = max([*map(abs, bias), *allowed, 1e-12])
-    frame = _Frame(steps, -reach, reach)
+    frame = Frame(steps, -reach, reach)
     drawn = frame.band(steps, allowed) + frame.line(steps, bias, "candidate")
     return frame.svg(f"bias of {one_line(curves.group, limit=40)}", drawn)
 
 
-class _Frame:
+class Frame:
     """Linear axes and what is drawn in them."""
 
     def __init__(self, steps: Sequence[float], low: float, high: float) -> None:

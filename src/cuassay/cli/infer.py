@@ -1,0 +1,63 @@
+"""`cuassay infer`: what a kernel does to prefill and decode."""
+
+from __future__ import annotations
+
+import click
+
+from cuassay.cli import loop_options, options
+
+
+@click.command("infer")
+@click.argument("path", metavar="CANDIDATE_OR_ZOO_NAME")
+@click.option(
+    "--site", required=True, metavar="SITE", help="Where it is plugged in: attention_decode."
+)
+@click.option("--problem", default="", metavar="PROBLEM", help="The problem it was written for.")
+@click.option("--data", default="real", show_default=True, metavar="NAME", help="What is decoded.")
+@click.option("--precision", default="bf16", show_default=True, help="bf16, fp16 or fp32.")
+@click.option("--preset", default="", metavar="NAME", help="tiny, small, medium or large.")
+@click.option("--sequences", type=int, default=6, show_default=True, help="Sequences in a batch.")
+@click.option("--tokens", type=int, default=96, show_default=True, help="Of the longest one.")
+@click.option("--longest", type=int, default=1024, show_default=True, help="Context of attention.")
+@options.device_option
+@click.option("--seed", type=int, metavar="N", help="Repeat a run: the seed that it names.")
+@loop_options.output_options
+@click.pass_context
+def infer(
+    context: click.Context,
+    /,
+    *,
+    path: str,
+    site: str,
+    problem: str,
+    data: str,
+    precision: str,
+    device: str | None,
+    seed: int | None,
+    as_json: bool,
+    html: str | None,
+    result: str | None,
+    quiet: bool,
+    **more: object,
+) -> None:
+    """Decode ragged batches with the kernel at SITE, over a paged cache, beside trusted kernels.
+
+    Logits are compared with a float64 model position by position; batches, pages and unused rows
+    are varied; contexts are lengthened. The kernel runs in a process of its own. Exit code 0:
+    accepted, 1: rejected, 2: the call is off, 3: could not be decided.
+    """
+    from cuassay.cli.loop_drive import drive_infer
+
+    shown = loop_options.shown(as_json=as_json, html=html, result=result, quiet=quiet)
+    job = loop_options.job(
+        "infer",
+        path,
+        device=options.device(device),
+        seed=options.seed(seed),
+        site=site,
+        source=problem,
+        data=(data,),
+        precisions=(precision,),
+        more=more,
+    )
+    context.exit(drive_infer(job, shown))
