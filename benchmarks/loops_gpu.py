@@ -219,6 +219,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=6)
     parser.add_argument("--parts", default="")
     parser.add_argument("--preset", default="medium")
+    parser.add_argument("--first-seed", type=int, default=0, help="go on where a run ended")
     parser.add_argument("--shard", type=int, default=-1)
     parser.add_argument("--deadline", type=float, default=0.0)
     parser.add_argument("--out", default="")
@@ -228,6 +229,7 @@ def main() -> int:
     gpu = torch.cuda.is_available()
     parts = [part.strip() for part in asked.parts.split(",") if part.strip()]
     every = [t for t in tasks(gpu, asked.preset) if not parts or t.part in parts]
+    every = [t for t in every if t.seed >= asked.first_seed]
     if asked.shard >= 0:
         mine = every[asked.shard :: asked.processes]
         device = "cuda" if gpu else "cpu"
@@ -278,6 +280,7 @@ def _deal(asked: argparse.Namespace, parts: list[str], *, deadline: float) -> li
             command = [sys.executable, __file__, "--shard", str(index), "--out", str(out)]
             command += ["--deadline", str(deadline), "--processes", str(asked.processes)]
             command += ["--preset", asked.preset, "--parts", ",".join(parts)]
+            command += ["--first-seed", str(asked.first_seed)]
             running.append(subprocess.Popen(command, env=environment))
         for process in running:
             try:

@@ -40,6 +40,8 @@ def test_the_order_is_host_state_first() -> None:
         "FUZZ001",
         "LAYOUT001",
         "GRAD001",
+        "LOOP001",
+        "LOOP002",
         "KERNEL001",
         "OPCHECK001",
         "COMPILE001",

@@ -18,6 +18,7 @@ from tests.zoo import (
     manifest_autograd,
     manifest_gpu,
     manifest_layouts,
+    manifest_loops,
     manifest_memory,
     manifest_operators,
     manifest_process,
@@ -426,6 +427,7 @@ _CONDITIONS = (
     manifest_process.PAIRS,
     manifest_memory.PAIRS,
     manifest_gpu.PAIRS,
+    manifest_loops.PAIRS,
 )
 PAIRS = (
     *_pairs(_PAIRS),

@@ -44,6 +44,8 @@ _CHECKS = (
     "FUZZ001",
     "LAYOUT001",
     "GRAD001",
+    "LOOP001",
+    "LOOP002",
     "KERNEL001",
     "OPCHECK001",
     "COMPILE001",

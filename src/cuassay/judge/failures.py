@@ -109,7 +109,7 @@ def _read(file: Path, problem: Problem) -> Iterator[Case]:
 
 def _usable(case: Case, problem: Problem) -> bool:
     """Whether the case is one of this problem, within its domain and cheap."""
-    if not case.in_domain or case.benchmark:
+    if not case.in_domain or case.benchmark or case.state is not None:
         return False
     try:
         bound = {axis.name: case.axes[axis.name] for axis in problem.var_axes()}

@@ -350,5 +350,6 @@ def _worst(findings: Sequence[Finding]) -> Finding | None:
         if finding.finding_class is FindingClass.WRONG
         and finding.scenario is not None
         and len(finding.scenario.cases) == 1
+        and finding.scenario.cases[0].state is None
     ]
     return max(wrong, key=lambda finding: finding.share or 0.0, default=None)

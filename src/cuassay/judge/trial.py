@@ -16,6 +16,7 @@ from cuassay.inputs.materialise import materialise
 from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
 from cuassay.judge.structure import matched
+from cuassay.loops import states
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
@@ -121,6 +122,8 @@ class JudgeTrial:
 
     def cases(self, purpose: str) -> tuple[Case, ...]:
         """Return the planned cases for a purpose (see inputs.plan)."""
+        if purpose in (states.TRAINING, states.DECODING):
+            return self._states(purpose)
         if purpose not in self._plans:
             self._plans[purpose] = plan.plan_cases(
                 self._problem,
@@ -132,12 +135,28 @@ class JudgeTrial:
             )
         return self._plans[purpose]
 
+    def _states(self, kind: str) -> tuple[Case, ...]:
+        """Return what the kernel's site sees in a training or decoding loop."""
+        if kind not in self._plans:
+            self._plans[kind] = tuple(
+                states.plan(
+                    self._problem,
+                    kind,
+                    profile=self._profile,
+                    seed=self.seed("loop", kind),
+                    device=self._device,
+                )
+            )
+        return self._plans[kind]
+
     def preset(self, purpose: str, cases: tuple[Case, ...]) -> None:
         """Make `cases(purpose)` return these instead of what the planner would plan."""
         self._plans[purpose] = cases
 
     def inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
         """Return fresh inputs of a case, in the order of the problem's inputs."""
+        if case.state is not None:
+            return states.inputs(self._problem, case.state, self._device)
         if case.benchmark:
             return benchmark.draw(
                 self._problem,

@@ -21,13 +21,26 @@ class Fill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoopState:
+    """A step of a trusted loop: `loop` is training or decoding, `site` the place of the kernel."""
+
+    loop: str
+    site: str
+    data: str
+    optimizer: str
+    step: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One set of inputs. `axes` are resolved sizes of every axis.
 
     With `generator=True` the problem's own generator is run under `seed` and the entries of
     `fills` and `scalars` replace what it made. With `benchmark=True` the inputs are those that
-    the benchmark's own rules draw for `workload` under `seed`. `in_domain` is False where any
-    value lies outside the declared or inferred domain.
+    the benchmark's own rules draw for `workload` under `seed`. With `state` they are what a loop
+    hands to the kernel at that step. `in_domain` is False where any value lies outside the
+    declared or inferred domain.
     """
 
     label: str
@@ -39,3 +52,4 @@ class Case:
     benchmark: bool = False
     workload: str | None = None
     in_domain: bool = True
+    state: LoopState | None = None

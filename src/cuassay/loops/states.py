@@ -1,0 +1,214 @@
+"""What a site sees in a real loop, as cases: a trusted run is made again up to the step named.
+
+A case holds the site, the data, the optimizer, the step and a seed, never tensors: on the same
+device it gives the same inputs whenever it is asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+
+from cuassay.errors import CuassayError
+from cuassay.formats import load_problem
+from cuassay.inputs.seeds import derive
+from cuassay.loops import decoding, presets, sites
+from cuassay.loops.cell import Settings
+from cuassay.loops.corpus import corpus
+from cuassay.loops.kernels import Value, sizes_of
+from cuassay.loops.lane import Lane
+from cuassay.loops.operators import Mode, Operators
+from cuassay.loops.sites import PRECISIONS, Phase, Site
+from cuassay.loops.trained import no_kernel
+from cuassay.loops.transformer import Transformer
+from cuassay.model.case import Case, LoopState
+from cuassay.model.loop import Cell, Preset
+from cuassay.model.problem import ConstAxis, Problem, Scalar, VarAxis
+from cuassay.model.verdict import Profile
+
+TRAINING, DECODING = "training", "decoding"
+# Steps at which a training run is looked at, by profile; `quick` looks at none.
+_STEPS = {
+    Profile.QUICK: (),
+    Profile.STANDARD: (2, 8, 16),
+    Profile.DEEP: (0, 4, 8, 12, 16, 24, 32, 40),
+}
+_DATA = {Profile.QUICK: (), Profile.STANDARD: ("real",), Profile.DEEP: ("real", "zipf1.0")}
+_LARGEST_VOCAB = 16_384  # beyond, tokens cannot be learned in the time of a check
+_POISON = -7.0  # in unused rows of a cache: finite, and within any domain of keys
+_SEQUENCES, _LONGEST = 4, 70
+
+
+def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: str) -> list[Case]:
+    """Return cases with the states of a loop of a kind (training or decoding) of a problem.
+
+    Empty where no site has the problem's inputs and outputs, or its sizes do not fit.
+    """
+    site = site_of(problem)
+    if site is None or not _takes_part(site, kind):
+        return []
+    found = []
+    for data in _DATA[profile]:
+        for step in _STEPS[profile]:
+            state = LoopState(
+                loop=kind, site=site.name, data=data, optimizer="sgd", step=step, seed=seed
+            )
+            try:
+                values = _values(problem, state, device)
+            except CuassayError:  # no text on this machine, a size that cannot be
+                return []
+            if not _fits(problem, values):
+                return []
+            found.append(
+                Case(
+                    label=f"{kind} on {data} text, step {step}",
+                    axes=sizes_of(problem, values),
+                    seed=derive(seed, kind, data, step),
+                    state=state,
+                )
+            )
+    return found
+
+
+def inputs(problem: Problem, state: LoopState, device: str) -> Mapping[str, torch.Tensor | Scalar]:
+    """Return fresh copies of what the site saw, in the order of the problem's inputs."""
+    values = _values(problem, state, device)
+    return {
+        spec.name: value.clone() if isinstance(value, torch.Tensor) else value
+        for spec, value in zip(problem.inputs, values, strict=True)
+    }
+
+
+def site_of(problem: Problem) -> Site | None:
+    """Return the site of a problem: by its catalogue name, else by its inputs and outputs."""
+    named = sites.site_of_problem(problem.name)
+    if named is not None:
+        return named
+    wanted = [spec.name for spec in (*problem.inputs, *problem.outputs)]
+    for site in sites.SITES.values():
+        own = load_problem(site.problem)
+        if [spec.name for spec in (*own.inputs, *own.outputs)] == wanted:
+            return site
+    return None
+
+
+def _takes_part(site: Site, kind: str) -> bool:
+    if kind == TRAINING:
+        return site.phase is not Phase.DECODE
+    sized_by_rows = site.name not in ("attention", "attention_window_softcap")
+    losses = "cross_entropy" in site.name
+    return site.phase is not Phase.BACKWARD and sized_by_rows and not losses
+
+
+def _values(problem: Problem, state: LoopState, device: str) -> Sequence[Value]:
+    precision = _precision(problem)
+    vocab = next(
+        (a.value for a in problem.axes if isinstance(a, ConstAxis) and a.name == "vocab"), 0
+    )
+    preset = presets.PRESETS["tiny"]
+    if vocab > _LARGEST_VOCAB or 0 < vocab < 258:
+        raise CuassayError(f"a vocabulary of {vocab} has no model here")
+    preset = replace(preset, vocab=vocab or preset.vocab)
+    return _recorded(preset, precision, state, device)
+
+
+def _precision(problem: Problem) -> str:
+    dtypes = {spec.dtype.value for spec in (*problem.inputs, *problem.outputs)}
+    found = [name for name, dtype in PRECISIONS.items() if dtype in dtypes]
+    return found[0] if found else "fp32"
+
+
+def _fits(problem: Problem, values: Sequence[Value]) -> bool:
+    """Whether the sizes of a state are legal sizes of the problem, and dtypes its own."""
+    from cuassay.model.axes import shape_of
+
+    try:
+        sizes = sizes_of(problem, values)
+    except (CuassayError, ValueError):
+        return False
+    for axis in problem.axes:
+        if isinstance(axis, VarAxis):
+            size = sizes[axis.name]
+            if size < axis.minimum or size > (axis.maximum or size) or size % axis.multiple_of:
+                return False
+    for spec, value in zip(problem.inputs, values, strict=True):
+        if isinstance(value, torch.Tensor):
+            shape = getattr(spec, "shape", None)
+            if shape is None or shape_of(shape, sizes) != tuple(value.shape):
+                return False
+            if value.dtype is not getattr(torch, spec.dtype.value):
+                return False
+    return True
+
+
+@functools.lru_cache(maxsize=24)
+def _recorded(preset: Preset, precision: str, state: LoopState, device: str) -> tuple[Value, ...]:
+    """Run a trusted loop to a step; return one of the calls that the site gets there."""
+    kept: list[tuple[Value, ...]] = []
+
+    def watch(site: str, values: Sequence[Value]) -> None:
+        if site == state.site:
+            kept.append(
+                tuple(v.detach().clone() if isinstance(v, torch.Tensor) else v for v in values)
+            )
+
+    if state.loop == TRAINING:
+        _train(preset, precision, state, device=device, watch=watch, kept=kept)
+    else:
+        _decode(preset, precision, state, device=device, watch=watch, kept=kept)
+    if not kept:
+        raise CuassayError(f"the loop never calls site '{state.site}'")
+    return kept[state.seed % len(kept)]
+
+
+def _train(
+    preset: Preset,
+    precision: str,
+    state: LoopState,
+    *,
+    device: str,
+    watch: object,
+    kept: list[tuple[Value, ...]],
+) -> None:
+    settings = Settings(
+        site=state.site,
+        kernel=no_kernel,
+        preset=preset,
+        steps=state.step,
+        device=device,
+        seed=state.seed,
+    )
+    cell = Cell(data=state.data, optimizer=state.optimizer, precision=precision, seed=0)
+    lane = Lane(cell, settings, mode=Mode.TRUSTED, root=state.seed, rate=0.3)
+    text = corpus(state.data, preset.vocab)
+    for step in range(state.step + 1):
+        if step == state.step:
+            lane.ops.watch = watch  # type: ignore[assignment]
+        ids, targets = text.batch(preset.batch, preset.length, seed=state.seed, step=step)
+        lane.advance((ids.to(device), targets.to(device)))
+
+
+def _decode(
+    preset: Preset,
+    precision: str,
+    state: LoopState,
+    *,
+    device: str,
+    watch: object,
+    kept: list[tuple[Value, ...]],
+) -> None:
+    ops = Operators(precision=precision, vocab=preset.vocab, device=device)
+    ops.kernels = {state.site: no_kernel}  # its fused path, where it has one
+    torch.manual_seed(derive(state.seed, "weights") % 2**63)
+    model = Transformer(preset, ops).to(device)
+    text = corpus(state.data, preset.vocab)
+    sequences = decoding.ragged(text, _SEQUENCES, _LONGEST, seed=state.seed)
+    last = 4 * state.step + 5
+    for step in decoding.forced({"it": model}, sequences, poison=_POISON, seed=state.seed):
+        if step.number >= last:
+            return
+        kept.clear()
+        ops.watch = watch  # type: ignore[assignment]
