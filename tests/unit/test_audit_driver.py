@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -18,7 +19,7 @@ from cuassay.audit import driver
 from cuassay.audit.discover import discover
 from cuassay.audit.plan import Choice, Plan, make_plan
 from cuassay.engine.executors import Lane, LocalExecutor
-from cuassay.errors import UnknownNameError, UsageError
+from cuassay.errors import CannotJudgeError, UnknownNameError, UsageError
 from cuassay.model.audit import Audit, AuditHeader, AuditItem, AuditResult, Ending
 from cuassay.model.verdict import Decision
 from cuassay.store import audits as store
@@ -81,6 +82,7 @@ def test_every_candidate_ends_in_the_order_of_the_plan(tmp_path: Path) -> None:
     ]
     assert audit.results[2].ending is Ending.STOPPED
     assert store.load(tmp_path / "audit").results == audit.results
+    assert store.load(tmp_path / "audit").header == audit.header
     lines = (tmp_path / "audit" / "findings.jsonl").read_text().splitlines()
     assert {json.loads(line)["candidate"] for line in lines} == {"k1"}
 
@@ -339,3 +341,31 @@ def test_cuda_sources_are_built_on_cpu_lanes_before_a_gpu_takes_them(tmp_path: P
     built = sorted(path.name for path in (root / "p" / "candidates").glob("*.built"))
     assert built == ["a_first.built"]
     assert (root / "p" / "candidates" / "a_first.built").read_text() == "1"
+
+
+def test_an_audit_says_what_it_ran_on(tmp_path: Path) -> None:
+    root = _tree(tmp_path / "t", 1)
+    header = dataclasses.replace(_header(root), environment={})
+    place = store.AuditFolder(tmp_path / "audit")
+    audit = driver.run_audit(_plan(root), header, place, executor=_executor())
+    assert audit.header.environment["torch"]
+    assert store.load(tmp_path / "audit").header.environment == audit.header.environment
+
+
+def test_a_build_that_breaks_holds_no_lane_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*given: object, **options: object) -> None:
+        raise CannotJudgeError("no compiler")
+
+    monkeypatch.setattr("cuassay.engine.run.document", broken)
+    root = _tree(tmp_path / "t", 1)
+    trees.write(root / "p" / "candidates" / "x.py", "# accept\n# PYBIND11_MODULE\n")
+    lane = Lane(name="cuda:0", device="cuda", environment={"CUDA_VISIBLE_DEVICES": "0"})
+    audit = driver.run_audit(
+        _plan(root),
+        _header(root),
+        store.AuditFolder(tmp_path / "audit"),
+        executor=LocalExecutor([lane], spares=True),
+    )
+    assert {r.ending for r in audit.results} == {Ending.JUDGED}

@@ -66,6 +66,7 @@ def run_audit(
             watch=lambda task, lane, event: watch(by_id[task.id], lane, event),
         )
         for end in ended:
+            header = _described(header, end.event)
             result = condense(by_id[end.task.id], end)
             folder.keep(result)
             done[result.item.id] = result
@@ -74,6 +75,13 @@ def run_audit(
         folder.finish(audit, finding_lines(audit))
     _index(folder)
     return audit
+
+
+def _described(header: AuditHeader, event: Event) -> AuditHeader:
+    """Return the header with the versions and the device that the first verdict names."""
+    if header.environment or not isinstance(event, EngineFinished):
+        return header
+    return replace(header, environment=dict(event.verdict.environment))
 
 
 def _index(folder: AuditFolder) -> None:

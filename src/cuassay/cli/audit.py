@@ -234,7 +234,13 @@ def _resumed(new: AuditHeader, old: AuditHeader, asked: Asked) -> AuditHeader:
             )
     if asked.seed is not None and asked.seed != old.seed:
         raise UsageError(f"--run {asked.run} holds an audit with another seed; leave --seed out")
-    return dataclasses.replace(new, id=old.id, seed=old.seed, started_at=old.started_at)
+    return dataclasses.replace(
+        new,
+        id=old.id,
+        seed=old.seed,
+        started_at=old.started_at,
+        environment=old.environment,
+    )
 
 
 def _judged_as(header: AuditHeader) -> dict[str, str]:

@@ -60,14 +60,16 @@ class Builders:
     def _serve(self) -> None:
         for name, job in self._items():
             alone = dataclasses.replace(job, mode="build", run_dir="", run_label="")
-            with contextlib.suppress(CuassayError, OSError):  # its trial says what is wrong
-                run.document(
-                    alone,
-                    lambda text: None,
-                    environment=self._environment,
-                    timeout_s=self._timeout_s,
-                )
-            self._done(name)
+            try:
+                with contextlib.suppress(CuassayError, OSError):  # its trial says what is wrong
+                    run.document(
+                        alone,
+                        lambda text: None,
+                        environment=self._environment,
+                        timeout_s=self._timeout_s,
+                    )
+            finally:
+                self._done(name)  # whatever happened: a lane waits for it
 
     def _items(self) -> Iterator[tuple[str, Job]]:
         with contextlib.suppress(queue.Empty):

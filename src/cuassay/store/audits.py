@@ -65,11 +65,14 @@ class AuditFolder:
     ) -> None:
         """Write what was asked for and the plan. Raises OSError: nothing has been judged yet."""
         self.candidates.mkdir(parents=True, exist_ok=True)
-        kept = {"schema": SCHEMA, "header": serial.to_json(header)}
-        write_atomically(self.path / "audit.json", json.dumps(kept, indent=1) + "\n")
+        self._write_header(header)
         write_atomically(self.path / "plan.ndjson", _lines(items))
         write_atomically(self.path / "oddities.ndjson", _lines(oddities))
         (self.path / "finished.json").unlink(missing_ok=True)
+
+    def _write_header(self, header: AuditHeader) -> None:
+        kept = {"schema": SCHEMA, "header": serial.to_json(header)}
+        write_atomically(self.path / "audit.json", json.dumps(kept, indent=1) + "\n")
 
     def keep(self, result: AuditResult) -> None:
         """Keep how one candidate ended, for good."""
@@ -84,6 +87,7 @@ class AuditFolder:
         self._flush()
         ended = {"finished_at": audit.finished_at, "wall_s": audit.wall_s}
         try:
+            self._write_header(audit.header)
             text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in findings)
             write_atomically(self.path / "findings.jsonl", text)
             write_atomically(self.path / "finished.json", json.dumps(ended) + "\n")
