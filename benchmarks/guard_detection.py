@@ -130,8 +130,15 @@ def _stale_tile(out: Tensor, _: tuple[Any, ...]) -> Tensor:
     return out
 
 
-def _gained(out: Tensor, _: tuple[Any, ...]) -> Tensor:
-    return (out.float() * (1 + 2.0**-9)).to(out.dtype)
+def _gained(gain: float) -> Callable[[Tensor, tuple[Any, ...]], Tensor]:
+    """Return a norm too large by `gain` before it is rounded: afterwards it would round away."""
+
+    def spoil(out: Tensor, arguments: tuple[Any, ...]) -> Tensor:
+        x, weight, eps = arguments
+        exact = torch.nn.functional.rms_norm(x.float(), weight.shape, weight.float(), eps)
+        return (exact * (1 + gain)).to(out.dtype)
+
+    return spoil
 
 
 def scenarios(preset: Preset, scale: int) -> list[Scenario]:
@@ -141,7 +148,8 @@ def scenarios(preset: Preset, scale: int) -> list[Scenario]:
     later = Fault(active=lambda k, a: k.calls > 300, spoil=low.spoil)
     aged = Fault(active=lambda k, a: k.calls > 10_000, spoil=_one_row)
     shape = Fault(active=lambda k, a: a[0].shape[0] == rare, spoil=_one_row)
-    gain = Fault(active=lambda k, a: True, spoil=_gained)
+    gain = Fault(active=lambda k, a: True, spoil=_gained(2.0**-9))
+    slight = Fault(active=lambda k, a: True, spoil=_gained(2.0**-13))
     race = Fault(active=lambda k, a: k.random.random() < 1e-4, spoil=_stale_tile)
     return [
         Scenario(name="bf16 embedding gradient", site="embedding_grad", fault=low, calls=400),
@@ -155,7 +163,10 @@ def scenarios(preset: Preset, scale: int) -> list[Scenario]:
         Scenario(
             name="wrong for one rare shape", site="rmsnorm", fault=shape, calls=4000, short=200
         ),
-        Scenario(name="gain of 2^-9", site="rmsnorm", fault=gain, calls=2000),
+        Scenario(name="constant sign, 2^-9", site="rmsnorm", fault=gain, calls=2000),
+        Scenario(
+            name="constant sign, 2^-13", site="rmsnorm", fault=slight, calls=8000, sample=0.1
+        ),
         Scenario(
             name="race once in 10^4 calls", site="rmsnorm", fault=race, calls=100_000, sample=0.25
         ),

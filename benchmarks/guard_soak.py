@@ -81,12 +81,32 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         os.environ["CUASSAY_HOME"] = home
         os.environ["CUASSAY_GUARD_STATUS"] = str(Path(home) / "status")
-        results = soak(total, device)
+        results = soak(total, device) | {"every call judged": judged(2000, device)}
     path = save("guard-soak", results)
     print(json.dumps(results, indent=1))
     print(path)
     if os.environ.get("OUT"):
         shutil.copy(path, os.environ["OUT"])
+
+
+def judged(count: int, device: str) -> dict[str, Any]:
+    """Return what the oracle and the drift test say of correct calls, every one judged."""
+    options: dict[str, Any] = {
+        "sample": 1.0, "max_overhead": None, "deep_every": 1, "oracle": "process",
+    }  # fmt: skip
+    guards = [
+        cuassay.guard(fused, trusted=rms_norm, **options),
+        cuassay.guard(blocked, trusted=row_sum, **options),
+    ]
+    for part in range(count // 2 // 100):
+        _work(guards, 200, 10_000 + part, device)
+        for one in guards:
+            one.flush(300)
+    found = [one.stats() for one in guards]
+    return {
+        name: sum(getattr(one, name) for one in found)
+        for name in ("calls", "judged", "violations", "undecided", "errors", "dropped")
+    }
 
 
 def soak(total: int, device: str) -> dict[str, Any]:

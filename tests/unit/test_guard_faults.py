@@ -5,9 +5,12 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -245,3 +248,29 @@ def test_a_pause_holds_checks_back() -> None:
         assert guarded.stats().pending == 1
     _adds_up(guarded)
     assert guarded.stats().checked == 1
+
+
+def test_a_process_ends_in_an_orderly_way_while_checks_run() -> None:
+    """A thread inside torch while the interpreter goes down would abort the process."""
+    program = (
+        "import cuassay, torch\n"
+        "from tests.support.guards import honest, inputs, rmsnorm\n"
+        "g = cuassay.guard(honest, trusted=rmsnorm, problem='rmsnorm', sample=1.0,\n"
+        "                  max_overhead=None, capsules=None, deep_every=1)\n"
+        "for _ in range(200): g(*inputs(64, 256), 1e-6)\n"
+        "print('end', g.stats().pending > 0)\n"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(Path(cuassay.__file__).parents[1]), os.getcwd()]),
+        "CUASSAY_GUARD_STATUS": "off",
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end True\n", "")

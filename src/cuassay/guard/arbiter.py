@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from cuassay.guard import local
+from cuassay.guard.checker import CHECKER
 from cuassay.guard.config import OracleChoice
 from cuassay.guard.judging import Judgement, judge
 from cuassay.guard.oracle_client import ORACLE, OracleGoneError
@@ -30,14 +31,17 @@ _SEED_BITS = 2**62
 def judged(job: CheckJob, names: list[str]) -> Judgement | None:
     """Return the judgement of a call, None where nobody could judge it."""
     config, trusted = job.watch.config, job.watch.trusted
+    if CHECKER.stopping:
+        return None
     if config.oracle is not OracleChoice.LOCAL and trusted.where is not None:
         request = _request(job, names)
         if request is not None:
             try:
                 return ORACLE.ask(request, _host(job), timeout_s=config.oracle_timeout_s)
             except OracleGoneError as failure:
-                job.watch.trouble("the oracle", failure)
-    if config.oracle is OracleChoice.PROCESS:
+                if not CHECKER.stopping:  # at the interpreter's exit it is killed
+                    job.watch.trouble("the oracle", failure)
+    if config.oracle is OracleChoice.PROCESS or CHECKER.stopping:
         return None
     return _here(job, names)
 

@@ -40,12 +40,15 @@ class Checker:
     def __init__(self, *, capacity: int = _QUEUE, tick_s: float = _TICK_S) -> None:
         self._capacity, self._tick_s = capacity, tick_s
         self._ticks: list[Callable[[], None]] = []
+        self._closers: list[Callable[[], None]] = []
+        self._last: list[Callable[[], None]] = []
         self.restarts = 0
         self._reset()
 
     def _reset(self) -> None:
         self._starting = threading.Lock()  # taken by callers alone, and never waited for
-        self._queue: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self.stopping = False
         self._open: dict[int, Job] = {}  # submitted and not finished
         self._thread: threading.Thread | None = None
         self._owner = os.getpid()
@@ -61,7 +64,7 @@ class Checker:
         """Queue a job; False where the queue is full. Never waits."""
         if self._owner != os.getpid():  # a forked child: its parent's thread is not there
             self._reset()
-        if len(self._open) >= self._capacity:
+        if self.stopping or len(self._open) >= self._capacity:
             return False
         self._open[id(job)] = job
         self._queue.put(job)
@@ -73,7 +76,7 @@ class Checker:
         if self._owner != os.getpid():
             self._reset()
         thread = self._thread
-        if thread is not None and thread.is_alive():
+        if self.stopping or (thread is not None and thread.is_alive()):
             return
         if self._starting.acquire(blocking=False):
             try:
@@ -115,10 +118,11 @@ class Checker:
 
     def _work(self) -> None:
         due = time.monotonic() + self._tick_s
-        while True:
+        while not self.stopping:
             with contextlib.suppress(queue.Empty):
                 job = self._queue.get(timeout=max(0.0, due - time.monotonic()))
-                self._one(job)
+                if job is not None:
+                    self._one(job)
                 del job
             if time.monotonic() >= due:
                 self._tick()
@@ -129,7 +133,7 @@ class Checker:
             return
         self._busy = True
         try:
-            while self._pauses:
+            while self._pauses and not self.stopping:
                 self._busy = False
                 time.sleep(_POLL_S)
                 self._busy = True
@@ -157,8 +161,29 @@ class Checker:
             with contextlib.suppress(Exception):  # an exporter that fails must not stop checks
                 do()
 
-    def stop(self) -> None:
-        """Forget what waits; at interpreter exit."""
+    def at_stop(self, do: Callable[[], None], *, after: bool = False) -> None:
+        """Call `do` at the interpreter's exit: to cut short what a check may be waiting for.
+
+        With `after`, once no check runs any more.
+        """
+        (self._last if after else self._closers).append(do)
+
+    def stop(self, timeout_s: float = 20.0) -> None:
+        """End the thread and forget what waits; at the interpreter's exit.
+
+        A thread that is still inside torch while the interpreter goes down aborts the process.
+        """
+        self.stopping = True
+        thread = self._thread if self._owner == os.getpid() else None
+        for do in self._closers:
+            with contextlib.suppress(Exception):
+                do()
+        self._queue.put(None)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout_s)
+        for do in self._last:
+            with contextlib.suppress(Exception):
+                do()
         for key, job in list(self._open.items()):
             if not job.started:
                 self._open.pop(key, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import subprocess
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from cuassay.errors import CuassayError
 from cuassay.guard import oracle_process
+from cuassay.guard.checker import CHECKER
 from cuassay.guard.judging import Judgement
 from cuassay.guard.oracle_process import Answer, Request
 from cuassay.model import serial
@@ -73,6 +75,14 @@ class OracleProcess:
         if found.judgement is None:
             raise OracleGoneError(found.error, lost=found.lost)
         return found.judgement
+
+    def abort(self) -> None:
+        """Kill the process at once, also while another thread waits for its answer."""
+        process = self._process
+        self._paused_until = math.inf
+        if process is not None and self._owner == os.getpid():
+            with contextlib.suppress(OSError):
+                process.kill()
 
     def close(self) -> None:
         """End the process; a later question starts another."""
@@ -150,3 +160,5 @@ class OracleProcess:
 
 
 ORACLE = OracleProcess()
+CHECKER.at_stop(ORACLE.abort)
+CHECKER.at_stop(ORACLE.close, after=True)

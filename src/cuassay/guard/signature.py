@@ -103,7 +103,8 @@ def _other(value: Any) -> Hashable:
 
 def described(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> str:
     """Return a signature in words: `bfloat16[64, 256], eps: float`."""
-    parts = [_words(value) for value in arguments]
+    given = [value for value in arguments if not isinstance(value, Mapping) or value]
+    parts = [_words(value) for value in given]
     parts += [f"{name}: {_words(value)}" for name, value in keywords.items()]
     return ", ".join(parts)
 
@@ -115,6 +116,8 @@ def _words(value: Any) -> str:
         return f"{dtype}{list(value.shape)}{layout}"
     if isinstance(value, list | tuple):
         return f"({', '.join(_words(item) for item in value)})"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_words(item)}' for key, item in value.items())}}}"
     if isinstance(value, bool | str | type(None) | torch.dtype):
         return repr(value)
     return type(value).__name__
