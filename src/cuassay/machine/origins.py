@@ -25,6 +25,7 @@ class Origins:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._types: dict[str, str] = {}
+        self._reaching: dict[int, set[int]] = {}
 
     @cached_property
     def sites(self) -> dict[str, tuple[int, ...]]:
@@ -46,6 +47,8 @@ class Origins:
 
     def type_of(self, name: str) -> str:
         """Return the float type that a register holds, or an empty string."""
+        if self.program.registers.get(name) == "f32":
+            return "f32"
         if name not in self._types:
             self._types[name] = ""  # ends loops of copies
             found = {self._result(self.program.body[site]) for site in self.sites.get(name, ())}
@@ -105,25 +108,51 @@ class Origins:
         return found
 
     def is_accumulation(self, site: int) -> bool:
-        """Whether an instruction adds to its own result: in a loop, in a chain, or in memory."""
+        """Whether a result comes back, through additions, into what it is made from.
+
+        In memory (atomic additions, also by compare and swap), around a loop, or along a chain of
+        _CHAIN roundings of the same kind.
+        """
         one = self.program.body[site]
         if one.base in _ATOMS:
             return "add" in one.parts
-        if one.base not in ("add", "sub", "fma", "mad", "mma", "wmma", "wgmma"):
+        if one.base not in _SUMS and one.base != "cvt":
             return False
-        written = set(definitions(one))
-        chain, waiting = set(), [site]
-        while waiting:
-            for before in self.before(waiting.pop()):
-                other = self.program.body[before]
-                if before == site:
-                    return True
-                same = other.opcode == one.opcode or other.base in _COPIES
-                if same and before not in chain:
-                    chain.add(before)
-                    waiting.append(before)
-        length = sum(self.program.body[other].opcode == one.opcode for other in chain)
-        return length >= _CHAIN or not written.isdisjoint(uses(one))
+        before = self._registers_before(site)
+        sums = one.base in _SUMS or any(self.program.body[other].base in _SUMS for other in before)
+        if site in before:
+            return sums
+        alike = sum(self.program.body[other].opcode == one.opcode for other in before)
+        return sums and (alike >= _CHAIN or site in self._swapped)
+
+    @cached_property
+    def _swapped(self) -> frozenset[int]:
+        """The sites whose results go into a compare and swap."""
+        found: set[int] = set()
+        for site, one in enumerate(self.program.body):
+            if one.base == "atom" and "cas" in one.parts:
+                found |= self._registers_before(site)
+        return frozenset(found)
+
+    def _registers_before(self, start: int) -> set[int]:
+        """Return the float sites and copies that reach an instruction through registers."""
+        if start not in self._reaching:
+            found: set[int] = set()
+            waiting = [start]
+            while waiting:
+                for name in uses(self.program.body[waiting.pop()]):
+                    for site in self.sites.get(name, ()):
+                        if site not in found and self._carries(self.program.body[site]):
+                            found.add(site)
+                            waiting.append(site)
+            self._reaching[start] = found
+        return self._reaching[start]
+
+    def _carries(self, one: Instruction) -> bool:
+        """Whether a result is a float that is made from floats."""
+        if one.base in _COPIES or one.base in ("shl", "and", "or"):
+            return True
+        return one.base not in ("ld", "setp") and result_type(one) in FLOATS
 
 
 def of(program: Program) -> Origins:
@@ -136,7 +165,8 @@ def of(program: Program) -> Origins:
 
 
 _KNOWN: dict[int, Origins] = {}
-_CHAIN = 15  # additions of one kind before this one that make a chain
+_SUMS = frozenset(("add", "sub", "fma", "mad", "mma", "wmma", "wgmma"))
+_CHAIN = 15  # roundings of one kind before this one that make a chain
 
 
 def in_space(one: Instruction, space: str) -> bool:

@@ -26,10 +26,12 @@ from cuassay.machine.syntax import Instruction, Operand, Vector
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# An output is inaccurate from this many unit roundoffs of the coarsest format that its value
-# went through, an accumulation in that format from half as many (two bits lost); never below
-# 2**-12, half the bits of float32. Calibrated on the corpus of correct kernels: docs/machine.md.
-OUTPUT_ROUNDOFFS, CHAIN_ROUNDOFFS, FLOOR = 8.0, 4.0, 2.0**-12
+# What counts as lost, in unit roundoffs of the coarsest format that an output went through:
+# OUTPUT_ROUNDOFFS anyway; JUMP_ROUNDOFFS where one instruction multiplies the error by JUMP or
+# more; CHAIN_ROUNDOFFS where a sum is kept in f16 or bf16 (one rounding leaves 0.4 on average).
+# Never below FLOOR, half the bits of float32, but for sums. docs/machine.md has the calibration.
+OUTPUT_ROUNDOFFS, JUMP_ROUNDOFFS, CHAIN_ROUNDOFFS = 8.0, 1.5, 1.2
+JUMP, FLOOR = 64.0, 2.0**-12
 _Test = Callable[[Instruction], bool]
 _MIN_RESULTS = 16  # fewer results are too few to speak of a size
 
@@ -134,21 +136,23 @@ def _judge(
         first = next(site for site in [*line, output] if known[site].reached)
         before = sorted(origins.ancestors(first) & known.keys())
         return _jump(program, origins, known, before, first)
-    if here.count < _MIN_RESULTS:
-        return None
-    coarsest = max((roundoff(program.body[site], origins) for site in line), default=0.0)
     chains = [
         site
         for site in line
         if origins.is_accumulation(site)
-        and known[site].error > CHAIN_ROUNDOFFS * _coarse(program.body[site], origins)
+        and known[site].error > CHAIN_ROUNDOFFS * _coarse(program.body[site])
     ]
-    limit = max(FLOOR, (CHAIN_ROUNDOFFS if chains else OUTPUT_ROUNDOFFS) * coarsest)
-    if not here.error > limit:
-        return None
-    if chains:
+    if chains and here.error > CHAIN_ROUNDOFFS * roundoff(program.body[output], origins):
         return _chain(program, known, max(chains, key=lambda site: known[site].made), output)
-    return _jump(program, origins, known, line, output)
+    if here.count < _MIN_RESULTS:
+        return None
+    coarsest = max((roundoff(program.body[site], origins) for site in line), default=0.0)
+    if here.error > max(FLOOR, OUTPUT_ROUNDOFFS * coarsest):
+        return _jump(program, origins, known, line, output)
+    if here.error > max(FLOOR, JUMP_ROUNDOFFS * coarsest):
+        finding = _jump(program, origins, known, line, output)
+        return finding if finding.measures["gain"] >= JUMP else None
+    return None
 
 
 def roundoff(one: Instruction, origins: Origins) -> float:
@@ -167,7 +171,7 @@ def _stored(one: Instruction) -> Operand:
     return value.items[0] if isinstance(value, Vector) else value
 
 
-def _coarse(one: Instruction, origins: Origins) -> float:
+def _coarse(one: Instruction) -> float:
     """Return the roundoff of a low-precision accumulation; infinity for f32 and f64 ones."""
     kind = result_type(one).removesuffix("x2")
     if kind not in ("f16", "bf16"):

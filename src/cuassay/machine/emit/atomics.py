@@ -8,6 +8,7 @@ from cuassay.machine.emit import cells
 from cuassay.machine.emit.context import Emit
 from cuassay.machine.emit.memory import scope_of, space_of, synchronise
 from cuassay.machine.emit.registry import emits
+from cuassay.machine.emit.stored import note_stored
 from cuassay.machine.emit.values import Value, is_signed, width_of
 from cuassay.machine.runtime import layout
 from cuassay.machine.syntax import Instruction, Operand, Vector
@@ -46,7 +47,10 @@ def emit_update(cx: Emit, ins: Instruction, type_: str, combine: Combine) -> Non
         old = cells.load(cx, cell, index * size, type_)
         if old.poison != "false":
             report_uninitialised(cx, old)
-        new = combine(old, [cx.read(one[index], type_) for one in items])
+        operands = [cx.read(one[index], type_) for one in items]
+        new = combine(old, operands)
+        if space_of(ins) != "shared" and {"cas", "exch"} & set(ins.parts):
+            note_stored(cx, [items[-1][index]], operands[-1:])
         _note_change(cx, old, new)
         cells.store(cx, cell, index * size, new)
         results.append(old)
@@ -81,7 +85,18 @@ def _combine(cx: Emit, operation: str, old: Value, new: list[Value]) -> Value:
         bits = cx.let(f"{_BITWISE[operation]} {kind} {old.bits}, {new[0].bits}")
     else:
         bits = _OPERATIONS[operation](cx, kind, old, new)
-    return Value(old.type, bits, poison)
+    shadow = _swapped(cx, kind, old, new) if operation == "cas" else ()
+    return Value(old.type, bits, poison, shadow)
+
+
+def _swapped(cx: Emit, kind: str, old: Value, new: list[Value]) -> tuple[str, ...]:
+    """Return the shadow of a compare and swap: the new value's where it is stored."""
+    same = cx.let(f"icmp eq {kind} {old.bits}, {new[0].bits}")
+    lanes = max(len(old.shadow), len(new[1].shadow))
+    return tuple(
+        cx.let(f"select i1 {same}, double {new[1].lane(lane)}, double {old.lane(lane)}")
+        for lane in range(lanes)
+    )
 
 
 def _add(cx: Emit, kind: str, old: Value, new: list[Value]) -> str:
