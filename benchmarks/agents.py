@@ -2,7 +2,7 @@
 
     PYTHONPATH=src:. python benchmarks/agents.py [--device cuda]
 
-One correct and one wrong kernel of the catalogue's rmsnorm at `quick`, five times each: a call
+One correct and one wrong kernel of the catalogue's rmsnorm at `quick`, several times each: a call
 of `cuassay.verify`, and of a `Verifier` whose judge has had time to get ready, as it has while
 an agent writes its next kernel. Then twelve candidates back to back through a Verifier with one
 lane. Seconds of wall time; the verdicts are checked.
@@ -32,7 +32,6 @@ import torch
 def run(x, weight, eps):
     return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, eps * 100)
 """
-_TIMES = 5
 _BATCH = 12
 _READY_S = 12.0
 
@@ -41,20 +40,21 @@ def main() -> None:
     """Measure and keep the results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", help="cpu or cuda; default: cuda where there is a GPU")
+    parser.add_argument("--times", type=int, default=5, help="repetitions of each call")
     given = parser.parse_args()
     os.environ.setdefault("CUASSAY_HOME", tempfile.mkdtemp(prefix="cuassay-bench-"))
-    results = {"problem": "rmsnorm", "profile": "quick", **_measured(given.device)}
+    results = {"problem": "rmsnorm", "profile": "quick", **_measured(given.device, given.times)}
     print(json.dumps(results, indent=1))
     print(save("agents", results))
 
 
-def _measured(device: str | None) -> dict[str, object]:
+def _measured(device: str | None, times: int) -> dict[str, object]:
     def cold(source: str) -> Result:
         return verify(source, "rmsnorm", profile="quick", device=device)
 
     found: dict[str, object] = {
-        "cold_accepted_s": _timed(lambda: cold(_GOOD), "ACCEPTED"),
-        "cold_rejected_s": _timed(lambda: cold(_BAD), "REJECTED"),
+        "cold_accepted_s": _timed(lambda: cold(_GOOD), "ACCEPTED", times),
+        "cold_rejected_s": _timed(lambda: cold(_BAD), "REJECTED", times),
     }
     with Verifier(workers=1, profile="quick", device=device) as pool:
         for name, source, status in (
@@ -62,7 +62,10 @@ def _measured(device: str | None) -> dict[str, object]:
             ("rejected", _BAD, "REJECTED"),
         ):
             found[f"warm_{name}_s"] = _timed(
-                lambda source=source: pool.verify(source, "rmsnorm"), status, pause_s=_READY_S
+                lambda source=source: pool.verify(source, "rmsnorm"),
+                status,
+                times,
+                pause_s=_READY_S,
             )
         pairs = [((_GOOD, _BAD)[n % 2], "rmsnorm") for n in range(_BATCH)]
         started = time.perf_counter()
@@ -74,9 +77,11 @@ def _measured(device: str | None) -> dict[str, object]:
     return found
 
 
-def _timed(call: Callable[[], Result], status: str, *, pause_s: float = 0.0) -> dict[str, object]:
+def _timed(
+    call: Callable[[], Result], status: str, repeats: int, *, pause_s: float = 0.0
+) -> dict[str, object]:
     times = []
-    for _ in range(_TIMES):
+    for _ in range(repeats):
         time.sleep(pause_s)
         started = time.perf_counter()
         result = call()

@@ -50,7 +50,15 @@ def _judged(verdict: Verdict | None = None, **changes: object) -> Judged:
 
 def _many(number: int) -> Verdict:
     finding = samples.hot_rows()
-    found = tuple(dataclasses.replace(finding, id=f"F{n}") for n in range(number))
+    found = tuple(
+        dataclasses.replace(
+            finding,
+            id=f"F{n}",
+            title=f"t{n}",
+            where=dataclasses.replace(finding.where, output=f"y{n}"),
+        )
+        for n in range(number)
+    )
     check = CheckReport(code="NUM002", title="t", outcome=Failed(findings=found))
     return dataclasses.replace(samples.rejected(), checks=(check,))
 
@@ -91,9 +99,37 @@ def test_sarif_keeps_what_github_keeps_and_says_what_it_left_out(
     run = _log(_judged(_many(57)))["runs"][0]  # type: ignore[index]
     assert len(run["results"]) == 50
     notes = run["invocations"][0]["toolExecutionNotifications"]
-    assert any("7 more findings" in note["message"]["text"] for note in notes)
+    assert any("7 more results" in note["message"]["text"] for note in notes)
     prints = {result["partialFingerprints"]["cuassay/v1"] for result in run["results"]}
     assert len(prints) == 50
+
+
+def test_one_place_is_one_alert_and_one_annotation() -> None:
+    found = tuple(dataclasses.replace(samples.hot_rows(), id=f"F{n}") for n in range(20))
+    check = CheckReport(code="NUM002", title="t", outcome=Failed(findings=found))
+    trial = _judged(dataclasses.replace(samples.rejected(), checks=(check,)))
+    (result,) = _log(trial)["runs"][0]["results"]  # type: ignore[index]
+    assert result["occurrenceCount"] == 20
+    (line,) = github.annotate([trial]).splitlines()
+    assert line.endswith("%0Aand 19 more like it")
+
+
+def test_an_alert_stays_the_same_when_lines_move() -> None:
+    def fingerprints(source: str, line: int) -> list[str]:
+        trial = _judged(samples.rejected())
+        assert trial.candidate is not None
+        moved = (SourceFile(path="kernel.py", text=source),)
+        trial = dataclasses.replace(
+            trial, candidate=dataclasses.replace(trial.candidate, sources=moved)
+        )
+        finding = dataclasses.replace(samples.hot_rows(), evidence=f"kernel.py:{line}: error")
+        check = CheckReport(code="NUM002", title="t", outcome=Failed(findings=(finding,)))
+        verdict = dataclasses.replace(samples.rejected(), checks=(check,))
+        run = _log(dataclasses.replace(trial, verdict=verdict))["runs"][0]  # type: ignore[index]
+        return [r["partialFingerprints"]["cuassay/v1"] for r in run["results"]]
+
+    assert fingerprints(_SOURCE, 9) == fingerprints("# new\n" + _SOURCE, 10)
+    assert fingerprints(_SOURCE, 9) != fingerprints(_SOURCE, 5)
 
 
 def test_fingerprints_outlive_seed_run_and_other_lines() -> None:

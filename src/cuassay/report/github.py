@@ -8,8 +8,10 @@ is not an annotation stands between `::stop-commands::` fences.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from cuassay.model.outcome import Finding, FindingClass
+from cuassay.model.verdict import Decision
 from cuassay.report import words
 from cuassay.report.clean import clean, github_fence, one_line
 from cuassay.report.judged import Judged, place
@@ -22,6 +24,7 @@ _KINDS = {
     FindingClass.UNSAFE: "warning",
     FindingClass.ADVICE: "notice",
 }
+_RANKS = tuple(_KINDS.values())
 
 
 def log(trials: Sequence[Judged], *, token: str | None = None) -> str:
@@ -34,14 +37,19 @@ def log(trials: Sequence[Judged], *, token: str | None = None) -> str:
 
 
 def annotate(trials: Sequence[Judged]) -> str:
-    """Return the annotations, at most eight and one that counts the rest."""
-    every = sorted(
-        (item for judged in trials for item in _annotations(judged)), key=lambda item: item[0]
-    )
-    lines = [text for _, text in every[:ANNOTATIONS]]
-    if len(every) > ANNOTATIONS:
-        more = f"{len(every) - ANNOTATIONS} more findings are in the job summary"
-        lines.append(f"::notice title=cuassay::{more}")
+    """Return the annotations, at most eight and one that counts the rest.
+
+    Findings of one check at one line are one annotation, which says how many they are.
+    """
+    groups: dict[_Mark, list[str]] = {}
+    for judged in trials:
+        for mark, message in _annotations(judged):
+            groups.setdefault(mark, []).append(message)
+    every = sorted(groups.items(), key=lambda item: _RANKS.index(item[0].kind))
+    lines = [mark.command(messages) for mark, messages in every[:ANNOTATIONS]]
+    left = sum(len(messages) for _, messages in every[ANNOTATIONS:])
+    if left:
+        lines.append(f"::notice title=cuassay::{left} more findings are in the job summary")
     return "\n".join(lines)
 
 
@@ -56,24 +64,37 @@ def _story(judged: Judged) -> str:
     return f"{judged.name}\n{story(judged.verdict)}"
 
 
-def _annotations(judged: Judged) -> Iterator[tuple[int, str]]:
-    """Yield each annotation with its rank: errors before warnings before notices."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mark:
+    """Where an annotation stands, what it is called and how bad it is."""
+
+    kind: str
+    title: str
+    path: str
+    line: int
+
+    def command(self, messages: Sequence[str]) -> str:
+        """Return the workflow command of these findings, the first of them in full."""
+        more = f"\nand {len(messages) - 1} more like it" if len(messages) > 1 else ""
+        return (
+            f"::{self.kind} file={_property(self.path)},line={self.line},"
+            f"title={_property(self.title)}::{_data(messages[0] + more, limit=1500)}"
+        )
+
+
+def _annotations(judged: Judged) -> Iterator[tuple[_Mark, str]]:
+    """Yield each finding with the mark that it belongs to, and an open verdict first."""
     verdict = judged.verdict
-    if verdict is None or verdict.decision.value == "INCONCLUSIVE":
+    if verdict is None or verdict.decision is Decision.INCONCLUSIVE:
         title = f"cuassay: {judged.word}"
-        yield 0, _command("error", title, judged.reason, path=_path(judged), line=1)
+        yield _Mark(kind="error", title=title, path=judged.name, line=1), judged.reason
     if verdict is None:
         return
     for finding in words.identified(verdict):
         line = place(finding, judged)
-        kind = _KINDS[finding.finding_class]
-        rank = ("error", "warning", "notice").index(kind)
         title = f"cuassay {one_line(finding.code, limit=20)} {one_line(finding.title, limit=80)}"
-        yield rank, _command(kind, title, _message(finding), path=line.path, line=line.line)
-
-
-def _path(judged: Judged) -> str:
-    return judged.name
+        kind = _KINDS[finding.finding_class]
+        yield _Mark(kind=kind, title=title, path=line.path, line=line.line), _message(finding)
 
 
 def _message(finding: Finding) -> str:
@@ -82,13 +103,6 @@ def _message(finding: Finding) -> str:
     if finding.reproduce:
         rows.append(f"Reproduce: {one_line(finding.reproduce)}")
     return "\n".join(rows)
-
-
-def _command(kind: str, title: str, message: str, *, path: str, line: int) -> str:
-    return (
-        f"::{kind} file={_property(path)},line={line},title={_property(title)}::"
-        f"{_data(message, limit=1500)}"
-    )
 
 
 def _data(value: str, *, limit: int) -> str:

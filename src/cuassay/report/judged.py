@@ -58,12 +58,14 @@ class Judged:
 class Line:
     """A line of source: `path` relative to the root with forward slashes, 1-based `line`.
 
-    `exact` is False where the line is only the kernel's definition.
+    `exact` is False where the line is only the kernel's definition. `text` is the line itself,
+    stripped, where it is exact: it stays the same when lines are added above it.
     """
 
     path: str
     line: int
     exact: bool
+    text: str = ""
 
 
 def relative(path: Path, root: Path) -> str:
@@ -93,7 +95,9 @@ def place(finding: Finding, judged: Judged) -> Line:
         return fallback
     traceback = [match for match in named if match[2]]
     path, line, _ = traceback[-1] if traceback else named[0]  # a traceback ends at its cause
-    return Line(path=_beside(path, file, judged.root), line=line, exact=True)
+    (source,) = [s.text for s in judged.candidate.sources if s.path == path]
+    text = dict(enumerate(source.splitlines(), start=1)).get(line, "").strip()
+    return Line(path=_beside(path, file, judged.root), line=line, exact=True, text=text)
 
 
 def _named(text: str, lengths: dict[str, int]) -> list[tuple[str, int, bool]]:

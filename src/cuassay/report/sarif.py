@@ -1,8 +1,8 @@
 """Verdicts as one SARIF 2.1.0 log, within the limits of GitHub code scanning.
 
 One run; a rule for every check that ran, with its documentation page; a result for every
-finding, worst first. A verdict that is not a decision becomes a tool notification of level
-error: a viewer that shows no results must not read that as a pass.
+place where a check fails, worst first. A verdict that is not a decision becomes a tool
+notification of level error: a viewer that shows no results must not read that as a pass.
 
 Limits (GitHub, "SARIF support for code scanning"): 20 runs, 25 000 results of which the first
 5 000 are kept, 20 tags a rule, 10 MB gzipped.
@@ -48,10 +48,10 @@ def sarif(trials: Sequence[Judged], *, rules: Rules, version: str) -> dict[str, 
         for finding in words.identified(judged.verdict)
     ]
     found.sort(key=lambda pair: _ORDER.index(pair[1].finding_class))
-    results = _results(found[:RESULTS], codes)
+    results = _results(found, codes)
     notifications = [note for judged in trials for note in _notifications(judged)]
-    if len(found) > RESULTS:
-        text = f"{len(found) - RESULTS} more findings are in the run folders, not in this log"
+    if len(results) > RESULTS:
+        text = f"{len(results) - RESULTS} more results are in the run folders, not in this log"
         notifications.append({"level": "warning", "message": {"text": text}})
     driver = {
         "name": "cuassay",
@@ -69,7 +69,7 @@ def sarif(trials: Sequence[Judged], *, rules: Rules, version: str) -> dict[str, 
         "automationDetails": {"id": "cuassay/"},
         "columnKind": "unicodeCodePoints",
         "invocations": [invocation],
-        "results": results,
+        "results": results[:RESULTS],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -100,26 +100,30 @@ def _rule(rule: Rule) -> dict[str, Any]:
 
 
 def _results(found: Sequence[tuple[Judged, Finding]], codes: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a result for every finding, in the order given."""
-    seen: dict[str, int] = {}
+    """Return a result for every fingerprint, in the order given; the worst finding speaks for it.
+
+    A check that fails at one place on twenty inputs is one alert with an occurrenceCount of 20.
+    """
+    made: dict[str, dict[str, Any]] = {}
     positions = {code: number for number, code in enumerate(codes)}
-    made = []
     for judged, finding in found:
         line = place(finding, judged)
-        code = one_line(finding.code, limit=40)
         key = _fingerprint(finding, judged, line)
-        seen[key] = seen.get(key, 0) + 1
-        result = {
+        if key in made:
+            made[key]["occurrenceCount"] += 1
+            continue
+        code = one_line(finding.code, limit=40)
+        made[key] = {
             "ruleId": code,
             "ruleIndex": positions[code],
             "level": _LEVELS[finding.finding_class],
             "message": {"text": _message(finding)},
             "locations": [_location(line, judged)],
-            "partialFingerprints": {"cuassay/v1": f"{key}:{seen[key]}"},
+            "occurrenceCount": 1,
+            "partialFingerprints": {"cuassay/v1": key},
             "properties": _properties(finding, judged),
         }
-        made.append(result)
-    return made
+    return list(made.values())
 
 
 def _message(finding: Finding) -> str:
@@ -155,9 +159,10 @@ def _location(line: Line, judged: Judged) -> dict[str, Any]:
 
 
 def _fingerprint(finding: Finding, judged: Judged, line: Line) -> str:
-    """Return what stays the same from one commit to the next: file, code, symbol, output."""
+    """Return what tells one alert from another: file, code, symbol, output, and a named line."""
     symbol = judged.candidate.entry_function if judged.candidate else ""
-    parts = (line.path, finding.code, symbol, finding.where.output, finding.where.group)
+    kind = finding.finding_class.value
+    parts = (line.path, line.text, finding.code, symbol, finding.where.output, kind)
     return hashlib.sha256("\0".join(map(clean, parts)).encode()).hexdigest()[:32]
 
 
