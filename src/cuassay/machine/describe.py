@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ def records(state: LaunchState) -> Iterator[Record]:
     """Yield the finding records of a launch in the order in which they were found."""
     count = min(state.get32(L.FINDING_COUNT), state.get32(L.FINDING_LIMIT))
     for index in range(count):
-        yield Record(*struct.unpack_from(_RECORD, state.findings.data, index * L.F_RECORD))
+        record = Record(*struct.unpack_from(_RECORD, state.findings.data, index * L.F_RECORD))
+        yield dataclasses.replace(record, kind=record.kind & ~L.INSIDE)
 
 
 class Describer:
@@ -145,9 +147,10 @@ class Describer:
         )
         if same:
             text = f"several threads write the same value to offset {offset} of {name} at once"
+        mild = same or _reads_an_update(one, first, partner)
         return MachineFinding(
             kind=Kind.SAME_VALUE_RACE if same else Kind.RACE,
-            severity=Severity.NOTE if same else Severity.WRONG,
+            severity=Severity.NOTE if mild else Severity.WRONG,
             text=text, accesses=(first, partner), space=_SPACES[one.space], address=one.address,
             allocation=name, offset=offset, bytes=one.bytes, count=one.count,
         )  # fmt: skip
@@ -249,6 +252,15 @@ def _other(one: Record) -> str:
     if one.other_what & 4:
         return "atomic"
     return "read" if one.other_what & 8 else "write"
+
+
+def _reads_an_update(one: Record, first: Access, partner: Access) -> bool:
+    """Whether a block reads, with no order, what it updates by atomics in global memory.
+
+    Triton's own lock counters do: every thread loads what one of them exchanges.
+    """
+    pair = {first.what, partner.what}
+    return pair == {"read", "atomic"} and first.block == partner.block and one.space == L.S_GLOBAL
 
 
 def _distance(offset: int, size: int) -> str:

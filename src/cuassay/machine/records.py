@@ -21,7 +21,7 @@ from cuassay.machine.options import Options
 from cuassay.machine.program import Program, Variable
 from cuassay.machine.runtime import layout as L
 
-_FINDINGS, _VARIABLES, _LOG = 1024, 1 << 16, 1 << 17
+_FINDINGS, _VARIABLES, _LOG = 1024, 1 << 20, 1 << 21
 _REGIONS = 1 << 12
 Bytes = NDArray[np.uint8]
 

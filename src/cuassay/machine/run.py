@@ -14,7 +14,7 @@ from cuassay.errors import MachineError
 from cuassay.machine import budget, coalescing, contexts, describe, precision, watching
 from cuassay.machine.codegen import Code, generate
 from cuassay.machine.compile import Compiled, compile_code
-from cuassay.machine.findings import Kind, MachineFinding, MachineReport, Statistics
+from cuassay.machine.findings import Kind, MachineFinding, MachineReport, Severity, Statistics
 from cuassay.machine.globals import module_memory
 from cuassay.machine.launch import Launch
 from cuassay.machine.options import Options
@@ -238,7 +238,7 @@ def _order(units: int, options: Options) -> Any:
 def _unique(findings: list[MachineFinding | None]) -> list[MachineFinding]:
     """Keep one finding for each kind and pair of lines, in a fixed order."""
     kept: dict[tuple[Kind, tuple[int, ...]], MachineFinding] = {}
-    for one in findings:
+    for one in sorted(findings, key=lambda one: one is None or one.severity is not Severity.WRONG):
         if one is not None:
             lines = tuple(sorted(access.ptx_line for access in one.accesses))
             kept.setdefault((one.kind, lines), one)

@@ -358,3 +358,23 @@ def test_producer_and_consumer_warps_hand_over_by_named_barriers() -> None:
     for schedule in ("forward", "reverse"):
         dropped = body.replace("WAIT", "")
         assert "race" in kinds(execute(dropped, options=Options(schedule=schedule))[0])
+
+
+def test_the_first_guess_of_a_swap_loop_may_be_read_plainly() -> None:
+    body = """
+    cvta.to.global.u64 %rd10, %rd2; ld.global.u32 %r6, [%rd10];
+    AGAIN: add.u32 %r7, %r6, %r5; atom.global.cas.b32 %r8, [%rd10], %r6, %r7;
+    setp.ne.u32 %p1, %r8, %r6; mov.u32 %r6, %r8; @%p1 bra AGAIN; ret;
+    """
+    report, a, b = execute(body)
+    assert kinds(report) == []
+    assert b[0] == a.sum()
+
+
+def test_a_plain_read_of_what_other_blocks_update_is_a_race() -> None:
+    body = (
+        "red.global.add.u32 [%rd2], %r4; ld.global.u32 %r6, [%rd2]; st.global.u32 [%rd4], %r6; ret;"
+    )
+    assert [str(one.kind) for one in execute(body)[0].wrong] == ["race"]
+    alone, _, _ = execute(body, grid=1)
+    assert (kinds(alone), alone.wrong) == (["race"], ())

@@ -49,6 +49,7 @@ class Emit:
         self.frame = Frame(program, facts, resident, shadow=options.shadow)
         self.declared: dict[str, str] = {}
         self.collectives: dict[tuple[str, int, int, int], int] = {}
+        self.swapped = {one.operands[1] for one in program.body if "cas" in one.parts}
         self.slots = 0
         self.uses_copies = False
         self.resumes: list[str] = []

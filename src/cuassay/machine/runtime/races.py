@@ -81,11 +81,16 @@ def _collides(record: int, kind: int, me: int, block: int, born: int) -> bool:
 
 
 @native
-def _race(thread: int, launch: int, record: int, info: int, address: int, space: int) -> int:
+def _race(
+    thread: int, block: int, launch: int, record: int, info: int, address: int, space: int
+) -> int:
     """Report a race with a record; return 1 plus the index of a new finding, else 0."""
     shift = load_u32(launch + L.SITE_SHIFT)
     other = ((record >> _SITE) & _SITE_MASK) << shift
     kind = L.K_SUSPECT if record & MANY else L.K_RACE
+    first, gid = load_u32(block + L.FIRST_GID), gid_of(record)
+    if space == L.S_GLOBAL and first <= gid < first + load_u32(block + L.BLOCK_THREADS):
+        kind |= L.INSIDE
     index = report_pair(
         launch, kind, info >> 24, load_u32(thread + L.GID), address, other, gid_of(record)
     )
@@ -193,7 +198,7 @@ def check_races(
         else:
             found = _other(thread, block, launch, place, me, kind, (info >> 22) & 1)
         if found != 0:
-            raced = _race(thread, launch, found, info, place, space)
+            raced = _race(thread, block, launch, found, info, place, space)
             if raced:
                 index = load_u64(launch + L.FINDINGS) + (raced - 1) * L.F_RECORD
                 store_u64(index + L.F_ADDRESS, address)

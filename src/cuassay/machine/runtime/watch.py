@@ -67,17 +67,19 @@ def check_watched(
             )
             and not knows(thread, block, launch, other, load_u32(node + 12))
         ):
-            _found(launch, info, gid, address, other_info, other, space, place)
+            what = L.K_RACE | L.INSIDE if inside and space == L.S_GLOBAL else L.K_RACE
+            _found(launch, what, info, gid, address, other_info, other, space, place)
         node = load_u64(node)
     _keep(watch, head, gid, clock, info)
 
 
 @native
 def _found(
-    launch: int, info: int, gid: int, address: int, other_info: int, other: int, space: int,
+    launch: int,
+    kind: int, info: int, gid: int, address: int, other_info: int, other: int, space: int,
     place: int,
 ) -> None:  # fmt: skip
-    index = report_pair(launch, L.K_RACE, info >> 24, gid, address, other_info >> 24, other)
+    index = report_pair(launch, kind, info >> 24, gid, address, other_info >> 24, other)
     if index < 0:
         return
     record = load_u64(launch + L.FINDINGS) + index * L.F_RECORD
