@@ -135,6 +135,14 @@ def test_a_flashinfer_data_set_is_read_and_judged(tmp_path: Path, gate: Gate) ->
     folder = tmp_path / "solutions" / "model-z" / "elementwise" / "scale_h8"
     good = foreign.flashinfer_solution(folder / "s1.json", "def run(x):\n    return x + x\n")
     into = foreign.flashinfer_solution(folder / "s2.json", "def run(x, y):\n    y.copy_(x + x)\n")
+    named = foreign.flashinfer_solution(
+        folder / "s4.json",
+        "def run(x, out):\n    out.copy_(x + x)\n",
+        dependencies=None,
+        build_commands=[],
+    )
+    assert load_candidate(str(named), problem).convention is Convention.DESTINATION
+    assert _codes(gate, problem, named) == set()
     bug = foreign.flashinfer_solution(folder / "s3.json", "def run(x):\n    return x * 2.01\n")
     assert load_candidate(str(good), problem).convention is Convention.RETURNS
     assert load_candidate(str(into), problem).convention is Convention.DESTINATION

@@ -75,6 +75,8 @@ def test_an_accepted_kernel_passes_with_its_time_and_errors(problem: Problem) ->
         ("BUILD001", "COMPILE_ERROR"),
         ("RUN001", "RUNTIME_ERROR"),
         ("RUN003", "RUNTIME_ERROR"),
+        ("RUN004", "TIMEOUT"),
+        ("RUN005", "RUNTIME_ERROR"),
     ],
 )
 def test_statuses(code: str, status: str, problem: Problem) -> None:

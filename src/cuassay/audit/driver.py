@@ -56,8 +56,8 @@ def run_audit(
         kept = _kept(plan.items, folder)
         folder.begin(header, plan.items, plan.oddities)
         done = dict(kept)
-        for result in kept.values():
-            report(result, len(kept), len(plan.items))
+        for number, result in enumerate(kept.values(), start=1):
+            report(result, number, len(plan.items))
         left = [one for one in plan.planned if one.item.id not in kept]
         by_id = {one.item.id: one.item for one in left}
         ended = executor.run(

@@ -45,8 +45,8 @@ def run_powers(
         keys = {p.where: problem_key(p, root=header.tree, salt=salt) for p in problems}
         folder.begin(header, (), oddities)
         done = {p.problem: p for p in load(folder.path).powers if keys.get(p.problem) == p.key}
-        for power in done.values():
-            report(power, len(done), len(problems))
+        for number, power in enumerate(tuple(done.values()), start=1):
+            report(power, number, len(problems))
         left = [p for p in problems if p.where not in done]
         for power in _measured(left, keys, header, lanes, timeout_s=timeout_s):
             folder.keep_power(power)

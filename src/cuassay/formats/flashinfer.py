@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from cuassay.errors import CandidateError, ProblemError
-from cuassay.formats import cuda_text, sol
+from cuassay.formats import cuda_text, signature, sol
 from cuassay.formats.entry import find_entry
 from cuassay.formats.sol_workload import json_lines
 from cuassay.formats.solution_schema import CompileOptionsModel, Name, SourceFileModel
@@ -35,7 +35,8 @@ class TraceSpecModel(StrictModel):
     language: Name
     entry_point: Name
     target_hardware: list[str] = Field(default_factory=list)
-    dependencies: list[str] = Field(default_factory=list)
+    dependencies: list[str] | None = None
+    build_commands: list[str] | None = None  # of older data sets; nothing runs them
     destination_passing_style: bool | None = None
     binding: str | None = None
     compile_options: CompileOptionsModel | None = None
@@ -164,4 +165,15 @@ def _convention(
     if spec.language in _CUDA:
         return Convention.DESTINATION
     text = next(source.text for source in sources if source.path == entry_file)
+    if _takes_outputs(text, function, problem):
+        return Convention.DESTINATION
     return find_entry(text, function, problem, where=f"{where}: {entry_file}")[1]
+
+
+def _takes_outputs(text: str, function: str, problem: Problem) -> bool:
+    """Whether an entry takes as many arguments as there are inputs and outputs, by any name."""
+    try:
+        found = signature.functions(signature.parse(text, "solution")).get(function)
+    except SyntaxError:
+        return False  # the build reports it, as the candidate's fault
+    return found is not None and len(found.parameters) == len(problem.inputs) + len(problem.outputs)

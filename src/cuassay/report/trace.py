@@ -24,6 +24,7 @@ from cuassay.model.verdict import BenchmarkRule, Decision, Speed, Verdict
 from cuassay.report.clean import clean
 
 _HANGS, _FORGED = "RUN004", "RUN005"
+_KNOWS_HACKS = "sol-execbench"
 _LIBRARIES = ("torch", "triton", "cuda")
 
 
@@ -35,6 +36,8 @@ def trace(verdict: Verdict, problem: Problem, *, timestamp: str) -> dict[str, An
     """
     workload = _workload(verdict, problem)
     status = _status(verdict)
+    if status == "REWARD_HACK" and problem.origin != _KNOWS_HACKS:
+        status = "RUNTIME_ERROR"  # flashinfer-trace has no such word
     rule = verdict.benchmark_rule
     if workload is None or status is None:
         return None
