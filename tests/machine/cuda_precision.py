@@ -204,7 +204,7 @@ KERNELS = (
         14.0,
         lambda v: np.exp(-v) / (1 + np.exp(-v)) ** 2,
     ),
-    _pointwise("length", "y[i] = v * sqrtf(2.0f);", 1e18, 1e19, lambda v: v * np.sqrt(2)),
+    _pointwise("length", "y[i] = v * sqrtf(2.0f);", 2e19, 1e20, lambda v: v * np.sqrt(2)),
     HALF_DOT,
     MOMENT,
 )

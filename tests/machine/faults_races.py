@@ -30,7 +30,6 @@ FAULTS = (
     Fault(name="attention_tile_overwritten", kind=SHARED, twin="attention_online_softmax", old=BARRIER, new="", nth=2, sanitizer=RACE),
     Fault(name="pipeline_barrier_dropped", kind=SHARED, twin="cp_async_two_warps", old=BARRIER, new="", sanitizer=RACE),
     Fault(name="grouped_tile_overwritten", kind=SHARED, twin="grouped_gemm_ragged", old=BARRIER, new="", nth=2, sanitizer=RACE),
-    Fault(name="named_barrier_dropped", kind=SHARED, twin="producer_consumer_named_barriers", old='if (i >= 2) asm volatile("bar.sync %0, 64;" :: "r"(3 + (i & 1)) : "memory");', new="", sanitizer=RACE),
     Fault(name="early_exit_barrier_dropped", kind=SHARED, twin="early_exit_before_barrier", old=BARRIER, new="", sanitizer=RACE),
     # within a warp: lockstep is no excuse
     Fault(name="warp_tail_without_syncwarp", kind=WARP, twin="warp_tail_with_syncwarp", old="__syncwarp();", new="", sanitizer=RACE),
@@ -60,6 +59,7 @@ FAULTS = (
     Fault(name="grid_barrier_without_fence", kind=FENCE, twin="grid_barrier_by_counter", old="__threadfence();", new="", nth=1),
     # barriers that not everybody reaches, waits that never end
     Fault(name="barrier_in_half_a_warp", kind=DIVERGENCE, twin="two_shared_arrays", old=BARRIER, new="if (t < 16) __syncthreads();", sanitizer=SYNC),
+    Fault(name="named_barrier_dropped", kind=DIVERGENCE, twin="producer_consumer_named_barriers", old='if (i >= 2) asm volatile("bar.sync %0, 64;" :: "r"(3 + (i & 1)) : "memory");', new="", sanitizer=SYNC),
     Fault(name="barrier_under_data", kind=DIVERGENCE, twin="stencil_with_halo", old=BARRIER, new="if (s[t] > 0) __syncthreads();", sanitizer=SYNC),
     Fault(name="shuffle_under_condition", kind=DIVERGENCE, twin="warp_then_atomic_sum", old="float s = warp_sum(i < n ? x[i] : 0.0f);", new="float s = 0; if (threadIdx.x & 1) s = warp_sum(x[i % n]); __syncthreads();", sanitizer=SYNC),
     Fault(name="named_barrier_wrong_count", kind=DEADLOCK, twin="producer_consumer_named_barriers", old='asm volatile("bar.sync %0, 64;" :: "r"(1 + (i & 1)) : "memory");', new='asm volatile("bar.sync %0, 96;" :: "r"(1 + (i & 1)) : "memory");', sanitizer=SYNC),

@@ -2,8 +2,9 @@
 
 Python sources are imported; C++ and CUDA C++ extensions are compiled against torch's headers;
 raw `extern "C" __global__` kernels go through NVRTC and the driver. Where there is no GPU, raw
-kernels and Triton's are executed by cuassay's PTX machine; Triton's interpreter takes what the
-machine does not cover. Everything that a build writes stays in the folder that it is given.
+kernels are executed by cuassay's PTX machine; Triton's are interpreted for their numbers and
+executed by the machine where launches are recorded, or wherever CUASSAY_TRITON=machine asks for
+it. Everything that a build writes stays in the folder that it is given.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from cuassay.build.toolkit import toolchain
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.problem import Problem
 
-__all__ = ["Built", "load", "toolchain"]
+__all__ = ["Built", "load", "load_to_record", "toolchain"]
 
 MACHINE, INTERPRETER = "+ptx-machine", "+triton-interpreter"
 _MARK = "built"  # written last: a folder that holds it was built whole
@@ -32,14 +33,29 @@ def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -
     BuildError where the candidate's own sources fail, and MissingToolError where a compiler,
     a package or a GPU is missing here.
     """
+    return _loaded(candidate, problem, device=device, folder=folder, machine=False)
+
+
+def load_to_record(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Built:
+    """Return the candidate as `load` does, its Triton kernels executed by the PTX machine.
+
+    For calls whose launches are recorded: the interpreter launches nothing that could be.
+    """
+    return _loaded(candidate, problem, device=device, folder=folder, machine=True)
+
+
+def _loaded(
+    candidate: Candidate, problem: Problem, *, device: str, folder: Path, machine: bool
+) -> Built:
     started = time.perf_counter()
     tools = toolchain(device)
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / _MARK
     cached = mark.is_file()
-    kind = _kind(candidate, device, folder)
-    call = _build(candidate, problem, device=device, folder=folder)
+    triton = _in_machine(candidate, device, folder, wanted=machine)
+    kind = _kind(candidate, device, triton)
+    call = _build(candidate, problem, device=device, folder=folder, triton=triton)
     if not cached:
         mark.touch()
     _note_libraries(folder)
@@ -60,11 +76,11 @@ def _note_libraries(folder: Path) -> None:
 
 
 def _build(
-    candidate: Candidate, problem: Problem, *, device: str, folder: Path
+    candidate: Candidate, problem: Problem, *, device: str, folder: Path, triton: bool
 ) -> Callable[..., object]:
     match candidate.language:
         case Language.PYTHON:
-            return _python(candidate, problem, device=device, folder=folder)
+            return _python(candidate, problem, device=device, folder=folder, triton=triton)
         case Language.CUDA_EXTENSION:
             from cuassay.build.extension import load_extension
 
@@ -80,12 +96,12 @@ def _build(
 
 
 def _python(
-    candidate: Candidate, problem: Problem, *, device: str, folder: Path
+    candidate: Candidate, problem: Problem, *, device: str, folder: Path, triton: bool
 ) -> Callable[..., object]:
-    """Import a Python candidate; where there is no GPU its Triton kernels go to the machine."""
+    """Import a Python candidate; with `triton` its Triton kernels go to the PTX machine."""
     from cuassay.build.python import load_python
 
-    if not _in_machine(candidate, device, folder):
+    if not triton:
         return load_python(candidate, device=device, folder=folder)
     from cuassay.build import machine
 
@@ -94,19 +110,19 @@ def _python(
     return machine.watched(call, candidate, problem, launcher, mark=machine.mark_of(folder))
 
 
-def _in_machine(candidate: Candidate, device: str, folder: Path) -> bool:
+def _in_machine(candidate: Candidate, device: str, folder: Path, *, wanted: bool) -> bool:
     if device.startswith("cuda") or not any("triton" in s.text for s in candidate.sources):
         return False
     from cuassay.build import machine
 
-    return machine.executes_triton(folder)
+    return machine.executes_triton(folder, wanted=wanted)
 
 
-def _kind(candidate: Candidate, device: str, folder: Path) -> str:
+def _kind(candidate: Candidate, device: str, machine: bool) -> str:
     """Return the language, and what executes its kernels where that is no GPU."""
     if device.startswith("cuda"):
         return candidate.language.value
-    if candidate.language is Language.CUDA_KERNEL or _in_machine(candidate, device, folder):
+    if candidate.language is Language.CUDA_KERNEL or machine:
         return candidate.language.value + MACHINE
     triton = any("triton" in source.text for source in candidate.sources)
     interpreted = candidate.language is Language.PYTHON and triton

@@ -37,15 +37,18 @@ def missing() -> str:
     return f"the PTX machine needs {', '.join(absent)}: pip install 'cuassay[machine]'"
 
 
-def executes_triton(folder: Path) -> bool:
+def executes_triton(folder: Path, *, wanted: bool) -> bool:
     """Whether Triton kernels built in `folder` go to the machine rather than to its interpreter.
 
-    Where CUASSAY_TRITON=machine asks for it; not where TRITON_INTERPRET=1 is set, where a
-    package is missing, and where an earlier process met a kernel there that the machine does
-    not cover.
+    Where launches are to be recorded (`wanted`), or CUASSAY_TRITON=machine asks for it: large
+    kernels take the machine long to compile. Not where a package is missing, nor for numbers
+    where an earlier process met a kernel that the machine does not cover.
     """
-    interpret = os.environ.get("CUASSAY_TRITON") != "machine"
-    if interpret or os.environ.get("TRITON_INTERPRET") == "1" or missing():
+    if missing():
+        return False
+    if wanted:
+        return True
+    if os.environ.get("CUASSAY_TRITON") != "machine":
         return False
     return not (folder / _UNCOVERED).is_file()
 

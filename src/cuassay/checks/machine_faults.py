@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 CASES = {Profile.QUICK: 2, Profile.STANDARD: 4, Profile.DEEP: 8}
 _ELEMENTS = 1 << 18  # of inputs and outputs together: what a CPU executes in seconds
+_HOT_ELEMENTS = 1 << 19
 _SHOWN = 3
 _READ = 3  # the step that sends the recording
 _COVERS = "not covered: weak memory, what ptxas makes of the PTX, code paths of other architectures"
@@ -56,6 +57,12 @@ def machine_cases(trial: Trial) -> list[Case]:
     found += [case for case in near if case.in_domain and elements_of(trial.problem, case.axes) > 1]
     fitting = [case for case in found if elements_of(trial.problem, case.axes) <= _ELEMENTS]
     return fitting[: CASES[trial.profile]]
+
+
+def hot_cases(trial: Trial) -> list[Case]:
+    """Return the case with the most additions into one place, where a CPU can execute it."""
+    fitting = [c for c in trial.cases("hot") if elements_of(trial.problem, c.axes) <= _HOT_ELEMENTS]
+    return fitting[:1]
 
 
 class MachineCheck(Check):

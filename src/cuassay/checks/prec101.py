@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from cuassay.checks.machine_faults import MachineCheck
+from collections.abc import Iterator
+
+from cuassay.checks.base import Trial
+from cuassay.checks.machine_faults import MachineCheck, hot_cases, machine_cases, recorded_call
 from cuassay.model.machine import MachineFault
 from cuassay.model.outcome import FindingClass, Severity
+from cuassay.model.scenario import Scenario
 
 
 class Prec101(MachineCheck):
@@ -45,6 +49,10 @@ class Prec101(MachineCheck):
     severity = Severity.MEDIUM
     kinds = frozenset({"precision"})
     clean_words = "no instruction stands out by its rounding"
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield a case with many additions into one place, and what the other checks execute."""
+        yield from map(recorded_call, (*hot_cases(trial), *machine_cases(trial)))
 
     def classed(self, fault: MachineFault) -> tuple[FindingClass, Severity]:
         """Every finding is advice; the worse ones stand before the others."""

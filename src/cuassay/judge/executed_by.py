@@ -10,8 +10,9 @@ IN_MACHINE = (
     "are weak memory, what ptxas makes of the PTX, and code paths of other architectures"
 )
 INTERPRETED = (
-    "device: judged on a CPU, Triton kernels in its interpreter; nothing was seen of races, "
-    "memory ordering or the GPU's own arithmetic"
+    "device: judged on a CPU, numbers by Triton's interpreter; races and memory accesses only as "
+    "far as MEM101, INIT101, RACE101 and SYNC101 passed in the PTX machine, the GPU's own "
+    "arithmetic not"
 )
 
 

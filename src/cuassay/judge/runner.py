@@ -17,7 +17,7 @@ from cuassay.judge.busy import keep_busy
 from cuassay.judge.machine import HostNursery
 from cuassay.judge.side_by_side import SideBySide
 from cuassay.model import serial
-from cuassay.model.candidate import Candidate
+from cuassay.model.candidate import Candidate, Language
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from cuassay.worker.execution import WorkerRun
 
 _RECORDED = 16
+_RECORDING_BUILDER = "cuassay.build:load_to_record"
 _OTHER_WAYS = 3  # workers that were built before the first one met what cannot be executed
 
 
@@ -145,8 +146,8 @@ class Runner:
         return self._recorded[key]
 
     def _without_gpu(self) -> WorkerPool:
-        if not self._device.startswith("cuda"):
-            return self._pool
+        if self._candidate.language is Language.CUDA_KERNEL and self._device == "cpu":
+            return self._pool  # it executes every launch in the machine as it is
         if self._machine is None:
             self._machine = WorkerPool(
                 self._candidate,
@@ -155,6 +156,7 @@ class Runner:
                 nursery=self._host.get(),
                 lazy=True,
                 spares=0,
+                builder=_RECORDING_BUILDER,
             )
         return self._machine
 
