@@ -2,8 +2,9 @@
 
 A fused embedding-gradient + RMSNorm-backward kernel accumulates in bfloat16. A benchmark that
 draws token ids uniformly and asks that 99 % of the elements be close accepts it. cuassay
-rejects it and shows why; the correct twin, which differs in the accumulator, is accepted. On a
-machine without a GPU Triton runs in its interpreter; with one, natively.
+rejects it and shows why; the correct twin, which differs in the accumulator, is accepted. The
+last one is the same fault in CUDA C++. On a machine without a GPU Triton runs in its interpreter
+and CUDA C++ in the PTX machine, whose trace stands in the HTML report; with one, natively.
 """
 
 from __future__ import annotations
@@ -62,6 +63,14 @@ def told(console: Console, verdict: Verdict, page: Path) -> None:
     console.print(f"  cuassay: {verdict.decision.value}. Report: {page.absolute()}", soft_wrap=True)
 
 
+def blamed(console: Console, verdict: Verdict) -> None:
+    """Print the lines that the PTX machine blames, where it executed the kernel."""
+    for view in verdict.sources:
+        for line, _, code, text in view.marks:
+            if code == "PREC101":
+                console.print(f"  {view.file}:{line}: {text}", soft_wrap=True)
+
+
 def main() -> int:
     """Judge the faulty kernel and its twin; 0 if the story comes out as told."""
     console = Console(highlight=False)
@@ -75,10 +84,12 @@ def main() -> int:
     for kernel, expected in (
         ("kernel_bf16_triton.py", Decision.REJECTED),
         ("kernel_fp32_triton.py", Decision.ACCEPTED),
+        ("kernel_bf16.cu", Decision.REJECTED),
     ):
         console.rule(kernel)
         verdict, page = judge(console, kernel)
         told(console, verdict, page)
+        blamed(console, verdict)
         right = right and verdict.decision is expected
     console.print(f"\n{time.perf_counter() - started:.0f} s in all")
     return 0 if right else 1
