@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -46,7 +47,10 @@ def run_page(path: Path) -> Shown:
         return Shown(text=html.render(verdict))
     events = tuple(run.events())
     ended = any(isinstance(event, EngineFinished | EngineStopped) for event in events)
-    return Shown(text=html_live.render(events), live=not ended)
+    silent_s = 0.0
+    with suppress(OSError):
+        silent_s = time.time() - (path / "events.ndjson").stat().st_mtime
+    return Shown(text=html_live.render(events, silent_s=silent_s), live=not ended)
 
 
 def audit_page(path: Path, *, runs: str) -> Shown:

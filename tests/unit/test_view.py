@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -70,6 +71,11 @@ def test_a_running_trial_shows_what_it_has_and_asks_again() -> None:
         again = kept_run((), _JOB)  # a run that has written nothing yet
         with _served(again.path) as empty:
             assert "it begins" in _get(empty)[0]
+    os.utime(run.path / "events.ndjson", (0, 0))
+    with _served(run.path) as address:
+        text, _ = _get(address)
+    assert "SILENT" in text
+    assert "it may have been killed" in text
     stopped = kept_run((*events[:3], EngineStopped(exit_code=3, message="no \x1b[1mnvcc")), _JOB)
     with _served(stopped.path) as address:
         text, headers = _get(address)

@@ -23,16 +23,24 @@ from cuassay.report.html_page import page
 from cuassay.report.html_style import CSS, SCRIPT
 
 _CARDS = 12
+SILENT_S = 600.0  # a build and a long scenario stay well below
 
 
-def render(events: Iterable[Event]) -> str:
-    """Return the page of a trial by the events that it has written."""
+def render(events: Iterable[Event], *, silent_s: float = 0.0) -> str:
+    """Return the page of a trial by the events that it has written.
+
+    `silent_s` is how long ago it wrote the last: after minutes it may well be dead, and the
+    page does not say that it runs.
+    """
     seen = tuple(events)
     started = next((event for event in seen if isinstance(event, EngineStarted)), None)
     stopped = next((event for event in seen if isinstance(event, EngineStopped)), None)
     name = one_line(started.candidate, limit=120) if started else "a trial"
-    word = "NO VERDICT" if stopped else "RUNNING"
-    body = "".join((_top(started), _hero(seen, word, stopped), _findings(seen), _checks(seen)))
+    silent = silent_s > SILENT_S
+    word = "NO VERDICT" if stopped else "SILENT" if silent else "RUNNING"
+    body = "".join(
+        (_top(started), _hero(seen, word, stopped, silent_s), _findings(seen), _checks(seen))
+    )
     return page(
         title=f"{word}: {name}",
         body=body,
@@ -49,12 +57,16 @@ def _top(started: EngineStarted | None) -> str:
     return f'<div class="top"><b>cuassay</b>{listed}</div>'
 
 
-def _hero(seen: tuple[Event, ...], word: str, stopped: EngineStopped | None) -> str:
+def _hero(
+    seen: tuple[Event, ...], word: str, stopped: EngineStopped | None, silent_s: float
+) -> str:
     planned = next((len(event.checks) for event in seen if isinstance(event, EngineStarted)), 0)
     done = sum(isinstance(event, CheckFinished) for event in seen)
     why = one_line(stopped.message) if stopped else _now(seen)
     count = f"{done} of {planned} checks done" if planned else f"{done} checks done"
-    tone = "mid" if stopped else "calm"
+    if word == "SILENT":
+        why = f"nothing was written for {words.seconds(silent_s)}: it may have been killed. {why}"
+    tone = "calm" if word == "RUNNING" else "mid"
     return (
         f'<header class="card hero {tone}"><h1 class="word">{word}</h1>'
         f'<p class="why">{html_text(why)}</p><dl class="facts"><div><dt>progress</dt>'
