@@ -22,6 +22,7 @@ from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.seeds import derive
 from cuassay.judge.gradients import truth_of
 from cuassay.judge.structure import matched
+from cuassay.loops import states
 from cuassay.model import serial
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
@@ -73,6 +74,11 @@ class FakeTrial:
 
     def cases(self, purpose: str) -> tuple[Case, ...]:
         """Return the cases set in `plans`, else the planner's."""
+        if purpose in (states.TRAINING, states.DECODING):
+            found = states.plan(
+                self.problem, purpose, profile=self.profile, seed=20261121, device="cpu"
+            )
+            return self.plans.setdefault(purpose, tuple(found))
         if purpose not in self.plans:
             self.plans[purpose] = plan_cases(
                 self.problem, purpose, profile=self.profile, root_seed=20261121
@@ -81,6 +87,8 @@ class FakeTrial:
 
     def inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
         """Return fresh inputs."""
+        if case.state is not None:
+            return states.inputs(self.problem, case.state, "cpu")
         generator = self.generator if case.generator else None
         return materialise(self.problem, case, device="cpu", generator=generator)
 

@@ -40,6 +40,8 @@ _DATA = {Profile.QUICK: (), Profile.STANDARD: ("real",), Profile.DEEP: ("real", 
 _LARGEST_VOCAB = 16_384  # beyond, tokens cannot be learned in the time of a check
 _POISON = -7.0  # in unused rows of a cache: finite, and within any domain of keys
 _SEQUENCES, _LONGEST = 4, 70
+_FIRST, _EVERY = 4, 4  # decode step of state 0, and decode steps between states
+_Calls = list[tuple[Value, ...]]
 
 
 def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: str) -> list[Case]:
@@ -52,7 +54,7 @@ def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: st
         return []
     found = []
     for data in _DATA[profile]:
-        for step in _STEPS[profile]:
+        for step in sorted(_STEPS[profile], reverse=True):  # one run to the last serves all
             state = LoopState(
                 loop=kind, site=site.name, data=data, optimizer="sgd", step=step, seed=seed
             )
@@ -70,7 +72,7 @@ def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: st
                     state=state,
                 )
             )
-    return found
+    return sorted(found, key=lambda case: case.state.step if case.state else 0)
 
 
 def inputs(problem: Problem, state: LoopState, device: str) -> Mapping[str, torch.Tensor | Scalar]:
@@ -144,24 +146,47 @@ def _fits(problem: Problem, values: Sequence[Value]) -> bool:
     return True
 
 
-@functools.lru_cache(maxsize=24)
 def _recorded(preset: Preset, precision: str, state: LoopState, device: str) -> tuple[Value, ...]:
-    """Run a trusted loop to a step; return one of the calls that the site gets there."""
-    kept: list[tuple[Value, ...]] = []
-
-    def watch(site: str, values: Sequence[Value]) -> None:
-        if site == state.site:
-            kept.append(
-                tuple(v.detach().clone() if isinstance(v, torch.Tensor) else v for v in values)
-            )
-
-    if state.loop == TRAINING:
-        _train(preset, precision, state, device=device, watch=watch, kept=kept)
-    else:
-        _decode(preset, precision, state, device=device, watch=watch, kept=kept)
+    """Return one of the calls that the site gets at a step of a trusted loop."""
+    calls = _calls(preset, precision, replace(state, step=0), device)
+    if state.step not in calls:
+        calls.update(_run(preset, precision, state, device))
+    kept = calls[state.step]
     if not kept:
         raise CuassayError(f"the loop never calls site '{state.site}'")
     return kept[state.seed % len(kept)]
+
+
+@functools.lru_cache(maxsize=12)
+def _calls(preset: Preset, precision: str, state: LoopState, device: str) -> dict[int, _Calls]:
+    """Return what was recorded so far of a loop, by its step; empty at first."""
+    return {}
+
+
+def _run(preset: Preset, precision: str, state: LoopState, device: str) -> dict[int, _Calls]:
+    """Run a trusted loop to a step; return the site's calls at that step and at those on the way.
+
+    On the way the steps of the profiles are kept, so that one run serves all cases.
+    """
+    recorder = _Recorder(state)
+    work = _train if state.loop == TRAINING else _decode
+    work(preset, precision, state, device=device, recorder=recorder)
+    return {state.step: [], **recorder.calls}
+
+
+class _Recorder:
+    """Keeps copies of what a site is called with, at the steps that may be asked for."""
+
+    def __init__(self, state: LoopState) -> None:
+        self._site = state.site
+        self._wanted = {state.step, *(step for steps in _STEPS.values() for step in steps)}
+        self.calls: dict[int, _Calls] = {}
+        self.step = -1
+
+    def __call__(self, site: str, values: Sequence[Value]) -> None:
+        if site == self._site and self.step in self._wanted:
+            copies = (v.detach().clone() if isinstance(v, torch.Tensor) else v for v in values)
+            self.calls.setdefault(self.step, []).append(tuple(copies))
 
 
 def _train(
@@ -170,8 +195,7 @@ def _train(
     state: LoopState,
     *,
     device: str,
-    watch: object,
-    kept: list[tuple[Value, ...]],
+    recorder: _Recorder,
 ) -> None:
     settings = Settings(
         site=state.site,
@@ -184,9 +208,9 @@ def _train(
     cell = Cell(data=state.data, optimizer=state.optimizer, precision=precision, seed=0)
     lane = Lane(cell, settings, mode=Mode.TRUSTED, root=state.seed, rate=0.3)
     text = corpus(state.data, preset.vocab)
+    lane.ops.watch = recorder
     for step in range(state.step + 1):
-        if step == state.step:
-            lane.ops.watch = watch  # type: ignore[assignment]
+        recorder.step = step
         ids, targets = text.batch(preset.batch, preset.length, seed=state.seed, step=step)
         lane.advance((ids.to(device), targets.to(device)))
 
@@ -197,8 +221,7 @@ def _decode(
     state: LoopState,
     *,
     device: str,
-    watch: object,
-    kept: list[tuple[Value, ...]],
+    recorder: _Recorder,
 ) -> None:
     ops = Operators(precision=precision, vocab=preset.vocab, device=device)
     ops.kernels = {state.site: no_kernel}  # its fused path, where it has one
@@ -206,9 +229,9 @@ def _decode(
     model = Transformer(preset, ops).to(device)
     text = corpus(state.data, preset.vocab)
     sequences = decoding.ragged(text, _SEQUENCES, _LONGEST, seed=state.seed)
-    last = 4 * state.step + 5
+    ops.watch = recorder
     for step in decoding.forced({"it": model}, sequences, poison=_POISON, seed=state.seed):
-        if step.number >= last:
+        done, rest = divmod(step.number + 1 - _FIRST, _EVERY)
+        recorder.step = done if not rest else -1  # what comes now is the next decode step
+        if done > state.step:
             return
-        kept.clear()
-        ops.watch = watch  # type: ignore[assignment]
