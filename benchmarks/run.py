@@ -8,7 +8,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SCRIPTS = (
-    *("roundtrip.py", "comparator.py", "verdicts.py"),
+    *("roundtrip.py", "comparator.py", "verdicts.py", "loops_gpu.py"),
     *("audit_scale.py", "audit_throughput.py"),
     *("agents.py", "report_pages.py"),
 )
