@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 from machine_probes import Probe, inputs, probes
 
@@ -125,6 +126,8 @@ def compare(programs: int) -> dict[str, Any]:
         names = [name for name in kept if name.startswith("probe.")]
         jobs = [(name.removeprefix("probe."), int(kept[name])) for name in names]
         result["probes"] = _count("probes", _probe, jobs, pool)
+        if "programs" not in kept or programs == 0:
+            return result
         both = kept["programs"][:programs], kept["programs_unoptimised"][:programs]
         jobs = [(seed, int(a), int(b)) for seed, (a, b) in enumerate(zip(*both, strict=True))]
         result["programs"] = _count("programs", _program, jobs, pool)
@@ -182,7 +185,12 @@ def main() -> None:
     else:
         about["leaves"] = leaves(arguments.folders[0], arguments.programs)
         print(json.dumps(about["leaves"], indent=1))
-    about |= {"python": platform.python_version(), "machine": platform.processor() or "CPU"}
+    about |= {
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "numba": numba.__version__,
+        "against": "NVIDIA H200, CUDA 13.0, ptxas of Triton 3.6",
+    }
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(about, indent=1) + "\n")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # What counts as lost, in unit roundoffs of the coarsest format that an output went through:
 # OUTPUT_ROUNDOFFS anyway; JUMP_ROUNDOFFS where one instruction multiplies the error by JUMP or
 # more; CHAIN_ROUNDOFFS where a sum is kept in f16 or bf16 (one rounding leaves 0.4 on average).
-# Never below FLOOR, half the bits of float32, but for sums. docs/machine.md has the calibration.
+# Never below FLOOR, half the bits of float32, but for sums. Figures: docs/machine-numerics.md.
 OUTPUT_ROUNDOFFS, JUMP_ROUNDOFFS, CHAIN_ROUNDOFFS = 8.0, 1.5, 1.2
 JUMP, FLOOR = 64.0, 2.0**-12
 _Test = Callable[[Instruction], bool]

@@ -3,7 +3,7 @@
 A warp makes sixteen of the group's 64 rows. Its lanes read the operands in chunks of 16 bytes at
 the addresses that the matrix descriptors mean (PTX ISA 9.7.15.5.1: strides, swizzles), each read
 checked like any other, and `runtime.matrix` multiplies. The product is done where it is issued:
-that a program overwrites an operand before wgmma.wait_group is not seen (docs/machine.md).
+that a program overwrites an operand before wgmma.wait_group is not seen (docs/machine-numerics.md).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A PTX `*.approx` result is an interval. The machine returns the value that correct rounding gives
 and carries the width. `ulps` is the largest distance that PTX ISA 9.7.3 admits or that was measured
-on an H200 over 1 M points (the larger; docs/machine.md), `absolute` the same where the manual
-states an absolute error.
+on an H200 (the larger; docs/machine-numerics.md), `absolute` the same where the manual states an
+absolute error.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 One step takes `block` products and an accumulator. With e the largest exponent among them (of a
 product: the sum of its factors' exponents, not normalised), every term is cut toward zero to a
 multiple of 2**(e - fraction_bits), the terms are added exactly, and the sum is cut to the
-accumulator's format. Measured on an H200 for f16, bf16 and TF32 (262 144 of 262 144 outputs equal;
-docs/machine.md); the parameters of other architectures follow Khattak and Mikaitis, "Generalized
-Methodology for Determining Numerical Features of Hardware Floating-Point Matrix Multipliers", 2025,
-and Fasi et al., "Numerical behavior of NVIDIA tensor cores", PeerJ CS 2021.
+accumulator's format. Measured on an H200, all bits equal (docs/machine-numerics.md); the parameters
+of other architectures follow Khattak and Mikaitis, "Generalized Methodology for Determining
+Numerical Features of Hardware Floating-Point Matrix Multipliers", 2025, and Fasi et al.,
+"Numerical behavior of NVIDIA tensor cores", PeerJ CS 2021.
 """
 
 from __future__ import annotations
