@@ -34,6 +34,7 @@ _FULL = {
     2: "more synchronisation of one thread than the machine can count",
     3: f"more than {L.COPY_ENTRIES} asynchronous copies of one thread at once",
 }
+_LENIENT = "some races between blocks, which release and acquire more than is kept track of"
 NOT_COVERED = (
     "weak memory orderings that no execution order shows",
     "what the assembler makes of the PTX",
@@ -112,6 +113,7 @@ class _Run:
         self._watch = watching.Snapshot(launch, self._variables) if options.races else None
         self._run_s = 0.0
         self._inconclusive: str | None = None
+        self._left_out: tuple[str, ...] = ()
 
     def report(self) -> MachineReport:
         """Execute, look again at suspected races, and describe what was found."""
@@ -174,6 +176,8 @@ class _Run:
         timer.cancel()
         timer.join()
         self._run_s += time.perf_counter() - started
+        if state.get32(L.LENIENT):
+            self._left_out = (_LENIENT,)
         if state.get32(L.STOP) == 3:
             self._inconclusive = f"stopped after {self._options.limit_s:g} s without an end"
         elif (full := state.get32(L.OVERFLOW)) != 0:
@@ -204,7 +208,7 @@ class _Run:
         return MachineReport(
             findings=tuple(findings), statistics=statistics, oblivious=not loaded.dependent,
             data_dependent=loaded.dependent, schedule=schedule, inconclusive=self._inconclusive,
-            not_covered=NOT_COVERED,
+            not_covered=NOT_COVERED + self._left_out,
         )  # fmt: skip
 
 

@@ -378,3 +378,17 @@ def test_a_plain_read_of_what_other_blocks_update_is_a_race() -> None:
     assert [str(one.kind) for one in execute(body)[0].wrong] == ["race"]
     alone, _, _ = execute(body, grid=1)
     assert (kinds(alone), alone.wrong) == (["race"], ())
+
+
+def test_more_acquired_than_is_kept_is_said_and_raises_no_alarm() -> None:
+    body = (
+        "add.s64 %rd6, %rd2, %rd9; add.s64 %rd7, %rd1, %rd9;"
+        "atom.global.acq_rel.gpu.add.u32 %r6, [%rd6], 1; bar.sync 0;"
+        "atom.global.acq_rel.gpu.add.u32 %r6, [%rd6], 1; ret;"
+    )
+    report, _, b = execute(body, block=128, count=128)
+    assert kinds(report) == []
+    assert (b == 4).all()
+    assert any("more than is kept track of" in one for one in report.not_covered)
+    few, _, _ = execute("red.global.add.u32 [%rd2], 1; ret;")
+    assert len(few.not_covered) == 3

@@ -22,6 +22,7 @@ def _begin(block: int, launch: int, linear: int) -> None:
     store_u32(block + L.BLOCK_STATE, 0)
     store_u32(block + L.PUBLISHED, 0)
     store_u32(block + L.BLOCK_FAR, 0)
+    store_u32(block + L.KNOWS_ALL, 0)
     store_u64(block + L.RANDOM, load_u64(launch + L.SEED) ^ (linear + 1) * 0x9E3779B1)
     fill(block + L.ARRIVALS, 128, 0)
     size = load_u32(launch + L.SHARED_BYTES)

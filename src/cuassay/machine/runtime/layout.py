@@ -77,6 +77,7 @@ MBARRIERS = 616  # u64
 RANDOM = 624  # u64: state of the block's random numbers
 IN_USE = 632  # u32
 CHANGES = 636  # u32: stores, and atomics that changed memory
+KNOWS_ALL = 776  # u32: 1: acquired more than is kept, see LENIENT
 ARRIVALS = 640  # 16 x (u32 arrived, u32 expected)
 BLOCK_STATS = 768  # u64: 16 doubles an instruction, one table for each worker
 BLOCK_BYTES = 832
@@ -135,6 +136,7 @@ SITE_SHIFT = 352  # u32: instructions are recorded as index >> this
 COPY_OFFSET = 384  # u32: of the ring of pending copies in a thread's record
 THREAD_BYTES = 388  # u32
 OBSERVE = 400  # u64: addresses of the first warp's accesses, 0: not wanted
+LENIENT = 408  # u32: 1: a block acquired more than is kept; it counts as knowing all others
 LAUNCH_BYTES = 448
 OBSERVED = 4  # executions of each instruction that are observed
 
