@@ -31,6 +31,11 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     )
 
 
+def row_sum(x: Tensor) -> Tensor:
+    """Return the sums of rows: a trusted operator of the soak test."""
+    return x.sum(-1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
     """How large the model is."""

@@ -362,3 +362,18 @@ def test_the_quick_test_of_a_signature_never_says_yes_to_another() -> None:
     assert torch.equal(guarded(x, weight), rmsnorm(x, weight))
     assert kernel.calls == calls
     assert guarded.stats().calls >= 22
+
+
+def test_a_call_that_nobody_can_judge_is_counted_and_asked_about_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+    monkeypatch.setattr("cuassay.guard.arbiter.judged", lambda job, names: asked.append(job))
+    guarded = _guard(Faulty(wrong=True))
+    for _ in range(40):
+        guarded(*inputs())
+    guarded.flush()
+    found = guarded.stats()
+    assert (found.checked, found.undecided, found.violations) == (40, 40, 0)
+    assert 3 <= len(asked) <= 8  # after 1, 2, 4, 8, ... more
+    assert found.state == "closed"

@@ -166,7 +166,7 @@ class CheckJob:
         if judgement is not None and judgement.judge == "oracle":  # waiting takes no time away
             watch.budget.spend(started - time.perf_counter())
         if judgement is None:
-            watch.tally.add("undecided")
+            self._undecided()
             return
         watch.tally.add("judged")
         watch.share(max((one.share for one in judgement.outputs), default=0.0))
@@ -174,14 +174,18 @@ class CheckJob:
         if failed is not None:
             self._report(_numeric(failed, judgement))
         elif judgement.undecided:
-            watch.tally.add("undecided")
-            entry.undecided += 1
-            entry.pause = min(2**entry.undecided, 1024)
+            self._undecided()
         else:
             entry.undecided = 0
             allowance = entry.gradients if self.gradient_of else entry.allowance
             allowance.accept(numbers)
             self._drift(judgement)
+
+    def _undecided(self) -> None:
+        """Count a call that nobody could judge, and leave the next ones alone for a while."""
+        self.watch.tally.add("undecided")
+        self.entry.undecided += 1
+        self.entry.pause = min(2**self.entry.undecided, 1024)
 
     def _drift(self, judgement: Judgement) -> None:
         drift = self.entry.drift
