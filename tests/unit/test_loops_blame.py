@@ -75,7 +75,7 @@ def _blamed(setup: Callable[[int], Training], steps: int = 25) -> BlameReport:
     return Blame(subject, steps=steps, config="test", say=lambda text: None).run()
 
 
-@pytest.mark.parametrize("bad", range(_LAYERS))
+@pytest.mark.parametrize("bad", [0, 3, _LAYERS - 1])
 def test_one_bad_module_among_seven_is_found_in_log2_plus_two_runs(bad: int) -> None:
     found = _blamed(_setup(bad, "value"))
     assert (found.decision, found.culprit) == (Decision.REJECTED, f"norm{bad}")

@@ -63,7 +63,6 @@ def test_decode_and_prefill_give_what_float64_gives() -> None:
     ("site", "name"),
     [
         ("attention_decode", "page_off_by_one"),
-        ("attention_decode", "whole_page_read"),
         ("rope_neox", "position_offset_ignored"),
         ("attention", "attention_stale_max"),
     ],
