@@ -27,6 +27,7 @@ from cuassay.worker.limits import Limits
 from cuassay.worker.zygote import CONTROL_CAP
 
 _START_S = 120.0
+_COMPILING_S = 900.0  # the PTX machine's runtime, the first time on a busy computer
 _END_S = 20.0
 _YOUNG_S = 60.0
 _PREFIX = "cuassay-worker-"
@@ -99,11 +100,12 @@ class Nursery:
 
     def wait_ready(self) -> None:
         """Wait until workers can be forked. Raises NurseryError."""
-        end = time.monotonic() + _START_S
+        limit_s = _COMPILING_S if self.machine else _START_S
+        end = time.monotonic() + limit_s
         while not self._ready:
             left = end - time.monotonic()
             if left < 0:
-                raise NurseryError(f"the worker zygote was not ready within {_START_S:.0f} s")
+                raise NurseryError(f"the worker zygote was not ready within {limit_s:.0f} s")
             if select.select([self.control], [], [], left)[0]:
                 self.hear()
 
