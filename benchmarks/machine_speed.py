@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import struct
 import time
 from collections.abc import Callable
@@ -190,7 +191,12 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     threads = parser.parse_args().threads
     module = parse(compile_ptx(_SOURCE, arch="sm_80", name="speed.cu"))
-    found: dict[str, Any] = {"machine": machine(), "host_threads": threads, "kernels": {}}
+    found: dict[str, Any] = {
+        "machine": machine(),
+        "host_threads": threads,
+        "load_average_at_start": os.getloadavg()[0],  # other work on the machine: see the CPU rates
+        "kernels": {},
+    }
     for name, make in _kernels().items():
         everything = _measure(module, make, Options(workers=threads))
         bare = _measure(module, make, Options(workers=threads, shadow=False, races=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from cuassay.errors import MachineError
@@ -11,6 +12,7 @@ from cuassay.machine.launch import Launch
 from cuassay.machine.options import Options
 from cuassay.machine.program import Program
 from cuassay.machine.records import buffers_of
+from cuassay.machine.runtime import layout as L
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,12 @@ def of(program: Program, code: Code, launch: Launch, options: Options) -> Budget
 
 def demand(program: Program, code: Code, launch: Launch, options: Options) -> None:
     """Raise MachineError if a launch would need more memory than the options allow."""
+    threads = math.prod(launch.grid) * math.prod(launch.block)
+    if threads > L.MOST_THREADS:
+        raise MachineError(
+            f"kernel '{program.name}' over {threads} threads: the machine runs {L.MOST_THREADS} "
+            "at most; use a smaller grid"
+        )
     need = of(program, code, launch, options)
     if need.state_bytes > options.memory_bytes:
         raise MachineError(

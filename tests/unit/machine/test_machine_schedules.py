@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 
 import numpy as np
@@ -111,3 +112,12 @@ def test_a_launch_that_does_not_fit_is_refused_before_it_starts() -> None:
     launch = _launch(1, np.zeros(1 << 16, np.uint32), np.zeros(4, np.uint32))
     with pytest.raises(MachineError, match=r"needs \d+ bytes of state, 1000000 are allowed"):
         run(module, launch, options=Options(memory_bytes=1_000_000))
+
+
+def test_more_threads_than_race_records_can_name_are_refused() -> None:
+    module = parse(_KERNEL.replace("BODY", ""))
+    launch = dataclasses.replace(
+        _launch(1, np.zeros(4, np.uint32), np.zeros(4, np.uint32)), grid=(1 << 21, 1, 1)
+    )
+    with pytest.raises(MachineError, match="runs 67108864 at most"):
+        run(module, launch)

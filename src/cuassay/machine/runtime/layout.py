@@ -41,6 +41,9 @@ EXCHANGE = 640  # slots of collectives, then local memory, then spilled register
 
 SLOT = 32  # bytes of one exchange slot: u64 bits, f64 x 2 shadow, u32 poison, u32 unused
 
+LAST_TIME = (1 << 20) - 64  # race records have 20 bits for a thread's time
+MOST_THREADS = 1 << 26  # and 26 for the thread
+
 # thread states
 READY, COLLECTIVE, BARRIER, EXITED, ARRIVED = 0, 1, 2, 3, 4
 

@@ -41,6 +41,8 @@ def _random(block: int) -> int:
 def _run_thread(step: int, thread: int, block: int, launch: int) -> int:
     """Run a thread until it waits or ends; return whether it got anywhere."""
     reason = call_step(step, thread, block, launch)
+    if load_u32(thread + L.CLOCK) >= L.LAST_TIME:
+        store_u32(launch + L.OVERFLOW, 2)
     if reason == L.REASON_COLLECTIVE:
         store_u32(thread + L.STATUS, L.COLLECTIVE)
         return _RAN
