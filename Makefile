@@ -35,6 +35,7 @@ bench: $(STAMP)
 # Every planted bug and its correct twin through the gate: class x (caught, missed, false alarm).
 power: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/power.py
+	OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python benchmarks/machine_power.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
