@@ -153,7 +153,7 @@ def _evidence(launch: RecordedLaunch, module: Module, report: MachineReport) -> 
 def _lines(module: Module, kernel: str, report: MachineReport) -> tuple[LineTrace, ...]:
     """Return, for every source line of a kernel, how much of it ran and how far off it was."""
     executed = report.statistics.executed_lines
-    numbers = {one.ptx_line: (one.error, one.made) for one in getattr(report, "sites", ())}
+    numbers = {one.ptx_line: (one.error, one.made) for one in report.sites}
     rows: dict[tuple[str, int], _Row] = {}
     for name, function in module.functions.items():
         if function.entry and name != kernel:

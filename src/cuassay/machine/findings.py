@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cuassay.machine.precision import SiteNumbers
 
 
 class Kind(StrEnum):
@@ -97,6 +101,7 @@ class MachineReport:
     `oblivious` is True where no branch and no address depends on what buffers hold, so that the
     findings on races, bounds, initialisation and barriers (or their absence) hold for all data
     at this launch; `data_dependent` lists the PTX lines where it does depend.
+    `sites` has the numbers of every float instruction that ran, where shadows were carried.
     `inconclusive` is None, or why the launch could not be executed to its end (an unknown
     instruction with its line, a limit); its findings up to there are still true.
     """
@@ -109,6 +114,7 @@ class MachineReport:
     inconclusive: str | None = None
     printed: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
+    sites: tuple[SiteNumbers, ...] = ()
 
     @property
     def wrong(self) -> tuple[MachineFinding, ...]:

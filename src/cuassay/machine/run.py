@@ -203,12 +203,15 @@ class _Run:
         schedule = self._options.schedule
         if schedule == "random":
             schedule += f" {self._options.seed}"
+        sites: tuple[precision.SiteNumbers, ...] = ()
         if self._options.shadow:
-            findings += precision.blame(loaded.program, precision.merged(state.stats))
+            table = precision.merged(state.stats)
+            findings += precision.blame(loaded.program, table)
+            sites = precision.numbers(loaded.program, table)
         return MachineReport(
             findings=tuple(findings), statistics=statistics, oblivious=not loaded.dependent,
             data_dependent=loaded.dependent, schedule=schedule, inconclusive=self._inconclusive,
-            not_covered=NOT_COVERED + self._left_out,
+            not_covered=NOT_COVERED + self._left_out, sites=sites,
         )  # fmt: skip
 
 
