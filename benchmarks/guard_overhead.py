@@ -261,8 +261,9 @@ def main() -> None:
     path = save("guard-overhead", results)
     print(json.dumps(results, indent=1))
     print(path)
-    if os.environ.get("OUT"):
-        shutil.copy(path, os.environ["OUT"])
+    out = os.environ.get("OUT")
+    if out and Path(out).resolve() != path.resolve().parent:
+        shutil.copy(path, out)
 
 
 if __name__ == "__main__":
