@@ -7,7 +7,7 @@ import torch
 
 def _add(table, ids, rows):
     """Add rows one after another in the table's own dtype, as atomics do."""
-    if table.is_cuda:
+    if table.device.index is not None:  # a GPU, also where CUDA is only said to be there
         table.index_add_(0, ids, rows)
     else:  # on a CPU index_add_ would keep the running sums in float32
         for row, term in zip(ids.tolist(), rows, strict=True):
