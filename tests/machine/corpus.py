@@ -11,6 +11,9 @@ import numpy as np
 from cuassay.build.nvrtc import compile_ptx
 from cuassay.machine.launch import Buffer, Launch, Pointer
 from tests.machine import (
+    cuda_attention,
+    cuda_backward,
+    cuda_cooperation,
     cuda_matrix,
     cuda_pointwise,
     cuda_precision,
@@ -24,7 +27,16 @@ from tests.machine.case import Arrays, Empty, Fault, Kernel, Number
 
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel
-    for table in (cuda_pointwise, cuda_reductions, cuda_matrix, cuda_shared, cuda_precision)
+    for table in (
+        cuda_pointwise,
+        cuda_reductions,
+        cuda_backward,
+        cuda_matrix,
+        cuda_attention,
+        cuda_shared,
+        cuda_cooperation,
+        cuda_precision,
+    )
     for kernel in table.KERNELS
 }
 FAULTS: tuple[Fault, ...] = (*faults_memory.FAULTS, *faults_races.FAULTS)
