@@ -69,14 +69,18 @@ class Judgement:
 class BriefSession(Session):
     """A session without what decides nothing: counterexamples, their rule, power, choices.
 
-    With `only` it runs the checks of these codes alone.
+    With `only` it runs the checks of these codes alone, else all but those of the groups
+    `without`.
     """
 
     only: Collection[str] = ()
+    without: Collection[str] = ()
 
     def _checks(self) -> tuple[Check, ...]:
         found = super()._checks()
-        return tuple(check for check in found if not self.only or check.code in self.only)
+        if self.only:
+            return tuple(check for check in found if check.code in self.only)
+        return tuple(check for check in found if check.group not in self.without)
 
     def _minimised(
         self, reports: list[CheckReport], runner: Runner, control: Control
@@ -107,14 +111,16 @@ class Gate:
     """Judges candidates on one device; one zygote serves them all, one after another.
 
     `whole` sessions also make minimal counterexamples and measure power, which takes longer
-    and changes no decision.
+    and changes no decision. Brief ones run no check of the groups `without`.
     """
 
     session: type[Session] = BriefSession
     isolated = True
 
-    def __init__(self, device: str = "cpu", *, whole: bool = False) -> None:
-        self.device = device
+    def __init__(
+        self, device: str = "cpu", *, whole: bool = False, without: Collection[str] = ()
+    ) -> None:
+        self.device, self._without = device, without
         self._session = Session if whole else self.session
         self._stack = ExitStack()
         self._home = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
@@ -144,7 +150,7 @@ class Gate:
             problem, path, profile=profile, seed=seed, require=require, emit=lambda event: None
         )
         if isinstance(session, BriefSession):
-            session.only = only
+            session.only, session.without = only, self._without
         with self._private():
             verdict = session.judge()
         wrong = (f.code for f in verdict.findings if f.finding_class is FindingClass.WRONG)
@@ -185,7 +191,7 @@ class Gate:
                 problem, path, profile=profile, seed=seed, require=require, emit=listen
             )
             if isinstance(session, BriefSession):
-                session.only = only
+                session.only, session.without = only, self._without
             with self._private():
                 session.judge()
         except _Enough as enough:
