@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.support.compiler_apart import compiler_apart
 from tests.support.ptx_kernels import compiled, module_of
 
 from cuassay import build
@@ -101,6 +102,7 @@ def test_spills_and_wide_accesses_are_seen_in_real_code(tmp_path: Path) -> None:
 
 
 @needs_tools
+@compiler_apart
 def test_triton_kernels_are_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
     file = tmp_path / "k.cubin"

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.support.compiler_apart import compiler_apart
 from tests.support.ptx_kernels import ptxas, triton_ptx
 
 from cuassay.build import nvrtc
@@ -157,6 +158,7 @@ def test_zoo_kernels_with_pauses_are_assembled(name: str, tmp_path: Path) -> Non
         _assemble(made.ptx, tmp_path)
 
 
+@compiler_apart
 def test_triton_kernels_with_pauses_are_assembled(tmp_path: Path) -> None:
     for text in triton_ptx().values():
         for seed in range(3):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from tests.support.builds import problem
+from tests.support.compiler_apart import compiler_apart
 from tests.support.ptx_kernels import compiled, module_of
 from tests.unit.test_build_raw_kernel import FakeLauncher, raw
 
@@ -102,6 +103,7 @@ class Compiled:
         return self.made
 
 
+@compiler_apart
 def test_triton_functions_compile_anew_and_keep_what_they_had(ledger: Ledger) -> None:
     pytest.importorskip("triton.backends.nvidia.compiler")
     function = Compiled()
@@ -118,6 +120,7 @@ def triton_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
+@compiler_apart
 def test_triton_assembles_with_pauses_and_keeps_its_cache_clean(
     ledger: Ledger, triton_cache: Path, tmp_path: Path
 ) -> None:

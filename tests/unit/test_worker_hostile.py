@@ -192,7 +192,8 @@ def test_the_judges_memory_environment_and_seeds_are_out_of_reach(
         def run(x):
             seen = [tried(f"/proc/{{p}}/{{n}}") for p in (judge, os.getppid())
                     for n in ("environ", "maps", "mem")]
-            named = [n for n in os.environ if "SEED" in n or "CUASSAY" in n]
+            own = ("CUASSAY_GUARD", "CUASSAY_HOME", "CUASSAY_RUNTIME")
+            named = [n for n in os.environ if "SEED" in n or "CUASSAY" in n and n not in own]
             line = tried(f"/proc/{{judge}}/cmdline") + tried("/proc/self/cmdline")
             return [len(b"".join(seen)), len(named), int(b"secret-seed" in line)]
     """

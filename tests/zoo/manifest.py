@@ -255,7 +255,7 @@ tree_embedding_grad         | embedding_grad              | NUM002 NUM001       
 bf16_norm_weight_grad       | rmsnorm_backward            | NUM002 NUM001          | N2
 half_atomics                | moe_scatter                 | NUM002 NUM001          | N1 N15
 bf16_recurrence             | zoo:decayed_sum             | NUM002 NUM001          | N9
-narrow_accumulator          | fp8_gemm                    | NUM002 NUM001          | N5
+narrow_accumulator          | fp8_gemm                    | NUM002 NUM001          | N5 | standard
 triton_bf16_accumulator     | gemm@float32                | NUM002 NUM001          | N2 N8
 # arithmetic: cancellation
 one_pass_variance           | layernorm@float32           | NUM001            | N4 | standard
