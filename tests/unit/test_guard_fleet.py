@@ -92,7 +92,9 @@ def test_records_outlive_processes_and_add_up(tmp_path: Path) -> None:
         module.norm(torch.ones(16, 64).half(), torch.ones(64).half(), 1e-5)
     StatusFile().write()
     calls = json.loads(record.read_text())["calls"]
-    assert [call["arguments"][0]["shape"] for call in calls] == [[4, 64], [8, 64], [16, 64]]
+    # the first module may still be alive and write its calls again: the order is not certain
+    shapes = sorted(call["arguments"][0]["shape"] for call in calls)
+    assert shapes == [[4, 64], [8, 64], [16, 64]]
 
 
 def test_a_record_of_other_shapes_is_refused(tmp_path: Path) -> None:
