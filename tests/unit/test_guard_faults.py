@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
@@ -35,6 +36,30 @@ def _quiet() -> Iterator[None]:
     logging.getLogger("cuassay.guard").setLevel(logging.NOTSET)
 
 
+@contextlib.contextmanager
+def _deadly(checker: Checker) -> Iterator[None]:
+    """Guards submit to `checker`, whose thread may be killed at any bytecode until the end.
+
+    A kill may hit the hook that reports the last one, and whatever the collector runs in that
+    thread, where nothing but the hook for what cannot be raised sees it.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wrap, "CHECKER", checker)
+        patch.setattr(threading, "excepthook", lambda found: None)
+        patch.setattr(sys, "unraisablehook", lambda found: None)
+        try:
+            yield
+        finally:
+            checker.stop()
+
+
+def _kill(thread: threading.Thread | None) -> None:
+    if thread is not None and thread.ident is not None and thread.is_alive():
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
+        )
+
+
 def _guard(trusted: Callable[..., Any], **options: Any) -> Guarded:
     guarded: Guarded = cuassay.guard(double, trusted=trusted, **{**QUIET, **options})
     return guarded
@@ -60,18 +85,13 @@ def test_the_checker_s_thread_is_killed() -> None:
         return x * 2
 
     guarded = _guard(slow)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wrap, "CHECKER", checker)
-        patch.setattr(threading, "excepthook", lambda found: None)  # a kill may hit the hook too
+    with _deadly(checker):
         x = torch.randn(64)
         assert torch.equal(guarded(x), x * 2)
         assert entered.wait(20)
         thread = checker._thread
         assert thread is not None
-        assert thread.ident is not None
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
-        )
+        _kill(thread)
         thread.join(20)
         assert not thread.is_alive()
         release.set()
@@ -208,18 +228,12 @@ def test_sixty_four_threads_eight_kernels_and_a_dying_checker() -> None:
                 if not torch.equal(guarded(x, weight), want):
                     wrong.append("differs")
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wrap, "CHECKER", checker)
-        patch.setattr(threading, "excepthook", lambda found: None)  # a kill may hit the hook too
+    with _deadly(checker):
         threads = [threading.Thread(target=work) for _ in range(64)]
         for thread in threads:
             thread.start()
         for _ in range(20):
-            thread_ = checker._thread
-            if thread_ is not None and thread_.ident is not None and thread_.is_alive():
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(thread_.ident), ctypes.py_object(SystemExit)
-                )
+            _kill(checker._thread)
             time.sleep(0.02)
         for thread in threads:
             thread.join()
