@@ -117,6 +117,17 @@ def test_a_stochastic_reference_draws_the_same_numbers_in_every_run() -> None:
     assert float(((truth.value == 0).double()).mean()) == pytest.approx(0.5, abs=0.1)
 
 
+def test_an_exponent_may_be_a_tensor() -> None:
+    def decayed(x: Tensor, age: Tensor) -> Tensor:
+        return (x.float().abs() + 0.5) ** age
+
+    x, age = normal(16, 64), torch.arange(64, dtype=torch.float32) / 16
+    truth = make_truth(decayed, [x, age], [spec("float32", "m", "n")], seed=1)
+    assert truth.kind == "float64", truth.reason
+    assert compare(decayed(x, age), truth.outputs[0]).passed
+    assert not compare(decayed(x, age + 1e-3), truth.outputs[0]).passed
+
+
 def test_unwritten_rows_stay_exact_and_written_ones_do_not() -> None:
     index = torch.tensor([1, 1, 3, 3, 3, 5])
     grad = normal(6, 32)

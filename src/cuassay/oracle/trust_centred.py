@@ -24,6 +24,8 @@ Reduced: TypeAlias = Callable[[Tensor], Tensor | None]
 _MEANS = frozenset({"mean", "sum"})
 _SCALED = frozenset({"mul", "multiply", "div", "divide", "true_divide"})
 _SUBTRACTED = frozenset({"sub", "subtract"})
+_SQUARED = frozenset({"square", "pow"})
+NOTED = _MEANS | _SCALED | _SUBTRACTED | _SQUARED  # what `Centred.note` looks at
 _MOST_FACTORS = 4  # products of more than that many tensors are left alone
 
 
@@ -62,8 +64,10 @@ class Centred:
             self._difference(named, own, out)
         elif name in _SCALED:
             self._scaled(named, own, out, divides=name not in ("mul", "multiply"))
-        elif name == "square" or (name == "pow" and named.get("exponent") == 2):
-            self._squared(own, out)
+        elif name in _SQUARED:
+            exponent = named.get("exponent", 2)  # of pow; it may be a tensor
+            if isinstance(exponent, int | float) and exponent == 2:
+                self._squared(own, out)
 
     def deviation(
         self, values: Any, found: Tensor | None, *, total: Summed, reduced: Reduced

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cuassay.oracle.hooks import PassThrough
 from cuassay.oracle.lift import nominal_of
-from cuassay.oracle.trust_centred import Centred
+from cuassay.oracle.trust_centred import NOTED, Centred
 from cuassay.oracle.trust_composite import COMPOSITES
 from cuassay.oracle.trust_ops import (
     ARITHMETIC,
@@ -145,7 +145,8 @@ class NoiseHook:
         if base_name(op) in EXACT:
             return noisy
         noisy = _rounded(self.noise, noisy, out)
-        self._centred.note(base_name(op), bind(op, args, kwargs), noisy)
+        if base_name(op) in NOTED:
+            self._centred.note(base_name(op), bind(op, args, kwargs), noisy)
         return noisy
 
     def _modelled(
