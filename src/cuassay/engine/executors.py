@@ -151,12 +151,9 @@ class LocalExecutor:
             threading.Thread(target=self._serve, args=(lane, shared), daemon=True)
             for lane in self._lanes
         ]
-        for thread in threads:
-            thread.start()
         try:
-            yield from shared.as_they_end(len(threads))
+            yield from shared.served(threads)
         finally:
-            shared.close()
             if builders is not None:
                 builders.close()
             for thread in threads:
@@ -257,7 +254,16 @@ class Shared:
         self._running: set[JudgeProcess] = set()
         self.ended: queue.SimpleQueue[Ended | BaseException | None] = queue.SimpleQueue()
 
-    def as_they_end(self, lanes: int) -> Iterator[Ended]:
+    def served(self, lanes: Sequence[threading.Thread]) -> Iterator[Ended]:
+        """Start the lanes, yield what ends, and close when the last one ended."""
+        for lane in lanes:
+            lane.start()
+        try:
+            yield from self._as_they_end(len(lanes))
+        finally:
+            self.close()
+
+    def _as_they_end(self, lanes: int) -> Iterator[Ended]:
         """Yield what ends until every lane did; tasks that no lane was left for are lost."""
         while lanes:
             ended = self.ended.get()

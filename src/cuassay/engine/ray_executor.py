@@ -117,12 +117,9 @@ class RayExecutor:
             threading.Thread(target=self._serve, args=(ray, number, device, shared), daemon=True)
             for number in range(min(count, max(1, len(tasks))))
         ]
-        for thread in threads:
-            thread.start()
         try:
-            yield from shared.as_they_end(len(threads))
+            yield from shared.served(threads)
         finally:
-            shared.close()
             if self._address is None:
                 ray.shutdown()
 

@@ -16,45 +16,14 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cuassay.oracle.compare import Bias
+from cuassay.oracle.seeds import Projections
 
 ALPHA = 1e-8
 _LEAST = 8  # distinct calls before anything is said
 _REMEMBERED = 4096  # fingerprints of inputs seen
-
-
-@dataclass(slots=True)
-class _Sum:
-    calls: int = 0
-    projection: float = 0.0
-    norm2: float = 0.0
-    room: float = 0.0
-    copies: float = 0.0
-    draws: list[float] = field(default_factory=list)
-    known: list[float] = field(default_factory=list)
-
-    def add(self, bias: Bias) -> None:
-        trusted = bias.trusted
-        self.calls += 1
-        self.projection += bias.projection
-        self.norm2 += trusted.norm2
-        self.room += trusted.room
-        self.copies = max(self.copies, trusted.copies)
-        _add(self.draws, trusted.draws)
-        _add(self.known, trusted.known)
-
-    def score(self) -> float:
-        """Return the sum in standard errors of trusted runs, less the room for the format."""
-        if self.norm2 <= 0:
-            return 0.0
-        draws, known = (
-            [value * value / self.norm2 for value in part] for part in (self.draws, self.known)
-        )
-        noise = 1.0 + (sum(draws) / len(draws) if draws else 0.0)
-        spread = noise * (1.0 + self.copies) + max(known, default=0.0)
-        return max(0.0, abs(self.projection) - self.room) / math.sqrt(self.norm2 * spread)
 
 
 def limit(calls: int, *, alpha: float = ALPHA) -> float:
@@ -77,7 +46,7 @@ class Drift:
     """Adds up the projections of one signature of one kernel."""
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[str, str], _Sum] = {}
+        self._sums: dict[tuple[str, str], Projections] = {}
         self._seen: OrderedDict[int, None] = OrderedDict()
 
     def add(self, output: str, biases: Sequence[Bias]) -> Drifting | None:
@@ -86,8 +55,8 @@ class Drift:
         for bias in biases:
             if not math.isfinite(bias.projection):
                 continue
-            total = self._sums.setdefault((output, bias.kind), _Sum())
-            total.add(bias)
+            total = self._sums.setdefault((output, bias.kind), Projections())
+            total.add(bias, repeated=False)  # only distinct inputs come here
             found = Drifting(
                 output=output,
                 kind=bias.kind,
@@ -112,9 +81,3 @@ class Drift:
     def reset(self) -> None:
         """Start over: what was added up has been reported."""
         self._sums.clear()
-
-
-def _add(total: list[float], values: Sequence[float]) -> None:
-    total.extend([0.0] * (len(values) - len(total)))
-    for index, value in enumerate(values):
-        total[index] += value

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 
@@ -22,8 +23,10 @@ from cuassay.loops.kernels import IsolatedKernel
 from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Event, Progress
-from cuassay.model.loop import LoopJob, Preset
+from cuassay.model.loop import BlameReport, InferReport, LoopJob, Preset, TrainReport
 from cuassay.worker.nursery import Nursery
+
+Work: TypeAlias = Callable[..., TrainReport | BlameReport | InferReport]
 
 
 def run_loop(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) -> str:
@@ -34,17 +37,22 @@ def run_loop(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) -
     wanted = job.loop
     if wanted is None:
         raise CannotJudgeError("a loop's job came without its settings")
+    started = time.perf_counter()
     device = choose_device(job.device)
+    if device == "cpu":
+        torch.set_num_threads(1)  # operators are small, and the kernel's process needs a core
     shared = nursery if nursery and nursery.device == device else None
-    work = {"train": _train, "blame": _blame, "infer": _infer}[job.mode]
+    works: dict[str, Work] = {"train": _train, "blame": _blame, "infer": _infer}
     try:
-        report = work(job, wanted, emit, device=device, nursery=shared)
+        report = works[job.mode](job, wanted, emit, device=device, nursery=shared)
     except torch.OutOfMemoryError as error:
         raise CannotJudgeError(
             f"out of memory on {device}: {str(error).splitlines()[0][:200]}; choose a smaller "
             "--preset, or free the device; finished cells are kept"
         ) from None
-    return serial.dumps(report)
+    surroundings = environment(device, build.toolchain(device))
+    duration_s = time.perf_counter() - started
+    return serial.dumps(replace(report, environment=surroundings, duration_s=duration_s))
 
 
 def _train(
@@ -54,10 +62,7 @@ def _train(
     *,
     device: str,
     nursery: Nursery | None,
-) -> object:
-    started = time.perf_counter()
-    if device == "cpu":
-        torch.set_num_threads(1)  # operators are small, and the kernel's process needs a core
+) -> TrainReport:
     site = sites.find(wanted.site)
     preset = sized(wanted, device)
     toolchain = build.toolchain(device)
@@ -81,12 +86,7 @@ def _train(
             seed=job.seed,
             say=lambda text: emit(Progress(text=text)),
         )
-    return replace(
-        report,
-        candidate=job.candidate,
-        environment=environment(device, toolchain),
-        duration_s=time.perf_counter() - started,
-    )
+    return replace(report, candidate=job.candidate)
 
 
 def _infer(
@@ -96,10 +96,7 @@ def _infer(
     *,
     device: str,
     nursery: Nursery | None,
-) -> object:
-    started = time.perf_counter()
-    if device == "cpu":
-        torch.set_num_threads(1)
+) -> InferReport:
     site, preset = sites.find(wanted.site), sized(wanted, device)
     toolchain = build.toolchain(device)
     problem = sites.problem_of(site, wanted.precisions[0], vocab=preset.vocab, source=wanted.source)
@@ -115,12 +112,7 @@ def _infer(
             seed=job.seed,
             say=lambda text: emit(Progress(text=text)),
         )
-    return replace(
-        report,
-        candidate=job.candidate,
-        environment=environment(device, toolchain),
-        duration_s=time.perf_counter() - started,
-    )
+    return replace(report, candidate=job.candidate)
 
 
 def _blame(
@@ -130,26 +122,18 @@ def _blame(
     *,
     device: str,
     nursery: Nursery | None,
-) -> object:
-    started = time.perf_counter()
-    if device == "cpu":
-        torch.set_num_threads(1)
+) -> BlameReport:
     path = Path(job.candidate)
     with ExitStack() as stack:
         subject, steps = blame_config.load(
             path, device=device, seed=job.seed, nursery=nursery, stack=stack
         )
-        report = Blame(
+        return Blame(
             subject,
             steps=wanted.steps or steps,
             config=str(path),
             say=lambda text: emit(Progress(text=text)),
         ).run()
-    return replace(
-        report,
-        environment=environment(device, build.toolchain(device)),
-        duration_s=time.perf_counter() - started,
-    )
 
 
 def sized(wanted: LoopJob, device: str) -> Preset:

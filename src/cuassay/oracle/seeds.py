@@ -12,18 +12,35 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cuassay.oracle.compare import Comparison
+from cuassay.oracle.compare import Bias, Comparison
 from cuassay.oracle.compare_groups import LIMIT_P, Statistic
 
 
 @dataclass(slots=True)
-class _Running:
+class Projections:
+    """Projections of one kind on one output, added up over calls, with those of trusted runs."""
+
+    calls: int = 0
     projection: float = 0.0
     norm2: float = 0.0
     room: float = 0.0
     copies: float = 0.0
     draws: list[float] = field(default_factory=list)
     known: list[float] = field(default_factory=list)
+
+    def add(self, bias: Bias, *, repeated: bool) -> None:
+        """Take one call. `repeated`: the same values may come back with every call."""
+        trusted = bias.trusted
+        self.calls += 1
+        self.projection += bias.projection
+        self.norm2 += trusted.norm2
+        self.room += trusted.room
+        if repeated:
+            self.copies += trusted.copies
+        else:
+            self.copies = max(self.copies, trusted.copies)
+        _add(self.draws, trusted.draws)
+        _add(self.known, trusted.known)
 
     def score(self) -> float:
         """Return P of everything added so far, 0 where there is no weight."""
@@ -40,7 +57,7 @@ class SeedAccumulator:
     """Adds up comparisons of one output on different seeds (same problem, any shapes)."""
 
     def __init__(self) -> None:
-        self._running: dict[tuple[str, str], _Running] = {}
+        self._running: dict[tuple[str, str], Projections] = {}
         self._outputs: set[str] = set()
         self._seeds = 0
 
@@ -49,16 +66,9 @@ class SeedAccumulator:
         self._outputs.add(comparison.output)
         self._seeds += 1
         for bias in comparison.bias:
-            trusted = bias.trusted
-            running = self._running.setdefault((comparison.output, bias.kind), _Running())
-            if not math.isfinite(bias.projection):
-                continue  # class mismatches and the like are judged case by case
-            running.projection += bias.projection
-            running.norm2 += trusted.norm2
-            running.room += trusted.room
-            running.copies += trusted.copies  # the same values come back with every seed
-            _add(running.draws, trusted.draws)
-            _add(running.known, trusted.known)
+            running = self._running.setdefault((comparison.output, bias.kind), Projections())
+            if math.isfinite(bias.projection):  # others are judged case by case
+                running.add(bias, repeated=True)
 
     def result(self) -> Statistic:
         """Return the worst accumulated projection; value 0 where nothing was added."""

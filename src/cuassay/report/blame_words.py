@@ -7,7 +7,9 @@ from typing import Any
 
 from cuassay.model.loop import BlameReport, PairedRun
 from cuassay.report.clean import clean, html_text, json_island, one_line
-from cuassay.report.loop_words import number, table
+from cuassay.report.loop_words import number, surroundings, table
+from cuassay.report.markdown import table as markdown_table
+from cuassay.report.markdown import text as inert
 
 SCHEMA = "cuassay/blame/1"
 _HEADER = ("run", "kernels active", "part", "outcome", "step", "where", "deviation", "noise")
@@ -94,26 +96,19 @@ def lines(report: BlameReport) -> Iterator[str]:
 
 def markdown(report: BlameReport) -> str:
     """Return RESULT.md."""
-    rows = [[_plain(text) for text in row] for row in _rows(report)]
     return "\n".join(
         [
-            f"# {_word(report)}: {_plain(report.culprit) or 'no kernel'}",
+            f"# {_word(report)}: {inert(report.culprit, limit=900) or 'no kernel'}",
             "",
-            f"{_plain(report.reason)}.",
+            f"{inert(report.reason, limit=900)}.",
             "",
-            "| " + " | ".join(rows[0]) + " |",
-            "|" + "---|" * len(rows[0]),
-            *("| " + " | ".join(row) + " |" for row in rows[1:]),
+            *markdown_table(_rows(report)),
             "",
-            f"- {_plain(', '.join(f'{k} {v}' for k, v in report.environment.items()))}",
+            f"- {surroundings(report.environment)}",
             *([f"- {_HERE}"] if not report.isolated else []),
             "",
         ]
     )
-
-
-def _plain(text: str) -> str:
-    return one_line(text, limit=900).replace("|", "/").replace("`", "'").replace("<", "&lt;")
 
 
 def page(report: BlameReport) -> str:

@@ -7,7 +7,10 @@ from typing import Any
 
 from cuassay.model.loop import Generation, InferReport
 from cuassay.report.clean import clean, one_line
-from cuassay.report.loop_words import number, table
+from cuassay.report.loop_words import number, surroundings, table
+from cuassay.report.markdown import code as markdown_code
+from cuassay.report.markdown import table as markdown_table
+from cuassay.report.markdown import text as inert
 
 SCHEMA = "cuassay/infer/1"
 _HEADER = ("logits of", "mean KL", "worst KL", "top-1", "top-5", "perplexity")
@@ -130,25 +133,18 @@ def lines(report: InferReport) -> Iterator[str]:
 
 def markdown(report: InferReport) -> str:
     """Return RESULT.md."""
-    rows = quality_rows(report)
     return "\n".join(
         [
-            f"# {report.decision.value}: `{_plain(report.candidate)}` at `{report.site}`",
+            f"# {report.decision.value}: {markdown_code(report.candidate)} at `{report.site}`",
             "",
-            f"{_plain(report.reason)}.",
+            f"{inert(report.reason, limit=900)}.",
             "",
-            "| " + " | ".join(rows[0]) + " |",
-            "|" + "---|" * len(rows[0]),
-            *("| " + " | ".join(row) + " |" for row in rows[1:]),
+            *markdown_table(quality_rows(report)),
             "",
-            *(f"- {_plain(note)}" for note in notes(report)),
-            f"- digest `{report.digest}`, seed {report.seed}, device {_plain(report.device)}, "
+            *(f"- {inert(note, limit=900)}" for note in notes(report)),
+            f"- digest `{report.digest}`, seed {report.seed}, device {inert(report.device)}, "
             f"model `{report.preset.name}` in {report.precision}",
-            f"- {_plain(', '.join(f'{k} {v}' for k, v in report.environment.items()))}",
+            f"- {surroundings(report.environment)}",
             "",
         ]
     )
-
-
-def _plain(text: str) -> str:
-    return one_line(text, limit=900).replace("|", "/").replace("`", "'").replace("<", "&lt;")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cuassay.model.loop import CellResult, TrainReport
 from cuassay.report.clean import clean, one_line
+from cuassay.report.markdown import code as markdown_code
+from cuassay.report.markdown import table as markdown_table
+from cuassay.report.markdown import text as inert
 
 SCHEMA = "cuassay/train/1"
 _NO_NUMBER = "–"
@@ -176,14 +179,19 @@ def table(rows: list[tuple[str, ...]]) -> Iterator[str]:
         yield "  " + "  ".join(text.ljust(w) for text, w in zip(each, widths, strict=True)).rstrip()
 
 
+def surroundings(environment: Mapping[str, str]) -> str:
+    """Return the versions and the device of a run in one inert line."""
+    return inert(", ".join(f"{name} {value}" for name, value in environment.items()), limit=900)
+
+
 def markdown(report: TrainReport) -> str:
     """Return RESULT.md: what a researcher pastes into an issue."""
     sizes = report.preset
     options = "".join(f", {name} {value}" for name, value in report.options.items())
     parts = [
-        f"# {report.decision.value}: `{_plain(report.candidate)}` at `{report.site}`",
+        f"# {report.decision.value}: {markdown_code(report.candidate)} at `{report.site}`",
         "",
-        f"{_plain(report.reason)}.",
+        f"{inert(report.reason, limit=900)}.",
         "",
         f"Model `{sizes.name}`: vocabulary {sizes.vocab}, hidden {sizes.hidden}, {sizes.layers} "
         f"layers, batches of {sizes.batch} x {sizes.length} tokens, up to {report.steps} steps"
@@ -191,18 +199,11 @@ def markdown(report: TrainReport) -> str:
         f"the band is what trusted kernels do to each other. A correct kernel leaves it with "
         f"probability {report.false_alarm_rate:g} a run at most.",
         "",
-        "| " + " | ".join(HEADER) + " |",
-        "|" + "---|" * len(HEADER),
-        *("| " + " | ".join(map(_plain, row(result))) + " |" for result in report.cells),
+        *markdown_table([HEADER, *map(row, report.cells)]),
         "",
-        *(f"- `{_plain(name)}`: {_plain(about)}" for name, about in report.text.items()),
-        f"- digest `{report.digest}`, seed {report.seed}, device {_plain(report.device)}",
-        f"- {_plain(', '.join(f'{k} {v}' for k, v in report.environment.items()))}",
+        *(f"- {markdown_code(name)}: {inert(about)}" for name, about in report.text.items()),
+        f"- digest `{report.digest}`, seed {report.seed}, device {inert(report.device)}",
+        f"- {surroundings(report.environment)}",
         "",
     ]
     return "\n".join(parts)
-
-
-def _plain(text: str) -> str:
-    """Return text that no Markdown reads anything into."""
-    return one_line(text, limit=900).replace("|", "/").replace("`", "'").replace("<", "&lt;")

@@ -54,6 +54,17 @@ def text(value: str, *, limit: int = 400) -> str:
     return _PUNCTUATION.sub(r"\\\1", _ACTIVE.sub(lambda found: f"{found[0]}\u200b", inert))
 
 
+def code(value: str, *, limit: int = 400) -> str:
+    """Return untrusted text in one line as a span of code, in table cells too."""
+    return "`" + one_line(value, limit=limit).replace("`", "'").replace("|", "/") + "`"
+
+
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table of untrusted cells as lines; the first row is its head."""
+    made = ["| " + " | ".join(text(cell, limit=900) for cell in row) + " |" for row in rows]
+    return [made[0], "|" + "---|" * len(rows[0]), *made[1:]]
+
+
 def fenced(value: str, *, language: str = "") -> str:
     """Return untrusted text as a block of code."""
     body = clean(value)
