@@ -122,3 +122,12 @@ def test_the_page_shows_the_source_with_heat_and_findings() -> None:
 def test_heat_deepens_with_the_error(error: float, step: int) -> None:
     assert heat_step(error) == step
     assert heat_step(float("inf")) == 8
+
+
+def test_what_a_kernel_printed_is_cut_short_without_trace() -> None:
+    launch = dataclasses.replace(LAUNCH, printed=tuple(f"line {n}\x1b[2J" for n in range(20)))
+    few = list(lines(MachineEvidence(launches=(launch,)), {}, trace=False))
+    every = list(lines(MachineEvidence(launches=(launch,)), {}, trace=True))
+    assert sum("printed: line" in one for one in few) == 8
+    assert any("12 lines more (shown with --trace)" in one for one in few)
+    assert "  printed: line 19" in every

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from cuassay.machine.syntax import Module, SourceLine
 
 _LOCAL_NAME = re.compile(r"_ZZ(\d+)(\w+)")
-_TEXT, _FAULTS, _LINES, _TRACED = 600, 64, 20, 4000
+_TEXT, _FAULTS, _LINES, _TRACED, _PRINTED = 600, 64, 20, 4000, 201
 
 
 def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Built:
@@ -145,7 +145,7 @@ def _evidence(launch: RecordedLaunch, module: Module, report: MachineReport) -> 
         lane_instructions=int(report.statistics.lane_instructions),
         compile_s=float(report.statistics.compile_s),
         run_s=float(report.statistics.run_s),
-        printed=tuple(text[:_TEXT] for text in report.printed[:_LINES]),
+        printed=tuple(text[:_TEXT] for text in report.printed[:_PRINTED]),
         lines=_lines(module, launch.kernel, report),
     )
 

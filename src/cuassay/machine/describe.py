@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cuassay.machine import printed
 from cuassay.machine.findings import Access, Kind, MachineFinding, Severity
 from cuassay.machine.launch import Dim3, Launch
 from cuassay.machine.program import Program
@@ -68,6 +69,10 @@ class Describer:
             return self._race(one)
         if one.kind in _UNINITIALISED:
             return self._plain(one, Kind.UNINITIALISED, _UNINITIALISED[one.kind])
+        if one.kind == L.K_ASSERT:
+            said = printed.assertion(self._state, one.extra - 1)
+            found = self._plain(one, Kind.ASSERT, "")
+            return dataclasses.replace(found, text=f"assertion failed: {said}")
         if one.kind in _STOPS:
             kind, text = _STOPS[one.kind]
             return self._plain(one, kind, text)
@@ -224,7 +229,6 @@ _UNINITIALISED = {
 }
 _STOPS = {
     L.K_TRAP: (Kind.TRAP, "was reached"),
-    L.K_ASSERT: (Kind.ASSERT, "failed: an assertion of the kernel does not hold"),
 }
 _ODD = {
     L.K_COUNTS: (Kind.DIVERGENT_BARRIER, "names another number of threads than others at it"),

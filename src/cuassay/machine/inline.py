@@ -27,6 +27,8 @@ from cuassay.machine.syntax import (
 )
 
 _DEPTH = 64
+# What a kernel calls that has no body in PTX: bytes of its result, of its parameters.
+EXTERNAL = {"vprintf": (4, (8, 8)), "__assertfail": (0, (8, 8, 4, 8, 8))}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,13 +169,39 @@ def _call(module: Module, instruction: Instruction, flat: Flat, *, depth: int) -
     arguments = rest[1].items if len(rest) > 1 and isinstance(rest[1], Group) else ()
     callee = module.functions.get(rest[0].name)
     if callee is None or not callee.body:
-        flat.body.append(instruction)
+        flat.body.append(_external(instruction, rest[0].name, results, arguments, flat))
         return
     if instruction.predicate is not None:
         raise MachineError("a predicated call is not supported", line=instruction.line)
     formal = [one.name for one in (*callee.results, *callee.params)]
     actual = [_spelling(one, instruction.line) for one in (*results, *arguments)]
     _expand(module, callee, dict(zip(formal, actual, strict=True)), flat, depth=depth + 1)
+
+
+def _external(
+    instruction: Instruction,
+    name: str,
+    results: tuple[Operand, ...],
+    given: tuple[Operand, ...],
+    flat: Flat,
+) -> Instruction:
+    """Return `call.vprintf result, argument...` in registers; what is unknown stays as it is."""
+    if name not in EXTERNAL or len(given) != len(EXTERNAL[name][1]):
+        return instruction
+    size, sizes = EXTERNAL[name]
+    line = instruction.line
+    cells = [_cell(one, each, flat, line) for one, each in zip(given, sizes, strict=True)]
+    result = _cell(results[0], size, flat, line) if results else Register("_")
+    return dataclasses.replace(
+        instruction, opcode=f"call.{name}", parts=("call", name), operands=(result, *cells)
+    )
+
+
+def _cell(operand: Operand, size: int, flat: Flat, line: int) -> Register:
+    """Return the register that stands for a parameter (see `_moves`)."""
+    cell = Register(f"{_spelling(operand, line)}+0:{size}")
+    flat.registers.setdefault(cell.name, f"b{8 * size}")
+    return cell
 
 
 def _spelling(operand: Operand, line: int) -> str:

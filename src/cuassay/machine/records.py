@@ -22,6 +22,7 @@ from cuassay.machine.program import Program, Variable
 from cuassay.machine.runtime import layout as L
 
 _FINDINGS, _VARIABLES, _LOG = 1024, 1 << 20, 1 << 21
+_PRINTS = 1024
 _REGIONS = 1 << 12
 Bytes = NDArray[np.uint8]
 
@@ -48,6 +49,7 @@ class LaunchState:
     allocations: list[Allocation]
     keep: list[Any] = field(default_factory=list)
     findings: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
+    prints: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
     observed: NDArray[np.uint64] | None = None
     covered: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
     stats: list[NDArray[np.float64]] = field(default_factory=list)
@@ -213,6 +215,10 @@ def _fill_tables(
     state.findings = np.zeros(_FINDINGS * L.F_RECORD, np.uint8)
     state.table(L.FINDINGS, state.findings)
     state.set32(L.FINDING_LIMIT, _FINDINGS)
+    if any(one.base == "call" for one in program.body):
+        state.prints = np.zeros(_PRINTS * L.P_RECORD, np.uint8)
+        state.table(L.PRINT, state.prints)
+        state.set32(L.PRINT_LIMIT, _PRINTS)
     state.covered = np.zeros(len(program.blocks) + 1, np.uint8)
     state.table(L.COVERED, state.covered)
     state.stats = [np.zeros((len(program.body) + 1, 16))]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from cuassay.errors import MachineError
-from cuassay.machine import budget, coalescing, contexts, describe, precision, watching
+from cuassay.machine import budget, coalescing, contexts, describe, precision, printed, watching
 from cuassay.machine.codegen import Code, generate
 from cuassay.machine.compile import Compiled, compile_code
 from cuassay.machine.findings import Kind, MachineFinding, MachineReport, Severity, Statistics
@@ -212,6 +212,7 @@ class _Run:
             findings=tuple(findings), statistics=statistics, oblivious=not loaded.dependent,
             data_dependent=loaded.dependent, schedule=schedule, inconclusive=self._inconclusive,
             not_covered=NOT_COVERED + self._left_out, sites=sites,
+            printed=printed.lines(self._launch, state),
         )  # fmt: skip
 
 

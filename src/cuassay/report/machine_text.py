@@ -8,6 +8,7 @@ from cuassay.model.machine import LaunchEvidence, LineTrace, MachineEvidence, Ma
 from cuassay.report.clean import clean, one_line
 
 _SOURCE_LINES = 400
+_FEW, _ALL = 8, 201  # lines that a kernel printed
 _NO = "not covered: weak memory, ptxas, code paths of other architectures"
 
 
@@ -15,6 +16,7 @@ def lines(evidence: MachineEvidence, sources: Mapping[str, str], *, trace: bool)
     """Yield the lines of a run: every launch, what was found in it, and with `trace` its lines."""
     for number, launch in enumerate(evidence.launches, start=1):
         yield from _launch(number, launch)
+        yield from _printed(launch, _ALL if trace else _FEW)
         if trace:
             yield from _trace(launch, sources)
     for one in evidence.order:
@@ -40,8 +42,13 @@ def _launch(number: int, launch: LaunchEvidence) -> Iterator[str]:
     if not any(fault.severity == "wrong" for fault in launch.faults) and not launch.inconclusive:
         held = "all data at this launch" if launch.oblivious else "this input"
         yield f"  no race, no access out of bounds, nothing unwritten used: holds for {held}"
-    for text in launch.printed:
+
+
+def _printed(launch: LaunchEvidence, most: int) -> Iterator[str]:
+    for text in launch.printed[:most]:
         yield f"  printed: {_text(text)}"
+    if len(launch.printed) > most:
+        yield f"  printed: {len(launch.printed) - most} lines more (shown with --trace)"
 
 
 def _fault(fault: MachineFault) -> Iterator[str]:

@@ -70,6 +70,11 @@ def emit_trap(cx: Emit, ins: Instruction) -> None:
 def stop(cx: Emit, kind: int) -> None:
     """Report a finding and end the launch."""
     cells.call_report(cx, kind)
+    leave(cx)
+
+
+def leave(cx: Emit) -> None:
+    """End the launch."""
     cx.store_field("%thread", layout.COUNT, cx.let("load i64, ptr %count"), "i64")
     cx.line(f"ret i64 {layout.REASON_TRAP}")
     cx.lines.append(f"{cx.fresh('after')}:")

@@ -39,6 +39,7 @@ _FAMILIES = (
     "wgmma",
     "copies",
     "small_dots",
+    "calls",
 )
 
 

@@ -172,6 +172,10 @@ F_ADDRESS, F_ALLOCATION, F_SPACE, F_BYTES, F_WHAT, F_OTHER_WHAT = 24, 32, 36, 40
 F_EXTRA, F_GRANULE = 52, 56
 F_RECORD = 64
 
+# record of a printf or assert, 256 bytes; `bytes` is P_ASSERTED for an assertion
+P_GID, P_SITE, P_BYTES, P_TEXT, P_DATA = 0, 4, 8, 16, 24
+P_RECORD, P_MOST, P_ASSERTED = 256, 232, 1 << 16
+
 # kinds of access
 READ, WRITE, ATOMIC, STRONG_READ, STRONG_WRITE = 0, 1, 2, 3, 4
 # scopes

@@ -13,6 +13,7 @@ HELPERS = (
     "cuassay.machine.runtime.copies",
     "cuassay.machine.runtime.order",
     "cuassay.machine.runtime.reports",
+    "cuassay.machine.runtime.prints",
     "cuassay.machine.runtime.scheduler",
     "cuassay.machine.runtime.collectives",
     "cuassay.machine.runtime.floats",
