@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -27,6 +28,7 @@ MICRO = Preset(
     batch=8,
     length=64,
 )
+MICRO_MOE = replace(MICRO, name="micro-moe", ffn=8, experts=16)
 
 
 def problem(site: str, precision: str = "bf16") -> Problem:
@@ -48,11 +50,13 @@ def settings(site: str, kernel: Kernel, *, steps: int = 20, **more: object) -> S
     return Settings(site=site, kernel=kernel, steps=steps, **fields)  # type: ignore[arg-type]
 
 
-def micro(precision: str = "fp32", kernels: dict[str, Kernel] | None = None) -> Transformer:
+def micro(
+    precision: str = "fp32", kernels: dict[str, Kernel] | None = None, preset: Preset = MICRO
+) -> Transformer:
     """Return a micro model with the same weights every time."""
     torch.manual_seed(0)
-    ops = Operators(precision=precision, vocab=MICRO.vocab, device="cpu", kernels=kernels)
-    return Transformer(MICRO, ops)
+    ops = Operators(precision=precision, vocab=preset.vocab, device="cpu", kernels=kernels)
+    return Transformer(preset, ops)
 
 
 def never(values: Sequence[Value]) -> tuple[torch.Tensor, ...]:

@@ -79,6 +79,9 @@ def test_every_training_site_is_reached() -> None:
     model = Transformer(capped, loops.micro("bf16").ops)
     model.ops.watch = lambda site, values: met.add(site)
     model(*_batch()).mean().backward()
+    mixture = loops.micro("bf16", preset=loops.MICRO_MOE)
+    mixture.ops.watch = lambda site, values: met.add(site)
+    mixture(*_batch()).mean().backward()
     wanted = {s.name for s in sites.SITES.values() if s.phase is not sites.Phase.DECODE}
     assert met == wanted
 

@@ -64,7 +64,7 @@ def _train(
     nursery: Nursery | None,
 ) -> TrainReport:
     site = sites.find(wanted.site)
-    preset = sized(wanted, device)
+    preset = presets.holding(sized(wanted, device), [site])
     toolchain = build.toolchain(device)
     kernels: dict[str, IsolatedKernel] = {}
     with ExitStack() as stack:
@@ -97,7 +97,8 @@ def _infer(
     device: str,
     nursery: Nursery | None,
 ) -> InferReport:
-    site, preset = sites.find(wanted.site), sized(wanted, device)
+    site = sites.find(wanted.site)
+    preset = presets.holding(sized(wanted, device), [site])
     toolchain = build.toolchain(device)
     problem = sites.problem_of(site, wanted.precisions[0], vocab=preset.vocab, source=wanted.source)
     candidate = load_candidate(job.candidate, problem, lenient=job.lenient)

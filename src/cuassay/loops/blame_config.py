@@ -81,7 +81,10 @@ def _toml(
     for key in found:
         if key not in _KEYS:
             raise UnknownNameError(f"key of {path.name}", key, _KEYS)
-    preset = _preset(found, device)
+    table = found.get("sites")
+    if not isinstance(table, Mapping) or not table:
+        raise UsageError(f'{path} has no [sites] table of site = "kernel file"')
+    preset = presets.holding(_preset(found, device), map(sites.find, table))
     precision, optimizer = found.get("precision", "bf16"), found.get("optimizer", "sgd")
     data = found.get("data", "real")
     corpus(data, preset.vocab)
@@ -89,9 +92,6 @@ def _toml(
     steps = found.get("steps", _STEPS)
     if not isinstance(steps, int) or not isinstance(rate, int | float):
         raise UsageError(f"{path}: steps and learning_rate are numbers")
-    table = found.get("sites")
-    if not isinstance(table, Mapping) or not table:
-        raise UsageError(f'{path} has no [sites] table of site = "kernel file"')
     kernels: dict[str, Kernel] = {}
     for name, file in table.items():
         site = sites.find(name)

@@ -66,10 +66,10 @@ def forced(
             continue
         rows, positions = zip(*alive, strict=True)
         ids = torch.stack([sequences[row][at] for row, at in alive]).to(device)
-        logits = {
-            name: decode(model, caches[name], ids, rows, positions)
-            for name, model in models.items()
-        }
+        logits = {}
+        for name, model in models.items():
+            with model.ops.routes.at(rows, positions):
+                logits[name] = decode(model, caches[name], ids, rows, positions)
         yield Step(number=number, rows=rows, positions=positions, logits=logits)
 
 

@@ -17,6 +17,7 @@ from cuassay.loops.decoding import Tally, forced, pairs, same_bits
 from cuassay.loops.kernels import Kernel, KernelFault
 from cuassay.loops.operators import Mode, Operators
 from cuassay.loops.paged import exact_logits, prefill
+from cuassay.loops.routing import ForcedRoutes
 from cuassay.loops.sequential import ALPHA, Group, Left, Monitor
 from cuassay.loops.sites import Phase, Site
 from cuassay.loops.transformer import POSITIONS, Transformer
@@ -156,7 +157,7 @@ class _Inference:
         self, report: InferReport, models: Mapping[str, Transformer]
     ) -> tuple[InferReport, list[Left], dict[str, list[torch.Tensor]]]:
         """Decode the ragged batch; compare with float64 position by position."""
-        exact = [exact_logits(models["trusted"], ids.to(self._device)) for ids in self.sequences]
+        exact = self._exact(models)
         groups = {f"sequence {i}": _group(f"sequence {i}") for i in range(len(self.sequences))}
         monitor = Monitor(groups)
         tallies = {name: Tally() for name in ("trusted prefill", "kernel prefill", *_PARTS)}
@@ -182,6 +183,17 @@ class _Inference:
         )
         return report, left, kept
 
+    def _exact(self, models: Mapping[str, Transformer]) -> list[torch.Tensor]:
+        """Return the float64 logits; every model takes the float64 model's experts from now on."""
+        choices: list[list[torch.Tensor]] = [[] for _ in self.sequences]
+        exact = [
+            exact_logits(models["trusted"], ids.to(self._device), choices=chosen)
+            for ids, chosen in zip(self.sequences, choices, strict=True)
+        ]
+        for model in models.values():
+            model.ops.routes = ForcedRoutes(choices)
+        return exact
+
     def _prefilled(
         self,
         models: Mapping[str, Transformer],
@@ -193,7 +205,10 @@ class _Inference:
         for row, ids in enumerate(self.sequences):
             name = f"sequence {row}"
             monitor = Monitor({name: _group(f"prefill of {name}")})
-            whole = {part: prefill(models[part], ids.to(self._device)) for part in _PARTS}
+            whole = {}
+            for part in _PARTS:
+                with models[part].ops.routes.at([row] * len(ids), range(len(ids))):
+                    whole[part] = prefill(models[part], ids.to(self._device))
             for at in range(len(ids)):
                 step = decoding.Step(
                     number=at,

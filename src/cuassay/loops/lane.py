@@ -65,6 +65,7 @@ class Lane:
         self.ops.mode = mode
         loss_sum, sums = 0.0, None
         for micro in range(0, len(ids), rows):
+            self.ops.routes.part = micro
             part = slice(micro, micro + rows)
             loss = self._forward(ids[part], targets[part]).sum() / total
             grads = torch.autograd.grad(loss, self._parameters)

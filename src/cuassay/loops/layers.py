@@ -20,7 +20,8 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def _untraced(function: Callable[_P, _T]) -> Callable[_P, _T]:
+def untraced(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Return a function at which torch.compile breaks the graph."""
     return torch.compiler.disable(function)  # type: ignore[no-any-return,no-untyped-call]
 
 
@@ -239,13 +240,13 @@ def reciprocal_rms(x: torch.Tensor) -> torch.Tensor:
     return torch.rsqrt(x.float().pow(2).mean(dim=-1) + EPS)
 
 
-embedding = _untraced(_Embedding.apply)
-embedding_norm = _untraced(_EmbeddingNorm.apply)
-rms_norm = _untraced(_RmsNorm.apply)
-add_rms_norm = _untraced(_AddRmsNorm.apply)
-rope = _untraced(_Rope.apply)
-attention = _untraced(_Attention.apply)
-swiglu = _untraced(_SwiGlu.apply)
-linear = _untraced(_Linear.apply)
-cross_entropy = _untraced(_CrossEntropy.apply)
-linear_cross_entropy = _untraced(_LinearCrossEntropy.apply)
+embedding = untraced(_Embedding.apply)
+embedding_norm = untraced(_EmbeddingNorm.apply)
+rms_norm = untraced(_RmsNorm.apply)
+add_rms_norm = untraced(_AddRmsNorm.apply)
+rope = untraced(_Rope.apply)
+attention = untraced(_Attention.apply)
+swiglu = untraced(_SwiGlu.apply)
+linear = untraced(_Linear.apply)
+cross_entropy = untraced(_CrossEntropy.apply)
+linear_cross_entropy = untraced(_LinearCrossEntropy.apply)

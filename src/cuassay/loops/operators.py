@@ -7,7 +7,7 @@ the unit in which a kernel's error is seen. Everything else is rounded as the re
 The noise twin differs from the trusted run by rounding alone: gradients of parameters are
 rounded once to the working dtype, other answers are rounded at random (stochastic rounding,
 Croci et al. 2022, doi 10.1098/rsos.211631) after twice the reference's own error was added with
-random signs.
+random signs. Float32 answers of a 16-bit model differ by four units of rounding.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import torch
 from cuassay.errors import CannotJudgeError
 from cuassay.formats.execute import load_reference
 from cuassay.loops.kernels import Kernel, Value
+from cuassay.loops.routing import Routes
 from cuassay.loops.sites import PRECISIONS, SITES, Site, problem_of
 from cuassay.model.problem import Problem
 
@@ -61,6 +62,7 @@ class Operators:
         self.noisy = set(self.kernels)
         self.generator = torch.Generator(device=device).manual_seed(seed)
         self.watch: Callable[[str, Sequence[Value]], None] | None = None
+        self.routes = Routes()
         self._vocab = vocab
         self._references: dict[str, tuple[Problem, Callable[..., object]]] = {}
 
@@ -68,11 +70,15 @@ class Operators:
         """Return the outputs of a site's operator. Raises what the candidate's kernel raises."""
         if self.watch is not None:
             self.watch(site, values)
-        if self.mode is Mode.CANDIDATE and site in self.active:
+        if self.asks(site):
             return self.kernels[site](values)
         if self.mode is Mode.NOISE and site in self.noisy:
             return self._noise(SITES[site], values)
         return self._trusted(SITES[site], values)
+
+    def asks(self, site: str) -> bool:
+        """Whether the candidate answers at a site now."""
+        return self.mode is Mode.CANDIDATE and site in self.active
 
     def fused(self, *sites: str) -> bool:
         """Whether the model takes the fused path that one of these sites stands for."""
@@ -137,11 +143,14 @@ class Operators:
         own = self.as_written(site.name, values)
         problem = self._problem(site.name)
         return tuple(
-            rounded
-            if spec.name in site.parameters or rounded.dtype is not self.low
-            else self._dithered(truth, rounded)
+            rounded if spec.name in site.parameters else self._moved(truth, rounded)
             for spec, truth, rounded in zip(problem.outputs, exact, own, strict=True)
         )
+
+    def _moved(self, truth: torch.Tensor, rounded: torch.Tensor) -> torch.Tensor:
+        if rounded.dtype is self.low:
+            return self._dithered(truth, rounded)
+        return self._jittered(rounded)
 
     def _jittered(self, truth: torch.Tensor) -> torch.Tensor:
         if not truth.is_floating_point():

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
+from cuassay.catalog.moe import TOP
 from cuassay.loops import layers
 from cuassay.loops.transformer import Block, Transformer
 
@@ -87,8 +88,13 @@ def prefill(model: Transformer, ids: torch.Tensor) -> torch.Tensor:
 
 
 @torch.no_grad()
-def exact_logits(model: Transformer, ids: torch.Tensor) -> torch.Tensor:
-    """Return the logits of every position in float64, weights as the working dtype holds them."""
+def exact_logits(
+    model: Transformer, ids: torch.Tensor, *, choices: list[torch.Tensor] | None = None
+) -> torch.Tensor:
+    """Return the logits of every position in float64, weights as the working dtype holds them.
+
+    Every layer's choice of experts, (length, 2) int64, is added to `choices`.
+    """
 
     def weight(w: torch.Tensor) -> torch.Tensor:
         return w.to(model.ops.low).double()
@@ -121,7 +127,29 @@ def exact_logits(model: Transformer, ids: torch.Tensor) -> torch.Tensor:
         shares = torch.softmax(scores.masked_fill(~seen, -math.inf), dim=-1)
         x = x + torch.einsum("hqk,khd->qhd", shares, v).reshape(length, -1) @ weight(block.o)
         y = norm(x, block.mlp_norm)
+        if preset.experts:
+            branch, chosen = _exact_experts(
+                y, *map(weight, (block.router, block.gate_up, block.down))
+            )
+            x = x + branch
+            if choices is not None:
+                choices.append(chosen)
+            continue
         gate = torch.nn.functional.silu(y @ weight(block.gate))
         x = x + (gate * (y @ weight(block.up))) @ weight(block.down)
     head = model.embed.T if preset.tied else model.head
     return norm(x, model.norm) @ weight(head)
+
+
+def _exact_experts(
+    y: torch.Tensor, router: torch.Tensor, gate_up: torch.Tensor, down: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    best = (y @ router).topk(TOP, dim=-1)
+    shares = torch.softmax(best.values, dim=-1)
+    out = torch.zeros_like(y)
+    for expert in range(router.shape[1]):
+        token, place = (best.indices == expert).nonzero(as_tuple=True)
+        gate, up = (y[token] @ gate_up[expert]).chunk(2, dim=-1)
+        found = (torch.nn.functional.silu(gate) * up) @ down[expert]
+        out.index_add_(0, token, found * shares[token, place].unsqueeze(1))
+    return out, best.indices

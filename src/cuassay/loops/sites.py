@@ -31,6 +31,8 @@ class Site:
     about: str
     parameters: tuple[str, ...] = ()
     rows: str = ""  # the output whose rows are tokens of the vocabulary
+    experts: bool = False  # whether only a mixture of experts has it
+    retyped: bool = True  # whether its operator has a form in every working dtype
 
 
 def _site(name: str, phase: Phase, about: str, **more: object) -> Site:
@@ -75,6 +77,11 @@ _ALL = (
         "gradients of head and loss, fused",
         parameters=("grad_weight",),
     ),
+    _site("moe_route", _F, "choice of two experts a token", experts=True, retyped=False),
+    _site("moe_gather", _F, "rows in order of their experts", experts=True),
+    _site("moe_experts", _F, "gated units of all experts", experts=True),
+    _site("moe_combine", _F, "weighted sum of each token's experts", experts=True),
+    _site("moe_scatter", _B, "gradient of the rows of experts", experts=True),
     _site(
         "attention_decode",
         _D,
@@ -111,7 +118,8 @@ def problem_of(site: Site, precision: str, *, vocab: int, source: str = "") -> P
     """
     if precision not in PRECISIONS:
         raise UnknownNameError("precision", precision, PRECISIONS)
-    own = _resized(load_problem(f"{site.problem}@{PRECISIONS[precision]}"), vocab)
+    name = f"{site.problem}@{PRECISIONS[precision]}" if site.retyped else site.problem
+    own = _resized(load_problem(name), vocab)
     if not source:
         return own
     given = _resized(load_problem(source), vocab)

@@ -110,7 +110,7 @@ def _values(problem: Problem, state: LoopState, device: str) -> Sequence[Value]:
     vocab = next(
         (a.value for a in problem.axes if isinstance(a, ConstAxis) and a.name == "vocab"), 0
     )
-    preset = presets.PRESETS["tiny"]
+    preset = presets.holding(presets.PRESETS["tiny"], [sites.SITES[state.site]])
     if vocab > _LARGEST_VOCAB or 0 < vocab < 258:
         raise CuassayError(f"a vocabulary of {vocab} has no model here")
     preset = replace(preset, vocab=vocab or preset.vocab)

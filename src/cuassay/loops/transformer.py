@@ -1,8 +1,9 @@
 """A small transformer of today's kind whose every operator is a site.
 
 Embedding and a norm behind it, then blocks of RMSNorm, rotary grouped attention (optionally
-windowed and soft-capped) and SwiGLU, a last norm, a head (optionally tied to the embedding) and
-cross-entropy, as in Llama (Touvron et al., arXiv 2302.13971) and Gemma 2.
+windowed and soft-capped) and SwiGLU (or a mixture of such experts), a last norm, a head (optionally
+tied to the embedding) and cross-entropy, as in Llama (Touvron et al., arXiv 2302.13971), Mixtral
+and Gemma 2.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from cuassay.loops import layers
+from cuassay.loops import experts, layers
 from cuassay.loops.operators import Operators
 from cuassay.model.loop import Preset
 
@@ -25,8 +26,9 @@ IGNORED = -100
 class Block(nn.Module):
     """One layer: attention and MLP, each behind a norm, each added to the residual stream."""
 
-    def __init__(self, preset: Preset) -> None:
+    def __init__(self, preset: Preset, layer: int) -> None:
         super().__init__()
+        self.layer = layer
         hidden, dim = preset.hidden, preset.hidden // preset.heads
         self.attn_norm = nn.Parameter(torch.ones(hidden))
         self.q = _matrix(hidden, preset.heads * dim)
@@ -34,9 +36,14 @@ class Block(nn.Module):
         self.v = _matrix(hidden, preset.kv_heads * dim)
         self.o = _matrix(preset.heads * dim, hidden, shrink=2 * preset.layers)
         self.mlp_norm = nn.Parameter(torch.ones(hidden))
-        self.gate = _matrix(hidden, preset.ffn)
-        self.up = _matrix(hidden, preset.ffn)
-        self.down = _matrix(preset.ffn, hidden, shrink=2 * preset.layers)
+        if preset.experts:
+            self.router = _matrix(hidden, preset.experts)
+            self.gate_up = _matrices(preset.experts, hidden, 2 * preset.ffn)
+            self.down = _matrices(preset.experts, preset.ffn, hidden, shrink=2 * preset.layers)
+        else:
+            self.gate = _matrix(hidden, preset.ffn)
+            self.up = _matrix(hidden, preset.ffn)
+            self.down = _matrix(preset.ffn, hidden, shrink=2 * preset.layers)
 
 
 class Transformer(nn.Module):
@@ -54,7 +61,7 @@ class Transformer(nn.Module):
         self.dim = preset.hidden // preset.heads
         self.embed = nn.Parameter(torch.randn(preset.vocab, preset.hidden) * 0.5)
         self.embed_norm = nn.Parameter(torch.ones(preset.hidden))
-        self.blocks = nn.ModuleList(Block(preset) for _ in range(preset.layers))
+        self.blocks = nn.ModuleList(Block(preset, layer) for layer in range(preset.layers))
         self.norm = nn.Parameter(torch.ones(preset.hidden))
         if not preset.tied:
             self.head = _matrix(preset.hidden, preset.vocab)
@@ -126,7 +133,9 @@ class Transformer(nn.Module):
         return total, self.normed(total, gain)
 
     def mlp(self, block: Block, y: torch.Tensor) -> torch.Tensor:
-        """Return the MLP's branch."""
+        """Return the branch of the MLP, or of the experts that each token chooses."""
+        if self.preset.experts:
+            return _tensor(experts.mixed(self.ops, y, block))
         gate = layers.linear(self.ops, y, block.gate)
         up = layers.linear(self.ops, y, block.up)
         return _tensor(layers.linear(self.ops, layers.swiglu(self.ops, gate, up), block.down))
@@ -152,6 +161,10 @@ class Transformer(nn.Module):
 
 def _matrix(rows: int, columns: int, *, shrink: int = 1) -> nn.Parameter:
     return nn.Parameter(torch.randn(rows, columns) / math.sqrt(rows * shrink))
+
+
+def _matrices(count: int, rows: int, columns: int, *, shrink: int = 1) -> nn.Parameter:
+    return nn.Parameter(torch.randn(count, rows, columns) / math.sqrt(rows * shrink))
 
 
 def _tensor(value: object) -> torch.Tensor:

@@ -21,7 +21,8 @@ class Preset:
     """The sizes of a model and its batches. `kv_heads` divides `heads`; tokens are batch * length.
 
     `softcap` bounds attention scores (0: not at all), `window` is the number of latest keys that
-    a query sees (0: all), `tied` uses the embedding as the head's weight.
+    a query sees (0: all), `tied` uses the embedding as the head's weight. With `experts` every MLP
+    is a mixture of that many, two a token, each `ffn` wide.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Preset:
     softcap: float = 0.0
     window: int = 0
     tied: bool = False
+    experts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
