@@ -133,3 +133,58 @@ def test_the_fp8_formats_are_read_as_documented() -> None:
     assert dot.exponent_in(0x7E, E4M3.index) == 8
     assert dot.exponent_in(0x7C, E5M2.index) == dot.SPECIAL
     assert dot.exponent_in(0x01, E5M2.index) == -14
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+@pytest.mark.parametrize("index", [F16.index, F32.index])
+def test_columns_do_not_touch_each_other(name: str, index: int) -> None:
+    """Eight outputs are added at once: each must be what it is alone, beside inf, NaN and zeros."""
+    format_, rng = BY_NAME[name], np.random.default_rng(7)
+    a = _random_codes(rng, format_, (3, 16), 6)
+    b = _random_codes(rng, format_, (11, 16), 6)
+    accumulators = {F16.index: F16, F32.index: F32}[index]
+    c = _random_codes(rng, accumulators, (3, 11), 6)
+    infinity = rounding.encode(math.inf, format_.index, 0, 0)
+    b[2, 5], b[4, 7], b[9] = infinity, infinity | 1, 0
+    c[0, 6], c[1, 6] = (rounding.encode(value, index, 0, 0) for value in (math.inf, -math.inf))
+    c[2] = 0
+    together = np.empty_like(c)
+    dot.tile(a, b, c, together, format_.index, index, 16, 25)
+    for m in range(3):
+        for n in range(11):
+            alone = np.empty((1, 1), np.int64)
+            row, column = a[m : m + 1], b[n : n + 1]
+            dot.tile(row, column, c[m : m + 1, n : n + 1], alone, format_.index, index, 16, 25)
+            assert together[m, n] == alone[0, 0]
+    assert not np.isfinite(rounding.decode(int(together[0, 2]), index))
+    assert together[2, 9] == 0
+
+
+def test_sums_below_float32s_normal_numbers_are_cut_too() -> None:
+    """2**-126 less 2**-149 plus half of that: the cut of a subnormal, and of one that vanishes."""
+    one = 0x3F80
+    subnormal = rounding.encode(2.0**-130, BF16.index, 0, 0)
+    assert _single([subnormal], [one], 0) == rounding.encode(2.0**-130, F32.index, 0, 0)
+    tiny = rounding.encode(2.0**-76, BF16.index, 0, 0)
+    assert _single([tiny], [tiny], 0) == 0
+    assert _single([tiny | 0x8000], [tiny], 0) == 0
+
+
+def test_f16_accumulators_follow_the_rule() -> None:
+    rng = np.random.default_rng(3)
+    a, b = (_random_codes(rng, F16, (4, 16), 8) for _ in range(2))
+    c = _random_codes(rng, F16, (4, 4), 8)
+    result = np.empty_like(c)
+    dot.tile(a, b, c, result, F16.index, F16.index, 16, 25)
+    for m in range(4):
+        for n in range(4):
+            terms = [
+                (Fraction(dot.load_factor(int(x), 0)) * Fraction(dot.load_factor(int(y), 0)),
+                 dot.exponent_in(int(x), 0) + dot.exponent_in(int(y), 0))
+                for x, y in zip(a[m], b[n], strict=True)
+            ]  # fmt: skip
+            own = Fraction(rounding.decode(int(c[m, n]), 0))
+            terms.append((own, dot.exponent_in(int(c[m, n]), 0)))
+            quantum = Fraction(2) ** (max(exponent for value, exponent in terms if value) - 25)
+            total = sum((_cut(value, quantum) for value, _ in terms), Fraction(0))
+            assert result[m, n] == rounding.encode(float(total), 0, 0, 0) & 0xFFFF

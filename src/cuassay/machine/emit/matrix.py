@@ -14,7 +14,7 @@ from cuassay.machine.emit.memory import space_of
 from cuassay.machine.emit.registry import emits
 from cuassay.machine.emit.values import Value
 from cuassay.machine.numerics.formats import BY_NAME
-from cuassay.machine.runtime.matrix import DEALT, INTEGERS, SATFINITE, SHADOW, float_rule, pack
+from cuassay.machine.runtime.packing import DEALT, INTEGERS, SATFINITE, SHADOW, float_rule, pack
 from cuassay.machine.syntax import Instruction, Operand, Register, Vector
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")

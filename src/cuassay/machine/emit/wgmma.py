@@ -14,7 +14,7 @@ from cuassay.machine.emit.registry import emits
 from cuassay.machine.emit.values import Value
 from cuassay.machine.numerics.dot import group_rule
 from cuassay.machine.numerics.formats import BY_NAME
-from cuassay.machine.runtime.matrix import (
+from cuassay.machine.runtime.packing import (
     CHUNKS_A,
     CHUNKS_B,
     INTEGERS,

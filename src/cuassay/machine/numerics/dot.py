@@ -16,15 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cuassay.machine.numerics.native import (
-    bits32,
-    bits64,
-    float32,
-    float64,
-    native,
-    reassociating,
-)
-from cuassay.machine.numerics.rounding import decode, encode
+from cuassay.machine.numerics.native import bits32, bits64, float32, float64, native
+from cuassay.machine.numerics.panels import add_block16, add_block32
+from cuassay.machine.numerics.rounding import decode, power_of_two
+from cuassay.machine.numerics.vectors import ENDLESS, NOTHING
 
 # What stands for the exponent of a zero, and of an infinity or a NaN.
 ZERO, SPECIAL = -200_000, 400_000
@@ -104,164 +99,87 @@ def load_factor(code: int, index: int) -> float:
     return decode(code, index)
 
 
-@reassociating
-def step(
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-    m: int,
-    n: int,
-    first: int,
-    count: int,
-    accumulator: float,
-    largest: int,
-    fraction_bits: int,
-) -> float:
-    """Return the exact sum of the cut terms a[m, k] * b[n, k] of one step and the accumulator.
-
-    Every term and sum is a multiple of the unit 2**(largest - fraction_bits) below 2**53 units, so
-    float64 holds it and the order of additions does not matter.
-    """
-    scale = float64((fraction_bits - largest + 1023) << 52)
-    total = np.trunc(accumulator * scale)
-    for k in range(first, first + count):
-        total += np.trunc(a[m, k] * b[n, k] * scale)
-    return float(total) * float64((largest - fraction_bits + 1023) << 52)
-
-
 @native
-def cut32(value: float) -> int:
-    """Return the float32 code of a finite float64 cut toward zero; beyond the range, infinity."""
-    magnitude = abs(value)
-    if magnitude < 2.0**-149:  # a sum that is cut to zero loses its sign
-        return 0
-    sign = (bits64(value) >> 32) & 0x80000000
-    if magnitude >= 2.0**128:
-        return sign | 0x7F800000
-    if magnitude < 2.0**-126:
-        return sign | int(magnitude * 2.0**149)
-    bits = bits64(magnitude)
-    return sign | (((bits >> 52) - 896) << 23) | ((bits >> 29) & 0x7FFFFF)
-
-
-@reassociating
-def largest_exponent(
-    a_exponent: NDArray[np.int32],
-    b_exponent: NDArray[np.int32],
-    m: int,
-    n: int,
-    first: int,
-    count: int,
-    largest: int,
-) -> int:
-    """Return the largest of the products' exponents and `largest`, the accumulator's."""
-    for k in range(first, first + count):
-        largest = max(largest, a_exponent[m, k] + b_exponent[n, k])
-    return largest
-
-
-@native
-def special_code(
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-    m: int,
-    n: int,
-    first: int,
-    count: int,
-    accumulator: float,
-    index: int,
-) -> int:
-    """Return the code of a step with an infinity or a NaN among its terms: +-inf or NaN."""
-    total = accumulator
-    for k in range(first, first + count):
-        total += a[m, k] * b[n, k]
-    return encode(total, index, 1, 0)
-
-
-@native
-def step32(
-    a: NDArray[np.float64],
-    a_exponent: NDArray[np.int32],
-    b: NDArray[np.float64],
-    b_exponent: NDArray[np.int32],
-    m: int,
-    n: int,
-    first: int,
-    block: int,
-    code: int,
-    fraction_bits: int,
-) -> int:
-    """Return the f32 code of code + sum of a[m, k] * b[n, k], `block` products from `first`.
-
-    a, b: float64[rows, K] values of the factors; a_exponent, b_exponent: int32[rows, K] from
-    `exponent_in`.
-    """
-    field = (code >> 23) & 0xFF
-    own = field - 127
-    if field == 0:
-        own = -126 if (code & 0x7FFFFF) != 0 else ZERO
-    elif field == 0xFF:
-        own = SPECIAL
-    largest = largest_exponent(a_exponent, b_exponent, m, n, first, block, own)
-    if largest >= 50_000:
-        return special_code(a, b, m, n, first, block, float32(code), 2)
-    if largest <= -50_000:
-        return 0
-    code = cut32(step(a, b, m, n, first, block, float32(code), largest, fraction_bits))
-    if fraction_bits < 23 and (code & 0x7F800000) != 0x7F800000:
-        code &= -1 << (23 - fraction_bits)  # the result keeps no more bits than the adder
-    return code
-
-
-@native
-def step16(
-    a: NDArray[np.float64],
-    a_exponent: NDArray[np.int32],
-    b: NDArray[np.float64],
-    b_exponent: NDArray[np.int32],
-    m: int,
-    n: int,
-    first: int,
-    block: int,
-    code: int,
-    fraction_bits: int,
-) -> int:
-    """Return what `step32` does with an f16 accumulator, rounded to nearest."""
-    accumulator, own = decode(code, 0), exponent_in(code, 0)
-    largest = largest_exponent(a_exponent, b_exponent, m, n, first, block, own)
-    if largest >= 50_000:
-        return special_code(a, b, m, n, first, block, accumulator, 0)
-    if largest <= -50_000:
-        return 0
-    total = step(a, b, m, n, first, block, accumulator, largest, fraction_bits)
-    code = encode(total, 0, 0, 0)
-    return 0 if code == 0x8000 else code
-
-
-@native
-def sweep(
-    a: NDArray[np.float64],
-    a_exponent: NDArray[np.int32],
-    b: NDArray[np.float64],
-    b_exponent: NDArray[np.int32],
-    result: NDArray[np.int64],
-    first: int,
-    index: int,
-    block: int,
-    fraction_bits: int,
+def factors(
+    codes: NDArray[np.int64], index: int, value: NDArray[np.float64], size: NDArray[np.float64]
 ) -> None:
-    """Add one block of products to every result[m, n] in place (codes of format `index`)."""
-    for m in range(result.shape[0]):
-        for n in range(result.shape[1]):
-            code = result[m, n]
-            if index == 0:
-                code = step16(a, a_exponent, b, b_exponent, m, n, first, block, code, fraction_bits)
-            elif block == 16:  # a literal count lets the compiler unroll the hot case
-                code = step32(a, a_exponent, b, b_exponent, m, n, first, 16, code, fraction_bits)
-            elif block == 8:
-                code = step32(a, a_exponent, b, b_exponent, m, n, first, 8, code, fraction_bits)
-            else:
-                code = step32(a, a_exponent, b, b_exponent, m, n, first, block, code, fraction_bits)
-            result[m, n] = code
+    """Fill value and size, flat float64 arrays as long as `codes`, of factors of a format."""
+    for at in range(codes.size):
+        code = codes[at]
+        value[at] = load_factor(code, index)
+        exponent = exponent_in(code, index)
+        if exponent == ZERO:
+            size[at] = NOTHING
+        elif exponent == SPECIAL:
+            size[at] = ENDLESS
+        else:
+            size[at] = power_of_two(exponent)
+
+
+@native
+def brain_factors(
+    codes: NDArray[np.int64], value: NDArray[np.float64], size: NDArray[np.float64]
+) -> None:
+    """Do the same for bf16, without branches."""
+    for at in range(codes.size):
+        code = codes[at]
+        value[at] = float32(code << 16)
+        field = (code >> 7) & 0xFF
+        power = float64((max(field, 1) + 1023 - 127) << 52)
+        power = ENDLESS if field == 0xFF else power
+        size[at] = NOTHING if code & 0x7FFF == 0 else power
+
+
+@native
+def half_factors(
+    codes: NDArray[np.int64], value: NDArray[np.float64], size: NDArray[np.float64]
+) -> None:
+    """Do the same for f16, without branches."""
+    for at in range(codes.size):
+        code = codes[at]
+        magnitude = code & 0x7FFF
+        field = magnitude >> 10
+        bits = (magnitude << 42) + ((1023 - 15) << 52)
+        bits = bits64(float(magnitude) * 2.0**-24) if field == 0 else bits
+        bits = bits | (0x7FF << 52) if field == 0x1F else bits
+        value[at] = float64(bits | ((code & 0x8000) << 48))
+        power = float64((max(field, 1) + 1023 - 15) << 52)
+        power = ENDLESS if field == 0x1F else power
+        size[at] = NOTHING if magnitude == 0 else power
+
+
+@native
+def multiply(
+    a_codes: NDArray[np.int64],
+    b_codes: NDArray[np.int64],
+    result: NDArray[np.int64],
+    factor: int,
+    index: int,
+    rule: tuple[int, int],
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+) -> None:
+    """Add A B to result in place, all codes; fill a and b with the factors' values.
+
+    a_codes, a: [M, K]; b_codes, b: [N / 8, K, 8] of format `factor`; result: [M, N / 8, 8] of
+    format `index` (f32 or f16). `rule`: products a step, bits below the largest exponent.
+    """
+    a_size, b_size = np.empty(a.shape), np.empty(b.shape)
+    if factor == 1:
+        brain_factors(a_codes.reshape(-1), a.reshape(-1), a_size.reshape(-1))
+        brain_factors(b_codes.reshape(-1), b.reshape(-1), b_size.reshape(-1))
+    elif factor == 0:
+        half_factors(a_codes.reshape(-1), a.reshape(-1), a_size.reshape(-1))
+        half_factors(b_codes.reshape(-1), b.reshape(-1), b_size.reshape(-1))
+    else:
+        factors(a_codes.reshape(-1), factor, a.reshape(-1), a_size.reshape(-1))
+        factors(b_codes.reshape(-1), factor, b.reshape(-1), b_size.reshape(-1))
+    block, fraction_bits = rule
+    for first in range(0, a.shape[1], block):
+        if index == 0:
+            add_block16(a, a_size, b, b_size, result, first, block, fraction_bits)
+        else:
+            add_block32(a, a_size, b, b_size, result, first, block, fraction_bits)
 
 
 @native
@@ -280,21 +198,21 @@ def tile(
     a_codes: int64[M, K], b_codes: int64[N, K] of format `factor`; c_codes, result: int64[M, N] of
     format `index` (f32 or f16).
     """
-    rows, depth = a_codes.shape
-    columns = b_codes.shape[0]
-    a, a_exponent = np.empty((rows, depth)), np.empty((rows, depth), np.int32)
-    b, b_exponent = np.empty((columns, depth)), np.empty((columns, depth), np.int32)
-    for m in range(rows):
-        for k in range(depth):
-            a[m, k] = load_factor(a_codes[m, k], factor)
-            a_exponent[m, k] = exponent_in(a_codes[m, k], factor)
+    (rows, depth), columns = a_codes.shape, b_codes.shape[0]
+    panels = (columns + 7) // 8
+    a, b = np.zeros((rows, depth), np.int64), np.zeros((panels, depth, 8), np.int64)
+    padded = np.zeros((rows, panels, 8), np.int64)
+    a[:] = a_codes
     for n in range(columns):
         for k in range(depth):
-            b[n, k] = load_factor(b_codes[n, k], factor)
-            b_exponent[n, k] = exponent_in(b_codes[n, k], factor)
-    result[:] = c_codes
-    for first in range(0, depth, block):
-        sweep(a, a_exponent, b, b_exponent, result, first, index, block, fraction_bits)
+            b[n // 8, k, n % 8] = b_codes[n, k]
+        for m in range(rows):
+            padded[m, n // 8, n % 8] = c_codes[m, n]
+    values = np.empty((rows, depth)), np.empty((panels, depth, 8))
+    multiply(a, b, padded, factor, index, (block, fraction_bits), values[0], values[1])
+    for n in range(columns):
+        for m in range(rows):
+            result[m, n] = padded[m, n // 8, n % 8]
 
 
 @native

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numba
 from numba import types
 from numba.extending import intrinsic
 
 from cuassay.machine.runtime.native import native as _runtime_native
-from cuassay.machine.runtime.native import own_cache
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
 
     def native(function: F) -> F:
         """Compile a function with numba; the type stays."""
-
-    def reassociating(function: F) -> F:
-        """Compile a function whose float sums are exact in any order, so that they vectorise."""
 
     def fma(a: float, b: float, c: float, /) -> float:
         """Return a * b + c, rounded once (float64)."""
@@ -43,13 +38,6 @@ if TYPE_CHECKING:
 
 else:
     native = _runtime_native
-
-    def reassociating(function):
-        """Compile a function whose float sums are exact in any order, so that they vectorise."""
-        flags = {"reassoc", "nsz"}
-        with own_cache():
-            compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=flags)
-            return compiled(function)
 
     @intrinsic
     def fma(typing_context, a, b, c):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cuassay.machine.numerics.native import bits64, float64, fma, native
 from cuassay.machine.runtime import fragments
 from cuassay.machine.runtime.collectives import collective
-from cuassay.machine.runtime.matrix import (
+from cuassay.machine.runtime.packing import (
     DEALT,
     EIGHTS_M,
     EIGHTS_N,
