@@ -91,3 +91,99 @@ MOE: tuple[tuple[str, Run, Run], ...] = (
     ("moe_scatter", scatter_bf16, scatter_sorted),
     ("moe_gather", gather_capacity, gather_counted),
 )
+
+
+def _adamw(
+    *,
+    corrected: bool = True,
+    low_second: bool = False,
+    decays: int = 1,
+    eps_inside: bool = False,
+) -> Run:
+    def run(
+        param: torch.Tensor,
+        grad: torch.Tensor,
+        exp_avg: torch.Tensor,
+        exp_avg_sq: torch.Tensor,
+        lr: float,
+        beta1: float,
+        beta2: float,
+        eps: float,
+        weight_decay: float,
+        step: int,
+    ) -> Any:
+        wide = grad.float()
+        first = exp_avg + (1.0 - beta1) * (wide - exp_avg)
+        second = beta2 * exp_avg_sq + (1.0 - beta2) * wide.square()
+        if low_second:
+            second = second.bfloat16().float()
+        scales = (1.0 - beta1**step, 1.0 - beta2**step) if corrected else (1.0, 1.0)
+        inside = second / scales[1]
+        root = torch.sqrt(inside + eps) if eps_inside else torch.sqrt(inside) + eps
+        kept = param * (1.0 - lr * weight_decay) ** decays
+        return kept - lr * (first / scales[0]) / root, first, second
+
+    return run
+
+
+def _sgd(*, dampened: bool = False, low_buffer: bool = False, decays: int = 1) -> Run:
+    def run(
+        param: torch.Tensor,
+        grad: torch.Tensor,
+        momentum_buffer: torch.Tensor,
+        lr: float,
+        momentum: float,
+        weight_decay: float,
+        nesterov: bool,
+    ) -> Any:
+        total = torch.add(grad.float(), param, alpha=decays * weight_decay)
+        share = 1.0 - momentum if dampened else 1.0
+        buffer = torch.add(share * total, momentum_buffer, alpha=momentum)
+        if low_buffer:
+            buffer = buffer.bfloat16().float()
+        direction = torch.add(total, buffer, alpha=momentum) if nesterov else buffer
+        return torch.add(param, direction, alpha=-lr), buffer
+
+    return run
+
+
+def _muon(*, steps: int = 5, stretched: bool = True, low: torch.dtype | None = None) -> Run:
+    def run(
+        param: torch.Tensor,
+        grad: torch.Tensor,
+        momentum_buffer: torch.Tensor,
+        lr: float,
+        momentum: float,
+    ) -> Any:
+        rows, columns = grad.shape
+        buffer = torch.lerp(grad.float(), momentum_buffer, momentum)
+        direction = torch.lerp(grad.float(), buffer, momentum)
+        x = direction.T if rows > columns else direction
+        x = (x / (x.norm() + 1e-7)).to(low or grad.dtype)
+        for _ in range(steps):
+            gram = x @ x.T
+            x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+        made = (x.T if rows > columns else x).float()
+        stretch = max(1.0, rows / columns) ** 0.5 if stretched else 1.0
+        return param - (lr * stretch) * made, buffer
+
+    return run
+
+
+def _named(run: Run, name: str) -> Run:
+    run.__name__ = name
+    return run
+
+
+# site -> fault, correct twin
+OPTIMIZERS: tuple[tuple[str, Run, Run], ...] = (
+    ("adamw_step", _named(_adamw(corrected=False), "no_bias_correction"), _adamw()),
+    ("adamw_step", _named(_adamw(low_second=True), "second_moment_bf16"), _adamw()),
+    ("adamw_step", _named(_adamw(decays=2), "decay_twice"), _adamw()),
+    ("adamw_step", _named(_adamw(eps_inside=True), "eps_inside_root"), _adamw()),
+    ("sgd_momentum_step", _named(_sgd(dampened=True), "dampened"), _sgd()),
+    ("sgd_momentum_step", _named(_sgd(low_buffer=True), "buffer_bf16"), _sgd()),
+    ("sgd_momentum_step", _named(_sgd(decays=2), "decay_twice"), _sgd()),
+    ("muon_step", _named(_muon(steps=4), "four_iterations"), _muon()),
+    ("muon_step", _named(_muon(stretched=False), "not_stretched"), _muon(low=torch.float32)),
+)

@@ -84,6 +84,12 @@ def _toml(
     table = found.get("sites")
     if not isinstance(table, Mapping) or not table:
         raise UsageError(f'{path} has no [sites] table of site = "kernel file"')
+    for name in table:
+        if sites.find(name).phase is sites.Phase.OPTIMIZER:
+            raise UsageError(
+                f"site '{name}' of {path.name} takes no part in blame, which compares gradients: "
+                f"use `cuassay train --site {name}`"
+            )
     preset = presets.holding(_preset(found, device), map(sites.find, table))
     precision, optimizer = found.get("precision", "bf16"), found.get("optimizer", "sgd")
     data = found.get("data", "real")

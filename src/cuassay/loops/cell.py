@@ -104,7 +104,7 @@ class _CellRun:
         self._trusted = self._lane(Mode.TRUSTED)
         self._noise = self._lane(Mode.NOISE)
         self._candidate = self._lane(Mode.CANDIDATE)
-        self._monitor = Monitor(pairs.groups(self._trusted.model, self._rows), alpha=ALPHA)
+        self._monitor = Monitor(self._trusted.groups(self._rows), alpha=ALPHA)
         self._alive = True
 
     def _lane(self, mode: Mode) -> Lane:
@@ -152,13 +152,13 @@ class _CellRun:
     def _paired(self, step: int, batch: Batch) -> Gradients:
         """Compare gradients at the trusted run's state; return the trusted ones."""
         modes = (Mode.TRUSTED, Mode.NOISE, Mode.CANDIDATE)
-        loss, (trusted, noise, candidate) = self._trusted.all_gradients(batch, modes)
+        loss, gradients, compared = self._trusted.compared(batch, modes)
         self._trace.trusted.append(loss)
-        found = pairs.measure(trusted, noise, candidate, rows=self._rows)
+        found = pairs.measure(*compared, rows=self._rows)
         self._monitor.update(step, found)
         allowed = {name: group.allowed for name, group in self._monitor.groups.items()}
         self._trace.paired.append((step, found, allowed))
-        return trusted
+        return gradients
 
     def _batch(self, step: int) -> Batch:
         preset = self._settings.preset

@@ -71,7 +71,7 @@ def infer(
 
 
 def _check(wanted: LoopJob, site: Site) -> None:
-    if site.phase is Phase.BACKWARD or site.name in _FORWARD:
+    if site.phase in (Phase.BACKWARD, Phase.OPTIMIZER) or site.name in _FORWARD:
         raise UsageError(
             f"site '{site.name}' takes no part in inference: use `cuassay train --site {site.name}`"
         )

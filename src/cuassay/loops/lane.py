@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cuassay.inputs.seeds import derive
+from cuassay.loops import pairs
 from cuassay.loops.operators import Mode, Operators
 from cuassay.loops.optimizers import Descent
 from cuassay.loops.pairs import Gradients
+from cuassay.loops.sequential import Group
 from cuassay.loops.sites import SITES, Phase
+from cuassay.loops.stepping import SiteDescent
 from cuassay.loops.transformer import Transformer
 from cuassay.model.loop import Cell, Start
 
@@ -42,7 +45,12 @@ class Lane:
         self.model.to(settings.device)
         self._names = [name for name, _ in self.model.named_parameters()]
         self._parameters = list(self.model.parameters())
-        self._descent = Descent(cell.optimizer, self._parameters, rate)
+        self._descent: Descent | SiteDescent = Descent(cell.optimizer, self._parameters, rate)
+        site = SITES.get(settings.site)
+        if site is not None and site.phase is Phase.OPTIMIZER:
+            named = list(self.model.named_parameters())
+            odd = bool(cell.seed % 2)  # every second seed takes Nesterov's momentum
+            self._descent = SiteDescent(site, self.ops, named, rate, nesterov=odd)
         self._forward: Any = self.model
         if settings.compile_with:
             self._forward = torch.compile(self.model, backend=settings.compile_with)
@@ -54,8 +62,36 @@ class Lane:
         return loss
 
     def descend(self, gradients: Gradients) -> None:
-        """Change the weights along these gradients."""
+        """Change the weights along these gradients, in the lane's own mode."""
+        self.ops.mode = self._mode
         self._descent.step(gradients)
+
+    @property
+    def stepper(self) -> SiteDescent | None:
+        """The optimizer, where its step is the site."""
+        return self._descent if isinstance(self._descent, SiteDescent) else None
+
+    def groups(self, rows: Sequence[int]) -> dict[str, Group]:
+        """Return what is watched at this lane's state, and these rows of the embedding."""
+        base = pairs.groups(self.model, rows)
+        return base if self.stepper is None else self.stepper.groups(base)
+
+    def compared(
+        self, batch: Batch, modes: Sequence[Mode]
+    ) -> tuple[float, Gradients, list[Gradients]]:
+        """Return loss, the gradients to go on with, and what is compared in each mode.
+
+        That is the gradients, or what the optimizer makes of the trusted ones.
+        """
+        if self.stepper is None:
+            loss, every = self.all_gradients(batch, modes)
+            return loss, every[0], every
+        loss, gradients = self.gradients(batch, Mode.TRUSTED)
+        changes = []
+        for mode in modes:
+            self.ops.mode = mode
+            changes.append(self.stepper.changes(gradients))
+        return loss, gradients, changes
 
     def gradients(self, batch: Batch, mode: Mode) -> tuple[float, Gradients]:
         """Return the mean loss and the gradient of every parameter, operators in `mode`."""

@@ -45,7 +45,7 @@ def train(
     _check(wanted, site, preset)
     kind = "cuda" if device.startswith("cuda") else "cpu"
     steps = wanted.steps or STEPS[kind]
-    cells = list(_cells(wanted, kind))
+    cells = list(_cells(wanted, kind, optimizer=site.optimizer))
     folder = _folder(wanted, preset, device=device, digest=digest, steps=steps, seed=seed)
     root = _root(folder, seed, again=wanted.again)
     weights = None
@@ -59,7 +59,7 @@ def train(
         return replace(shared, kernel=kernels[cell.precision])
 
     done, resumed = _run(cells, settings, folder, again=wanted.again, say=say)
-    decision, reason = decide(done)
+    decision, reason = decide(done, what="updates" if site.optimizer else "gradients")
     return TrainReport(
         decision=decision,
         reason=reason,
@@ -152,6 +152,10 @@ def _check(wanted: LoopJob, site: Site, preset: Preset) -> None:
         raise UsageError(
             f"site '{site.name}' takes no part in training: use `cuassay infer --site {site.name}`"
         )
+    if site.optimizer and set(wanted.optimizers) - {site.optimizer}:
+        raise UsageError(
+            f"site '{site.name}' is the step of optimizer '{site.optimizer}': leave --optimizer out"
+        )
     if wanted.accumulate < 1 or preset.batch % wanted.accumulate:
         raise UsageError(
             f"--accumulate {wanted.accumulate} does not divide the batch of {preset.batch} rows"
@@ -164,15 +168,16 @@ def _check(wanted: LoopJob, site: Site, preset: Preset) -> None:
         corpus(name, preset.vocab)
 
 
-def _cells(wanted: LoopJob, kind: str) -> Iterator[Cell]:
+def _cells(wanted: LoopJob, kind: str, *, optimizer: str) -> Iterator[Cell]:
+    optimizers_of = (optimizer,) if optimizer else wanted.optimizers or OPTIMIZERS[kind]
     for seed in range(wanted.seeds):
         for start in wanted.starts:
             for precision in wanted.precisions:
                 for data in wanted.data or DATA[kind]:
-                    for optimizer in wanted.optimizers or OPTIMIZERS[kind]:
+                    for name in optimizers_of:
                         yield Cell(
                             data=data,
-                            optimizer=optimizer,
+                            optimizer=name,
                             precision=precision,
                             seed=seed,
                             start=start,

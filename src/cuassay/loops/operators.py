@@ -21,7 +21,7 @@ from cuassay.errors import CannotJudgeError
 from cuassay.formats.execute import load_reference
 from cuassay.loops.kernels import Kernel, Value
 from cuassay.loops.routing import Routes
-from cuassay.loops.sites import PRECISIONS, SITES, Site, problem_of
+from cuassay.loops.sites import PRECISIONS, SITES, Phase, Site, problem_of
 from cuassay.model.problem import Problem
 
 # Bits of a significand, the leading one included.
@@ -123,6 +123,8 @@ class Operators:
             assert isinstance(a, torch.Tensor)
             assert isinstance(b, torch.Tensor)
             return (a @ b,)
+        if site.name == "muon_step":
+            return self.wide(site.name, values)
         if not site.parameters:
             return self.as_written(site.name, values)
         exact = self.wide(site.name, values)
@@ -137,6 +139,8 @@ class Operators:
         return self._references[site][0]
 
     def _noise(self, site: Site, values: Sequence[Value]) -> tuple[torch.Tensor, ...]:
+        if site.phase is Phase.OPTIMIZER:
+            return tuple(map(self._jittered, self.as_written(site.name, values)))
         exact = self.wide(site.name, values)
         if self.low is torch.float32:
             return tuple(self._jittered(output) for output in exact)

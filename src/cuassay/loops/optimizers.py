@@ -11,7 +11,7 @@ from torch import nn
 
 from cuassay.errors import UnknownNameError, UsageError
 
-_WARM_UP = 10  # steps over which the learning rate rises to its value
+WARM_UP = 10  # steps over which the learning rate rises to its value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Descent:
     def step(self, gradients: Mapping[str, torch.Tensor]) -> None:
         """Take one step along gradients that are in the order of the parameters."""
         self._steps += 1
-        share = min(1.0, self._steps / _WARM_UP)
+        share = min(1.0, self._steps / WARM_UP)
         for parameter, gradient in zip(self._parameters, gradients.values(), strict=True):
             parameter.grad = gradient
         for each, rates in zip(self._inner, self._rates, strict=True):

@@ -19,6 +19,7 @@ class Phase(enum.StrEnum):
     FORWARD = "forward"
     BACKWARD = "backward"
     DECODE = "decode"
+    OPTIMIZER = "optimizer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class Site:
     parameters: tuple[str, ...] = ()
     rows: str = ""  # the output whose rows are tokens of the vocabulary
     experts: bool = False  # whether only a mixture of experts has it
+    optimizer: str = ""  # the optimizer whose step it is
     retyped: bool = True  # whether its operator has a form in every working dtype
 
 
@@ -40,7 +42,7 @@ def _site(name: str, phase: Phase, about: str, **more: object) -> Site:
     return Site(name=name, problem=problem, phase=phase, about=about, **more)  # type: ignore[arg-type]
 
 
-_F, _B, _D = Phase.FORWARD, Phase.BACKWARD, Phase.DECODE
+_F, _B, _D, _O = Phase.FORWARD, Phase.BACKWARD, Phase.DECODE, Phase.OPTIMIZER
 _ALL = (
     _site("embedding", _F, "token look-up"),
     _site(
@@ -82,6 +84,9 @@ _ALL = (
     _site("moe_experts", _F, "gated units of all experts", experts=True),
     _site("moe_combine", _F, "weighted sum of each token's experts", experts=True),
     _site("moe_scatter", _B, "gradient of the rows of experts", experts=True),
+    _site("adamw_step", _O, "step of AdamW", optimizer="adamw"),
+    _site("sgd_momentum_step", _O, "step of SGD with momentum", optimizer="momentum"),
+    _site("muon_step", _O, "step of Muon on matrices", optimizer="muon"),
     _site(
         "attention_decode",
         _D,

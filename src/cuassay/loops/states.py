@@ -15,7 +15,7 @@ import torch
 from cuassay.errors import CuassayError
 from cuassay.formats import load_problem
 from cuassay.inputs.seeds import derive
-from cuassay.loops import decoding, presets, sites
+from cuassay.loops import decoding, optimizers, presets, sites
 from cuassay.loops.cell import Settings
 from cuassay.loops.corpus import corpus
 from cuassay.loops.kernels import Value, sizes_of
@@ -41,6 +41,7 @@ _LARGEST_VOCAB = 16_384  # beyond, tokens cannot be learned in the time of a che
 _POISON = -7.0  # in unused rows of a cache: finite, and within any domain of keys
 _SEQUENCES, _LONGEST = 4, 70
 _FIRST, _EVERY = 4, 4  # decode step of state 0, and decode steps between states
+_RATE = 0.3  # of SGD
 _Calls = list[tuple[Value, ...]]
 
 
@@ -56,7 +57,12 @@ def plan(problem: Problem, kind: str, *, profile: Profile, seed: int, device: st
     for data in _DATA[profile]:
         for step in sorted(_STEPS[profile], reverse=True):  # one run to the last serves all
             state = LoopState(
-                loop=kind, site=site.name, data=data, optimizer="sgd", step=step, seed=seed
+                loop=kind,
+                site=site.name,
+                data=data,
+                optimizer=site.optimizer or "sgd",
+                step=step,
+                seed=seed,
             )
             try:
                 values = _values(problem, state, device)
@@ -102,7 +108,8 @@ def _takes_part(site: Site, kind: str) -> bool:
         return site.phase is not Phase.DECODE
     sized_by_rows = site.name not in ("attention", "attention_window_softcap")
     losses = "cross_entropy" in site.name
-    return site.phase is not Phase.BACKWARD and sized_by_rows and not losses
+    trains = site.phase in (Phase.BACKWARD, Phase.OPTIMIZER)
+    return not trains and sized_by_rows and not losses
 
 
 def _values(problem: Problem, state: LoopState, device: str) -> Sequence[Value]:
@@ -206,7 +213,9 @@ def _train(
         seed=state.seed,
     )
     cell = Cell(data=state.data, optimizer=state.optimizer, precision=precision, seed=0)
-    lane = Lane(cell, settings, mode=Mode.TRUSTED, root=state.seed, rate=0.3)
+    steps_here = sites.SITES[state.site].optimizer
+    rate = optimizers.recipe(steps_here).learning_rate if steps_here else _RATE
+    lane = Lane(cell, settings, mode=Mode.TRUSTED, root=state.seed, rate=rate)
     text = corpus(state.data, preset.vocab)
     lane.ops.watch = recorder
     for step in range(state.step + 1):

@@ -8,8 +8,10 @@ from cuassay.model.loop import CellResult
 from cuassay.model.verdict import Decision
 
 
-def decide(cells: Sequence[CellResult]) -> tuple[Decision, str]:
+def decide(cells: Sequence[CellResult], *, what: str = "gradients") -> tuple[Decision, str]:
     """Return the decision and why. One cell whose gradient leaves the band rejects.
+
+    `what` is compared: gradients, or an optimizer's updates.
 
     A cell from which nothing follows (out of memory, a trusted run that diverges) leaves the
     matrix INCONCLUSIVE unless another rejects.
@@ -18,7 +20,7 @@ def decide(cells: Sequence[CellResult]) -> tuple[Decision, str]:
     left = [cell for cell in cells if cell.gradient_left_band]
     undecided = [cell for cell in cells if cell.undecided]
     if left:
-        return Decision.REJECTED, f"{_first(left)}; {story(cells)}"
+        return Decision.REJECTED, f"{_first(left, what)}; {story(cells, what=what)}"
     if failed:
         return Decision.REJECTED, f"the kernel failed in {_in(failed, cells)}: {failed[0].failure}"
     if undecided or not cells:
@@ -26,12 +28,12 @@ def decide(cells: Sequence[CellResult]) -> tuple[Decision, str]:
         return Decision.INCONCLUSIVE, f"nothing follows from {_in(undecided, cells)}: {why}"
     return (
         Decision.ACCEPTED,
-        f"no gradient left the noise band in {len(cells)} runs of up to "
+        f"no {what[:-1]} left the noise band in {len(cells)} runs of up to "
         f"{max(cell.steps for cell in cells)} steps",
     )
 
 
-def story(cells: Sequence[CellResult]) -> str:
+def story(cells: Sequence[CellResult], *, what: str = "gradients") -> str:
     """Return which runs show the fault: by the loss, by the gradients alone, not at all."""
     by_loss = _kinds(cells, lambda c: c.gradient_left_band and c.loss_left_band)
     by_gradient = _kinds(cells, lambda c: c.gradient_left_band and not c.loss_left_band)
@@ -40,7 +42,7 @@ def story(cells: Sequence[CellResult]) -> str:
         f"{word}: {', '.join(kinds)}"
         for word, kinds in (
             ("the loss leaves with", by_loss),
-            ("only gradients show it with", by_gradient),
+            (f"only {what} show it with", by_gradient),
             ("hidden with", hidden),
         )
         if kinds
@@ -63,14 +65,14 @@ def _kinds(cells: Iterable[CellResult], holds: Callable[[CellResult], bool]) -> 
     ]
 
 
-def _first(left: Sequence[CellResult]) -> str:
+def _first(left: Sequence[CellResult], what: str) -> str:
     first = min(left, key=lambda result: result.step or 0)
     rows = ""
     if first.rows:
         shown = ", ".join(map(str, first.rows[:6]))
         rows = f" rows {shown}{' ...' if len(first.rows) > 6 else ''}"
     return (
-        f"gradients leave the noise band in {len(left)} runs, first at step {first.step} with "
+        f"{what} leave the noise band in {len(left)} runs, first at step {first.step} with "
         f"{first.cell.data}+{first.cell.optimizer}: {first.parameter}{rows}, deviation "
         f"{first.deviation:.2g} where trusted from trusted is {first.noise:.2g}"
     )
