@@ -1,4 +1,4 @@
-"""Guards inside PyTorch: modules, autograd functions, custom operators, compile, DDP and FSDP."""
+"""Guards inside PyTorch: modules, autograd functions, custom operators and compile."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import copy
 import logging
 import pickle
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ import cuassay
 from cuassay.errors import UsageError
 from cuassay.guard import graphs
 from cuassay.guard.modules import unguard
-from cuassay.guard.ranks import RankCheck
 
 QUIET: dict[str, Any] = {
     "capsules": None, "oracle": "local", "max_overhead": None, "sample": 1.0,
@@ -265,70 +263,6 @@ def test_compiled_modules_break_the_graph_and_are_seen() -> None:
     _settled(guards)
     assert sum(guarded.stats().checked for guarded in guards.values()) == 3
     torch._dynamo.reset()
-
-
-@pytest.fixture
-def one_rank(tmp_path: Path) -> Iterator[None]:
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path / 'ranks'}", rank=0, world_size=1
-    )
-    yield
-    torch.distributed.destroy_process_group()
-
-
-def test_below_ddp_and_fsdp(one_rank: None) -> None:
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    torch.manual_seed(0)
-    model = Model()
-    plain = _train(copy.deepcopy(model))
-    sharded = copy.deepcopy(model)
-    guards = cuassay.guard_module(model, {"*.norm": trusted}, **QUIET)
-    assert _train(nn.parallel.DistributedDataParallel(model)) == pytest.approx(plain)
-    _settled(guards)
-    mesh = init_device_mesh("cpu", (1,))
-    below = cuassay.guard_module(sharded, {"*.norm": trusted}, **QUIET)
-    for layer in sharded.layers:
-        fully_shard(layer["norm"], mesh=mesh)  # type: ignore[index]
-    fully_shard(sharded, mesh=mesh)
-    assert _train(sharded) == pytest.approx(plain)
-    _settled(below)
-    for guarded in (*guards.values(), *below.values()):
-        assert guarded.stats().checked == 6
-
-
-def test_ranks_are_compared_bit_by_bit(one_rank: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel = Faulty()
-    guarded = cuassay.guard(kernel, trusted=rmsnorm, **QUIET)
-    with pytest.raises(UsageError, match="every is 0"):
-        RankCheck(guarded, every=0)
-    check = RankCheck(guarded, every=2)
-    assert check.step() is None
-    assert check.step() is None  # no call to share yet
-    guarded(*inputs())
-    assert check.step() is None
-    report = check.step()
-    assert report is not None
-    assert report.agree
-    assert not report.nondeterministic
-
-    def two(found: list[Any], mine: Any, group: Any) -> None:
-        found[:] = [mine, ("other", True), mine]
-
-    monkeypatch.setattr(torch.distributed, "all_gather_object", two)
-    check.step()
-    odd = check.step()
-    assert odd is not None
-    assert (odd.agree, odd.odd) == (False, (1,))
-    assert guarded.last_violation is not None
-    assert guarded.last_violation.kind == "rank"
-    assert not check.trusted
-
-
-def test_ranks_need_a_process_group() -> None:
-    with pytest.raises(UsageError, match="init_process_group first"):
-        RankCheck(cuassay.guard(double, trusted=double, **QUIET))
 
 
 class _Replays:
