@@ -8,7 +8,6 @@ belong in a sandbox.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -16,10 +15,9 @@ from cuassay import build
 from cuassay.checks.base import Run
 from cuassay.home import cache_dir
 from cuassay.judge.session import Session
-from cuassay.judge.trial import JudgeTrial, Truths
+from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
-from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
 from cuassay.worker.local import LocalRunner
 from tests.zoo.judging import BriefSession, Gate
@@ -74,19 +72,7 @@ class _LocalSession(BriefSession):
 
 
 class LocalGate(Gate):
-    """Judges trusted kernels in this process; no zygote is started.
-
-    Candidates of one problem under one seed, one after another, share their truths.
-    """
+    """Judges trusted kernels in this process; no zygote is started."""
 
     session: type[Session] = _LocalSession
     isolated = False
-    _key: tuple[str, int | None] = ("", None)
-    _kept: Truths
-
-    def truths(self, problem: Problem, seed: int | None) -> Truths:
-        """Return the truths of the last trial if it was on the same inputs."""
-        key = (repr(problem), seed)
-        if key != self._key:
-            self._key, self._kept = key, OrderedDict()
-        return self._kept
