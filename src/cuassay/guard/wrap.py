@@ -331,8 +331,10 @@ def _eagerly(
     return guarded(*arguments, **keywords)
 
 
-_disable: Any = torch.compiler.disable
-_apart = _disable(_eagerly)  # the compiled graph breaks here; see custom_op for one that does not
+# The compiled graph breaks here; see custom_op for one that does not. As torch.compiler.disable,
+# which would load the whole compiler, a second and more, with every import of this module.
+_disable: Any = getattr(torch, "_disable_dynamo", torch.compiler.disable)
+_apart = _disable(_eagerly)
 
 
 def _plain(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
