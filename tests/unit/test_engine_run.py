@@ -59,23 +59,18 @@ def test_a_good_kernel_is_accepted_and_its_run_can_be_opened(tmp_path: Path) -> 
     assert open_run("last").verdict() == verdict
 
 
-def test_a_wrong_kernel_is_rejected_and_replays(tmp_path: Path) -> None:
-    kernel = _kernel(tmp_path, _BAD)
-    verdict = _verdict(check(_job(kernel)))
-    assert verdict.decision is Decision.REJECTED
-    finding = verdict.findings[0]
-    assert finding.reproduce == f"cuassay replay {verdict.run}/{finding.id}"
-    kernel.unlink()  # the run folder holds all that a replay needs
-    again = _verdict(replay(f"{verdict.run}/{finding.id}"))
-    assert again.decision is Decision.REJECTED
-    assert [f.code for f in again.findings] == [finding.code]
-
-
-def test_the_same_seed_gives_the_same_findings(tmp_path: Path) -> None:
+def test_a_wrong_kernel_is_rejected_alike_twice_and_replays(tmp_path: Path) -> None:
     kernel = _kernel(tmp_path, _BAD)
     first, second = (_verdict(check(_job(kernel, seed=7))) for _ in range(2))
+    assert first.decision is Decision.REJECTED
     kept = [[(f.code, f.message, f.where) for f in v.findings] for v in (first, second)]
     assert kept[0] == kept[1]
+    finding = first.findings[0]
+    assert finding.reproduce == f"cuassay replay {first.run}/{finding.id}"
+    kernel.unlink()  # the run folder holds all that a replay needs
+    again = _verdict(replay(f"{first.run}/{finding.id}"))
+    assert again.decision is Decision.REJECTED
+    assert [f.code for f in again.findings] == [finding.code]
 
 
 def test_a_candidate_that_does_not_import_is_rejected(tmp_path: Path) -> None:
@@ -173,7 +168,7 @@ def test_a_judge_ends_with_a_driver_that_was_killed(tmp_path: Path) -> None:
     driver.kill()
     driver.wait()
     driver.stdout.close()
-    end = time.monotonic() + 30
+    end = time.monotonic() + 120
     while any(Path(f"/proc/{pid}").exists() for pid in judges):
         assert time.monotonic() < end, "the judge outlived its driver"
         time.sleep(0.05)

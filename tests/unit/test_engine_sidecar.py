@@ -79,11 +79,17 @@ def _stopped(job: Job) -> EngineStopped:
 
 
 def test_a_sidecar_turns_a_rejection_outside_the_real_domain_into_an_acceptance(
-    folder: Path,
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _verdict(_job(folder)).decision is Decision.REJECTED
     (folder / "cuassay.toml").write_text(_SIDECAR)
-    verdict = _verdict(_job(folder))
+    call = ["check", str(folder / "kernel.py"), "--problem", str(folder), "--profile", "quick"]
+    assert main([*call, "--device", "cpu", "--seed", "3"]) == 0
+    out = capsys.readouterr().out
+    assert "\n  tried       rows: " in out
+    assert "cuassay.toml overrides domains.x, axes.rows" in out
+    verdict = open_run("last").verdict()
+    assert verdict is not None
     assert verdict.decision is Decision.ACCEPTED
     assert "cuassay.toml overrides domains.x, axes.rows" in verdict.notes
     (rows,) = verdict.coverage
@@ -108,15 +114,10 @@ def test_a_replay_judges_by_the_overridden_problem(folder: Path) -> None:
     assert last.verdict.coverage == ()
 
 
-def test_the_command_line_shows_sizes_and_sources(
+def test_the_command_line_shows_where_sizes_come_from(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "cuassay.toml").write_text(_SIDECAR)
-    call = ["check", str(folder / "kernel.py"), "--problem", str(folder), "--profile", "quick"]
-    assert main([*call, "--device", "cpu", "--seed", "3"]) == 0
-    out = capsys.readouterr().out
-    assert "\n  tried       rows: " in out
-    assert "cuassay.toml overrides domains.x, axes.rows" in out
     assert main(["problem", "show", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "rows   1 to 64  sidecar cuassay.toml" in out
