@@ -13,12 +13,15 @@ from cuassay.machine.launch import Buffer, Launch, Pointer
 from tests.machine import (
     cuda_attention,
     cuda_backward,
+    cuda_clusters,
     cuda_cooperation,
+    cuda_hopper,
     cuda_matrix,
     cuda_pointwise,
     cuda_precision,
     cuda_reductions,
     cuda_shared,
+    faults_hopper,
     faults_memory,
     faults_precision,
     faults_races,
@@ -36,10 +39,16 @@ KERNELS: dict[str, Kernel] = {
         cuda_shared,
         cuda_cooperation,
         cuda_precision,
+        cuda_hopper,
+        cuda_clusters,
     )
     for kernel in table.KERNELS
 }
-FAULTS: tuple[Fault, ...] = (*faults_memory.FAULTS, *faults_races.FAULTS)
+FAULTS: tuple[Fault, ...] = (
+    *faults_memory.FAULTS,
+    *faults_races.FAULTS,
+    *faults_hopper.FAULTS,
+)
 PRECISION_FAULTS: tuple[Fault, ...] = faults_precision.FAULTS
 
 

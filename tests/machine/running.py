@@ -11,6 +11,7 @@ import torch
 
 from cuassay.errors import CuassayError
 from cuassay.machine.findings import Kind, MachineReport, Severity
+from tests.machine import faults_hopper as hopper
 from tests.machine import faults_memory as memory
 from tests.machine import faults_races as races
 from tests.machine.case import Fault, Kernel
@@ -29,6 +30,12 @@ _KINDS: dict[str, frozenset[Kind]] = {
     races.WARP: _RACES,
     races.FENCE: _RACES,
     races.DIVERGENCE: frozenset({Kind.DIVERGENT_BARRIER, Kind.DIVERGENT_COLLECTIVE, Kind.DEADLOCK}),
+    hopper.PHASE: frozenset({Kind.DEADLOCK}),
+    hopper.FLIGHT: _RACES,
+    hopper.OBJECT: frozenset({Kind.MBARRIER, Kind.RACE}),
+    hopper.PROXY: frozenset({Kind.PROXY_FENCE}),
+    hopper.CLUSTER: frozenset({Kind.RACE, Kind.EXITED_SHARED, Kind.OUT_OF_BOUNDS}),
+    hopper.SHAPE: frozenset({Kind.BAD_COPY}),
     races.DEADLOCK: frozenset({Kind.DEADLOCK, Kind.DIVERGENT_BARRIER}),
 }
 

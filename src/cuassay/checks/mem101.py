@@ -50,6 +50,7 @@ class Mem101(MachineCheck):
             "write-to-read-only",
             "address-overflow",
             "shared-memory-of-exited-block",
+            "invalid-bulk-copy",
         }
     )
     clean_words = "no access out of bounds or misaligned"

@@ -49,7 +49,7 @@ class Race101(MachineCheck):
     code = "RACE101"
     title = "conflicting accesses of different threads are ordered"
     classes = ("C1", "C2", "C3", "C7")
-    kinds = frozenset({"race", "same-value-race"})
+    kinds = frozenset({"race", "same-value-race", "missing-proxy-fence"})
     clean_words = "no unordered conflicting accesses"
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:

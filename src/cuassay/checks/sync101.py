@@ -39,5 +39,14 @@ class Sync101(MachineCheck):
     code = "SYNC101"
     title = "barriers and warp operations are reached by everybody whom they wait for"
     classes = ("C1", "C4")
-    kinds = frozenset({"divergent-barrier", "divergent-collective", "deadlock", "trap", "assert"})
+    kinds = frozenset(
+        {
+            "divergent-barrier",
+            "divergent-collective",
+            "deadlock",
+            "trap",
+            "assert",
+            "mbarrier-misuse",
+        }
+    )
     clean_words = "no divergent barrier, no deadlock"

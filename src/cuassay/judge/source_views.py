@@ -18,6 +18,8 @@ _CODES = {
     "uninitialised": "INIT101",
     "race": "RACE101",
     "same-value-race": "RACE101",
+    "missing-proxy-fence": "RACE101",
+    "invalid-bulk-copy": "MEM101",
     "precision": "PREC101",
 }
 _MARKS = 40

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from cuassay.errors import MachineError
+from cuassay.machine import objects
 from cuassay.machine.codegen import Code
 from cuassay.machine.contexts import context_bytes
 from cuassay.machine.launch import Launch
@@ -43,6 +44,7 @@ def of(program: Program, code: Code, launch: Launch, options: Options) -> Budget
     shared = sum(one.bytes for one in program.shared) + launch.dynamic_shared_bytes
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     one = context_bytes(program, code, shared, threads)
+    one += objects.of(program, launch, options).block_bytes
     return Budget(kernel_bytes=kernel, state_bytes=int(kernel * each) + one * options.workers)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cuassay.machine import objects
 from cuassay.machine.codegen import Code
 from cuassay.machine.launch import Launch
 from cuassay.machine.options import Options
@@ -44,7 +45,9 @@ def make(
     cluster = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
     units = launch.grid[0] * launch.grid[1] * launch.grid[2] // cluster
     shared = state.get32(L.SHARED_BYTES)
-    one = context_bytes(program, code, shared, threads)
+    extra = objects.of(program, launch, options)
+    objects.prepare_snapshots(state, extra.words)
+    one = context_bytes(program, code, shared, threads) + extra.block_bytes
     room = max(1, min(units, _ROOM_BYTES // (one * cluster), _MOST_GROUPS))
     if workers > 1:
         room = min(room, 2)  # blocks that do not communicate never wait for each other
@@ -58,6 +61,7 @@ def make(
         for index in range(room * cluster):
             start = -(-memory.ctypes.data // 64) * 64 + index * one
             _fill(blocks, index, start, threads, shared, program, code, options)
+            extra.place(blocks, index, start + one - extra.block_bytes)
             peers[index] = blocks.ctypes.data + index * L.BLOCK_BYTES
             struct.pack_into(
                 "<Q", blocks.data, index * L.BLOCK_BYTES + L.BLOCK_STATS, stats.ctypes.data
@@ -65,6 +69,7 @@ def make(
             if cluster > 1:
                 group = peers.ctypes.data + 8 * (index - index % cluster)
                 struct.pack_into("<Q", blocks.data, index * L.BLOCK_BYTES + L.BLOCK_PEERS, group)
+        objects.fill_tables(extra, blocks, memory)
         state.keep += [blocks, memory, peers]
         found.append(Contexts(groups=room, blocks=blocks, memory=memory))
     return found

@@ -31,6 +31,10 @@ _NO_RESULT = frozenset(
         "pmevent",
         "st",
         "red",
+        "cp",
+        "fence",
+        "griddepcontrol",
+        "tensormap",
     )
 )
 _ENDS = frozenset(("bra", "ret", "exit", "trap"))
@@ -64,6 +68,8 @@ def has_result(instruction: Instruction) -> bool:
         return False
     if base in ("bar", "barrier"):
         return "red" in instruction.parts
+    if base == "mbarrier" and instruction.parts[1] in ("init", "inval", "expect_tx", "complete_tx"):
+        return False
     return isinstance(instruction.operands[0], Register | Vector | Pair | Group)
 
 

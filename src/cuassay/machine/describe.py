@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from cuassay.machine import printed
+from cuassay.machine import asynchronous, printed
 from cuassay.machine.findings import Access, Kind, MachineFinding, Severity
 from cuassay.machine.launch import Dim3, Launch
 from cuassay.machine.program import Program
+from cuassay.machine.record import Record
 from cuassay.machine.records import LaunchState
 from cuassay.machine.runtime import layout as L
 from cuassay.machine.syntax import Instruction, SourceLine
@@ -23,26 +23,6 @@ _WHAT = {L.READ: "reads", L.WRITE: "writes", L.ATOMIC: "updates", L.STRONG_READ:
 _NOUN = {L.READ: "read", L.WRITE: "write", L.ATOMIC: "atomic", L.STRONG_READ: "strong read",
          L.STRONG_WRITE: "strong write"}  # fmt: skip
 _SPACES = {L.S_GLOBAL: "global", L.S_SHARED: "shared", L.S_LOCAL: "local", L.S_PARAM: "param"}
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One finding record, unpacked."""
-
-    kind: int
-    site: int
-    other_site: int
-    gid: int
-    other_gid: int
-    count: int
-    address: int
-    allocation: int
-    space: int
-    bytes: int
-    what: int
-    other_what: int
-    extra: int
-    granule: int
 
 
 def records(state: LaunchState) -> Iterator[Record]:
@@ -81,7 +61,24 @@ class Describer:
             return self._plain(one, kind, text)
         if one.kind in _WAITS:
             return self._wait(one)
+        if one.kind in asynchronous.KINDS:
+            return self._asynchronous(one)
         return None
+
+    def _asynchronous(self, one: Record) -> MachineFinding:
+        """A finding about mbarriers, copies in flight or clusters (asynchronous.py)."""
+        first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
+        accesses = [first]
+        if one.other_site != _NOBODY:
+            opcode = self._instruction(one.other_site).opcode
+            accesses.append(self._access(opcode, one.other_site, one.other_gid))
+        name, offset = self._place(one) if one.space == L.S_SHARED else ("", None)
+        kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
+        return MachineFinding(
+            kind=kind, severity=severity, text=text, accesses=tuple(accesses), count=one.count,
+            space=_SPACES[one.space] if name else "", allocation=name, offset=offset,
+            address=one.address or None,
+        )  # fmt: skip
 
     def _memory(self, one: Record) -> MachineFinding:
         name, start, size = self._allocation(one)
@@ -164,7 +161,7 @@ class Describer:
         """Undo the rounding of instruction numbers in race records of long kernels."""
         last = site + (1 << self._state.get32(L.SITE_SHIFT))
         for index in range(site, min(last, len(self._program.body))):
-            if self._program.body[index].base in ("ld", "st", "atom", "red", "cp", "ldmatrix"):
+            if self._program.body[index].base in _TOUCHES:
                 return index
         return site
 
@@ -221,6 +218,7 @@ class Describer:
         return _unravel(block, self._launch.grid), _unravel(thread, self._launch.block)
 
 
+_TOUCHES = ("ld", "st", "atom", "red", "cp", "ldmatrix", "mbarrier")
 _UNINITIALISED = {
     L.K_UNINIT: "computes with memory that nobody wrote",
     L.K_POISON_BRANCH: "is decided by memory that nobody wrote",

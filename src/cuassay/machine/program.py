@@ -63,6 +63,20 @@ class Program:
     target: str
 
     @property
+    def asynchronous(self) -> bool:
+        """Whether it has mbarriers, bulk copies or clusters: then vector clocks are kept."""
+        return any(
+            one.base in ("mbarrier", "mapa") or "bulk" in one.parts
+            or any("cluster" in part for part in one.parts)
+            for one in self.body
+        )  # fmt: skip
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether it has mbarriers or bulk copies."""
+        return any(one.base == "mbarrier" or "bulk" in one.parts for one in self.body)
+
+    @property
     def param_bytes(self) -> int:
         """The bytes of all parameters."""
         return max((one.offset + one.bytes for one in self.params), default=0)
@@ -80,7 +94,7 @@ def build(module: Module, kernel: str) -> Program:
     flat = flatten(module, entry)
     every = {**module.variables, **flat.variables}
     body = tuple(flat.body)
-    near = any(one.base in ("wgmma", "mbarrier") or "tensor" in one.parts for one in body)
+    near = any(one.base in ("wgmma", "mbarrier") or "bulk" in one.parts for one in body)
     used = {one.name for one in _symbols(body)} | set(flat.variables)
     return Program(
         name=kernel,
@@ -118,7 +132,7 @@ def _place(variables: list[Declaration], *, near: bool) -> tuple[Variable, ...]:
     dynamic = 0  # all `extern` arrays begin at the same place
     for one in variables:
         size = 0 if one.extern else one.count * size_of(one.type)
-        align = max(one.align, 128 if near else 16)
+        align = max(one.align, (1024 if one.extern else 128) if near else 16)
         address = -(-address // align) * align
         if one.extern:
             dynamic = dynamic or address

@@ -6,6 +6,7 @@ addresses. Large tables are zero pages that cost nothing until they are touched.
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass, field
 from typing import Any
@@ -211,6 +212,7 @@ def _fill_tables(
     state.set32(L.SHARED_SHIFT, program.granule["shared"].bit_length() - 1)
     state.set32(L.SITE_SHIFT, max(0, (len(program.body) - 1).bit_length() - 13))
     state.set64(L.SEED, options.seed)
+    state.set32(L.TOTAL_THREADS, math.prod(launch.grid) * math.prod(launch.block))
     state.set32(L.SCHEDULE, ("forward", "reverse", "random").index(options.schedule))
     state.findings = np.zeros(_FINDINGS * L.F_RECORD, np.uint8)
     state.table(L.FINDINGS, state.findings)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ from cuassay.machine.launch import Launch
 from cuassay.machine.options import Options
 from cuassay.machine.program import Program, build
 from cuassay.machine.reach import barrier_reach
+from cuassay.machine.record import Record
 from cuassay.machine.records import LaunchState, prepare
+from cuassay.machine.runtime import inflight, symbols
 from cuassay.machine.runtime import layout as L
-from cuassay.machine.runtime import symbols
 from cuassay.machine.syntax import Module
 from cuassay.machine.taint import communicates, data_dependent
 
@@ -33,6 +35,8 @@ _FULL = {
     1: "more synchronisation events than the machine keeps track of",
     2: "more synchronisation of one thread than the machine can count",
     3: f"more than {L.COPY_ENTRIES} asynchronous copies of one thread at once",
+    4: f"more than {L.MOST_MBARRIERS} mbarriers of one block at once",
+    5: f"more than {inflight.ENTRIES} bulk copies of one block at once",
 }
 _LENIENT = "some races between blocks, which release and acquire more than is kept track of"
 NOT_COVERED = (
@@ -92,9 +96,28 @@ def run(module: Module, launch: Launch, *, options: Options | None = None) -> Ma
         if error.line == 0:
             raise
         return _cannot(error, options)
+    launch = clustered(loaded.program, launch)
     budget.demand(loaded.program, loaded.code, launch, options)
     run_ = _Run(module, loaded, launch, options)
     return run_.report()
+
+
+def clustered(program: Program, launch: Launch) -> Launch:
+    """Return the launch with the cluster that the kernel demands (`.reqnctapercluster`).
+
+    Raises MachineError where the grid is no multiple of the cluster.
+    """
+    demanded = (*program.directives.get("reqnctapercluster", ()), 1, 1, 1)[:3]
+    if launch.cluster == (1, 1, 1) and demanded != (1, 1, 1):
+        launch = replace(launch, cluster=(demanded[0], demanded[1], demanded[2]))
+    if any(size % one for size, one in zip(launch.grid, launch.cluster, strict=True)):
+        raise MachineError(
+            f"kernel '{program.name}': the grid {launch.grid} is no multiple of the cluster "
+            f"{launch.cluster}; choose a grid that is"
+        )
+    if math.prod(launch.cluster) > 16:
+        raise MachineError(f"a cluster of {launch.cluster} blocks: 16 are the most")
+    return launch
 
 
 def _cannot(error: MachineError, options: Options) -> MachineReport:
@@ -130,7 +153,7 @@ class _Run:
         findings += coalescing.advice(self._loaded.program, self._launch, state)
         return self._summary(state, _unique(findings))
 
-    def _execute(self, suspects: list[describe.Record] | None) -> LaunchState:
+    def _execute(self, suspects: list[Record] | None) -> LaunchState:
         loaded, launch, options = self._loaded, self._launch, self._options
         state = prepare(loaded.program, loaded.code, launch, options, self._variables)
         _fill_code(state, loaded)

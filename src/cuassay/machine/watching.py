@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuassay.machine.contexts import Contexts
-from cuassay.machine.describe import Record
 from cuassay.machine.launch import Launch
 from cuassay.machine.program import Program
+from cuassay.machine.record import Record
 from cuassay.machine.records import LaunchState, buffers_of, device_addresses
 from cuassay.machine.runtime import layout as L
 

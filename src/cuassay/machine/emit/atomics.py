@@ -35,6 +35,8 @@ def emit_update(cx: Emit, ins: Instruction, type_: str, combine: Combine) -> Non
 
     `combine(old, operands)` returns the value to store; `atom` also returns the old one.
     """
+    if "async" in ins.parts:
+        cx.unsupported("is an asynchronous reduction, which is not modelled")
     has_result = ins.base == "atom"
     rest = ins.operands[1:] if has_result else ins.operands
     items = [_items(one) for one in rest[1:]]

@@ -46,7 +46,9 @@ def emit_barrier(cx: Emit, ins: Instruction) -> None:
 @emits("membar", "fence")
 def emit_fence(cx: Emit, ins: Instruction) -> None:
     """Order this thread's accesses: later strong writes publish what came before."""
-    if "proxy" in ins.parts or "mbarrier_init" in ins.parts:
+    if any(part == "proxy" or part.startswith("proxy") for part in ins.parts):
+        if any(part.startswith("async") for part in ins.parts):
+            cx.call("void", "rt_fence_proxy", ("i64", "%thread.i"), ("i64", "%block.i"))
         return
     scope = 0 if "cta" in ins.parts else 2
     if "cluster" in ins.parts:

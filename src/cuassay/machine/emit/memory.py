@@ -89,6 +89,8 @@ def _load_parameter(cx: Emit, ins: Instruction, items: tuple[Operand, ...], type
 @emits("st")
 def emit_store(cx: Emit, ins: Instruction) -> None:
     """Write one element or a vector of them."""
+    if {"async", "bulk"} & set(ins.parts):
+        cx.unsupported("is an asynchronous store, which is not modelled")
     type_, space = ins.parts[-1], space_of(ins)
     items = _items(ins.operands[1])
     size = width_of(type_) // 8

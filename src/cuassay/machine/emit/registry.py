@@ -38,6 +38,9 @@ _FAMILIES = (
     "matrix",
     "wgmma",
     "copies",
+    "mbarriers",
+    "clusters",
+    "bulk_copies",
     "small_dots",
     "calls",
 )

@@ -25,6 +25,7 @@ def _begin(block: int, launch: int, linear: int) -> None:
     store_u32(block + L.KNOWS_ALL, 0)
     store_u64(block + L.RANDOM, load_u64(launch + L.SEED) ^ (linear + 1) * 0x9E3779B1)
     fill(block + L.ARRIVALS, 128, 0)
+    _begin_objects(block)
     size = load_u32(launch + L.SHARED_BYTES)
     fill(load_u64(block + L.SHARED_INIT), size, 0)
     fill(load_u64(block + L.SHARED_DATA), size, 0xFF)
@@ -45,6 +46,43 @@ def _begin(block: int, launch: int, linear: int) -> None:
         store_u32(thread + L.GID, linear * threads + index)
         store_u32(thread + L.CLOCK, 1)
         store_u32(thread + L.BASE, 1)
+        _begin_clocks(thread, block, index)
+
+
+@native
+def _begin_clocks(thread: int, block: int, index: int) -> None:
+    """Point a thread to its vector clock, which knows nothing yet."""
+    rows, words = load_u64(block + L.BLOCK_CLOCKS), load_u32(block + L.BLOCK_WORDS)
+    if rows == 0:
+        return
+    row = rows + 4 * words * index
+    fill(row, 4 * words, 0)
+    first = load_u32(block + L.CLUSTER_RANK) * (
+        load_u32(block + L.BLOCK_THREADS) + L.MOST_MBARRIERS
+    )
+    store_u64(thread + L.CLOCKS, row)
+    store_u32(thread + L.CLOCK_WORDS, words)
+    store_u32(thread + L.CLOCK_FIRST, first)
+    store_u32(thread + L.CLOCK_AT, first + index)
+
+
+@native
+def _begin_objects(block: int) -> None:
+    """Forget the mbarriers, copies and cluster barriers of the block before."""
+    words = 4 * load_u32(block + L.BLOCK_WORDS)
+    if load_u64(block + L.NAMED_CLOCKS):
+        fill(load_u64(block + L.NAMED_CLOCKS), 16 * words, 0)
+        fill(load_u64(block + L.CLUSTER_CLOCKS), 2 * words, 0)
+        fill(load_u64(block + L.REMOTE), 2 * words, 0)
+    fill(block + L.CLUSTER_ARRIVED, 16, 0)
+    store_u32(block + L.CLOCKS_NEW, 0)
+    store_u32(block + L.PROXY_BASE, 0)
+    store_u64(block + L.ASYNC_COUNT, 0)
+    objects = load_u64(block + L.MBARRIERS)
+    if objects:
+        for index in range(L.MOST_MBARRIERS):
+            store_u32(objects + index * L.M_RECORD + L.M_PLACE, 0)
+            store_u32(objects + index * L.M_RECORD + L.M_CLOCK, 0)
 
 
 @native

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuassay.machine.runtime import layout as L
+from cuassay.machine.runtime.clocks import learn, publish, share, tick
 from cuassay.machine.runtime.native import native
 from cuassay.machine.runtime.order import append, learn_in_block, release, slot_of
 from cuassay.machine.runtime.raw import load_u8, load_u32, load_u64, store_u32
@@ -27,11 +28,27 @@ def arrive(thread: int, block: int, launch: int) -> int:
     store_u32(count, load_u32(count) + 1)
     store_u32(count + 4, load_u32(thread + L.WAIT_COUNT))
     if load_u32(thread + L.WAIT_OP) & 255 == L.OP_ARRIVE:
-        release(thread, block, launch, _key(block, number), 1, 1, L.SCOPE_CTA)
+        _publish(thread, block, launch, number)
         store_u32(thread + L.STATUS, L.READY)
     else:
         store_u32(thread + L.STATUS, L.BARRIER)
     return try_open(block, launch, number)
+
+
+@native
+def _publish(thread: int, block: int, launch: int, number: int) -> None:
+    """Give those who wait at a barrier what an arriving thread knows."""
+    if load_u64(thread + L.CLOCKS) == 0:
+        release(thread, block, launch, _key(block, number), 1, 1, L.SCOPE_CTA)
+        return
+    publish(thread, block, _clocks(block, number))
+    tick(thread)
+
+
+@native
+def _clocks(block: int, number: int) -> int:
+    """Return the vector clock of a numbered barrier."""
+    return load_u64(block + L.NAMED_CLOCKS) + 4 * load_u32(block + L.BLOCK_WORDS) * number
 
 
 @native
@@ -146,7 +163,9 @@ def _know_all(block: int, launch: int) -> None:
         thread = first + index * stride
         store_u32(thread + L.BASE, latest + 1)
         store_u32(thread + L.CLOCK, latest + 1)
+        store_u32(thread + L.PROXY_FRESH, 0)
     store_u32(block + L.BLOCK_TIME, latest + 1)
+    share(block)
     if unfenced == 0:
         store_u32(block + L.PUBLISHED, latest + 1)
     if latest + 2 >= 1 << 20:
@@ -158,6 +177,9 @@ def _know_some(block: int, launch: int, number: int) -> None:
     """After a barrier of some threads they know each other."""
     threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
     first = load_u64(block + L.BLOCK_THREAD0)
+    if load_u64(block + L.BLOCK_CLOCKS) != 0:
+        _know_by_clocks(block, launch, number)
+        return
     slot = slot_of(launch, _key(block, number))
     if slot == 0:
         return
@@ -178,6 +200,26 @@ def _know_some(block: int, launch: int, number: int) -> None:
         if waits_at(thread, number):
             _remember(thread, block, launch, name, version)
             store_u32(thread + L.CLOCK, load_u32(thread + L.CLOCK) + 1)
+
+
+@native
+def _know_by_clocks(block: int, launch: int, number: int) -> None:
+    """The same with vector clocks; what was acquired from other blocks goes to the whole block."""
+    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
+    first, clocks = load_u64(block + L.BLOCK_THREAD0), _clocks(block, number)
+    for index in range(threads):
+        thread = first + index * stride
+        if waits_at(thread, number):
+            publish(thread, block, clocks)
+            for place in range(4):
+                far = thread + L.FAR + 8 * place
+                if load_u32(far) != 0:
+                    learn_in_block(block, launch, load_u32(far), load_u32(far + 4))
+    for index in range(threads):
+        thread = first + index * stride
+        if waits_at(thread, number):
+            learn(thread, block, clocks)
+            tick(thread)
 
 
 @native

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cuassay.machine.runtime import layout as L
+from cuassay.machine.runtime.clocks import share_in_warp
 from cuassay.machine.runtime.native import F, address, export, native
 from cuassay.machine.runtime.raw import (
     load_f64,
@@ -209,6 +210,7 @@ def warp_sync(area: int, stride: int, mask: int, inputs: int, outputs: int, mode
             if (mask >> lane) & 1:
                 store_u32(thread0 + lane * stride + L.KNOWN + 4 * other, latest)
     _share_acquired(thread0, stride, mask)
+    share_in_warp(thread0, stride, mask)
     for lane in range(32):
         if (mask >> lane) & 1:
             thread = thread0 + lane * stride

@@ -83,6 +83,16 @@ def rt_copy_wait(thread: int, block: int, launch: int, pending: int) -> None:
 
 
 @native
+def land_until(thread: int, block: int, launch: int, tail: int) -> None:
+    """Let the copies that were started before number `tail` arrive."""
+    head = load_u32(thread + L.COPIES)
+    while head < tail:
+        _land(thread, block, launch, _entry(thread, launch, head))
+        head += 1
+    store_u32(thread + L.COPIES, max(head, load_u32(thread + L.COPIES)))
+
+
+@native
 def _land(thread: int, block: int, launch: int, entry: int) -> None:
     out = thread + load_u32(launch + L.COPY_OFFSET)
     size, given, site = load_u16(entry + 36), load_u16(entry + 38), load_u32(entry + 40)

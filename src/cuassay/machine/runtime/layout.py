@@ -37,7 +37,19 @@ CTA_BASE = 576  # u32: BASE at the last fence of any scope; 0: no fence yet
 ARRIVED_AT = 580  # u32: barriers whose open phase this thread has arrived at
 SPINS = 584  # 4 x u64: what the registers were at the last yields
 TURN = 616  # u32: which of SPINS is the oldest
-EXCHANGE = 640  # slots of collectives, then local memory, then spilled registers
+CLOCKS = 640  # u64: this thread's vector clock (clocks.py), 0: none is kept
+CLOCK_WORDS = 648  # u32: entries of a vector clock
+CLOCK_AT = 652  # u32: the own entry
+CLOCK_FIRST = 656  # u32: the first entry of the own block
+WAIT_OBJECT = 664  # u64: mbarrier that is waited for
+WAIT_PHASE = 672  # u32: its phase, or that of the cluster's barrier
+TIMED_OUT = 676  # u32: 1: mbarrier.try_wait gives up
+BULK_GROUPS = 680  # u32: bulk groups committed
+PROXY_CLOCK = 684  # u32: CLOCK at the last fence.proxy.async
+PROXY_FRESH = 688  # u32: 1: fenced since anything was learnt of others
+CLUSTER_CAME = 692  # u32: 1 + the phase of the cluster's barrier arrived at; 0: none
+TILE_AT = 704  # i32 x 5: coordinates of a tensor copy
+EXCHANGE = 768  # slots of collectives, then local memory, then spilled registers
 
 SLOT = 32  # bytes of one exchange slot: u64 bits, f64 x 2 shadow, u32 poison, u32 unused
 
@@ -45,10 +57,11 @@ LAST_TIME = (1 << 20) - 64  # race records have 20 bits for a thread's time
 MOST_THREADS = 1 << 26  # and 26 for the thread
 
 # thread states
-READY, COLLECTIVE, BARRIER, EXITED, ARRIVED = 0, 1, 2, 3, 4
+READY, COLLECTIVE, BARRIER, EXITED, ARRIVED, MBARRIER, CLUSTER = 0, 1, 2, 3, 4, 5, 6
 
 # why a kernel returns to the scheduler
 REASON_EXIT, REASON_COLLECTIVE, REASON_BARRIER, REASON_YIELD, REASON_TRAP = 0, 1, 2, 3, 4
+REASON_MBARRIER, REASON_CLUSTER = 5, 6
 
 # barrier operations
 OP_SYNC, OP_ARRIVE, OP_POPC, OP_AND, OP_OR = 0, 1, 2, 3, 4
@@ -76,14 +89,43 @@ BARRIER_SITE = 88  # u32
 BLOCK_STATE = 92  # u32: 0 running, 1 done, 2 stuck
 FAR_LIST = 96  # 64 x (u32 variable, u32 version)
 BLOCK_PEERS = 608  # u64: table of the block records of the cluster
-MBARRIERS = 616  # u64
+MBARRIERS = 616  # u64: mbarrier records, 0: the kernel uses none and copies nothing in bulk
 RANDOM = 624  # u64: state of the block's random numbers
 IN_USE = 632  # u32
 CHANGES = 636  # u32: stores, and atomics that changed memory
 KNOWS_ALL = 776  # u32: 1: acquired more than is kept, see LENIENT
 ARRIVALS = 640  # 16 x (u32 arrived, u32 expected)
 BLOCK_STATS = 768  # u64: 16 doubles an instruction, one table for each worker
-BLOCK_BYTES = 832
+BLOCK_CLOCKS = 784  # u64: vector clocks of the threads, 0: none
+BLOCK_WORDS = 792  # u32: entries of each
+CLOCKS_NEW = 796  # u32: 1: a thread learnt something since the last barrier of the whole block
+NAMED_CLOCKS = 800  # u64: a vector clock for each numbered barrier
+CLUSTER_CLOCKS = (
+    808  # u64: of the cluster's barrier, twice: arriving and complete (rank 0's counts)
+)
+CLUSTER_ARRIVED = 816  # u32: threads at the cluster's barrier (rank 0's counts)
+CLUSTER_PHASE = 820  # u32
+TIMEOUTS = 824  # u32: how often in a row waits gave up
+TIMEOUT_CHANGES = 828  # u32: CHANGES of the cluster by then
+REMOTE = 832  # u64: for each entry of a vector clock, u32 time and u32 site of the last remote use
+PROXY_BASE = 840  # u32: before this time everything was fenced by fence.proxy.async
+ASYNC = 848  # u64: table of asynchronous operations in flight
+ASYNC_COUNT = 856  # u32
+ASYNC_NEXT = 860  # u32: number of the next one
+BLOCK_BYTES = 896
+
+# mbarrier record
+M_PLACE, M_EXPECTED, M_PENDING, M_TX, M_PHASE, M_SITE = 0, 4, 8, 12, 16, 20
+M_ISSUER, M_CLOCK, M_FLIGHT, M_INDEX, M_OPEN, M_DONE, M_BLOCK = 24, 28, 32, 36, 40, 48, 56
+M_COPIES, M_RECORD = 64, 72  # arrivals that wait for cp.async
+MOST_MBARRIERS = 64  # in a block
+RANK_UNIT = 1 << 27  # shared addresses of block r of a cluster begin at (r + 1) times this
+MOST_TX = (1 << 20) - 1
+MOST_COUNT = (1 << 20) - 1
+
+# flags beside "written" (1) and "born by a strong write" (2) of a byte of memory
+OBJECT, LANDING, LEAVING = 4, 8, 16  # an mbarrier; being written, being read by an async copy
+SYNC_OPERATION = 1 << 23  # in `info` of an access: by an instruction on mbarriers
 
 # launch record
 ALLOCATIONS = 0  # u64: table of allocation records
@@ -140,6 +182,10 @@ COPY_OFFSET = 384  # u32: of the ring of pending copies in a thread's record
 THREAD_BYTES = 388  # u32
 OBSERVE = 400  # u64: addresses of the first warp's accesses, 0: not wanted
 LENIENT = 408  # u32: 1: a block acquired more than is kept; it counts as knowing all others
+TOTAL_THREADS = 412  # u32: of the grid
+SNAPSHOTS = 416  # u64: vector clocks of releases
+SNAPSHOT_LIMIT = 424  # u32: how many
+SNAPSHOT_COUNT = 428  # u32
 LAUNCH_BYTES = 448
 OBSERVED = 4  # executions of each instruction that are observed
 
@@ -151,6 +197,7 @@ COPY_RING = 128 + COPY_ENTRIES * COPY_RECORD
 # entry of the log of releases, 256 bytes
 E_PREVIOUS, E_BLOCK, E_BASE, E_WARP, E_LINKS, E_SCOPE = 0, 4, 8, 12, 16, 20
 E_CLOCKS, E_LINK = 32, 160
+E_SNAPSHOT = 24  # u64: a vector clock, 0: none, 1: everything
 E_RECORD, E_MOST_LINKS = 256, 24
 MOST_FAR = 64  # entries of FAR_LIST
 
@@ -185,6 +232,10 @@ SCOPE_CTA, SCOPE_CLUSTER, SCOPE_GPU, SCOPE_SYS = 0, 1, 2, 3
 K_BOUNDS, K_MISALIGNED, K_READ_ONLY, K_UNINIT, K_RACE, K_SAME_VALUE = 1, 2, 3, 4, 5, 6
 K_DIVERGENT_BARRIER, K_DIVERGENT_COLLECTIVE, K_DEADLOCK, K_TRAP, K_ASSERT = 7, 8, 9, 10, 11
 K_COUNTS, K_TWICE, K_SPIN, K_MAYBE_UNINIT = 17, 18, 19, 20
+K_NO_OBJECT, K_TWO_OBJECTS, K_OBJECT_TOUCHED, K_ARRIVALS, K_TX_RANGE = 21, 22, 23, 24, 25
+K_OBJECT_WAIT, K_IN_FLIGHT, K_LEFT_BEHIND, K_PROXY, K_BULK_SHAPE = 26, 27, 28, 29, 30
+K_OBJECT_BUSY, K_LEFT_READING, K_TENSOR_MAP, K_NO_COMPLETE = 31, 32, 33, 34
+K_CLUSTER_ORDER, K_OUTLIVED = 35, 36
 K_EXITED_SHARED, K_POISON_BRANCH, K_POISON_ADDRESS, K_POISON_STORE, K_SUSPECT = 12, 13, 14, 15, 16
 
 INSIDE = 256  # added to the kind of a race in global memory between threads of one block

@@ -9,11 +9,12 @@ is sent to scratch memory, so that execution can go on.
 from __future__ import annotations
 
 from cuassay.machine.program import PARAM_WINDOW
+from cuassay.machine.runtime import inflight
 from cuassay.machine.runtime import layout as L
 from cuassay.machine.runtime.native import export, native
 from cuassay.machine.runtime.races import check_races
 from cuassay.machine.runtime.raw import load_u8, load_u32, load_u64, store_u32, store_u64
-from cuassay.machine.runtime.reports import report
+from cuassay.machine.runtime.reports import report, report_pair
 
 _LOW = (1 << 56) - 1
 
@@ -46,6 +47,44 @@ def _fault(
         store_u32(record + L.F_BYTES, info & 0xFFFF)
         store_u32(record + L.F_WHAT, (info >> 16) & 15)
     return _scratch(launch, out)
+
+
+@native
+def flags_of(init: int, nbytes: int) -> int:
+    """Return the OR of the flags of some bytes."""
+    found = 0
+    for index in range(nbytes):
+        found |= load_u8(init + index)
+    return found
+
+
+@native
+def _guard(
+    thread: int, launch: int, owner: int, info: int, place: int, init: int, space: int
+) -> None:
+    """Accesses to mbarriers, and to bytes that asynchronous copies work on, are at fault."""
+    nbytes, kind = info & 0xFFFF, (info >> 16) & 15
+    flags = flags_of(init, nbytes)
+    if flags < L.OBJECT:
+        return
+    what = 0
+    if flags & L.OBJECT:
+        what = L.K_OBJECT_TOUCHED
+    elif flags & L.LANDING or (flags & L.LEAVING and _is_write(kind)):
+        what = L.K_IN_FLIGHT
+    if what == 0:
+        return
+    entry = inflight.touching(owner, place, nbytes) if space == L.S_SHARED else 0
+    site, gid = 0xFFFFFFFF, 0
+    if entry:
+        site, gid = load_u32(entry + inflight.SITE), load_u32(entry + inflight.ISSUER)
+    index = report_pair(launch, what, info >> 24, load_u32(thread + L.GID), place, site, gid)
+    if index >= 0:
+        record = load_u64(launch + L.FINDINGS) + index * L.F_RECORD
+        store_u32(record + L.F_SPACE, space)
+        store_u32(record + L.F_BYTES, nbytes)
+        store_u32(record + L.F_WHAT, kind)
+        store_u32(record + L.F_EXTRA, flags)
 
 
 @native
@@ -98,6 +137,8 @@ def rt_access_global(
     store_u64(out, load_u64(record + L.A_DATA) + offset)
     store_u64(out + 8, load_u64(record + L.A_INIT) + offset)
     store_u64(out + 16, load_u64(record + L.A_SHADOW) + 4 * (offset >> 1))
+    if load_u64(block + L.MBARRIERS) and info & L.SYNC_OPERATION == 0:
+        _guard(thread, launch, block, info, address, load_u64(out + 8), L.S_GLOBAL)
     if load_u32(thread + L.GID) < 32:
         _observe(thread, launch, info, address, 0)
     meta = load_u64(record + L.A_META)
@@ -109,6 +150,16 @@ def rt_access_global(
     first = meta + 16 * (offset >> shift)
     last = meta + 16 * ((offset + nbytes - 1) >> shift)
     return check_races(thread, block, launch, first, last, info, address, L.S_GLOBAL, shift)
+
+
+@native
+def note_remote(thread: int, block: int, owner: int, site: int) -> None:
+    """Remember that a thread of another block used shared memory: its block must outlive that."""
+    table = load_u64(owner + L.REMOTE)
+    if table != 0:
+        cell = table + 8 * load_u32(thread + L.CLOCK_AT)
+        store_u32(cell, load_u32(thread + L.CLOCK))
+        store_u32(cell + 4, site)
 
 
 @native
@@ -144,6 +195,10 @@ def access_shared_of(
     store_u64(out, load_u64(owner + L.SHARED_DATA) + offset)
     store_u64(out + 8, load_u64(owner + L.SHARED_INIT) + offset)
     store_u64(out + 16, load_u64(owner + L.SHARED_SHADOW) + 4 * (offset >> 1))
+    if load_u64(owner + L.MBARRIERS) and info & L.SYNC_OPERATION == 0:
+        _guard(thread, launch, owner, info, place, load_u64(out + 8), L.S_SHARED)
+    if owner != block:
+        note_remote(thread, block, owner, info >> 24)
     if load_u32(thread + L.GID) < 32:
         _observe(thread, launch, info, offset, 1)
     meta = load_u64(owner + L.SHARED_META)

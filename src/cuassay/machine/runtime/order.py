@@ -8,6 +8,7 @@ far the log had come. Logs only grow, so what was acquired stays as it was.
 from __future__ import annotations
 
 from cuassay.machine.runtime import layout as L
+from cuassay.machine.runtime.clocks import entry_of, seen, seen_block, snapshot
 from cuassay.machine.runtime.native import export, native
 from cuassay.machine.runtime.raw import (
     add_u32,
@@ -34,6 +35,8 @@ def knows(thread: int, block: int, launch: int, gid: int, clock: int) -> bool:
         own = load_u32(thread + L.TID)
         if index >> 5 == own >> 5 and load_u32(thread + L.KNOWN + 4 * (index & 31)) >= clock:
             return True
+    if seen(thread, block, launch, gid, clock):
+        return True
     return bool(_acquired(thread, block, launch, gid, clock, 1))
 
 
@@ -42,6 +45,8 @@ def knows_block(thread: int, block: int, launch: int, gid: int, clock: int) -> b
     """Whether this thread knows everything of the block of `gid` up to time `clock`."""
     index = gid - load_u32(block + L.FIRST_GID)
     if 0 <= index < load_u32(block + L.BLOCK_THREADS) and clock < load_u32(thread + L.BASE):
+        return True
+    if seen_block(thread, block, launch, gid, clock):
         return True
     return bool(_acquired(thread, block, launch, gid, clock, 0))
 
@@ -74,6 +79,16 @@ def _entry_covers(entry: int, owner: int, index: int, clock: int, lanes: int) ->
 
 
 @native
+def _in_snapshot(entry: int, launch: int, threads: int, gid: int, clock: int) -> bool:
+    """Whether the vector clock of a release covers an access by one thread or agent."""
+    place = load_u64(entry + L.E_SNAPSHOT)
+    if place == 1:
+        return True
+    index = entry_of(launch, threads, load_u32(entry + L.E_BLOCK), gid)
+    return index >= 0 and load_u32(place + 4 * index) >= clock
+
+
+@native
 def _covered(
     launch: int, block: int, version: int, gid: int, clock: int, lanes: int, depth: int
 ) -> int:
@@ -92,6 +107,8 @@ def _covered(
         entry = log + stack_0 * L.E_RECORD
         narrow = outside and load_u32(entry + L.E_SCOPE) == L.SCOPE_CTA
         if not narrow and _entry_covers(entry, owner, index, clock, lanes):
+            return 1
+        if load_u64(entry + L.E_SNAPSHOT) and _in_snapshot(entry, launch, threads, gid, clock):
             return 1
         for link in range(load_u32(entry + L.E_LINKS)):
             target = load_u32(entry + L.E_LINK + 4 * link)
@@ -178,6 +195,7 @@ def append(
         store_u32(entry + L.E_WARP, load_u32(thread + L.TID) >> 5)
         for lane in range(32):
             store_u32(entry + L.E_CLOCKS + 4 * lane, load_u32(clocks + 4 * lane))
+    store_u64(entry + L.E_SNAPSHOT, snapshot(thread, block, launch))
     _link(thread, block, entry, load_u32(slot + 8))
     store_u32(slot + 8, number)
 
@@ -245,6 +263,7 @@ def _release_fenced(
 @native
 def acquire(thread: int, block: int, launch: int, key: int) -> None:
     """Learn what was released at a variable so far."""
+    store_u32(thread + L.PROXY_FRESH, 0)
     slot = find_slot(launch, key)
     if slot == 0:
         return

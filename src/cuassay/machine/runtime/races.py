@@ -16,6 +16,7 @@ Model.
 from __future__ import annotations
 
 from cuassay.machine.runtime import layout as L
+from cuassay.machine.runtime.clocks import culprit
 from cuassay.machine.runtime.native import native
 from cuassay.machine.runtime.order import knows, knows_block
 from cuassay.machine.runtime.raw import exchange_u64, load_u32, load_u64, store_u32, store_u64
@@ -43,6 +44,12 @@ def gid_of(record: int) -> int:
 def clock_of(record: int) -> int:
     """Return the time of a record."""
     return (record >> _CLOCK) & _CLOCK_MASK
+
+
+@native
+def site_of(record: int) -> int:
+    """Return the instruction of a record, shifted by SITE_SHIFT."""
+    return (record >> _SITE) & _SITE_MASK
 
 
 @native
@@ -85,14 +92,19 @@ def _race(
     thread: int, block: int, launch: int, record: int, info: int, address: int, space: int
 ) -> int:
     """Report a race with a record; return 1 plus the index of a new finding, else 0."""
-    shift = load_u32(launch + L.SITE_SHIFT)
-    other = ((record >> _SITE) & _SITE_MASK) << shift
+    other = site_of(record) << load_u32(launch + L.SITE_SHIFT)
     kind = L.K_SUSPECT if record & MANY else L.K_RACE
     first, gid = load_u32(block + L.FIRST_GID), gid_of(record)
     if space == L.S_GLOBAL and first <= gid < first + load_u32(block + L.BLOCK_THREADS):
         kind |= L.INSIDE
     index = report_pair(
-        launch, kind, info >> 24, load_u32(thread + L.GID), address, other, gid_of(record)
+        launch,
+        kind,
+        info >> 24,
+        load_u32(thread + L.GID),
+        address,
+        other,
+        culprit(launch, block, gid),
     )
     if index < 0:
         return 0
@@ -106,7 +118,7 @@ def _race(
 
 
 @native
-def _merge(old: int, me: int, block: int) -> int:
+def merged(old: int, me: int, block: int) -> int:
     """Return the record of several unordered threads."""
     first = load_u32(block + L.FIRST_GID)
     gid, flags = gid_of(old), (old | me) & 31 | MANY
@@ -155,12 +167,12 @@ def _other(thread: int, block: int, launch: int, place: int, me: int, kind: int,
             return written
         return 0
     free = old == 0 or _ordered(old, thread, block, launch)
-    new = me if free else _merge(old, me, block)
+    new = me if free else merged(old, me, block)
     if load_u32(launch + L.RACES) & 2:
         seen = exchange_u64(place + 8, new)
         if seen != old and seen != 0:
             old = seen
-            store_u64(place + 8, _merge(seen, me, block))
+            store_u64(place + 8, merged(seen, me, block))
     elif new != old:
         store_u64(place + 8, new)
     written = load_u64(place)

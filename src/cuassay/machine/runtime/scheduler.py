@@ -9,6 +9,8 @@ from __future__ import annotations
 from cuassay.machine.runtime import layout as L
 from cuassay.machine.runtime.beginning import start_cluster
 from cuassay.machine.runtime.blockwide import arrive, try_open, went_past
+from cuassay.machine.runtime.clusters import cluster_is_open, end_block, leave
+from cuassay.machine.runtime.mbarriers import is_over
 from cuassay.machine.runtime.native import export, native
 from cuassay.machine.runtime.raw import (
     add_u32,
@@ -22,6 +24,7 @@ from cuassay.machine.runtime.raw import (
     store_u64,
 )
 from cuassay.machine.runtime.reports import report_pair
+from cuassay.machine.runtime.stuck import report_object, report_stuck, time_out
 
 _RAN, _YIELDED, _SPUN, _WAITED = 3, 2, 1, 0
 
@@ -51,13 +54,36 @@ def _run_thread(step: int, thread: int, block: int, launch: int) -> int:
         return _RAN
     if reason == L.REASON_YIELD:
         return _SPUN if _spins(thread, launch) else _YIELDED
+    if reason == L.REASON_MBARRIER or reason == L.REASON_CLUSTER:
+        waits = L.MBARRIER if reason == L.REASON_MBARRIER else L.CLUSTER
+        store_u32(thread + L.STATUS, waits)
+        return _RAN
     store_u32(thread + L.STATUS, L.EXITED)
     store_u32(block + L.LIVE, load_u32(block + L.LIVE) - 1)
     if reason == L.REASON_TRAP:
         store_u32(launch + L.STOP, 1)
     for number in range(16):
         try_open(block, launch, number)
+    leave(thread, block, launch)
     return _RAN
+
+
+@native
+def _wake(thread: int, block: int, launch: int) -> bool:
+    """Whether a thread can run; what a wait for an mbarrier needs lands now."""
+    status = load_u32(thread + L.STATUS)
+    if status == L.READY:
+        return True
+    if status == L.MBARRIER:
+        wanted = load_u32(thread + L.WAIT_PHASE)
+        awake = is_over(launch, load_u64(thread + L.WAIT_OBJECT), wanted)
+    elif status == L.CLUSTER:
+        awake = cluster_is_open(thread, block)
+    else:
+        return False
+    if awake:
+        store_u32(thread + L.STATUS, L.READY)
+    return awake
 
 
 @native
@@ -91,7 +117,7 @@ def _run_lanes(step: int, first: int, count: int, block: int, launch: int) -> in
     for index in range(count):
         lane = turn - index if schedule == 1 else (turn + index) % count
         thread = first + lane * stride
-        if load_u32(thread + L.STATUS) == L.READY:
+        if _wake(thread, block, launch):
             best = max(best, _run_thread(step, thread, block, launch))
     return best
 
@@ -173,7 +199,10 @@ def _run_warp(step: int, first: int, count: int, block: int, launch: int) -> int
 
 @native
 def run_block(step: int, block: int, launch: int) -> int:
-    """Run a block; return 1 when it has ended, 2 when stuck, 0 when it spins, 3 when it yields."""
+    """Run a block until it has to wait.
+
+    Returns 1 when it has ended, 0 when it spins, 3 when it yields, 4 when every thread waits.
+    """
     threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
     first, warps = load_u64(block + L.BLOCK_THREAD0), (threads + 31) // 32
     schedule = load_u32(launch + L.SCHEDULE)
@@ -193,54 +222,36 @@ def run_block(step: int, block: int, launch: int) -> int:
         if best == _SPUN:
             return 0
         if best == _WAITED:
-            _stuck(block, launch)
-            return 2
+            return 4
     return 2
-
-
-@native
-def _stuck(block: int, launch: int) -> None:
-    """Report who waits for what when nobody can run."""
-    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
-    first, kind = load_u64(block + L.BLOCK_THREAD0), L.K_DEADLOCK
-    one = -1
-    for index in range(threads):  # a thread in a collective tells more than one at a barrier
-        thread = first + index * stride
-        status = load_u32(thread + L.STATUS)
-        if status == L.COLLECTIVE:
-            one, kind = thread, L.K_DIVERGENT_COLLECTIVE
-            break
-        if status == L.BARRIER and one < 0:
-            one = thread
-    for index in range(threads):
-        other = first + index * stride
-        status = load_u32(other + L.STATUS)
-        if status == L.EXITED or load_u32(other + L.WAIT_SITE) == load_u32(one + L.WAIT_SITE):
-            continue
-        report_pair(
-            launch, kind, load_u32(one + L.WAIT_SITE), load_u32(one + L.GID), 0,
-            load_u32(other + L.WAIT_SITE), load_u32(other + L.GID),
-        )  # fmt: skip
-        return
-    report_pair(launch, kind, load_u32(one + L.WAIT_SITE), load_u32(one + L.GID), 0, 0xFFFFFFFF, 0)
 
 
 @native
 def _advance(step: int, context: int, size: int, launch: int) -> int:
     """Run the blocks of a cluster for a while; return as run_block does for all of them."""
-    ended = yielded = 0
+    ended = yielded = waiting = 0
+    before = _changes(context, 1, 0, size)
     for rank in range(size):
         block = context + rank * L.BLOCK_BYTES
         if load_u32(block + L.BLOCK_STATE) == 0:
             state = run_block(step, block, launch)
-            store_u32(block + L.BLOCK_STATE, state if state != 3 else 0)
-            yielded = 3 if state != 0 else yielded
+            store_u32(block + L.BLOCK_STATE, state if state < 3 else 0)
             if state == 2:
                 return 2
             if state == 1:
+                end_block(block, launch)
                 _count(block, launch)
+            yielded = 3 if state in (1, 3) else yielded
+            waiting += 1 if state == 4 else 0
         ended += 1 if load_u32(block + L.BLOCK_STATE) == 1 else 0
-    return 1 if ended == size else yielded
+    if ended == size:
+        return 1
+    if ended + waiting < size or before != _changes(context, 1, 0, size):
+        return yielded if ended + waiting < size else 3
+    if time_out(context, size):
+        return 3
+    report_stuck(context, size, launch)
+    return 2
 
 
 @native
@@ -326,7 +337,10 @@ def _spin_found(contexts: int, room: int, group: int, size: int, launch: int) ->
                 ready = load_u32(thread + L.STATUS) == L.READY
                 if load_u32(block + L.BLOCK_STATE) == 0 and ready:
                     site, gid = load_u32(thread + L.WAIT_SITE), load_u32(thread + L.GID)
-                    report_pair(launch, L.K_SPIN, site, gid, 0, 0xFFFFFFFF, gid)
+                    if load_u64(thread + L.WAIT_OBJECT):
+                        report_object(thread, launch)
+                    else:
+                        report_pair(launch, L.K_SPIN, site, gid, 0, 0xFFFFFFFF, gid)
                     return
 
 

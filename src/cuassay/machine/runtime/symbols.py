@@ -21,6 +21,10 @@ HELPERS = (
     "cuassay.machine.runtime.matrix",
     "cuassay.machine.runtime.exchange",
     "cuassay.machine.runtime.descriptors",
+    "cuassay.machine.runtime.proxies",
+    "cuassay.machine.runtime.mbarriers",
+    "cuassay.machine.runtime.bulk_issue",
+    "cuassay.machine.runtime.clusters",
 )
 
 

@@ -7,6 +7,7 @@ again with those granules watched, and each access is compared with every earlie
 from __future__ import annotations
 
 from cuassay.machine.runtime import layout as L
+from cuassay.machine.runtime.clocks import block_of, culprit, rank_in
 from cuassay.machine.runtime.native import native
 from cuassay.machine.runtime.order import knows
 from cuassay.machine.runtime.raw import add_u32, load_u32, load_u64, store_u32, store_u64
@@ -53,7 +54,7 @@ def check_watched(
     gid, clock = load_u32(thread + L.GID), load_u32(thread + L.CLOCK)
     first, count = load_u32(block + L.FIRST_GID), load_u32(block + L.BLOCK_THREADS)
     node = load_u64(head)
-    if space == L.S_SHARED and node != 0 and not first <= load_u32(node + 8) < first + count:
+    if space == L.S_SHARED and node != 0 and _gone(launch, block, load_u32(node + 8)):
         store_u64(head, 0)  # the context's memory served another block before
         node = 0
     while node != 0:
@@ -68,9 +69,26 @@ def check_watched(
             and not knows(thread, block, launch, other, load_u32(node + 12))
         ):
             what = L.K_RACE | L.INSIDE if inside and space == L.S_GLOBAL else L.K_RACE
-            _found(launch, what, info, gid, address, other_info, other, space, place)
+            name = culprit(launch, block, other)
+            _found(launch, what, info, gid, address, other_info, name, space, place)
         node = load_u64(node)
     _keep(watch, head, gid, clock, info)
+
+
+@native
+def _gone(launch: int, block: int, gid: int) -> bool:
+    """Whether a thread or agent belongs to a cluster that ran before."""
+    linear = block_of(launch, load_u32(block + L.BLOCK_THREADS), gid)
+    return rank_in(launch, linear, load_u32(block + L.BLOCK_LINEAR)) < 0
+
+
+@native
+def keep_access(launch: int, place: int, gid: int, clock: int, info: int) -> None:
+    """Keep an access by an agent to a granule, if that is watched."""
+    watch = load_u64(launch + L.WATCH)
+    head = _head(watch, place)
+    if head != 0:
+        _keep(watch, head, gid, clock, info)
 
 
 @native
