@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+
+# Every call is checked, here and now by this process's oracle, and nothing is written.
+QUIET: dict[str, Any] = {
+    "capsules": None, "oracle": "local", "max_overhead": None, "sample": 1.0,
+}  # fmt: skip
 
 
 def rmsnorm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:

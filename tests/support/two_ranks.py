@@ -19,11 +19,8 @@ from torch import Tensor, nn
 
 import cuassay
 from cuassay.guard.ranks import RankCheck
-from tests.support.guards import honest, inputs, rmsnorm
+from tests.support.guards import QUIET, honest, inputs, rmsnorm
 
-OPTIONS: dict[str, Any] = {
-    "capsules": None, "oracle": "local", "max_overhead": None, "sample": 1.0,
-}  # fmt: skip
 PATIENT_S = 300.0  # a loaded machine may take long; nothing waits that long unless a test fails
 
 
@@ -57,7 +54,7 @@ def compared(
     steps: int = 2,
 ) -> dict[str, Any]:
     """Call a guarded kernel once and compare the ranks; each rank shares its own call in turn."""
-    guarded = cuassay.guard(trusted, trusted=trusted, **OPTIONS)
+    guarded = cuassay.guard(trusted, trusted=trusted, **QUIET)
     check = RankCheck(guarded, every=1, timeout_s=timeout_s)
     guarded(*inputs(seed=torch.distributed.get_rank(), dtype=torch.float32))
     guarded.kernel = kernel
@@ -76,7 +73,7 @@ def compared(
 
 def every_second_step() -> list[bool]:
     """Return which of six steps compared: two before any call, the first of them not due."""
-    guarded = cuassay.guard(rmsnorm, trusted=rmsnorm, **OPTIONS)
+    guarded = cuassay.guard(rmsnorm, trusted=rmsnorm, **QUIET)
     check = RankCheck(guarded, every=2, timeout_s=PATIENT_S)
     before = [check.step() is not None for _ in range(2)]
     guarded(*inputs())
@@ -121,7 +118,7 @@ def guarded_training(wrap: Callable[[nn.Module], nn.Module]) -> dict[str, Any]:
     plain = trained(wrap(model()))
     watched = model()
     guards = cuassay.guard_module(
-        watched, {"1": {"trusted": rmsnorm, "arguments": ("weight", "eps")}}, **OPTIONS
+        watched, {"1": {"trusted": rmsnorm, "arguments": ("weight", "eps")}}, **QUIET
     )
     losses = trained(wrap(watched))
     assert guards["1"].flush(PATIENT_S)

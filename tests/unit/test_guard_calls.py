@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import pickle
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from tests.support.guards import Faulty, axpy_, both, double, honest, inputs, rmsnorm
+from tests.support.guards import QUIET, Faulty, axpy_, both, double, honest, inputs, rmsnorm
 from torch import Tensor, nn
 
 import cuassay
@@ -18,16 +17,7 @@ from cuassay.guard.events import GuardViolationError, Violation
 from cuassay.guard.signature import fits_named, memo_of
 from cuassay.guard.wrap import Guarded
 
-QUIET: dict[str, Any] = {
-    "capsules": None, "oracle": "local", "max_overhead": None, "sample": 1.0,
-}  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.getLogger("cuassay.guard").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("cuassay.guard").setLevel(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet_guards")
 
 
 def _guard(kernel: Callable[..., Any], **options: Any) -> Guarded:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tests.support.guards import inputs, rmsnorm, row_wrong
+from tests.support.guards import QUIET, inputs, rmsnorm, row_wrong
 
 import cuassay
 from cuassay.cli.capsule import _print
@@ -24,21 +22,16 @@ from cuassay.guard.shrink import shrunk
 from cuassay.guard.trusted import Where
 from cuassay.model import serial
 
-QUIET: dict[str, Any] = {"oracle": "local", "max_overhead": None, "sample": 1.0}
-
 
 @pytest.fixture(autouse=True)
-def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _nothing_written(monkeypatch: pytest.MonkeyPatch, quiet_guards: None) -> None:
     monkeypatch.setattr(evidence, "_written", [])
-    logging.getLogger("cuassay.guard").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("cuassay.guard").setLevel(logging.NOTSET)
 
 
 def _capsule(folder: Path, **policy: Any) -> Path:
     chosen = CapsulePolicy(folder=folder, **policy)
     guarded = cuassay.guard(
-        row_wrong, trusted=rmsnorm, capsules=chosen, trace_id=lambda: "t-1", **QUIET
+        row_wrong, trusted=rmsnorm, trace_id=lambda: "t-1", **{**QUIET, "capsules": chosen}
     )
     with guarded:
         guarded(*inputs(32, 64), eps=1e-5)
@@ -82,7 +75,7 @@ def test_sizes_numbers_and_rates_are_bounded(tmp_path: Path) -> None:
     assert _capsule(tmp_path / "full", max_folder_bytes=100) == Path()
     policy = CapsulePolicy(folder=tmp_path / "many", per_signature=2)
     guarded = cuassay.guard(
-        row_wrong, trusted=rmsnorm, capsules=policy, on_violation="record", **QUIET
+        row_wrong, trusted=rmsnorm, on_violation="record", **{**QUIET, "capsules": policy}
     )
     with guarded:
         for _ in range(5):
@@ -98,7 +91,7 @@ def test_a_full_disk_costs_the_evidence_and_nothing_else(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("safetensors.torch.save_file", full)
-    guarded = cuassay.guard(row_wrong, trusted=rmsnorm, capsules=tmp_path, **QUIET)
+    guarded = cuassay.guard(row_wrong, trusted=rmsnorm, **{**QUIET, "capsules": tmp_path})
     with guarded:
         guarded(*inputs(32, 64))
     found = guarded.stats()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import logging
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.support.guards import double, honest, inputs, rmsnorm
+from tests.support.guards import QUIET, double, honest, inputs, rmsnorm
 from torch import Tensor
 
 import cuassay
@@ -24,16 +23,7 @@ from cuassay.guard import wrap
 from cuassay.guard.checker import CHECKER, Checker
 from cuassay.guard.wrap import Guarded
 
-QUIET: dict[str, Any] = {
-    "capsules": None, "oracle": "local", "max_overhead": None, "sample": 1.0,
-}  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.getLogger("cuassay.guard").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("cuassay.guard").setLevel(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet_guards")
 
 
 @contextlib.contextmanager

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.support.guards import QUIET
 
 import cuassay
 from cuassay.cli.main import main
@@ -21,9 +20,6 @@ from cuassay.guard.status import StatusFile
 from cuassay.model.domain import Real
 from cuassay.model.problem import Problem, ScalarSource, TensorSpec
 
-QUIET: dict[str, Any] = {
-    "capsules": None, "oracle": "local", "max_overhead": None, "sample": 1.0,
-}  # fmt: skip
 _KERNEL = """
 import cuassay, torch
 
@@ -36,13 +32,10 @@ def norm(x, weight, eps):
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quiet_guards: None) -> None:
     monkeypatch.setattr(registry, "_watches", type(registry._watches)())
     monkeypatch.setenv("CUASSAY_GUARD_STATUS", str(tmp_path / "status"))
     monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "home"))
-    logging.getLogger("cuassay.guard").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("cuassay.guard").setLevel(logging.NOTSET)
 
 
 def _module(folder: Path, fault: str = "") -> Any:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import logging
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from tests.support.guards import Faulty, double, honest, inputs, rmsnorm
+from tests.support.guards import QUIET, Faulty, double, honest, inputs, rmsnorm
 from torch import Tensor, nn
 
 import cuassay
@@ -18,16 +16,7 @@ from cuassay.errors import UsageError
 from cuassay.guard import graphs
 from cuassay.guard.modules import unguard
 
-QUIET: dict[str, Any] = {
-    "capsules": None, "oracle": "local", "max_overhead": None, "sample": 1.0,
-}  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.getLogger("cuassay.guard").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("cuassay.guard").setLevel(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet_guards")
 
 
 class Norm(nn.Module):

@@ -14,12 +14,11 @@ import textwrap
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.guards import Faulty, honest, inputs, rmsnorm
+from tests.support.guards import QUIET, Faulty, honest, inputs, rmsnorm
 
 import cuassay
 from cuassay.cli.main import main
@@ -30,18 +29,12 @@ from cuassay.guard.status import FILE
 from cuassay.guard.wrap import Guarded
 
 ASSETS = Path(cuassay.__file__).parent / "guard" / "assets"
-QUIET: dict[str, Any] = {
-    "capsules": None, "oracle": "local", "max_overhead": None, "sample": 1.0,
-}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quiet_guards: None) -> None:
     monkeypatch.setattr(registry, "_watches", type(registry._watches)())
     monkeypatch.setenv("CUASSAY_GUARD_STATUS", str(tmp_path / "status"))
-    logging.getLogger("cuassay.guard").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("cuassay.guard").setLevel(logging.NOTSET)
 
 
 def _run(**options: Any) -> Guarded:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,11 +16,7 @@ from cuassay.guard.oracle_client import ORACLE
 ALL: dict[str, Any] = {"capsules": None, "max_overhead": None, "sample": 1.0}
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.getLogger("cuassay.guard").setLevel(logging.CRITICAL)
-    yield
-    logging.getLogger("cuassay.guard").setLevel(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("quiet_guards")
 
 
 @pytest.fixture(scope="module", autouse=True)

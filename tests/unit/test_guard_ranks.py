@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.support.guards import double
-from tests.support.two_ranks import OPTIONS, PATIENT_S
+from tests.support.guards import QUIET, double
+from tests.support.two_ranks import PATIENT_S
 
 import cuassay
 from cuassay.errors import UsageError
@@ -112,7 +112,7 @@ def test_a_kernel_that_does_not_repeat_itself_decides_nothing() -> None:
 
 
 def test_ranks_need_a_process_group_and_sane_options() -> None:
-    guarded = cuassay.guard(double, trusted=double, **OPTIONS)
+    guarded = cuassay.guard(double, trusted=double, **QUIET)
     with pytest.raises(UsageError, match="every is 0"):
         RankCheck(guarded, every=0)
     with pytest.raises(UsageError, match="timeout_s is 0"):
