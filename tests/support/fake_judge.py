@@ -1,7 +1,8 @@
 """A judge that judges nothing: it reads its job and does what the candidate's first line says.
 
-`# accept`, `# reject`, `# wait SECONDS` (before the verdict), `# die`, `# unreadable`,
-`# stop`. It stands in for `python -m cuassay.judge` where the driver is what is tested.
+`# accept`, `# reject`, `# wait SECONDS` or `# until FILE` (before the verdict), `# die`,
+`# unreadable`, `# stop`. It stands in for `python -m cuassay.judge` where the driver is what is
+tested.
 """
 
 from __future__ import annotations
@@ -97,6 +98,8 @@ def main() -> None:
         return
     if "# wait" in first:
         time.sleep(float(first.split()[2]))
+    while "# until" in first and not Path(first.split()[2]).exists():
+        time.sleep(0.02)
     if "# die" in first:
         os.kill(os.getpid(), signal.SIGKILL)
     if "# unreadable" in first:
