@@ -21,6 +21,9 @@ _FLAGS = [
 ]
 
 
+_PATIENCE_MS = 120_000  # a busy machine may take long; nothing waits that long otherwise
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     """Yield a browser; skip with a reason where there is none."""
@@ -29,7 +32,7 @@ def chromium() -> Iterator[Any]:
     if found is None:
         pytest.skip("no Chromium: install one, or name it in CHROMIUM")
     with sync.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=_FLAGS)
+        browser = driver.chromium.launch(executable_path=found, args=_FLAGS, timeout=_PATIENCE_MS)
         yield browser
         browser.close()
 
@@ -61,6 +64,7 @@ def opened(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Watched]]:
         file.write_text(text, encoding="utf-8")
         context = chromium.new_context(**options)
         context.grant_permissions(["clipboard-read", "clipboard-write"])
+        context.set_default_timeout(_PATIENCE_MS)
         contexts.append(context)
         watched = Watched(context.new_page())
         watched.page.goto(f"{file.as_uri()}{fragment}")

@@ -23,6 +23,7 @@ def test_the_page_follows_the_trial(
     run = kept_run(events[:12], Job(problem="p", candidate="k.py"))
     with View(run.path).running() as address:
         page = chromium.new_page()
+        page.set_default_timeout(120_000)
         page.goto(address)
         assert page.text_content("h1") == "RUNNING"
         live = RunFolder.create(Job(problem="p", candidate="k.py"), path=tmp_path / "next")
@@ -30,5 +31,5 @@ def test_the_page_follows_the_trial(
             live.append(event)
         live.close()
         (live.path / "verdict.json").replace(run.path / "verdict.json")
-        page.wait_for_selector("h1:has-text('REJECTED')", timeout=15_000)
+        page.wait_for_selector("h1:has-text('REJECTED')", timeout=120_000)
         page.close()

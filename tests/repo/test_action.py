@@ -91,7 +91,7 @@ class Runner:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=500,
             check=False,
         )
         self.log += done.stdout + done.stderr

@@ -28,7 +28,7 @@ from cuassay.worker.nursery import Nursery
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILDER = "tests.support.workers:load"
-LIMITS = Limits(build_s=20.0, watch_s=0.05, processes=32)
+LIMITS = Limits(build_s=120.0, watch_s=0.05, processes=32)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ ONE_CALL: tuple[Step, ...] = (
 
 
 def scenario(
-    steps: Sequence[Step] = ONE_CALL, *, sizes: Sequence[int] = (100,), timeout_s: float = 20.0
+    steps: Sequence[Step] = ONE_CALL, *, sizes: Sequence[int] = (100,), timeout_s: float = 120.0
 ) -> Scenario:
     """Return a scenario over cases that differ in n and in their seed."""
     cases = tuple(Case(label=f"n={n}", axes={"n": n}, seed=seed) for seed, n in enumerate(sizes))

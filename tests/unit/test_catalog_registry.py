@@ -59,7 +59,7 @@ def test_every_operator_has_its_own_name_and_digest() -> None:
 def test_registry_loads_no_torch() -> None:
     code = "import sys, cuassay.catalog.registry as r; r.names(); print('torch' in sys.modules)"
     shown = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
     )
     assert shown.stdout.strip() == "False"
 

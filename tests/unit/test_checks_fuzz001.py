@@ -21,7 +21,7 @@ from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare import Comparison, Statistic
 
-EFFORT = searching.Effort(seconds=20.0, rounds=1, explore=50, climb=8, elements=1 << 11)
+EFFORT = searching.Effort(seconds=300.0, rounds=1, explore=50, climb=8, elements=1 << 11)
 
 
 @pytest.fixture(autouse=True)

@@ -252,11 +252,11 @@ def _free_port() -> int:
 
 
 def _asked(port: int, path: str) -> Any:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as reply:
         return json.load(reply)["data"]
 
 
-def _until(check: Any, *, tries: int = 150) -> Any:
+def _until(check: Any, *, tries: int = 1500) -> Any:
     for _ in range(tries):
         try:
             found = check()

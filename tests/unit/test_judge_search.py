@@ -23,8 +23,8 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
 from cuassay.model.verdict import Profile
 
-EFFORT = Effort(seconds=30.0, rounds=1, explore=150, climb=50, elements=1 << 15)
-SHORT = Effort(seconds=30.0, rounds=1, explore=20, climb=30, elements=1 << 12)
+EFFORT = Effort(seconds=300.0, rounds=1, explore=150, climb=50, elements=1 << 15)
+SHORT = Effort(seconds=300.0, rounds=1, explore=20, climb=30, elements=1 << 12)
 
 
 def trial(fake: FakeTrial, seed: int = 7) -> JudgeTrial:

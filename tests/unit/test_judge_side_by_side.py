@@ -23,7 +23,7 @@ class Tools:
     """Every run waits until `together` of them run; results carry the tool's name."""
 
     def __init__(self, together: int) -> None:
-        self.meeting = threading.Barrier(together, timeout=20.0)
+        self.meeting = threading.Barrier(together, timeout=300.0)
         self.prepared: list[str] = []
 
     def start(self, scenario: Scenario) -> Callable[[], WorkerRun]:

@@ -51,7 +51,7 @@ def test_interpreted_kernel_agrees_with_the_plain_path() -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=500,
         check=False,
     )
     assert done.returncode == 0, done.stderr

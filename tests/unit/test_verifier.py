@@ -22,7 +22,7 @@ def _fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     fake_judge.install(monkeypatch)
-    for name in ("accept", "reject", "die", "unreadable", "stop", "wait 30"):
+    for name in ("accept", "reject", "die", "unreadable", "stop", "wait 600"):
         (tmp_path / f"{name.split()[0]}.py").write_text(f"# {name}\ndef run(x): ...\n")
 
 
@@ -120,9 +120,9 @@ def test_closing_ends_what_runs() -> None:
     pool = Verifier(workers=1, device="cpu")
     begun = threading.Event()
     future = pool.submit("wait.py", "rmsnorm", watch=lambda event: begun.set())
-    assert begun.wait(60)
+    assert begun.wait(300)
     pool.close()
-    result: Result = future.result(timeout=60)
+    result: Result = future.result(timeout=300)
     assert result.status is Status.INCONCLUSIVE
     assert pool.verify("accept.py", "rmsnorm").status is Status.INCONCLUSIVE
     with pytest.raises(CannotJudgeError, match="closed"):

@@ -39,7 +39,7 @@ def _served(folder: Path) -> Iterator[str]:
 
 def _get(address: str, **headers: str) -> tuple[str, dict[str, str]]:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(urllib.request.Request(address, headers=headers), timeout=10) as answer:
+    with opener.open(urllib.request.Request(address, headers=headers), timeout=60) as answer:
         return answer.read().decode(), dict(answer.headers)
 
 
@@ -124,7 +124,7 @@ def test_other_names_and_methods_are_refused() -> None:
         request = urllib.request.Request(address, data=b"x", method="POST")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with pytest.raises(urllib.error.HTTPError) as caught:
-            opener.open(request, timeout=10)
+            opener.open(request, timeout=60)
         caught.value.close()
         assert caught.value.code == 501
         port = address.split(":")[2].partition("/")[0]

@@ -37,7 +37,7 @@ def cpu() -> Iterator[Nursery]:
 
 
 def attack(
-    source: str, keep: Path, cpu: Nursery, *, timeout_s: float = 20.0, limits: Limits = LIMITS
+    source: str, keep: Path, cpu: Nursery, *, timeout_s: float = 120.0, limits: Limits = LIMITS
 ) -> ScenarioResult:
     """Run a candidate that attacks in its first call, and see that the next worker works."""
     marker = keep / secrets.token_hex(4)
@@ -70,8 +70,8 @@ def test_sudden_ends(cpu: Nursery, tmp_path: Path, body: str, expected: object) 
 
 
 def test_an_endless_loop_is_ended(cpu: Nursery, tmp_path: Path) -> None:
-    end = attack(HEAD + "while True: pass", tmp_path, cpu, timeout_s=0.3).termination
-    assert end == TimedOut(index=1, limit_s=0.3)
+    end = attack(HEAD + "while True: pass", tmp_path, cpu, timeout_s=2.0).termination
+    assert end == TimedOut(index=1, limit_s=2.0)
 
 
 def test_a_loop_that_ignores_signals_is_ended(cpu: Nursery, tmp_path: Path) -> None:
@@ -252,15 +252,17 @@ def test_killing_the_parent_is_refused_or_survived(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "what"),
+    ("source", "limit_s", "what"),
     [
-        ("os._exit(3)", "exited with code 3"),
-        ("ctypes.string_at(0)", "died of signal 11"),
-        ("time.sleep(1000)", "did not end within 0.5 s"),
+        ("os._exit(3)", 120.0, "exited with code 3"),
+        ("ctypes.string_at(0)", 120.0, "died of signal 11"),
+        ("time.sleep(1000)", 0.5, "did not end within 0.5 s"),
     ],
 )
-def test_builds_that_misbehave(cpu: Nursery, tmp_path: Path, source: str, what: str) -> None:
-    with pool(source, tmp_path, cpu, limits=Limits(build_s=0.5)) as workers:
+def test_builds_that_misbehave(
+    cpu: Nursery, tmp_path: Path, source: str, limit_s: float, what: str
+) -> None:
+    with pool(source, tmp_path, cpu, limits=Limits(build_s=limit_s)) as workers:
         end = workers.run(scenario(), ramp).result.termination
     assert isinstance(end, BuildFailed)
     assert what in end.what
@@ -304,7 +306,7 @@ def test_a_killed_judge_leaves_nothing(tmp_path: Path) -> None:
         pid, folder = judge.stdout.readline().split()
         assert int(pid) in processes.snapshot()
         judge.kill()
-    for _ in range(200):
+    for _ in range(6000):
         if int(pid) not in processes.snapshot() and not os.path.exists(folder):
             break
         time.sleep(0.02)
