@@ -23,9 +23,8 @@ from cuassay.cli import loop_options, options
 @click.option(
     "--start",
     type=click.Choice(("scratch", "trained", "both")),
-    default="scratch",
-    show_default=True,
-    help="Random weights, or a partly trained checkpoint that is made once and kept.",
+    help="Random weights (default; gradients of the loss: both), or a partly trained checkpoint "
+    "that is made once and kept.",
 )
 @click.option("--lr", type=float, default=None, metavar="X", help="Another learning rate.")
 @click.option("--accumulate", type=int, default=1, metavar="K", help="Micro-batches a step.")
@@ -45,7 +44,7 @@ def train(
     data: tuple[str, ...],
     optimizer: tuple[str, ...],
     precision: tuple[str, ...],
-    start: str,
+    start: str | None,
     device: str | None,
     seed: int | None,
     as_json: bool,
@@ -66,7 +65,7 @@ def train(
     from cuassay.model.loop import Start
 
     shown = loop_options.shown(as_json=as_json, html=html, result=result, quiet=quiet)
-    starts = tuple(Start) if start == "both" else (Start(start),)
+    starts = tuple(Start) if start == "both" else (Start(start),) if start else ()
     job = loop_options.job(
         "train",
         path,

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from cuassay.inputs.seeds import derive
-from cuassay.loops import optimizers, pairs
+from cuassay.loops import confident, optimizers, pairs
+from cuassay.loops.confident import SureTokens
 from cuassay.loops.corpus import Corpus, corpus
 from cuassay.loops.kernels import Kernel, KernelFault, NoVerdict
 from cuassay.loops.lane import Batch, Lane
@@ -104,7 +105,11 @@ class _CellRun:
         self._trusted = self._lane(Mode.TRUSTED)
         self._noise = self._lane(Mode.NOISE)
         self._candidate = self._lane(Mode.CANDIDATE)
-        self._monitor = Monitor(self._trusted.groups(self._rows), alpha=ALPHA)
+        groups = self._trusted.groups(self._rows)
+        self._sure = SureTokens(settings.site) if settings.site in confident.SITES else None
+        if self._sure is not None:
+            groups |= self._sure.groups()
+        self._monitor = Monitor(groups, alpha=ALPHA)
         self._alive = True
 
     def _lane(self, mode: Mode) -> Lane:
@@ -152,9 +157,13 @@ class _CellRun:
     def _paired(self, step: int, batch: Batch) -> Gradients:
         """Compare gradients at the trusted run's state; return the trusted ones."""
         modes = (Mode.TRUSTED, Mode.NOISE, Mode.CANDIDATE)
+        self._trusted.ops.heard = self._sure.hear if self._sure else None
         loss, gradients, compared = self._trusted.compared(batch, modes)
+        self._trusted.ops.heard = None
         self._trace.trusted.append(loss)
         found = pairs.measure(*compared, rows=self._rows)
+        if self._sure is not None:
+            found |= self._sure.compared()
         self._monitor.update(step, found)
         allowed = {name: group.allowed for name, group in self._monitor.groups.items()}
         self._trace.paired.append((step, found, allowed))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.home import home
-from cuassay.loops import optimizers, trained
+from cuassay.loops import confident, optimizers, trained
 from cuassay.loops.cell import Settings, run_cell
 from cuassay.loops.corpus import corpus
 from cuassay.loops.kernels import Kernel
@@ -43,6 +43,9 @@ def train(
     Raises UsageError for settings that cannot be; BuildError where the candidate does not build.
     """
     _check(wanted, site, preset)
+    if not wanted.starts:  # sure tokens are few until something was learned
+        usual = tuple(Start) if site.name in confident.SITES else (Start.SCRATCH,)
+        wanted = replace(wanted, starts=usual)
     kind = "cuda" if device.startswith("cuda") else "cpu"
     steps = wanted.steps or STEPS[kind]
     cells = list(_cells(wanted, kind, optimizer=site.optimizer))

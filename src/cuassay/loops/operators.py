@@ -30,6 +30,9 @@ _OWN_ERROR = 2.0  # shares of the reference's own error that the noise twin adds
 _FLOAT32_NOISE = 2.0**-22  # relative noise of a float32 twin: four units of rounding
 
 
+Heard = Callable[[str, Sequence[Value], Sequence[torch.Tensor]], None]
+
+
 class Mode(enum.StrEnum):
     """Whose answers the model uses at the candidate's site."""
 
@@ -42,6 +45,7 @@ class Operators:
     """Answers every call of the model. `mode` and `generator` may change between calls.
 
     `kernels` maps sites to candidates; in mode CANDIDATE those of `active` (default: all) answer.
+    `watch` is told every call before it is answered, `heard` afterwards, with its outputs.
     `noisy` names the sites that the noise twin perturbs (default: those with a kernel).
     """
 
@@ -62,6 +66,7 @@ class Operators:
         self.noisy = set(self.kernels)
         self.generator = torch.Generator(device=device).manual_seed(seed)
         self.watch: Callable[[str, Sequence[Value]], None] | None = None
+        self.heard: Heard | None = None
         self.routes = Routes()
         self._vocab = vocab
         self._references: dict[str, tuple[Problem, Callable[..., object]]] = {}
@@ -70,6 +75,12 @@ class Operators:
         """Return the outputs of a site's operator. Raises what the candidate's kernel raises."""
         if self.watch is not None:
             self.watch(site, values)
+        outputs = self._answered(site, values)
+        if self.heard is not None:
+            self.heard(site, values, outputs)
+        return outputs
+
+    def _answered(self, site: str, values: Sequence[Value]) -> tuple[torch.Tensor, ...]:
         if self.asks(site):
             return self.kernels[site](values)
         if self.mode is Mode.NOISE and site in self.noisy:

@@ -165,7 +165,7 @@ class LoopJob:
     precisions: tuple[str, ...] = ("bf16",)
     seeds: int = 3
     steps: int = 0
-    starts: tuple[Start, ...] = (Start.SCRATCH,)
+    starts: tuple[Start, ...] = ()
     learning_rate: float | None = None
     accumulate: int = 1
     checkpoint_every_block: bool = False
