@@ -187,3 +187,45 @@ OPTIMIZERS: tuple[tuple[str, Run, Run], ...] = (
     ("muon_step", _named(_muon(steps=4), "four_iterations"), _muon()),
     ("muon_step", _named(_muon(stretched=False), "not_stretched"), _muon(low=torch.float32)),
 )
+
+
+def _swiglu_backward(offsets: int | None) -> Run:
+    """Gradients of silu(gate) * up; with `offsets` elements beyond so many read the first ones."""
+
+    def run(grad_output: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> Any:
+        if offsets is not None and up.numel() > offsets:
+            flat = torch.arange(up.numel(), device=up.device)
+            up = up.flatten()[torch.where(flat < offsets, flat, flat - offsets)].reshape(up.shape)
+        grad, wide, other = (t.float() for t in (grad_output, gate, up))
+        share = torch.sigmoid(wide)
+        slope = share * (1.0 + wide * (1.0 - share))
+        return (grad * other * slope).to(gate.dtype), (grad * wide * share).to(gate.dtype)
+
+    return run
+
+
+def _norm_backward(tokens: int | None) -> Run:
+    """Gradients of RMSNorm; with `tokens` rows beyond so many are missing from the gain's."""
+
+    def run(
+        grad_output: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, rstd: torch.Tensor
+    ) -> Any:
+        grad, wide, scale = grad_output.float(), x.float(), rstd.float().unsqueeze(-1)
+        normed = wide * scale
+        inner = grad * weight.float()
+        along = (inner * normed).mean(-1, keepdim=True)
+        grad_x = (inner - normed * along) * scale
+        return grad_x.to(x.dtype), (grad * normed)[:tokens].sum(0).to(weight.dtype)
+
+    return run
+
+
+# site -> fault beyond the batches of the micro model's runs, correct twin
+DUPLICATES: tuple[tuple[str, Run, Run], ...] = (
+    (
+        "swiglu_backward",
+        _named(_swiglu_backward(24 * 64 * 32), "offset_wraps"),
+        _swiglu_backward(None),
+    ),
+    ("rmsnorm_backward", _named(_norm_backward(30 * 64), "late_rows_lost"), _norm_backward(None)),
+)

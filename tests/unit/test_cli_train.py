@@ -52,7 +52,8 @@ def test_a_run_is_told_in_every_form_and_goes_on_from_what_is_kept(
     assert page.read_text().count("<svg") == 4
     assert "REJECTED" in result.read_text()
     kept = Path(found["kept"])
-    assert len(list(kept.glob("*.json"))) == 2
+    assert len(list(kept.glob("*.json"))) == 3  # two cells, and what duplicates said
+    assert not found["duplicates"][0]["wrong"]
     (kept / "uniform-sgd-bf16-0-scratch.json").unlink()  # as an interruption leaves it
     assert main(call) == 1
     again = json.loads(capsys.readouterr().out)

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
+from typing import TypeVar
 
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.home import home
-from cuassay.loops import confident, optimizers, trained
+from cuassay.loops import confident, duplicates, optimizers, trained
 from cuassay.loops.cell import Settings, run_cell
 from cuassay.loops.corpus import corpus
 from cuassay.loops.kernels import Kernel
@@ -19,12 +20,13 @@ from cuassay.loops.sequential import ALPHA
 from cuassay.loops.sites import Phase, Site
 from cuassay.loops.story import decide
 from cuassay.model import serial
-from cuassay.model.loop import Cell, CellResult, LoopJob, Preset, Start, TrainReport
+from cuassay.model.loop import Cell, CellResult, Duplicates, LoopJob, Preset, Start, TrainReport
 
 DATA = {"cpu": ("real", "uniform"), "cuda": ("real", "zipf1.0", "uniform")}
 OPTIMIZERS = {"cpu": ("sgd", "adamw"), "cuda": ("sgd", "momentum", "adamw")}
 STEPS = {"cpu": 60, "cuda": 200}
 _SAY_EVERY_S = 1.0
+_Kept = TypeVar("_Kept", CellResult, Duplicates)
 
 
 def train(
@@ -43,26 +45,24 @@ def train(
     Raises UsageError for settings that cannot be; BuildError where the candidate does not build.
     """
     _check(wanted, site, preset)
-    if not wanted.starts:  # sure tokens are few until something was learned
-        usual = tuple(Start) if site.name in confident.SITES else (Start.SCRATCH,)
-        wanted = replace(wanted, starts=usual)
+    wanted = replace(wanted, starts=wanted.starts or _usual_starts(site))
     kind = "cuda" if device.startswith("cuda") else "cpu"
     steps = wanted.steps or STEPS[kind]
     cells = list(_cells(wanted, kind, optimizer=site.optimizer))
     folder = _folder(wanted, preset, device=device, digest=digest, steps=steps, seed=seed)
     root = _root(folder, seed, again=wanted.again)
-    weights = None
-    if Start.TRAINED in wanted.starts:
-        weights = trained.weights(preset, device=device, say=say)
-
     shared = _shared(wanted, site, preset=preset, steps=steps, device=device, seed=root)
-    shared = replace(shared, weights=weights)
+    if Start.TRAINED in wanted.starts:
+        shared = replace(shared, weights=trained.weights(preset, device=device, say=say))
 
     def settings(cell: Cell) -> Settings:
         return replace(shared, kernel=kernels[cell.precision])
 
     done, resumed = _run(cells, settings, folder, again=wanted.again, say=say)
-    decision, reason = decide(done, what="updates" if site.optimizer else "gradients")
+    probed = [] if site.optimizer else cells
+    probes = _probed(probed, settings, folder, again=wanted.again, say=say)
+    what = "updates" if site.optimizer else "gradients"
+    decision, reason = decide(done, what=what, probes=probes)
     return TrainReport(
         decision=decision,
         reason=reason,
@@ -77,11 +77,17 @@ def train(
         seed=root,
         cells=tuple(done),
         planned=len(cells),
+        duplicates=probes,
         options=_options(wanted),
         text=_texts(cells, preset),
         kept=str(folder),
         resumed=resumed,
     )
+
+
+def _usual_starts(site: Site) -> tuple[Start, ...]:
+    """Return both starts for gradients of the loss: sure tokens are few at the beginning."""
+    return tuple(Start) if site.name in confident.SITES else (Start.SCRATCH,)
 
 
 def _shared(
@@ -131,6 +137,29 @@ def _run(
         done.append(result)
         say(f"cell {number}/{len(cells)} {cell.name}: {_ended(result)}")
     return done, resumed
+
+
+def _probed(
+    cells: Sequence[Cell],
+    settings: Callable[[Cell], Settings],
+    folder: Path,
+    *,
+    again: bool,
+    say: Callable[[str], None],
+) -> tuple[Duplicates, ...]:
+    """Return what a large batch of duplicates says at the first state of each start."""
+    found: dict[str, Duplicates] = {}
+    for cell in cells:
+        name = f"duplicates-{cell.precision}-{cell.start.value}"
+        if name in found:
+            continue
+        kept = None if again else _read(folder / f"{name}.json", Duplicates)
+        if kept is None or kept.undecided:
+            say(f"a large batch of duplicates, {cell.precision}, {cell.start.value}")
+            kept = duplicates.probe(cell, settings(cell))
+            _keep(folder, name, serial.dumps(kept))
+        found[name] = kept
+    return tuple(found.values())
 
 
 class _Told:
@@ -222,11 +251,16 @@ def _root(folder: Path, seed: int | None, *, again: bool) -> int:
 
 
 def _kept(folder: Path, cell: Cell) -> CellResult | None:
+    found = _read(folder / f"{cell.name}.json", CellResult)
+    return None if found is None or found.undecided else found
+
+
+def _read(path: Path, kind: type[_Kept]) -> _Kept | None:
     try:
-        found: CellResult = serial.loads(CellResult, (folder / f"{cell.name}.json").read_text())
+        found: _Kept = serial.loads(kind, path.read_text())
     except (OSError, UsageError, UnicodeDecodeError):
         return None
-    return None if found.undecided else found
+    return found
 
 
 def _keep(folder: Path, name: str, text: str, *, suffix: str = ".json") -> None:

@@ -33,6 +33,13 @@ class Routes:
         """Say which sequences at which positions the tokens of the next calls are."""
         yield
 
+    def repeat(self, order: torch.Tensor, *, samples: int) -> None:
+        """Let row i of a batch of duplicates take the choices of sample `order[i]`."""
+        for key, chosen in self._kept.items():
+            if key[0] == self.part:
+                shaped = chosen.reshape(samples, -1, chosen.shape[1])
+                self._kept[key] = shaped[order].flatten(0, 1)
+
     def known(self, layer: int, *, trusted: bool) -> torch.Tensor | None:
         """Return the choices that tokens make again, None where they choose for themselves."""
         return None if trusted else self._kept.get((self.part, layer))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from cuassay.model.loop import CellResult
+from cuassay.model.loop import CellResult, Duplicates
 from cuassay.model.verdict import Decision
 
 
-def decide(cells: Sequence[CellResult], *, what: str = "gradients") -> tuple[Decision, str]:
+def decide(
+    cells: Sequence[CellResult], *, what: str = "gradients", probes: Sequence[Duplicates] = ()
+) -> tuple[Decision, str]:
     """Return the decision and why. One cell whose gradient leaves the band rejects.
 
-    `what` is compared: gradients, or an optimizer's updates.
+    `what` is compared: gradients, or an optimizer's updates. A probe of duplicates in which
+    samples differ rejects as well.
 
     A cell from which nothing follows (out of memory, a trusted run that diverges) leaves the
     matrix INCONCLUSIVE unless another rejects.
@@ -23,6 +26,13 @@ def decide(cells: Sequence[CellResult], *, what: str = "gradients") -> tuple[Dec
         return Decision.REJECTED, f"{_first(left, what)}; {story(cells, what=what)}"
     if failed:
         return Decision.REJECTED, f"the kernel failed in {_in(failed, cells)}: {failed[0].failure}"
+    unlike = [probe for probe in probes if probe.left]
+    if unlike:
+        return Decision.REJECTED, _unlike(unlike[0])
+    unprobed = [probe for probe in probes if probe.undecided]
+    if unprobed and not undecided:
+        why = f"nothing follows from a batch of duplicates: {unprobed[0].undecided}"
+        return Decision.INCONCLUSIVE, why
     if undecided or not cells:
         why = undecided[0].undecided if undecided else "no cell was run"
         return Decision.INCONCLUSIVE, f"nothing follows from {_in(undecided, cells)}: {why}"
@@ -76,6 +86,35 @@ def _first(left: Sequence[CellResult], what: str) -> str:
         f"{first.cell.data}+{first.cell.optimizer}: {first.parameter}{rows}, deviation "
         f"{first.deviation:.2g} where trusted from trusted is {first.noise:.2g}"
     )
+
+
+def _unlike(probe: Duplicates) -> str:
+    """Say how a batch of duplicates went wrong."""
+    batch = f"a batch of {probe.samples} duplicates"
+    if probe.failure:
+        return f"the kernel failed on {batch}: {probe.failure}"
+    if probe.wrong:
+        return (
+            f"in {batch} the gradients of {len(probe.wrong)} samples ({ranges(probe.wrong)}) "
+            f"differ from their equals' by {probe.spread:.2g}, trusted ones by "
+            f"{probe.noise_spread:.2g}"
+        )
+    return (
+        f"in {batch} the gradient of {probe.parameter} is off that of the samples alone by "
+        f"{probe.deviation:.2g}, a trusted one by {probe.noise:.2g}"
+    )
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return ascending numbers as ranges: 3, 5-7, at most four of them."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    told = [str(low) if low == high else f"{low}-{high}" for low, high in spans[:4]]
+    return ", ".join(told + (["..."] if len(spans) > 4 else []))
 
 
 def _in(some: Sequence[CellResult], cells: Sequence[CellResult]) -> str:

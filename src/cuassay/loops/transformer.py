@@ -9,6 +9,7 @@ and Gemma 2.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import nn
@@ -76,7 +77,13 @@ class Transformer(nn.Module):
 
         The loss of a token whose target is -100 is 0.
         """
-        x = self.hidden(ids)
+        return self.losses(self.embedded(ids.reshape(-1)), ids.shape, targets)
+
+    def losses(
+        self, embedded: torch.Tensor, shape: Sequence[int], targets: torch.Tensor
+    ) -> torch.Tensor:
+        """Return the loss of every token from the normed embeddings of ids of a shape."""
+        x = self._through(embedded, shape)
         flat = targets.reshape(-1)
         if self.ops.fused("linear_cross_entropy", "linear_cross_entropy_backward"):
             return _tensor(layers.linear_cross_entropy(self.ops, x, self._head().T, flat))
@@ -84,9 +91,11 @@ class Transformer(nn.Module):
 
     def hidden(self, ids: torch.Tensor) -> torch.Tensor:
         """Return the states behind the last norm, (batch * length, hidden)."""
-        batch, length = ids.shape
-        x = self.embedded(ids.reshape(-1))
-        positions = torch.arange(length, device=ids.device).repeat(batch)
+        return self._through(self.embedded(ids.reshape(-1)), ids.shape)
+
+    def _through(self, x: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+        batch, length = shape
+        positions = torch.arange(length, device=x.device).repeat(batch)
         for block in self.blocks:
             assert isinstance(block, Block)
             if self.recompute and torch.is_grad_enabled():

@@ -120,6 +120,34 @@ class CellResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Duplicates:
+    """A large batch of few samples many times over: whose gradients differ from their equals'.
+
+    `wrong` are samples, `spread` is the largest distance of one from the median, relative to its
+    norm, `noise_spread` that of trusted kernels with other rounding. `parameter` is the one whose
+    gradient differs most from the samples' alone, with its deviation and the twin's.
+    """
+
+    precision: str
+    start: Start
+    samples: int
+    draws: int = 0
+    wrong: tuple[int, ...] = ()
+    spread: float = 0.0
+    noise_spread: float = 0.0
+    parameter: str = ""
+    deviation: float = 0.0
+    noise: float = 0.0
+    failure: str = ""
+    undecided: str = ""
+
+    @property
+    def left(self) -> bool:
+        """Whether the candidate is at fault."""
+        return bool(self.wrong or self.parameter or self.failure)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainReport:
     """`cuassay train`: the matrix and what follows from it.
 
@@ -140,6 +168,7 @@ class TrainReport:
     seed: int
     cells: tuple[CellResult, ...]
     planned: int
+    duplicates: tuple[Duplicates, ...] = ()
     isolated: bool = True
     options: Mapping[str, str] = field(default_factory=dict)
     text: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cuassay.model.loop import CellResult, TrainReport
+from cuassay.model.loop import CellResult, Duplicates, TrainReport
 from cuassay.report.clean import clean, one_line
 from cuassay.report.markdown import code as markdown_code
 from cuassay.report.markdown import table as markdown_table
@@ -36,6 +36,7 @@ def document(report: TrainReport) -> dict[str, Any]:
         "data": {name: clean(about) for name, about in report.text.items()},
         "cells": [cell(result) for result in report.cells],
         "planned": report.planned,
+        "duplicates": [_duplicates(probe) for probe in report.duplicates],
         "resumed": report.resumed,
         "environment": {name: clean(value) for name, value in report.environment.items()},
         "duration_s": number(report.duration_s),
@@ -47,6 +48,40 @@ def _preset(report: TrainReport) -> dict[str, Any]:
     sizes = report.preset
     names = ("name", "vocab", "hidden", "layers", "heads", "kv_heads", "ffn", "batch", "length")
     return {name: getattr(sizes, name) for name in names}
+
+
+def _duplicates(probe: Duplicates) -> dict[str, Any]:
+    return {
+        "precision": probe.precision,
+        "start": probe.start.value,
+        "samples": probe.samples,
+        "wrong": list(probe.wrong),
+        "spread": number(probe.spread),
+        "noise_spread": number(probe.noise_spread),
+        "parameter": clean(probe.parameter),
+        "deviation": number(probe.deviation),
+        "noise": number(probe.noise),
+        "failure": clean(probe.failure),
+        "undecided": clean(probe.undecided),
+    }
+
+
+def duplicates(probe: Duplicates) -> str:
+    """Return in a line what a large batch of duplicates said."""
+    lead = f"a batch of {probe.samples} duplicates ({probe.precision}, {probe.start.value}): "
+    if probe.failure or probe.undecided:
+        return lead + one_line(probe.failure or f"undecided: {probe.undecided}", limit=200)
+    if probe.wrong:
+        return lead + (
+            f"{len(probe.wrong)} samples differ from their equals by {probe.spread:.2g} "
+            f"(trusted: {probe.noise_spread:.2g})"
+        )
+    if probe.parameter:
+        return lead + (
+            f"gradient of {one_line(probe.parameter, limit=40)} off the samples' alone by "
+            f"{probe.deviation:.2g} (trusted: {probe.noise:.2g})"
+        )
+    return lead + f"gradients alike to {probe.spread:.2g} (trusted: {probe.noise_spread:.2g})"
 
 
 def cell(result: CellResult) -> dict[str, Any]:
@@ -161,6 +196,8 @@ def lines(report: TrainReport) -> Iterator[str]:
     yield ""
     for name, about in report.text.items():
         yield f"  {one_line(name, limit=60)}: {one_line(about)}"
+    for probe in report.duplicates:
+        yield f"  {duplicates(probe)}"
     yield (
         f"  false-alarm rate {report.false_alarm_rate:g} a run for a correct kernel (gradients at "
         "the same state; see docs/loops.md); the loss decides nothing"
@@ -202,6 +239,7 @@ def markdown(report: TrainReport) -> str:
         *markdown_table([HEADER, *map(row, report.cells)]),
         "",
         *(f"- {markdown_code(name)}: {inert(about)}" for name, about in report.text.items()),
+        *(f"- {inert(duplicates(probe))}" for probe in report.duplicates),
         f"- digest `{report.digest}`, seed {report.seed}, device {inert(report.device)}",
         f"- {surroundings(report.environment)}",
         "",
