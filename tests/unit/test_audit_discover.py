@@ -223,3 +223,15 @@ def test_families(name: str, family: str) -> None:
 def test_the_op_type_decides_before_the_name() -> None:
     assert family_of("attention_out", op_type="gemm") == "matrix product"
     assert family_of("p1", description="RMSNorm.\nUsed before attention.") == "norm"
+
+
+@pytest.mark.parametrize("name", ["submissions", "candidates", "solutions"])
+def test_what_the_root_is_called_tells_nothing(tmp_path: Path, name: str) -> None:
+    trees.native(tmp_path / name / "p")
+    trees.write(tmp_path / name / "p" / "candidates" / "zoe" / "a.py", "def run(x): ...\n")
+    trees.write(tmp_path / name / "p" / "candidates" / "b.py", "def run(x): ...\n")
+    found = discover(str(tmp_path / name))
+    assert [problem.name for problem in found.problems] == ["twice"]
+    pairs = {pair.candidate.name: pair.candidate.author for pair in found.pairs}
+    assert pairs == {"a": "zoe", "b": ""}
+    assert found.oddities == ()

@@ -147,7 +147,7 @@ def test_a_real_cluster_survives_a_killed_worker(
     call = ["audit", str(tree), "--device", "cpu", "--seed", "3", "-q", "--json"]
     killer = threading.Thread(target=_kill_a_worker, args=(tmp_path / "ray",), daemon=True)
     killer.start()
-    arguments = ["--executor", "ray", "--lanes", "1", "--run", str(tmp_path / "ray")]
+    arguments = ["--executor", "ray", "--lanes", "2", "--run", str(tmp_path / "ray")]
     assert main([*call, *arguments]) == 1
     killer.join()
     assert main([*call, "--run", str(tmp_path / "local")]) == 1
@@ -159,7 +159,7 @@ def test_a_real_cluster_survives_a_killed_worker(
 
 
 def _kill_a_worker(folder: Path) -> None:
-    """Kill the process of the actor while its second trial runs."""
+    """Kill the processes of both actors while their first trials run."""
     while len(list(folder.glob("candidates/*/events.ndjson"))) < 2:
         time.sleep(0.1)
     for entry in Path("/proc").iterdir():

@@ -47,21 +47,21 @@ def candidates_in(
             whole.add(folder.path)
             yield _whole_folder(folder, _entry(folder))
             continue
-        placed = _is_candidate_folder(folder.path)
+        placed = _is_candidate_folder(folder)
         for name, path in folder.files.items():
             if path in problem_files or name in _NOT_CANDIDATES or name.startswith("_"):
                 continue
             beside = folder.path in problem_folders and _BESIDE.match(name) is not None
-            yield from _file(path, expected=placed or beside, oddities=oddities)
+            yield from _file(folder, path, expected=placed or beside, oddities=oddities)
 
 
-def _is_candidate_folder(path: Path) -> bool:
+def _is_candidate_folder(folder: Folder) -> bool:
     """Whether each file here is a candidate: candidates/ itself, or candidates/AUTHOR/."""
-    return path.name in CANDIDATE_FOLDERS or path.parent.name in CANDIDATE_FOLDERS
+    return not CANDIDATE_FOLDERS.isdisjoint(folder.names[-2:])
 
 
 def _entry(folder: Folder) -> Path | None:
-    if folder.path.name in CANDIDATE_FOLDERS:
+    if not CANDIDATE_FOLDERS.isdisjoint(folder.names[-1:]):
         return None
     return next((folder.files[name] for name in _WHOLE if name in folder.files), None)
 
@@ -75,12 +75,14 @@ def _whole_folder(folder: Folder, entry: Path | None) -> FoundCandidate:
         name=name or folder.path.name,
         folder=folder.path.parent,
         files=tuple(path for path in files if path.is_file()),
-        author=author or _author_by_place(folder.path),
+        author=author or _author_by_place(folder.names),
         claims=claim,
     )
 
 
-def _file(path: Path, *, expected: bool, oddities: list[Oddity]) -> Iterator[FoundCandidate]:
+def _file(
+    folder: Folder, path: Path, *, expected: bool, oddities: list[Oddity]
+) -> Iterator[FoundCandidate]:
     if path.suffix == ".json":
         if path.name.endswith(".launch.json"):
             return
@@ -94,7 +96,7 @@ def _file(path: Path, *, expected: bool, oddities: list[Oddity]) -> Iterator[Fou
         name=name or _name(path),
         folder=path.parent,
         files=(path, *_launch_files(path)),
-        author=author or _author_by_place(path),
+        author=author or _author_by_place((*folder.names, path.name)),
         claims=claim,
     )
 
@@ -155,10 +157,9 @@ def _name(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}" if path.stem in _PLAIN and inside else path.stem
 
 
-def _author_by_place(path: Path) -> str:
-    """Return AUTHOR of candidates/AUTHOR/..., where that is a folder."""
-    parts = path.parts
-    for i in range(len(parts) - 2, 0, -1):
-        if parts[i] in CANDIDATE_FOLDERS and i + 2 < len(parts):
-            return parts[i + 1]
+def _author_by_place(names: Sequence[str]) -> str:
+    """Return AUTHOR of candidates/AUTHOR/..., where that is a folder, from names below the root."""
+    for i in range(len(names) - 3, -1, -1):
+        if names[i] in CANDIDATE_FOLDERS:
+            return names[i + 1]
     return ""

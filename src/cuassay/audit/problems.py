@@ -27,11 +27,11 @@ def problems_in(folders: Sequence[Folder], oddities: list[Oddity]) -> Iterator[F
         for name in ("task.yml", "task.yaml"):
             if name in folder.files:
                 yield _gpumode(folder, folder.files[name])
-        in_definitions = "definitions" in folder.path.parts
+        in_definitions = "definitions" in (folder.path.name, *folder.names)
         for name, path in folder.files.items():
             if in_definitions and path.suffix == ".json" and name != "definition.json":
                 yield from _trace_definition(path, oddities)
-            elif path.suffix == ".py" and not CANDIDATE_FOLDERS & set(folder.path.parts[-2:]):
+            elif path.suffix == ".py" and not CANDIDATE_FOLDERS & set(folder.names[-2:]):
                 yield from _python(folder, path, oddities)
 
 

@@ -16,9 +16,14 @@ _OWN = ("plan.ndjson", "events.ndjson")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folder:
-    """One folder: its path, its files by name, and its sub-folders by name."""
+    """One folder: its path, its files by name, and its sub-folders by name.
+
+    `names` are those of the folders that lead to it, below the tree's root: what the root itself
+    is called, or stands in, tells nothing.
+    """
 
     path: Path
+    names: tuple[str, ...] = ()
     files: dict[str, Path] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
 
@@ -53,7 +58,8 @@ def walk(root: Path, oddities: list[Oddity]) -> Iterator[Folder]:
                 oddities.append(_oddity(Path(entry.path), error))
         if any(name in files for name in _OWN):
             continue
-        yield Folder(path=path, files=files, folders=tuple(folders))
+        names = path.relative_to(root).parts
+        yield Folder(path=path, names=names, files=files, folders=tuple(folders))
         entered = [name for name in folders if name not in _SKIPPED]
         pending.extend(path / name for name in reversed(entered))
 

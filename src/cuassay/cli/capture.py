@@ -61,7 +61,8 @@ def _run(target: str, words: list[str], out: Path, calls: int) -> int:
             "function in the module where the program looks it up"
         )
         return code or 3
-    say(f"{kept} calls of {target} are kept in {os.path.relpath(out)}")
+    calls_are = "call of {} is" if kept == 1 else "calls of {} are"
+    say(f"{kept} {calls_are.format(target)} kept in {os.path.relpath(out)}")
     return code
 
 
