@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -162,3 +165,16 @@ def test_the_evidence_is_plain_json(tmp_path: Path) -> None:
     seen = execute(recording, {"schedules": [["random", 3]]})
     again = serial.loads(MachineEvidence, json.dumps(json.loads(serial.dumps(seen))))
     assert again == seen
+
+
+def test_watching_memory_does_not_import_torchs_compiler() -> None:
+    """torch imports it, two seconds in every worker, for a dispatch mode that does not opt out."""
+    program = (
+        "import sys, torch\n"
+        "from cuassay.build.machine_memory import Arena\n"
+        "with Arena().watching({}, ()):\n"
+        "    torch.empty(4).fill_(1.0)\n"
+        "sys.exit('torch._dynamo' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, env=os.environ)
+    assert done.returncode == 0

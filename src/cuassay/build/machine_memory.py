@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import struct
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -157,7 +158,8 @@ class Arena:
             if isinstance(value, torch.Tensor):
                 self.add(value, name, written=name not in unwritten)
         try:
-            with _Watch(self):
+            compiling = "torch._dynamo" in sys.modules
+            with _CompiledWatch(self) if compiling else _Watch(self):
                 yield
         finally:
             self.clear()
@@ -165,6 +167,11 @@ class Arena:
 
 class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Tells the arena what every torch operation makes and writes."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keep torch from importing its compiler, two seconds, at the first operation."""
+        return False
 
     def __init__(self, arena: Arena) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -185,6 +192,23 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if isinstance(tensor, torch.Tensor):
                 self._arena.add(tensor)
         return made
+
+
+class _CompiledWatch(_Watch):  # type: ignore[no-untyped-call]
+    """The same for candidates that are compiled: their compiler is loaded, and stays outside."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+_EXEMPT: Any = _Watch.__torch_dispatch__
+_EXEMPT._torchdynamo_disable = True
 
 
 def _written(schema: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:

@@ -23,7 +23,8 @@ _TRITON_STEPS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
 def preload(device: str, *, machine: bool = False) -> list[str]:
     """Import what workers need; return what could not be imported, with why.
 
-    With `machine` the PTX machine's native runtime is compiled, or loaded from its cache.
+    With `machine` the PTX machine's native runtime is compiled, or loaded from its cache, and
+    Triton's compiler is made ready for it.
     """
     missing = []
     for name in _MODULES:
@@ -37,6 +38,8 @@ def preload(device: str, *, machine: bool = False) -> list[str]:
         with contextlib.suppress(Exception):  # a worker that needs it will say what is wrong
             importlib.import_module("cuassay.machine.run")
             importlib.import_module("cuassay.machine.runtime.symbols").warm()
+        if not device.startswith("cuda"):
+            prepare_triton()  # its compiler makes the PTX that the machine executes
     return missing
 
 
@@ -50,5 +53,6 @@ def prepare_triton() -> None:
             step: Callable[..., object] = getattr(importlib.import_module(module), function)
             step(*arguments)
     with contextlib.suppress(Exception):
+        importlib.import_module("triton.compiler.code_generator")
         compiler = importlib.import_module("triton.backends.nvidia.compiler")
         compiler.file_hash(str(Path(str(compiler.__file__)).parent / "lib" / "libdevice.10.bc"))
