@@ -31,14 +31,12 @@ from cuassay.machine.fuzz.programs import (
     INPUT_WORDS,
     OUTPUT_WORDS,
     THREADS,
-    UNIT_BLOCKS,
-    UNIT_THREADS,
     generate,
     module,
     program_digest,
-    unit,
 )
 from cuassay.machine.fuzz.table import ROWS
+from cuassay.machine.fuzz.units import UNIT_BLOCKS, UNIT_THREADS, unit
 
 PROGRAMS_A_FILE = 4000
 _PROGRAMS_A_MODULE = 125

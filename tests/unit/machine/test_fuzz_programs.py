@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,8 @@ from cuassay.machine.fuzz.programs import (
     module,
 )
 from cuassay.machine.parser import parse
+
+CARELESS = 0xCCC73B09  # CRC of the first fifty
 
 
 def test_a_seed_makes_one_program() -> None:
@@ -62,3 +66,28 @@ def test_inputs_are_the_same_everywhere() -> None:
     assert [int(value) for value in mix(1, 2)] == [int(value) for value in mix(1, 5)[:2]]
     assert len(np.unique(words(5, 1024))) > 800
     assert not np.array_equal(words(5, 64), words(6, 64))
+
+
+_ASSEMBLED_OTHERWISE = (
+    r"@!?%\w+ testp",
+    r"(?:shl\.b64|shr\.[us]64) %d\d, %d\d, %r",
+    r"st\.local\.u8 \[own\+\d+\], %[rh]\d",
+    r"mad\.hi\.\w+ (%r\d+), %r\d+, %r\d+, \1;",
+    r"(?:min|max)\.[\w.]+ %\w+, (%\w+), \1;",
+    r"(?:\n|\d )(?:neg|abs)\.(?:ftz\.)?b?f\d",
+)
+
+
+def test_careful_programs_avoid_what_ptxas_assembles_otherwise() -> None:
+    """Each was found by comparing with an H200 and shown in SASS (docs/machine-numerics.md)."""
+    careful = "\n".join(generate(seed).text for seed in range(200))
+    careless = "\n".join(generate(seed, careful=False).text for seed in range(400))
+    for pattern in _ASSEMBLED_OTHERWISE:
+        assert re.search(pattern, careful) is None, pattern
+        assert re.search(pattern, careless) is not None, pattern
+
+
+def test_careless_programs_are_those_that_were_dumped() -> None:
+    """The first dump of an H200 (tests/data/machine) is of these texts."""
+    texts = "".join(generate(seed, careful=False).text for seed in range(50))
+    assert zlib.crc32(texts.encode()) == CARELESS

@@ -11,13 +11,11 @@ from cuassay.machine.fuzz.programs import (
     INPUT_WORDS,
     OUTPUT_WORDS,
     THREADS,
-    UNIT_BLOCKS,
-    UNIT_THREADS,
     generate,
     module,
-    unit,
 )
 from cuassay.machine.fuzz.table import ROWS, Row
+from cuassay.machine.fuzz.units import UNIT_BLOCKS, UNIT_THREADS, unit
 from cuassay.machine.launch import Buffer, Launch, Pointer
 from cuassay.machine.options import Options
 from cuassay.machine.parser import parse
@@ -56,9 +54,11 @@ def run_text(
     return outputs.data.view(np.uint32).reshape(threads, out_words)
 
 
-def run_program(seed: int, *, options: Options = _PLAIN) -> NDArray[np.uint32]:
+def run_program(
+    seed: int, *, options: Options = _PLAIN, careful: bool = True
+) -> NDArray[np.uint32]:
     """Return uint32[THREADS, OUTPUT_WORDS]: what the random program of a seed stores."""
-    program = generate(seed)
+    program = generate(seed, careful=careful)
     given = words(seed, THREADS * INPUT_WORDS)
     return run_text(
         module([program]), program.name, given, OUTPUT_WORDS, (1, THREADS), options=options

@@ -28,12 +28,21 @@ EXACT_WORDS = OUTPUT_WORDS - 1 - LEAVES  # before the approximate results
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
 _SIGNS = ("neg.f", "abs.f", "neg.bf", "abs.bf", "neg.ftz", "abs.ftz")  # of a NaN: unspecified
-_CALM = tuple(row for row in ROWS if not row.leaf and not row.opcode.startswith(_SIGNS))
 _LEAVES = tuple(row for row in ROWS if row.leaf)
+_ANY = tuple(row for row in ROWS if not row.leaf)
+_CALM = tuple(row for row in _ANY if not row.opcode.startswith(_SIGNS))
 PROGRAM_ROWS = _CALM + _LEAVES
-_BY_BASE: dict[str, list[Row]] = {}
-for _row in _CALM:
-    _BY_BASE.setdefault(_row.opcode.partition(".")[0], []).append(_row)
+
+
+def _by_base(rows: tuple[Row, ...]) -> dict[str, tuple[Row, ...]]:
+    found: dict[str, tuple[Row, ...]] = {}
+    for row in rows:
+        base = row.opcode.partition(".")[0]
+        found[base] = (*found.get(base, ()), row)
+    return found
+
+
+_CALM_BY_BASE, _ANY_BY_BASE = _by_base(_CALM), _by_base(_ANY)
 _TAKE_CONSTANTS = frozenset(
     ["add", "sub", "mul", "mad", "and", "or", "xor", "min", "max", "setp", "fma", "div"]
 )
@@ -49,9 +58,13 @@ class Program:
     leaves: tuple[str, ...]
 
 
-def generate(seed: int) -> Program:
-    """Return the program of a seed: an entry (.u64 input, .u64 output) for one block of THREADS."""
-    return _Writer(seed).program()
+def generate(seed: int, *, careful: bool = True) -> Program:
+    """Return the program of a seed: an entry (.u64 input, .u64 output) for one block of THREADS.
+
+    Careful programs avoid what ptxas is known to assemble into something else than PTX says, and
+    what PTX leaves open (docs/machine-numerics.md); others hold all of it.
+    """
+    return _Writer(seed, careful=careful).program()
 
 
 def module(programs: list[Program]) -> str:
@@ -64,60 +77,11 @@ def program_digest(stored: NDArray[np.uint32]) -> int:
     return zlib.crc32(np.ascontiguousarray(stored[:, :EXACT_WORDS]).tobytes())
 
 
-UNIT_THREADS, UNIT_BLOCKS = 32, 32
-
-
-def unit(row: Row) -> str:
-    """Return a module with an entry `unit` (input, output) that runs one instruction.
-
-    A thread reads a 64-bit word for each source and stores the result in 64 bits, as
-    UNIT_BLOCKS blocks of UNIT_THREADS threads.
-    """
-    kinds = {"h": "b16", "r": "b32", "d": "b64", "p": "pred"}
-    lines = [
-        f"{HEADER}.visible .entry unit(.param .u64 input, .param .u64 output)",
-        "{",
-        *[f".reg .{kind} %{letter}<8>;" for letter, kind in kinds.items()],
-        ".reg .b32 %t<4>; .reg .b64 %at<3>; .reg .b64 %w<8>;",
-        "ld.param.u64 %at0, [input];",
-        "ld.param.u64 %at1, [output];",
-        "mov.u32 %t0, %tid.x;",
-        "mov.u32 %t1, %ctaid.x;",
-        f"mad.lo.u32 %t0, %t1, {UNIT_THREADS}, %t0;",
-        f"mad.wide.u32 %at0, %t0, {8 * max(1, len(row.sources))}, %at0;",
-        "mad.wide.u32 %at1, %t0, 8, %at1;",
-    ]
-    names = []
-    for index, letter in enumerate(row.sources):
-        name = f"%{letter}{index + 1}"
-        names.append(name)
-        if letter == "p":
-            lines.append(f"ld.global.b32 %t2, [%at0+{8 * index}];")
-            lines.append(f"and.b32 %t2, %t2, 1; setp.ne.u32 {name}, %t2, 0;")
-        else:
-            lines.append(f"ld.global.{kinds[letter]} {name}, [%at0+{8 * index}];")
-        if index == row.divisor:
-            bits = {"h": 16, "r": 32, "d": 64}[letter]
-            largest = (1 << (bits - (1 if ".s" in row.opcode else 0))) - 1
-            lines.append(f"and.b{bits} {name}, {name}, {largest};")
-            lines.append(f"or.b{bits} {name}, {name}, 1;")
-    result = f"%{row.result}0"
-    lines.append(f"{row.opcode} {', '.join([result, *names])};")
-    lines.append("mov.b64 %w0, 0;")
-    lines.append("st.global.b64 [%at1], %w0;")
-    if row.result == "p":
-        lines.append(f"selp.b32 %t2, 1, 0, {result};")
-        result, kind = "%t2", "b32"
-    else:
-        kind = kinds[row.result]
-    lines += [f"st.global.{kind} [%at1], {result};", "ret;", "}"]
-    return "\n".join(lines) + "\n"
-
-
 class _Writer:
     """Builds one program; `_lines` is its body so far."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, careful: bool) -> None:
+        self._careful = careful
         self._random = random.Random(seed)
         self._name = f"fuzz{seed}"
         self._lines: list[str] = []
@@ -189,23 +153,27 @@ class _Writer:
 
     def _operation(self) -> None:
         """Half by base opcode, half by spelling: `cvt` alone has a third of the spellings."""
-        rows = _CALM
+        rows, by_base = (_CALM, _CALM_BY_BASE) if self._careful else (_ANY, _ANY_BY_BASE)
         if self._random.random() < 0.5:
-            rows = tuple(_BY_BASE[self._random.choice(sorted(_BY_BASE))])
+            rows = by_base[self._random.choice(sorted(by_base))]
         row = self._random.choice(rows)
-        # ptxas 12.8 drops the guard of testp: seen in random programs.
-        guarded = self._random.random() < 0.15 and not row.opcode.startswith("testp")
+        guarded = self._random.random() < 0.15
+        if self._careful and row.opcode.startswith("testp"):
+            guarded = False  # ptxas drops the guard of testp
         self._emit(row, guarded=guarded)
 
     def _emit(self, row: Row, *, guarded: bool) -> None:
         sources: list[str] = []
         for position in range(len(row.sources)):
-            # Twice the same register: assemblers turn min(x, x) into x, also of a NaN.
-            while (source := self._source(row, position)) in sources:
+            # Twice the same register: assemblers turn min(x, x) into x, also of a NaN, and
+            # and(p, p) into p, also where p is overwritten before that is used.
+            while (source := self._source(row, position)) in sources and self._careful:
                 pass
             sources.append(source)
-        if row.opcode.endswith(".f64") and len(sources) > 1:
+        if self._careful and row.opcode.endswith(".f64") and len(sources) > 1:
             self._one_nan(sources)
+        if self._careful and row.opcode.endswith("64") and row.sources == "dr":
+            self._whole_count(sources)
         if row.divisor is not None:
             letter, sign = row.sources[row.divisor], "s" if ".s" in row.opcode else "u"
             bits = {"h": 16, "r": 32, "d": 64}[letter]
@@ -219,7 +187,17 @@ class _Writer:
         if guarded:
             guard = f"@{self._random.choice(['', '!'])}{self._pick('p')} "
         result = self._pick(row.result)
+        while self._careful and row.opcode.startswith("mad.hi") and result == sources[2]:
+            result = self._pick(row.result)  # ptxas drops repeats of r = hi(x * y) + r
         self._lines.append(f"{guard}{row.opcode} {', '.join([result, *sources])};")
+
+    def _whole_count(self, sources: list[str]) -> None:
+        """Make the count of a 64-bit shift an integer's result.
+
+        ptxas converts a .b32 register that a float instruction wrote, as a float, to 64 bits.
+        """
+        self._lines.append(f"xor.b32 %tmp7, {sources[1]}, 1;")
+        sources[1] = "%tmp7"
 
     def _one_nan(self, sources: list[str]) -> None:
         """Make every NaN operand the same: whose payload wins is the assembler's choice."""
@@ -319,11 +297,19 @@ class _Writer:
             f"st.local.b64 [own], {self._pick('d')};",
             f"st.local.b32 [own+8], {self._pick('r')};",
             f"st.local.b16 [own+12], {self._pick('h')};",
-            f"st.local.u8 [own+14], {self._pick('r')};",
-            f"st.local.u8 [own+15], {self._pick('h')};",
+            *self._byte("[own+14]", "r"),
+            *self._byte("[own+15]", "h"),
             f"ld.local.v2.b32 {{{self._pick('r')}, %tmp3}}, [own+8];",
             f"ld.local.s16 {self._pick('r')}, [own+{2 * r.randrange(8)}];",
         ]
+
+    def _byte(self, place: str, letter: str) -> list[str]:
+        """Store a register's low byte; ptxas converts a float's register to u8 by its value."""
+        source = self._pick(letter)
+        if not self._careful:
+            return [f"st.local.u8 {place}, {source};"]
+        scratch, kind = ("%tmp7", "b32") if letter == "r" else ("%half3", "b16")
+        return [f"xor.{kind} {scratch}, {source}, 1;", f"st.local.u8 {place}, {scratch};"]
 
 
 def _load_registers() -> list[str]:
