@@ -5,29 +5,34 @@
 Kernels run isolated, as in `cuassay train`. Tasks are dealt to several processes of this script
 and end with the time limit, in the order of their worth: the bf16 kernel in Triton and CUDA C++ at
 full size (5 seeds), its correct twins (at least 200 runs at a small size, some at full size), then
-milder faults. The JSON names the runs that time did not allow for. Works on a CPU as well, with
-`--parts milder,twins --preset tiny`.
+milder faults. Works on a CPU as well, with `--parts milder,twins --preset tiny`.
+
+The same command goes on where an earlier one ended: runs that the result file or $OUT/loops.json
+hold are kept, with their dates, and every run is on disk as soon as it has ended. `--fresh` begins
+anew. The JSON says how many runs are planned and how many there are.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-from common import ROOT, machine, save
+from common import RESULTS, ROOT, machine, save
 
 EXAMPLES = ROOT / "examples" / "embedding_rmsnorm_backward"
 ZOO = ROOT / "tests" / "zoo"
+CUSTOM = "CUASSAY_RESULTS" in os.environ
 FUSED = "embedding_rmsnorm_backward"
 DATA = ("real", "zipf1.0", "uniform")
 OPTIMIZERS = ("sgd", "momentum", "adamw")
@@ -42,6 +47,8 @@ MILDER = (
     ("rope_neox", "position_offset_ignored"),
 )
 SEED = 20_261_121
+# What makes a run the same run.
+KEY = ("part", "kernel", "site", "preset", "planned_steps", "data", "optimizer", "seed", "start")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +65,28 @@ class Task:
     optimizer: str
     seed: int
     start: str = "scratch"
+
+
+def _key(run: Task | dict[str, Any]) -> tuple[str, ...]:
+    if isinstance(run, Task):
+        run = {name: getattr(run, name) for name in KEY if name != "planned_steps"} | {
+            "planned_steps": run.steps
+        }
+    return tuple(str(run.get(name, "scratch" if name == "start" else "")) for name in KEY)
+
+
+def earlier(files: Iterable[Path], parts: Iterable[Path]) -> dict[tuple[str, ...], dict[str, Any]]:
+    """Return what result files and parts of interrupted calls hold, without runs that erred."""
+    found: list[dict[str, Any]] = []
+    for path in files:
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            found += json.loads(path.read_text())["results"]["cells"]
+    for path in parts:
+        with contextlib.suppress(OSError):
+            found += [
+                json.loads(line) for line in path.read_text().splitlines() if line[-1:] == "}"
+            ]
+    return {_key(run): run for run in found if not run.get("error") and not run.get("undecided")}
 
 
 def _matrix(
@@ -175,6 +204,7 @@ def run_shard(chosen: list[Task], *, device: str, deadline: float, out: Path) ->
             head = {"part": task.part, "kernel": task.kernel, "site": task.site}
             head |= {"preset": task.preset, "planned_steps": task.steps}
             asked = {"data": task.data, "optimizer": task.optimizer, "seed": task.seed}
+            asked |= {"start": task.start, "date": machine()["date"]}
             file.write(json.dumps(head | asked | told) + "\n")
     for kernel in kernels.values():
         kernel.close()
@@ -220,6 +250,8 @@ def main() -> int:
     parser.add_argument("--parts", default="")
     parser.add_argument("--preset", default="medium")
     parser.add_argument("--first-seed", type=int, default=0, help="go on where a run ended")
+    parser.add_argument("--fresh", action="store_true", help="do not go on from earlier runs")
+    parser.add_argument("--kept", default="", help="another JSON of earlier runs to go on from")
     parser.add_argument("--shard", type=int, default=-1)
     parser.add_argument("--deadline", type=float, default=0.0)
     parser.add_argument("--out", default="")
@@ -231,18 +263,24 @@ def main() -> int:
     every = [t for t in tasks(gpu, asked.preset) if not parts or t.part in parts]
     every = [t for t in every if t.seed >= asked.first_seed]
     if asked.shard >= 0:
-        mine = every[asked.shard :: asked.processes]
+        done = {tuple(key) for key in json.loads(Path(asked.kept).read_text())}
+        mine = [t for t in every if _key(t) not in done][asked.shard :: asked.processes]
         device = "cuda" if gpu else "cpu"
         run_shard(mine, device=device, deadline=asked.deadline, out=Path(asked.out))
         return 0
     started = time.time()
-    cells = _deal(asked, parts, deadline=started + asked.limit_s - 25.0)
+    wanted = {_key(task) for task in every}
+    held = {} if asked.fresh else earlier(_files(asked.kept), _folder().glob("*.ndjson"))
+    fresh = _deal(asked, parts, deadline=started + asked.limit_s - 25.0, done=set(held))
+    kept = held | {_key(run): run for run in fresh}
+    cells = list(kept.values())
     lines = summary(cells)
     results = {
         "summary": lines,
         "cells": cells,
-        "planned": len(every),
+        "planned": len(wanted | set(held)),
         "run": len(cells),
+        "of_the_parts_asked": [len(wanted & set(kept)), len(wanted)],
         "wall_s": round(time.time() - started, 1),
         "processes": asked.processes,
     }
@@ -251,6 +289,8 @@ def main() -> int:
             json.dumps({"machine": machine(), "results": results})
         )
     print("written:", save("loops", results))
+    for path in _folder().glob("*.ndjson"):
+        path.unlink()  # they are in the result file now
     for each in lines:
         name = " ".join(str(each[k]) for k in ("part", "kernel", "data", "optimizer", "start"))
         print(
@@ -261,11 +301,31 @@ def main() -> int:
         if cell.get("error") or cell.get("failure"):
             print("!", cell["kernel"], (cell.get("error") or cell.get("failure"))[:300])
             break
-    print(f"{len(cells)} of {len(every)} runs in {results['wall_s']} s")
+    held_of, planned = results["of_the_parts_asked"]
+    print(f"{len(fresh)} runs in {results['wall_s']} s; {held_of} of {planned} asked for are there")
     return 0
 
 
-def _deal(asked: argparse.Namespace, parts: list[str], *, deadline: float) -> list[dict[str, Any]]:
+def _files(kept: str) -> list[Path]:
+    """Return where earlier results may lie: the file that this call writes, $OUT, `--kept`."""
+    slug = machine()["device"].lower().replace("nvidia ", "").replace(" ", "-")
+    found = [RESULTS / f"loops-{slug}.json"]
+    found += [Path(os.environ["CUASSAY_RESULTS"], found[0].name)] if CUSTOM else []
+    found += [Path(os.environ["OUT"], "loops.json")] if "OUT" in os.environ else []
+    return found + ([Path(kept)] if kept else [])
+
+
+def _folder() -> Path:
+    """Return where the parts of a call lie until they are merged."""
+    folder = Path(os.environ.get("OUT", ROOT / "build" / "bench"), "loops-parts")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _deal(
+    asked: argparse.Namespace, parts: list[str], *, deadline: float, done: set[tuple[str, ...]]
+) -> list[dict[str, Any]]:
+    """Run what is not done in processes of this script; return the runs that ended."""
     with tempfile.TemporaryDirectory() as folder:
         environment = os.environ | {
             "CUASSAY_HOME": os.environ.get("CUASSAY_HOME", str(Path(folder) / "home")),
@@ -274,13 +334,15 @@ def _deal(asked: argparse.Namespace, parts: list[str], *, deadline: float) -> li
                 filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
             ),
         }
-        outs = [Path(folder) / f"{index}.ndjson" for index in range(asked.processes)]
+        known = Path(folder, "done.json")
+        known.write_text(json.dumps(sorted(done)))
+        outs = [_folder() / f"{os.getpid()}-{index}.ndjson" for index in range(asked.processes)]
         running = []
         for index, out in enumerate(outs):
             command = [sys.executable, __file__, "--shard", str(index), "--out", str(out)]
             command += ["--deadline", str(deadline), "--processes", str(asked.processes)]
             command += ["--preset", asked.preset, "--parts", ",".join(parts)]
-            command += ["--first-seed", str(asked.first_seed)]
+            command += ["--first-seed", str(asked.first_seed), "--kept", str(known)]
             running.append(subprocess.Popen(command, env=environment))
         for process in running:
             try:
