@@ -16,6 +16,7 @@ from cuassay.cli import loop_options, options
 @click.option("--data", default="real", show_default=True, metavar="NAME", help="What is decoded.")
 @click.option("--precision", default="bf16", show_default=True, help="bf16, fp16 or fp32.")
 @click.option("--preset", default="", metavar="NAME", help="tiny, small, medium or large.")
+@click.option("--weights", default="", metavar="NAME", help="minilm: encode with real weights.")
 @click.option("--sequences", type=int, default=6, show_default=True, help="Sequences in a batch.")
 @click.option("--tokens", type=int, default=96, show_default=True, help="Of the longest one.")
 @click.option("--longest", type=int, default=1024, show_default=True, help="Context of attention.")

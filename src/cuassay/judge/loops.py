@@ -16,7 +16,7 @@ from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError
 from cuassay.formats import load_candidate
 from cuassay.judge.environment import choose_device, environment
-from cuassay.loops import blame_config, matrix, presets, sites
+from cuassay.loops import blame_config, encoding, matrix, minilm, presets, sites
 from cuassay.loops.blame import Blame
 from cuassay.loops.inference import infer
 from cuassay.loops.kernels import IsolatedKernel
@@ -98,6 +98,8 @@ def _infer(
     nursery: Nursery | None,
 ) -> InferReport:
     site = sites.find(wanted.site)
+    if encoding.wanted_here(wanted, site):
+        return _encode(job, wanted, emit, site=site, device=device, nursery=nursery)
     preset = presets.holding(sized(wanted, device), [site])
     toolchain = build.toolchain(device)
     problem = sites.problem_of(site, wanted.precisions[0], vocab=preset.vocab, source=wanted.source)
@@ -108,6 +110,35 @@ def _infer(
             site=site,
             kernel=kernel,
             preset=preset,
+            device=device,
+            digest=candidate_digest(candidate, toolchain),
+            seed=job.seed,
+            say=lambda text: emit(Progress(text=text)),
+        )
+    return replace(report, candidate=job.candidate)
+
+
+def _encode(
+    job: Job,
+    wanted: LoopJob,
+    emit: Callable[[Event], None],
+    *,
+    site: sites.Site,
+    device: str,
+    nursery: Nursery | None,
+) -> InferReport:
+    weights, tokenize = minilm.load()
+    toolchain = build.toolchain(device)
+    vocab = weights.sizes.vocab
+    problem = sites.problem_of(site, wanted.precisions[0], vocab=vocab, source=wanted.source)
+    candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+    with IsolatedKernel(candidate, problem, device=device, nursery=nursery) as kernel:
+        report = encoding.encode(
+            wanted,
+            site=site,
+            kernel=kernel,
+            weights=weights,
+            tokenize=tokenize,
             device=device,
             digest=candidate_digest(candidate, toolchain),
             seed=job.seed,

@@ -85,10 +85,12 @@ def _toml(
     if not isinstance(table, Mapping) or not table:
         raise UsageError(f'{path} has no [sites] table of site = "kernel file"')
     for name in table:
-        if sites.find(name).phase is sites.Phase.OPTIMIZER:
+        phase = sites.find(name).phase
+        if phase not in (sites.Phase.FORWARD, sites.Phase.BACKWARD):
+            verb = "train" if phase is sites.Phase.OPTIMIZER else "infer"
             raise UsageError(
                 f"site '{name}' of {path.name} takes no part in blame, which compares gradients: "
-                f"use `cuassay train --site {name}`"
+                f"use `cuassay {verb} --site {name}`"
             )
     preset = presets.holding(_preset(found, device), map(sites.find, table))
     precision, optimizer = found.get("precision", "bf16"), found.get("optimizer", "sgd")

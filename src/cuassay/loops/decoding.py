@@ -78,24 +78,33 @@ def pairs(step: Step, exact: Sequence[torch.Tensor], *, noise: Sequence[str]) ->
     found: dict[str, Pair] = {}
     for index, (row, at) in enumerate(zip(step.rows, step.positions, strict=True)):
         truth = _centred(exact[row][at])
-        size = float(truth.norm())
         kernel = _centred(step.logits["kernel"][index])
-        trusted = [_centred(step.logits[name][index]) for name in noise]
-        if not size or not all(bool(t.isfinite().all()) for t in trusted):
-            continue
-        errors = [float((t - truth).norm()) / size for t in trusted]
-        lean = [float((t - truth) @ truth) / size**2 for t in trusted]
-        finite = bool(kernel.isfinite().all())
-        found[f"sequence {row}"] = Pair(
-            ratio=float(kernel.norm()) / size,
-            cosine=_cosine(kernel, truth),
-            bias=float((kernel - truth) @ truth) / size**2 - lean[0] if finite else math.nan,
-            deviation=float((kernel - truth).norm()) / size if finite else math.inf,
-            noise_bias=lean[-1] - lean[0],
-            noise_deviation=max(errors),
-            finite=finite,
-        )
+        pair = beside(kernel, truth, [_centred(step.logits[name][index]) for name in noise])
+        if pair is not None:
+            found[f"sequence {row}"] = pair
     return found
+
+
+def beside(
+    kernel: torch.Tensor, truth: torch.Tensor, trusted: Sequence[torch.Tensor]
+) -> Pair | None:
+    """Compare a kernel's values and trusted ones with float64; None where those tell nothing."""
+    truth, kernel = truth.double().cpu().flatten(), kernel.double().cpu().flatten()
+    others = [t.double().cpu().flatten() for t in trusted]
+    size = float(truth.norm())
+    if not size or not all(bool(t.isfinite().all()) for t in others):
+        return None
+    lean = [float((t - truth) @ truth) / size**2 for t in others]
+    finite = bool(kernel.isfinite().all())
+    return Pair(
+        ratio=float(kernel.norm()) / size,
+        cosine=_cosine(kernel, truth),
+        bias=float((kernel - truth) @ truth) / size**2 - lean[0] if finite else math.nan,
+        deviation=float((kernel - truth).norm()) / size if finite else math.inf,
+        noise_bias=lean[-1] - lean[0],
+        noise_deviation=max(float((t - truth).norm()) / size for t in others),
+        finite=finite,
+    )
 
 
 def _cosine(first: torch.Tensor, second: torch.Tensor) -> float:

@@ -180,7 +180,7 @@ class _Told:
 
 
 def _check(wanted: LoopJob, site: Site, preset: Preset) -> None:
-    if site.phase is Phase.DECODE:
+    if site.phase in (Phase.DECODE, Phase.ENCODER):
         raise UsageError(
             f"site '{site.name}' takes no part in training: use `cuassay infer --site {site.name}`"
         )

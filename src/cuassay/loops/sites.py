@@ -20,6 +20,7 @@ class Phase(enum.StrEnum):
     BACKWARD = "backward"
     DECODE = "decode"
     OPTIMIZER = "optimizer"
+    ENCODER = "encoder"  # forward, in an encoder of real weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,8 @@ def _site(name: str, phase: Phase, about: str, **more: object) -> Site:
     return Site(name=name, problem=problem, phase=phase, about=about, **more)  # type: ignore[arg-type]
 
 
-_F, _B, _D, _O = Phase.FORWARD, Phase.BACKWARD, Phase.DECODE, Phase.OPTIMIZER
+_F, _B, _D = Phase.FORWARD, Phase.BACKWARD, Phase.DECODE
+_O, _E = Phase.OPTIMIZER, Phase.ENCODER
 _ALL = (
     _site("embedding", _F, "token look-up"),
     _site(
@@ -87,6 +89,10 @@ _ALL = (
     _site("adamw_step", _O, "step of AdamW", optimizer="adamw"),
     _site("sgd_momentum_step", _O, "step of SGD with momentum", optimizer="momentum"),
     _site("muon_step", _O, "step of Muon on matrices", optimizer="muon"),
+    _site("layernorm", _E, "every LayerNorm of an encoder"),
+    _site("gemm_bias_gelu", _E, "first half of an encoder's MLP"),
+    _site("softmax_masked", _E, "soft-max of an encoder's attention"),
+    _site("batched_gemm", _E, "products of an encoder's attention"),
     _site(
         "attention_decode",
         _D,

@@ -104,6 +104,8 @@ def site_of(problem: Problem) -> Site | None:
 
 
 def _takes_part(site: Site, kind: str) -> bool:
+    if site.phase is Phase.ENCODER:
+        return False
     if kind == TRAINING:
         return site.phase is not Phase.DECODE
     sized_by_rows = site.name not in ("attention", "attention_window_softcap")

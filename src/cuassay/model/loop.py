@@ -201,6 +201,7 @@ class LoopJob:
     compile_with: str = ""
     whole: bool = False  # go on after both gradient and loss have left
     again: bool = False
+    weights: str = ""  # real weights to encode with: minilm
     vocab: int = 0
     sequences: int = 6
     tokens: int = 96
