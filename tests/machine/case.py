@@ -69,12 +69,26 @@ def f32(value: float) -> Number:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tile:
+    """A tensor map parameter over a buffer; the innermost dimension first, as the driver has it."""
+
+    buffer: str
+    element: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    steps: tuple[int, ...] = ()
+    swizzle: int = 0
+    nan_fill: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
     """One correct kernel at one launch.
 
     `make` draws the buffers in order (an Empty is an output nobody wrote); `expect` gives the
     right contents of some of them, from the contents before, to `tolerance` relative to the
-    largest value. `arguments` are names of buffers and Numbers.
+    largest value. `arguments` are names of buffers, Numbers and Tiles.
     """
 
     name: str
@@ -82,7 +96,7 @@ class Kernel:
     source: str
     make: Callable[[np.random.Generator], Mapping[str, Array | Empty]]
     expect: Callable[[Arrays], Arrays]
-    arguments: tuple[str | Number, ...]
+    arguments: tuple[str | Number | Tile, ...]
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (32, 1, 1)
     shared_bytes: int = 0

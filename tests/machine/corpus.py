@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import assert_never
 
 import numpy as np
 
 from cuassay.build.nvrtc import compile_ptx
-from cuassay.machine.launch import Buffer, Launch, Pointer
+from cuassay.machine.launch import Argument, Buffer, Launch, Pointer, TensorMap
 from tests.machine import (
     cuda_attention,
     cuda_backward,
@@ -21,12 +23,13 @@ from tests.machine import (
     cuda_precision,
     cuda_reductions,
     cuda_shared,
+    cuda_tensors,
     faults_hopper,
     faults_memory,
     faults_precision,
     faults_races,
 )
-from tests.machine.case import Arrays, Empty, Fault, Kernel, Number
+from tests.machine.case import Arrays, Empty, Fault, Kernel, Number, Tile
 
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel
@@ -41,6 +44,7 @@ KERNELS: dict[str, Kernel] = {
         cuda_precision,
         cuda_hopper,
         cuda_clusters,
+        cuda_tensors,
     )
     for kernel in table.KERNELS
 }
@@ -87,10 +91,7 @@ def prepare(kernel: Kernel, seed: int = 0) -> Prepared:
             before[name] = value.copy()
             data = np.frombuffer(bytearray(value.tobytes()), dtype=np.uint8)
             buffers[name] = Buffer(name=name, data=data)
-    arguments = tuple(
-        item.packed() if isinstance(item, Number) else Pointer(buffer=buffers[item])
-        for item in kernel.arguments
-    )
+    arguments = tuple(_argument(item, buffers) for item in kernel.arguments)
     launch = Launch(
         kernel=kernel.entry,
         grid=kernel.grid,
@@ -100,6 +101,21 @@ def prepare(kernel: Kernel, seed: int = 0) -> Prepared:
     )
     types = {name: value.dtype for name, value in made.items()}
     return Prepared(launch=launch, buffers=buffers, before=before, types=types)
+
+
+def _argument(item: str | Number | Tile, buffers: Mapping[str, Buffer]) -> Argument:
+    """Return a parameter as the machine takes it."""
+    match item:
+        case Number():
+            return item.packed()
+        case Tile():
+            fields = {one.name: getattr(item, one.name) for one in dataclasses.fields(item)}
+            name = fields.pop("buffer")
+            return TensorMap(pointer=Pointer(buffer=buffers[name]), **fields)
+        case str():
+            return Pointer(buffer=buffers[item])
+        case _:
+            assert_never(item)
 
 
 def mistakes(kernel: Kernel, prepared: Prepared) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.machine.case import Fault
+from tests.machine.case import Fault, Tile
+from tests.machine.cuda_tensors import PRODUCTS, RELEASE
+from tests.machine.faults_memory import BOUNDS
 
 PHASE, FLIGHT, OBJECT = "mbarrier deadlock", "asynchronous copy", "mbarrier misuse"
 PROXY, CLUSTER, SHAPE = "missing proxy fence", "cluster", "bulk copy shape"
@@ -55,4 +57,19 @@ FAULTS = (
     # shapes
     Fault(name="bulk_size_not_a_multiple", kind=SHAPE, twin="bulk_double_buffer", old="x + 128 * i, 512, full + i", new="x + 128 * i, 508, full + i", sanitizer=MEM),
     Fault(name="bulk_source_misaligned", kind=SHAPE, twin="bulk_double_buffer", old="x + 128 * i, 512, full + i", new="x + 128 * i + 1, 512, full + i", sanitizer=MEM),
+    # tiles
+    Fault(name="tile_expects_the_valid_part_only", kind=PHASE, twin="tile_transpose_swizzled", old="bar_expect(&bar, sizeof(s));", new="bar_expect(&bar, sizeof(s) - 128 * (blockIdx.y ? 24 : 0));", sanitizer=SYNC),
+    Fault(name="tile_read_before_wait", kind=FLIGHT, twin="tile_transpose_swizzled", old="bar_wait(&bar, 0);", new="", sanitizer=RACE),
+    Fault(name="tile_store_without_proxy_fence", kind=PROXY, twin="tile_transpose_swizzled", old="proxy_fence();", new=""),
+    Fault(name="tile_stored_before_it_is_whole", kind=FLIGHT, twin="tile_transpose_swizzled", old="proxy_fence();\n    __syncthreads();", new="proxy_fence();", sanitizer=RACE),
+    Fault(name="tile_misaligned_in_shared", kind=SHAPE, twin="tile_transpose_swizzled", old="tile_store(&out, y, x, r);", new="tile_store(&out, y, x, r + 4);", sanitizer=MEM),
+    Fault(name="tile_map_of_other_rank", kind=SHAPE, twin="tile_halo_3d_reduce", changes={"arguments": (Tile(buffer="x", element="s32", sizes=(8, 12), strides=(32,), box=(8, 8)), Tile(buffer="y", element="s32", sizes=(8, 4, 3), strides=(32, 128), box=(8, 4, 2)))}, sanitizer=MEM),
+    Fault(name="tile_map_larger_than_its_buffer", kind=BOUNDS, twin="tile_halo_3d_reduce", changes={"arguments": tuple(Tile(buffer=name, element="s32", sizes=(8, 4, 4), strides=(32, 128), box=(8, 4, 2)) for name in ("x", "y"))}, sanitizer=MEM),
+    Fault(name="matmul_stage_released_before_products", kind=FLIGHT, twin="tile_matmul_wgmma_specialised", old=f"{PRODUCTS}\n        {RELEASE}", new=f"{RELEASE}\n        {PRODUCTS}", sanitizer=RACE),
+    Fault(name="matmul_full_parity_wrong", kind=FLIGHT, twin="tile_matmul_wgmma_specialised", old="bar_wait(full + (i & 1), i >> 1 & 1);", new="bar_wait(full + (i & 1), (i >> 1 & 1) ^ 1);", sanitizer=RACE),
+    Fault(name="matmul_second_tile_not_expected", kind=FLIGHT, twin="tile_matmul_wgmma_specialised", old="bar_expect(full + (i & 1), 16384);", new="bar_expect(full + (i & 1), 8192);", sanitizer=SYNC),
+    Fault(name="matmul_empty_counts_one_warp", kind=PHASE, twin="tile_matmul_wgmma_specialised", old="bar_init(empty + i, 128);", new="bar_init(empty + i, 32);", sanitizer=SYNC),
+    Fault(name="multicast_before_cluster_is_ready", kind=CLUSTER, twin="tile_multicast_to_cluster", old="cluster_sync();", new="__syncthreads();", nth=1, sanitizer=RACE),
+    Fault(name="multicast_to_one_block_only", kind=PHASE, twin="tile_multicast_to_cluster", old="&bar, 3);", new="&bar, 1 << rank);", sanitizer=SYNC),
+    Fault(name="multicast_beyond_the_cluster", kind=SHAPE, twin="tile_multicast_to_cluster", old="&bar, 3);", new="&bar, 7);", sanitizer=MEM),
 )  # fmt: skip

@@ -60,4 +60,18 @@ __device__ inline float remote_load(const float* p, unsigned rank) {
 __device__ inline void cluster_sync() {
     asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
 }
+struct alignas(64) TensorMap { u64 words[16]; };
+__device__ inline void tile_load(void* to, const TensorMap* map, int x, int y, u64* b) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                 :: "r"(at(to)), "l"(map), "r"(x), "r"(y), "r"(at(b)) : "memory");
+}
+__device__ inline void tile_share(void* to, const TensorMap* map, int x, int y, u64* b, unsigned short blocks) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+                 " [%0], [%1, {%2, %3}], [%4], %5;"
+                 :: "r"(at(to)), "l"(map), "r"(x), "r"(y), "r"(at(b)), "h"(blocks) : "memory");
+}
+__device__ inline void tile_store(const TensorMap* map, int x, int y, const void* from) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
+                 :: "l"(map), "r"(x), "r"(y), "r"(at(from)) : "memory");
+}
 """

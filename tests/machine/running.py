@@ -106,7 +106,7 @@ def executed_triton(case: TritonCase) -> Outcome:
     """Execute a Triton wrapper of the corpus: its launches run in the machine, checks on."""
     reports: list[MachineReport] = []
     try:
-        call = _wrapper(case.function, reports)
+        call = _wrapper(case, reports)
         torch.manual_seed(0)
         inputs = list(case.make())
         found = call(*inputs)
@@ -122,8 +122,8 @@ def executed_triton(case: TritonCase) -> Outcome:
     return outcome_of(reports, wrong)
 
 
-def _wrapper(function: str, reports: list[MachineReport]) -> Callable[..., Any]:
-    """Return a wrapper of triton_kernels whose launches are executed with every check on."""
+def _wrapper(case: TritonCase, reports: list[MachineReport]) -> Callable[..., Any]:
+    """Return a case's wrapper, whose launches are executed with every check on."""
     import importlib
 
     from cuassay.build import machine_triton
@@ -145,12 +145,12 @@ def _wrapper(function: str, reports: list[MachineReport]) -> Callable[..., Any]:
             return report
 
     launcher = Checked(arena=Arena())
-    machine_triton.enable(launcher, arch=80, multiprocessors=4)
-    module = importlib.import_module("tests.machine.triton_kernels")
+    machine_triton.enable(launcher, arch=case.arch, multiprocessors=4)
+    module = importlib.import_module(f"tests.machine.{case.module}")
 
     def call(*arguments: torch.Tensor) -> Any:
         named = {f"argument {number}": value for number, value in enumerate(arguments)}
         with cuda_facade(), launcher.arena.watching(named, ()):
-            return getattr(module, function)(*arguments)
+            return getattr(module, case.function)(*arguments)
 
     return call

@@ -13,13 +13,18 @@ Tensors: TypeAlias = Sequence[torch.Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TritonCase:
-    """A wrapper of `triton_kernels` by name, its inputs, its right answers, how close they are."""
+    """A wrapper by name, its inputs, its right answers, how close they are.
+
+    `module` is the file of tests/machine that holds it, `arch` what Triton compiles for.
+    """
 
     name: str
     function: str
     make: Callable[[], Tensors]
     expect: Callable[..., Tensors]
     tolerance: float = 1e-4
+    module: str = "triton_kernels"
+    arch: int = 80
 
 
 def _normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -125,4 +130,10 @@ CASES = (
                expect=lambda a, b: (torch.nn.functional.silu(a.double()) * b.double(),), tolerance=8e-3),
     TritonCase(name="triton_embedding_grad", function="embedding_grad", make=lambda: (_normal(40, 64, dtype=BF16), _ids(12, 40)),
                expect=lambda g, ids: (torch.zeros(12, 64, dtype=torch.float64).index_add(0, ids.long(), g.double()),)),
+    TritonCase(name="triton_descriptor_scale", function="descriptor_scale", make=lambda: (_normal(40, 52),),
+               expect=lambda x: (2 * x.double(),), tolerance=0.0, module="triton_hopper", arch=90),
+    TritonCase(name="triton_descriptor_matmul", function="descriptor_matmul", make=lambda: (_normal(72, 80, dtype=F16), _normal(80, 96, dtype=F16)),
+               expect=lambda a, b: (a.double() @ b.double(),), tolerance=2e-3, module="triton_hopper", arch=90),
+    TritonCase(name="triton_host_descriptor_matmul", function="host_descriptor_matmul", make=lambda: (_normal(72, 80, dtype=F16), _normal(80, 96, dtype=F16)),
+               expect=lambda a, b: (a.double() @ b.double(),), tolerance=2e-3, module="triton_hopper", arch=90),
 )  # fmt: skip

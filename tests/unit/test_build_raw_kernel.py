@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import shutil
 from collections.abc import Sequence
@@ -15,8 +14,10 @@ from tests.support.builds import candidate, problem
 
 from cuassay import build
 from cuassay.build import machine, nvrtc, raw_kernel, toolkit
+from cuassay.build.driver import Parameter
+from cuassay.build.tile_maps import Encoded
 from cuassay.errors import BuildError, MissingToolError
-from cuassay.model.candidate import Candidate, Convention, Language, Launch, Scratch
+from cuassay.model.candidate import Candidate, Convention, Language, Launch, Scratch, TileMap
 
 SOURCE = """
 #include <stdint.h>
@@ -41,6 +42,8 @@ class FakeLauncher:
 
     def __init__(self) -> None:
         self.launches: list[tuple[object, ...]] = []
+        self.clusters: list[tuple[int, int, int]] = []
+        self.maps: list[Encoded] = []
 
     def function(self, cubin: bytes, name: str) -> int:
         if name != "scale":
@@ -55,10 +58,16 @@ class FakeLauncher:
         *,
         shared_bytes: int,
         stream: int,
-        arguments: Sequence[ctypes._SimpleCData[int] | ctypes._SimpleCData[float]],
+        arguments: Sequence[Parameter],
+        cluster: tuple[int, int, int] = (1, 1, 1),
     ) -> None:
-        values = [(type(item).__name__, item.value) for item in arguments]
+        values = [(type(item).__name__, getattr(item, "value", bytes(item))) for item in arguments]
         self.launches.append((function, grid, block, shared_bytes, stream, values))
+        self.clusters.append(cluster)
+
+    def tensor_map(self, one: Encoded) -> bytes:
+        self.maps.append(one)
+        return bytes(range(128))
 
 
 def raw(**changes: object) -> Candidate:
@@ -72,6 +81,23 @@ def raw(**changes: object) -> Candidate:
 def _stream(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = SimpleNamespace(cuda_stream=77)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: stream)
+
+
+def test_a_tensor_map_is_encoded_for_the_tensor_of_each_call() -> None:
+    launcher = FakeLauncher()
+    tile = TileMap(name="tile", tensor="x", box=("rows", "4"), swizzle=32, nan_fill=True)
+    launch = dataclasses.replace(LAUNCH, arguments=("tile", "y"), cluster=("2", "1", "1"))
+    case = raw(launches=(launch,), tile_maps=(tile,))
+    call = raw_kernel.bind(case, problem(), device="cpu", cubin=b"", launcher=launcher)
+    x = torch.ones(3, 8)
+    call(x, 2.0)
+    (one,) = launcher.maps
+    assert (one.address, one.element) == (x.data_ptr(), "f32")
+    assert (one.sizes, one.strides, one.box) == ((8, 3), (32,), (4, 3))
+    assert (one.swizzle, one.nan_fill) == (32, True)
+    assert launcher.clusters == [(2, 1, 1)]
+    values = launcher.launches[0][5]
+    assert values[0][1] == bytes(range(128))  # type: ignore[index]
 
 
 def test_launch_gets_evaluated_arguments() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from cuassay.errors import CandidateError
 from cuassay.formats import load_candidate, load_candidates, load_problem
-from cuassay.model.candidate import Convention, Language, Launch, Scratch
+from cuassay.model.candidate import Convention, Language, Launch, Scratch, TileMap
 from cuassay.model.problem import Problem
 
 DATA = Path(__file__).parents[1] / "data" / "formats"
@@ -52,6 +52,19 @@ def test_raw_kernels_with_launches_in_a_comment(problem: Problem) -> None:
         arguments=("x", "shift", "bias", "gain", "y", "sums", "rows:int32", "width"),
     )
     assert candidate.launches[1].grid == ("-(-rows // 64)", "1", "1")
+
+
+def test_tensor_maps_and_clusters_are_declared(problem: Problem, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(RAW)
+    text = SIDECAR.replace('"x", ', '"tiles", ').replace("block = 32", "block = 32\ncluster = [2]")
+    maps = '[[tensor_maps]]\nname = "tiles"\ntensor = "x"\nbox = [8, "width"]\nfill = "nan"\n'
+    (tmp_path / "k.launch.toml").write_text(maps + text)
+    candidate = load_candidate(str(tmp_path / "k.cu"), problem)
+    assert candidate.tile_maps == (
+        TileMap(name="tiles", tensor="x", box=("8", "width"), nan_fill=True),
+    )
+    assert candidate.launches[0].cluster == ("2", "1", "1")
+    assert candidate.launches[0].arguments[0] == "tiles"
 
 
 SIDECAR = """
@@ -110,6 +123,21 @@ def test_launches_with_the_marker_on_every_line(problem: Problem, tmp_path: Path
             "[[launches]]",
             '[[scratch]]\nname="s"\ndtype="floot32"\nsize=1\n[[launches]]',
             r"scratch\.s: unknown dtype 'floot32': did you mean 'float32'\?",
+        ),
+        (
+            "[[launches]]",
+            '[[tensor_maps]]\nname="m"\ntensor="xx"\nbox=[8]\n[[launches]]',
+            r"tensor_maps\.m: unknown tensor 'xx': did you mean 'x'\?",
+        ),
+        (
+            "[[launches]]",
+            '[[tensor_maps]]\nname="m"\ntensor="x"\nbox=[8]\nshape=[8, 8]\n[[launches]]',
+            r"tensor_maps\.m: box has 1 dimensions, shape 2; give as many",
+        ),
+        (
+            "[[launches]]",
+            '[[tensor_maps]]\nname="m"\ntensor="x"\nbox=[8]\nswizzle=48\n[[launches]]',
+            r"swizzle",
         ),
     ],
 )

@@ -6,14 +6,45 @@ Reference: CUDA driver API, modules cuModuleLoadData, cuFuncSetAttribute and cuL
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from cuassay.errors import MissingToolError
 
+if TYPE_CHECKING:
+    from cuassay.build.tile_maps import Encoded
+
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _DEFAULT_SHARED = 48 * 1024  # bytes that a launch may take without asking
+_NON_PORTABLE_CLUSTER = 13  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+_PORTABLE_CLUSTER = 8  # blocks of a cluster that every device takes
+_CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+ELEMENT_NUMBERS = {  # CUtensorMapDataType
+    "u8": 0, "u16": 1, "u32": 2, "s32": 3, "u64": 4, "s64": 5, "f16": 6, "f32": 7, "f64": 8,
+    "bf16": 9, "tf32": 11,
+}  # fmt: skip
+Parameter: TypeAlias = (
+    "ctypes._SimpleCData[int] | ctypes._SimpleCData[float] | ctypes.Array[ctypes.c_uint64]"
+)
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute: an id, padding to 8 bytes, and a value of 64 bytes."""
+
+    _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", ctypes.c_uint * 16))
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        *((name, ctypes.c_uint) for name in ("gx", "gy", "gz", "bx", "by", "bz", "shared")),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", ctypes.c_uint),
+    )
 
 
 class DriverError(RuntimeError):
@@ -34,9 +65,13 @@ class Launcher(Protocol):
         *,
         shared_bytes: int,
         stream: int,
-        arguments: Sequence[ctypes._SimpleCData[int] | ctypes._SimpleCData[float]],
+        arguments: Sequence[Parameter],
+        cluster: tuple[int, int, int] = (1, 1, 1),
     ) -> None:
         """Launch on `stream` (a CUstream handle) and return at once."""
+
+    def tensor_map(self, one: Encoded) -> bytes:
+        """Return the 128 bytes of a tensor map parameter."""
 
 
 class Driver:
@@ -67,7 +102,8 @@ class Driver:
         *,
         shared_bytes: int,
         stream: int,
-        arguments: Sequence[ctypes._SimpleCData[int] | ctypes._SimpleCData[float]],
+        arguments: Sequence[Parameter],
+        cluster: tuple[int, int, int] = (1, 1, 1),
     ) -> None:
         """Launch on `stream` (a CUstream handle) and return at once."""
         self._enter_context()
@@ -79,7 +115,31 @@ class Driver:
             *(ctypes.addressof(argument) for argument in arguments)
         )
         sizes = [ctypes.c_uint(size) for size in (*grid, *block, shared_bytes)]
-        self._check("cuLaunchKernel", handle, *sizes, ctypes.c_void_p(stream), parameters, None)
+        if cluster == (1, 1, 1):
+            self._check("cuLaunchKernel", handle, *sizes, ctypes.c_void_p(stream), parameters, None)
+            return
+        if math.prod(cluster) > _PORTABLE_CLUSTER:
+            self._check("cuFuncSetAttribute", handle, _NON_PORTABLE_CLUSTER, 1)
+        attribute = _Attribute(_CLUSTER_DIMENSION, b"", (ctypes.c_uint * 16)(*cluster))
+        config = _Config(*(size.value for size in sizes), stream, ctypes.pointer(attribute), 1)
+        self._check("cuLaunchKernelEx", ctypes.byref(config), handle, parameters, None)
+
+    def tensor_map(self, one: Encoded) -> bytes:
+        """Return the 128 bytes of a tensor map (cuTensorMapEncodeTiled). Raises DriverError."""
+        self._enter_context()
+        rank = len(one.sizes)
+        room = ctypes.create_string_buffer(128 + 64)
+        place = -(-ctypes.addressof(room) // 64) * 64
+        self._check(
+            "cuTensorMapEncodeTiled", ctypes.c_void_p(place), ELEMENT_NUMBERS[one.element],
+            ctypes.c_uint(rank), ctypes.c_void_p(one.address),
+            (ctypes.c_uint64 * rank)(*one.sizes),
+            (ctypes.c_uint64 * max(rank - 1, 1))(*one.strides),
+            (ctypes.c_uint32 * rank)(*one.box),
+            (ctypes.c_uint32 * rank)(*(one.steps or [1] * rank)),
+            0, (0, 32, 64, 128).index(one.swizzle), 0, int(one.nan_fill),
+        )  # fmt: skip
+        return ctypes.string_at(place, 128)
 
     def _enter_context(self) -> None:
         """Make the context current on this thread, unless one is."""

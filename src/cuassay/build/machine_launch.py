@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cuassay.build.launch_ledger import LEDGER
+from cuassay.build.tile_maps import Encoded, machine_bytes
 from cuassay.errors import MissingToolError
 from cuassay.machine.recording import RecordedLaunch, Recording, Region
 
@@ -112,11 +113,19 @@ class MachineLauncher:
         shared_bytes: int,
         stream: int,
         arguments: Sequence[Any],
+        cluster: Dim3 = (1, 1, 1),
     ) -> None:
         """Run one launch of a raw kernel to its end; arguments are ctypes values."""
         text, name = self._functions[function]
         raw = [bytes(argument) for argument in arguments]
-        self(text, name, grid=grid, block=block, shared_bytes=shared_bytes, arguments=raw)
+        self(
+            text, name, grid=grid, block=block, shared_bytes=shared_bytes, arguments=raw,
+            cluster=cluster,
+        )  # fmt: skip
+
+    def tensor_map(self, one: Encoded) -> bytes:
+        """Return the machine's 128 bytes of a tensor map. Raises BuildError."""
+        return machine_bytes(one)
 
     def __call__(
         self,
@@ -186,9 +195,21 @@ def prepared(launch: RecordedLaunch, arena: Arena) -> Any:
         cluster=launch.cluster,
         dynamic_shared_bytes=launch.shared_bytes,
         arguments=tuple(arena.argument(data) for data in launch.arguments),
+        pointers_inside=tuple(_inside_maps(launch, arena)),
         buffers=tuple(region.buffer for region in arena.regions),
         stored_pointers=arena.stored_pointers(),
     )
+
+
+def _inside_maps(launch: RecordedLaunch, arena: Arena) -> Iterator[tuple[int, int, Any]]:
+    """Yield the memory that tensor maps among the arguments are over."""
+    from cuassay.machine.runtime.layout import T_BASE, T_BYTES
+
+    for index, data in enumerate(launch.arguments):
+        if len(data) == T_BYTES:
+            pointer = arena.pointer(int.from_bytes(data[T_BASE : T_BASE + 8], "little"))
+            if pointer is not None:
+                yield index, T_BASE, pointer
 
 
 def not_covered(kernel: str, why: str) -> MissingToolError:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from cuassay.build.driver import ELEMENT_NUMBERS
+from cuassay.build.tile_maps import Encoded, element_bytes, machine_bytes
 from cuassay.errors import MissingToolError, missing_extra
 
 _PATCHED = "__cuassay_ptx__"
@@ -27,6 +29,7 @@ _CODES = {
     "u1": "?", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
     "fp32": "f", "f32": "f", "fp64": "d",
 }  # fmt: skip
+_TILE_MAP = "nvTmaDesc"
 _LEADING = 9  # grid, stream, function, metadata twice, two hooks: what launchers get before args
 
 
@@ -99,7 +102,7 @@ def _driver(target: Any, launch: Launch, multiprocessors: int) -> Any:
     utils = SimpleNamespace(
         get_device_properties=lambda device=None: dict(properties),
         load_binary=lambda name, ptx, shared, device: (ptx, (ptx, name), 32, 0, 1024),
-        fill_tma_descriptor=_no_descriptor,
+        fill_tma_descriptor=_descriptor,
     )
 
     def launcher(src: Any, metadata: Any) -> Any:
@@ -122,11 +125,27 @@ def _driver(target: Any, launch: Launch, multiprocessors: int) -> Any:
     )
 
 
-def _no_descriptor(*_: object) -> Any:
-    raise MissingToolError(
-        "the kernel is given a TMA descriptor made on the host, which the PTX machine does not "
-        "encode; compile for sm_80 (CUASSAY_MACHINE_ARCH=sm_80), where Triton reads memory plainly"
-    )
+def _descriptor(
+    address: int, swizzle: int, _size: int, element: int, block: Sequence[int],
+    shape: Sequence[int], strides: Sequence[int], padding: int = 0,
+) -> bytes:  # fmt: skip
+    """Return the machine's bytes of a descriptor that Triton makes on the host.
+
+    `element` is numbered like the driver's CUtensorMapDataType; sizes are outermost first.
+    """
+    names = {number: name for name, number in ELEMENT_NUMBERS.items()}
+    if element not in names:
+        raise MissingToolError(f"the PTX machine knows no tensor map of element type {element}")
+    name = names[element]
+    size = element_bytes(name)
+    return machine_bytes(
+        Encoded(
+            address=int(address), element=name, sizes=tuple(int(one) for one in reversed(shape)),
+            strides=tuple(int(one) * size for one in reversed(strides[:-1])),
+            box=tuple(int(one) for one in reversed(block)), swizzle=(0, 32, 64, 128)[swizzle],
+            nan_fill=bool(padding),
+        )
+    )  # fmt: skip
 
 
 def _launcher(src: Any, metadata: Any, launch: Launch) -> Callable[..., None]:
@@ -139,7 +158,7 @@ def _launcher(src: Any, metadata: Any, launch: Launch) -> Callable[..., None]:
         x, y, z = (int(extent) for extent in grid)
         if x * y * z <= 0:
             return
-        types = [str(kind) for kind in _flat(list(_expanded(signature)))]
+        types = [str(kind) for kind in _flat(list(_expanded(signature, meta or ())))]
         values = list(_flat(list(given[_LEADING:])))
         packed, held = _parameters(types, values)
         scratch = _scratch(metadata, x * y * z)
@@ -157,28 +176,54 @@ def _launcher(src: Any, metadata: Any, launch: Launch) -> Callable[..., None]:
 
     meta = getattr(metadata, "tensordesc_meta", None)
     wrap = getattr(nvidia, "wrap_handle_tensordesc", None)
-    if wrap is None:
+    if wrap is None or not _has_descriptors(signature):
         return plain
-    leading = int(getattr(nvidia, "_BASE_ARGS_FORMAT_LEN", _LEADING))
-    if leading == _LEADING or not _has_descriptors(signature):
+    if int(getattr(nvidia, "_BASE_ARGS_FORMAT_LEN", _LEADING)) == _LEADING:
         wrapped: Callable[..., None] = wrap(plain, signature, meta)
         return wrapped
-    raise MissingToolError("this Triton passes tensor descriptors in a way that cuassay knows not")
+    return _expanding(plain, signature, meta, nvidia.make_tensordesc_arg)
+
+
+def _expanding(
+    plain: Callable[..., None], signature: Mapping[Any, Any], meta: Any, expand: Any
+) -> Callable[..., None]:
+    """Return `plain` for launches whose descriptors are still whole: Triton's own code splits them.
+
+    Triton's wrapper counts what its C launcher gets first, which are more than these.
+    """
+
+    def launch(*given: Any) -> None:
+        known = iter(meta or ())
+        values: list[Any] = []
+        for kind, value in zip(signature.values(), given[_LEADING:], strict=True):
+            whole = str(kind).startswith("tensordesc")
+            values += expand(value, next(known, None)) if whole else [value]
+        plain(*given[:_LEADING], *values)
+
+    return launch
 
 
 def _has_descriptors(signature: Mapping[Any, Any]) -> bool:
     return any(str(kind).startswith("tensordesc") for kind in signature.values())
 
 
-def _expanded(signature: Mapping[Any, Any]) -> Iterator[Any]:
-    """Yield parameter types; a descriptor is its base, shape, strides, padding, both again."""
+def _expanded(signature: Mapping[Any, Any], meta: Sequence[Any]) -> Iterator[Any]:
+    """Yield parameter types; a descriptor is its base, shape, strides, padding, both again.
+
+    Where the kernel copies tiles by TMA (`meta` says how), it is a tensor map, shape and strides.
+    """
+    known = iter(meta)
     for kind in signature.values():
         if not str(kind).startswith("tensordesc"):
             yield kind
             continue
         body = str(kind)[len("tensordesc<") :]
         dims = body[body.index("[") + 1 : body.index("]")].count(",") + 1
-        yield from ("*i8", *["i64"] * (2 * dims), "i1", *["i32"] * dims, *["i64"] * dims)
+        if next(known, None) is None:
+            yield from ("*i8", *["i64"] * (2 * dims), "i1")
+        else:
+            yield _TILE_MAP
+        yield from (*["i32"] * dims, *["i64"] * dims)
 
 
 def _flat(values: Sequence[Any]) -> Iterator[Any]:
@@ -196,7 +241,9 @@ def _parameters(types: Sequence[str], values: Sequence[Any]) -> tuple[list[bytes
     for kind, value in zip(types, values, strict=True):
         if kind == "constexpr":
             continue
-        if kind.startswith("*"):
+        if kind == _TILE_MAP:
+            packed.append(bytes(value))
+        elif kind.startswith("*"):
             packed.append(struct.pack("<Q", _address(value)))
             held += [value] if hasattr(value, "untyped_storage") else []
         elif kind in _CODES:

@@ -11,13 +11,14 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cuassay.build.driver import Launcher, load_driver
+from cuassay.build.driver import Launcher, Parameter, load_driver
 from cuassay.build.launch_ledger import LEDGER
 from cuassay.build.nvrtc import compile_cubin, compile_ptx
 from cuassay.build.perturbation import active
 from cuassay.build.sources import build_lock, write_sources
+from cuassay.build.tile_maps import encoded
 from cuassay.build.toolkit import architecture, hopper_arch
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.axes import evaluate, resolve, shape_of
@@ -29,7 +30,6 @@ from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec, VarAx
 if TYPE_CHECKING:
     import torch
 
-    Parameter: TypeAlias = ctypes._SimpleCData[int] | ctypes._SimpleCData[float]
     Value: TypeAlias = "torch.Tensor | Scalar"
 
 
@@ -151,6 +151,7 @@ def bind(
         now = _perturbed(candidate, launcher, ptx) or functions
         for launch, function in zip(candidate.launches, now, strict=True):
             grid = _extent(launch.grid, sizes)
+            given = _Arguments(candidate, launcher, values, sizes)
             if 0 in grid:  # nothing to do, and the driver refuses an empty grid
                 continue
             go = partial(
@@ -160,7 +161,8 @@ def bind(
                 _extent(launch.block, sizes),
                 shared_bytes=evaluate(launch.shared_bytes, sizes),
                 stream=stream,
-                arguments=[parameter(name, values, sizes) for name in launch.arguments],
+                arguments=[given.parameter(name) for name in launch.arguments],
+                cluster=_extent(launch.cluster, sizes),
             )
             LEDGER.launch(launch.kernel, go)
         if candidate.convention is Convention.DESTINATION:
@@ -263,6 +265,26 @@ def _torch_type(dtype: DType) -> torch.dtype:
 def _extent(expressions: tuple[str, str, str], sizes: Mapping[str, int]) -> tuple[int, int, int]:
     x, y, z = (evaluate(expression, sizes) for expression in expressions)
     return x, y, z
+
+
+class _Arguments:
+    """The arguments of a launch: tensor maps, and what `parameter` makes of the others."""
+
+    def __init__(
+        self, candidate: Candidate, launcher: Launcher, values: Mapping[str, Value],
+        sizes: Mapping[str, int],
+    ) -> None:  # fmt: skip
+        self._maps = {one.name: one for one in candidate.tile_maps}
+        self._launcher, self._values, self._sizes = launcher, values, sizes
+
+    def parameter(self, name: str) -> Parameter:
+        """Return one argument by its declared text."""
+        spec = self._maps.get(name)
+        if spec is None:
+            return parameter(name, self._values, self._sizes)
+        tensor: Any = self._values[spec.tensor]
+        raw = self._launcher.tensor_map(encoded(spec, tensor, self._sizes))
+        return (ctypes.c_uint64 * 16).from_buffer_copy(raw)
 
 
 def parameter(text: str, values: Mapping[str, Value], sizes: Mapping[str, int]) -> Parameter:

@@ -218,6 +218,7 @@ def _cuda(
         flags=declared.flags,
         launches=declared.launches,
         scratch=declared.scratch,
+        tile_maps=declared.tile_maps,
         zero_outputs=declared.zero_outputs,
         origin=file.absolute(),
     )

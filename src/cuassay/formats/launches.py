@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from cuassay.errors import CandidateError, ProblemError, UnknownNameError
 from cuassay.formats import cuda_text
-from cuassay.formats.solution_schema import Extents, LaunchFileModel, LaunchModel, ScratchModel
+from cuassay.formats.solution_schema import (
+    Extents,
+    LaunchFileModel,
+    LaunchModel,
+    ScratchModel,
+    TileMapModel,
+)
 from cuassay.formats.strict import read_model
 from cuassay.formats.textfile import parse_json, read_text
 from cuassay.model.axes import evaluate, smallest_workload_axes
-from cuassay.model.candidate import BuildFlags, Launch, Scratch
+from cuassay.model.candidate import BuildFlags, Launch, Scratch, TileMap
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, ScalarSpec
 
@@ -34,6 +40,7 @@ class Declaration:
 
     launches: tuple[Launch, ...]
     scratch: tuple[Scratch, ...]
+    tile_maps: tuple[TileMap, ...]
     zero_outputs: bool
     flags: BuildFlags
 
@@ -54,6 +61,8 @@ def read_declaration(
     )
     scratch = tuple(_scratch(item, problem, where=where) for item in model.scratch)
     names = _Names.of(problem, scratch)
+    tile_maps = tuple(_tile_map(item, names, where=where) for item in model.tensor_maps)
+    names = replace(names, maps=tuple(item.name for item in tile_maps))
     kernels = cuda_text.kernels(text)
     launches = tuple(
         _launch(item, kernels, names, where=f"{where}: launches[{number}]")
@@ -62,6 +71,7 @@ def read_declaration(
     return Declaration(
         launches=launches,
         scratch=scratch,
+        tile_maps=tile_maps,
         zero_outputs=model.zero_outputs,
         flags=BuildFlags(cuda_cflags=tuple(model.cuda_cflags)),
     )
@@ -104,6 +114,7 @@ class _Names:
     scalars: tuple[str, ...]
     integers: tuple[str, ...]  # scalars that argument expressions may use
     sizes: Mapping[str, int]
+    maps: tuple[str, ...] = ()
 
     @staticmethod
     def of(problem: Problem, scratch: Sequence[Scratch]) -> _Names:
@@ -137,6 +148,7 @@ def _launch(model: LaunchModel, kernels: Sequence[str], names: _Names, *, where:
         block=_three(model.block, names, where=f"{where}.block"),
         arguments=tuple(model.arguments),
         shared_bytes=_expression(model.shared_bytes, names.sizes, f"{where}.shared_bytes", 0),
+        cluster=_three(model.cluster, names, where=f"{where}.cluster"),
     )
 
 
@@ -173,15 +185,35 @@ def _check_argument(argument: str, names: _Names, *, where: str) -> None:
         )
     if expression in names.buffers and separator:
         raise CandidateError(f"{where}: '{argument}' is a buffer; drop the suffix ':{suffix}'")
-    if expression in (*names.buffers, *names.scalars):
+    if expression in (*names.buffers, *names.scalars) or argument in names.maps:
         return
     if expression.isidentifier() and expression not in names.sizes:
-        legal = (*names.buffers, *names.scalars, *names.sizes)
+        legal = (*names.buffers, *names.maps, *names.scalars, *names.sizes)
         raise CandidateError(f"{where}: {UnknownNameError('argument', expression, legal)}")
     try:
         evaluate(expression, {**names.sizes, **dict.fromkeys(names.integers, 1)})
     except ProblemError as failure:
         raise CandidateError(f"{where}: {failure}") from None
+
+
+def _tile_map(model: TileMapModel, names: _Names, *, where: str) -> TileMap:
+    place = f"{where}: tensor_maps.{model.name}"
+    if model.name in (*names.buffers, *names.scalars, *names.sizes):
+        raise CandidateError(f"{place} has the name of a tensor, scalar or axis; rename it")
+    if model.tensor not in names.buffers:
+        raise CandidateError(f"{place}: {UnknownNameError('tensor', model.tensor, names.buffers)}")
+    if model.shape and len(model.shape) != len(model.box):
+        raise CandidateError(
+            f"{place}: box has {len(model.box)} dimensions, shape {len(model.shape)}; give as many"
+        )
+    return TileMap(
+        name=model.name,
+        tensor=model.tensor,
+        box=tuple(_expression(one, names.sizes, f"{place}.box", 1) for one in model.box),
+        shape=tuple(_expression(one, names.sizes, f"{place}.shape", 1) for one in model.shape),
+        swizzle=model.swizzle,
+        nan_fill=model.fill == "nan",
+    )
 
 
 def _is_number(text: str) -> bool:

@@ -89,6 +89,7 @@ class LaunchModel(StrictModel):
     block: Extents
     arguments: list[str]
     shared_bytes: Extent = 0
+    cluster: Extents = 1
 
 
 class ScratchModel(StrictModel):
@@ -100,6 +101,17 @@ class ScratchModel(StrictModel):
     zeroed: bool = True
 
 
+class TileMapModel(StrictModel):
+    """A tensor map (CUtensorMap) over a tensor; box and shape in the order of its axes."""
+
+    name: Name
+    tensor: Name
+    box: Annotated[list[Extent], Field(min_length=1, max_length=5)]
+    shape: Annotated[list[Extent], Field(max_length=5)] = Field(default_factory=list)
+    swizzle: Literal[0, 32, 64, 128] = 0
+    fill: Literal["zero", "nan"] = "zero"
+
+
 class LaunchFileModel(StrictModel):
     """The launch declaration of a .cu file with raw kernels."""
 
@@ -109,9 +121,11 @@ class LaunchFileModel(StrictModel):
         "grid": "it belongs inside a [[launches]] table",
         "block": "it belongs inside a [[launches]] table",
         "arguments": "it belongs inside a [[launches]] table",
+        "cluster": "it belongs inside a [[launches]] table",
     }
 
     launches: Annotated[list[LaunchModel], Field(min_length=1)]
     scratch: list[ScratchModel] = Field(default_factory=list)
+    tensor_maps: list[TileMapModel] = Field(default_factory=list)
     zero_outputs: bool = False
     cuda_cflags: list[str] = Field(default_factory=list)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from cuassay.errors import MachineError
+from cuassay.machine.runtime import layout as L
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 Dim3 = tuple[int, int, int]
+# numbered as in `tensormap.replace...elemtype`
+ELEMENTS = {
+    "u8": 0, "u16": 1, "u32": 2, "s32": 3, "u64": 4, "s64": 5, "f16": 6, "f32": 7,
+    "f64": 9, "bf16": 10, "tf32": 11,
+}  # fmt: skip
+_BYTES = {"u8": 1, "u16": 2, "f16": 2, "bf16": 2, "u64": 8, "s64": 8, "f64": 8}
+SWIZZLES = (0, 32, 64, 128)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -38,8 +49,73 @@ class Pointer:
     offset: int = 0
 
 
-Argument = Pointer | bytes
-"""A pointer, or the raw little-endian bytes of a scalar or struct parameter."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TensorMap:
+    """What cuTensorMapEncodeTiled takes; the innermost dimension first.
+
+    `sizes` and `box` are in elements, `strides` in bytes, of all dimensions but the innermost;
+    `steps` are element strides; `swizzle` is 0, 32, 64 or 128 bytes; `nan_fill` fills what lies
+    outside of the tensor with NaN instead of zero. No interleaving.
+    """
+
+    pointer: Pointer
+    element: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    steps: tuple[int, ...] = ()
+    swizzle: int = 0
+    nan_fill: bool = False
+
+    def packed(self, base: int = 0) -> bytes:
+        """Return the machine's 128 bytes, for memory at address `base`.
+
+        Raises MachineError for what hardware does not take.
+        """
+        self._check()
+        rank, raw = len(self.sizes), bytearray(L.T_BYTES)
+        struct.pack_into("<IIQ", raw, 0, rank - 1, ELEMENTS[self.element], base)
+        for axis in range(rank):
+            struct.pack_into("<I", raw, L.T_SIZES + 4 * axis, self.sizes[axis])
+            struct.pack_into("<H", raw, L.T_BOX + 2 * axis, self.box[axis])
+            raw[L.T_STEPS + axis] = self.steps[axis] if self.steps else 1
+            if axis:
+                struct.pack_into("<Q", raw, L.T_STRIDES + 8 * (axis - 1), self.strides[axis - 1])
+        raw[L.T_SWIZZLE] = SWIZZLES.index(self.swizzle)
+        raw[L.T_FILL] = int(self.nan_fill)
+        return bytes(raw)
+
+    def _check(self) -> None:
+        rank = len(self.sizes)
+        if self.element not in ELEMENTS or self.swizzle not in SWIZZLES:
+            self._refuse(f"element {self.element}, swizzle {self.swizzle}", "a known one of each")
+        if not 1 <= rank <= 5 or len(self.box) != rank or len(self.strides) != rank - 1:
+            lengths = f"{rank} sizes, {len(self.strides)} strides, {len(self.box)} of box"
+            self._refuse(lengths, "1 to 5 sizes, one stride less, as many of box")
+        if self.steps and (len(self.steps) != rank or not all(1 <= n <= 8 for n in self.steps)):
+            self._refuse(f"element strides {self.steps}", f"{rank} of 1 to 8")
+        if not all(1 <= one <= 256 for one in self.box):
+            self._refuse(f"box {self.box}", "1 to 256 elements along each dimension")
+        if not all(1 <= one < 1 << 32 for one in self.sizes):
+            self._refuse(f"sizes {self.sizes}", "1 to 2^32 - 1")
+        if any(one % 16 or not 0 <= one < 1 << 40 for one in self.strides):
+            self._refuse(f"strides {self.strides}", "multiples of 16 bytes below 2^40")
+        row = self.box[0] * element_bytes(self.element)
+        if row % 16 or (self.swizzle and row > self.swizzle):
+            most = f", {self.swizzle} at most" if self.swizzle else ""
+            self._refuse(f"{row} bytes of innermost box", f"a multiple of 16{most}")
+
+    def _refuse(self, given: str, expected: str) -> None:
+        raise MachineError(f"a tensor map over '{self.pointer.buffer.name}': {given}; {expected}")
+
+
+def element_bytes(element: str) -> int:
+    """Return the bytes of an element."""
+    return _BYTES.get(element, 4)
+
+
+Argument = Pointer | bytes | TensorMap
+"""A pointer, a tensor map, or the raw little-endian bytes of a scalar or struct parameter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,4 +137,3 @@ class Launch:
     pointers_inside: tuple[tuple[int, int, Pointer], ...] = ()
     buffers: tuple[Buffer, ...] = ()
     stored_pointers: tuple[tuple[Buffer, int, Pointer], ...] = field(default=())
-    tensor_maps: tuple[object, ...] = ()

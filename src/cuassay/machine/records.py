@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cuassay.errors import MachineError
 from cuassay.machine.codegen import Code
 from cuassay.machine.emit.frame import global_address
-from cuassay.machine.launch import Buffer, Launch, Pointer
+from cuassay.machine.launch import Buffer, Launch, Pointer, TensorMap
 from cuassay.machine.options import Options
 from cuassay.machine.program import Program, Variable
 from cuassay.machine.runtime import layout as L
@@ -95,6 +95,7 @@ def buffers_of(launch: Launch) -> list[Buffer]:
     """Return the buffers of a launch, each once, in the order of its arguments."""
     found: dict[int, Buffer] = {}
     pointers = [one for one in launch.arguments if isinstance(one, Pointer)]
+    pointers += [one.pointer for one in launch.arguments if isinstance(one, TensorMap)]
     pointers += [one for _, _, one in (*launch.pointers_inside, *launch.stored_pointers)]
     for one in (*(one.buffer for one in pointers), *launch.buffers):
         found.setdefault(id(one), one)
@@ -256,6 +257,8 @@ def _fill_arguments(
     for index, (param, given) in enumerate(zip(program.params, launch.arguments, strict=True)):
         if isinstance(given, Pointer):
             text = struct.pack("<Q", places[id(given.buffer)] + given.offset)
+        elif isinstance(given, TensorMap):
+            text = given.packed(places[id(given.pointer.buffer)] + given.pointer.offset)
         else:
             text = given
         if len(text) != param.bytes:

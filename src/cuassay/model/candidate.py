@@ -50,10 +50,26 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TileMap:
+    """A tensor map (CUtensorMap) parameter over a tensor, for copies of tiles by TMA.
+
+    `box` and `shape` (default: the tensor's own) are expressions in the order of the tensor's
+    axes; `swizzle` is 0, 32, 64 or 128 bytes; `nan_fill` fills what lies outside with NaN.
+    """
+
+    name: str
+    tensor: str
+    box: tuple[str, ...]
+    shape: tuple[str, ...] = ()
+    swizzle: int = 0
+    nan_fill: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """One kernel launch: every field but `kernel` holds expressions of the axes.
 
-    `arguments` are input, output, scratch or axis names, in the kernel's order; an axis
+    `arguments` are input, output, scratch, tensor map or axis names, in the kernel's order; an axis
     or expression is passed as a 64-bit integer unless suffixed `:int32`; a float scalar
     input is passed as the kernel's float.
     """
@@ -63,6 +79,7 @@ class Launch:
     block: tuple[str, str, str]
     arguments: tuple[str, ...]
     shared_bytes: str = "0"
+    cluster: tuple[str, str, str] = ("1", "1", "1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +95,7 @@ class Candidate:
     flags: BuildFlags = BuildFlags()
     launches: tuple[Launch, ...] = ()
     scratch: tuple[Scratch, ...] = ()
+    tile_maps: tuple[TileMap, ...] = ()
     zero_outputs: bool = False  # raw kernels: whether the launch expects cleared outputs
     author: str = ""
     origin: Path | None = None

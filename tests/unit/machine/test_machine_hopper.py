@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.machine import cuda_clusters, cuda_hopper, faults_hopper
+from tests.machine import cuda_clusters, cuda_hopper, cuda_tensors, faults_hopper
 from tests.machine.case import Fault, Kernel
 from tests.machine.corpus import planted
 from tests.machine.running import executed, expected_kinds
@@ -15,7 +15,8 @@ from cuassay.build.nvrtc import find_nvrtc
 pytest.importorskip("numba")
 pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
 _SLOW = ("cuda_barrier_memcpy_async", "library_barrier_not_waited_for")  # long headers
-_KERNELS = [one for one in (*cuda_hopper.KERNELS, *cuda_clusters.KERNELS) if one.name not in _SLOW]
+_TABLES = (*cuda_hopper.KERNELS, *cuda_clusters.KERNELS, *cuda_tensors.KERNELS)
+_KERNELS = [one for one in _TABLES if one.name not in _SLOW]
 _NAMES = (
     "pipeline_empty_parity_wrong",
     "bulk_rearmed_by_nobody",
@@ -27,6 +28,10 @@ _NAMES = (
     "cluster_bins_cleared_late",
     "cluster_ends_before_it_is_read",
     "across_into_unready_block",
+    "tile_expects_the_valid_part_only",
+    "tile_map_larger_than_its_buffer",
+    "tile_misaligned_in_shared",
+    "matmul_stage_released_before_products",
 )
 _FAULTS = [one for one in faults_hopper.FAULTS if one.name in _NAMES]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from cuassay.errors import MachineError
-from cuassay.machine.dataflow import Liveness
+from cuassay.machine.dataflow import Liveness, registers_of
 from cuassay.machine.emit import cells
 from cuassay.machine.emit.cells import Cell
 from cuassay.machine.emit.frame import Frame
@@ -258,10 +258,12 @@ class Emit:
         *,
         mask: str = "-1",
         immediate: int = 0,
+        keep: tuple[Operand, ...] = (),
     ) -> list[Value]:
         """Exchange values with the lanes of a mask and return the results.
 
         The handler (see runtime/collectives.py) runs once, when every lane of the mask has come.
+        `keep` are operands that are read afterwards.
         """
         key = (handler, len(inputs), len(outputs), immediate)
         number = self.collectives.setdefault(key, len(self.collectives))
@@ -271,7 +273,9 @@ class Emit:
         self.store_field("%thread", layout.WAIT_MASK, mask)
         self.store_field("%thread", layout.WAIT_KEY, str(number))
         self.store_field("%thread", layout.WAIT_SITE, str(self.site))
-        self.suspend_here(layout.REASON_COLLECTIVE)
+        kept = [name for one in keep for name in registers_of(one)]
+        live = self.liveness.after(self.site)
+        self.suspend(layout.REASON_COLLECTIVE, list(dict.fromkeys([*live, *kept])))
         return [_load_slot(self, len(inputs) + i, type_) for i, type_ in enumerate(outputs)]
 
     # ---- memory, see cells.py

@@ -184,7 +184,8 @@ def emit_store_matrix(cx: Emit, ins: Instruction) -> None:
     count = _count_of(cx, ins)
     inputs = [cx.read(one, "b32") for one in items_of(ins.operands[1])]
     immediate = count | int("trans" in ins.parts) << 4
-    words = cx.collective("stmatrix", inputs, ["b32"] * 4, immediate=immediate)
+    target = ins.operands[:1]
+    words = cx.collective("stmatrix", inputs, ["b32"] * 4, immediate=immediate, keep=target)
     address, space = cx.address(ins.operands[0], space_of(ins)), space_of(ins)
     done = cx.fresh("stored")
     if count < 4:

@@ -41,6 +41,7 @@ _FAMILIES = (
     "mbarriers",
     "clusters",
     "bulk_copies",
+    "tensor_maps",
     "small_dots",
     "calls",
 )

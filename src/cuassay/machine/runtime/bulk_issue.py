@@ -125,7 +125,7 @@ def _map(thread: int, block: int, launch: int, address: int, site: int) -> int:
     info = 8 | L.READ << 16 | L.SCOPE_GPU << 20 | site << 24
     rt_access_generic(thread, block, launch, address, info, out)
     place = load_u64(out)
-    rt_access_generic(thread, block, launch, address + T.T_BYTES - 8, info, out)
+    rt_access_generic(thread, block, launch, address + L.T_BYTES - 8, info, out)
     if place == load_u64(launch + L.SCRATCH) or load_u64(out) == load_u64(launch + L.SCRATCH):
         return 0
     if address & 63 or not T.is_valid(place):
@@ -137,8 +137,8 @@ def _map(thread: int, block: int, launch: int, address: int, site: int) -> int:
 @native
 def _tile(entry: int, thread: int, place: int, axes: int, site: int, launch: int) -> bool:
     """Take the tensor map and the coordinates (left in the thread's record) into an entry."""
-    copy_bytes(entry + F.MAP, place, T.T_BYTES)
-    if load_u32(place + T.T_RANK) + 1 != axes:
+    copy_bytes(entry + F.MAP, place, L.T_BYTES)
+    if load_u32(place + L.T_RANK) + 1 != axes:
         _refuse(thread, launch, L.K_TENSOR_MAP, site, 64, axes)
         return False
     for axis in range(axes):
@@ -220,7 +220,7 @@ def rt_tile_out(
         F.end(block, entry)
         return
     store_u32(entry + F.REDUCE, (how >> 8) & 255)
-    store_u32(entry + F.TYPE, _reduced_type(load_u32(place + T.T_TYPE)))
+    store_u32(entry + F.TYPE, _reduced_type(load_u32(place + L.T_TYPE)))
     _set(entry, F.SOURCE, source, block)
     _in_group(entry, thread, block, launch)
 

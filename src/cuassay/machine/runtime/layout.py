@@ -242,3 +242,7 @@ INSIDE = 256  # added to the kind of a race in global memory between threads of 
 
 # spaces as numbers
 S_GLOBAL, S_SHARED, S_LOCAL, S_PARAM = 0, 1, 2, 3
+
+# a tensor map, 128 bytes: see tensor_maps.py
+T_RANK, T_TYPE, T_BASE, T_SIZES, T_INTERLEAVE, T_SWIZZLE, T_FILL = 0, 4, 8, 16, 36, 37, 38
+T_STRIDES, T_BOX, T_STEPS, T_BYTES = 40, 72, 82, 128

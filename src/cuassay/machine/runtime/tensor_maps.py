@@ -9,13 +9,11 @@ the innermost dimension first. PTX ISA, "Tensors"; CUDA driver API, cuTensorMapE
 from __future__ import annotations
 
 from cuassay.machine.runtime import inflight
+from cuassay.machine.runtime import layout as L
 from cuassay.machine.runtime.descriptors import swizzled
 from cuassay.machine.runtime.native import native
 from cuassay.machine.runtime.raw import load_u8, load_u16, load_u32, load_u64, store_u32, store_u64
 
-T_RANK, T_TYPE, T_BASE, T_SIZES, T_INTERLEAVE, T_SWIZZLE, T_FILL = 0, 4, 8, 16, 36, 37, 38
-T_STRIDES, T_BOX, T_STEPS = 40, 72, 82
-T_BYTES = 128
 # where `chunk` writes, behind the results of an access
 C_SHARED, C_GLOBAL, C_LOW, C_HIGH = 64, 72, 80, 84
 
@@ -38,15 +36,15 @@ def box_of(tile: int, axis: int) -> int:
 
     The innermost dimension has no element stride (cuTensorMapEncodeTiled ignores it).
     """
-    step = max(1, load_u8(tile + T_STEPS + axis)) if axis else 1
-    return (load_u16(tile + T_BOX + 2 * axis) + step - 1) // step
+    step = max(1, load_u8(tile + L.T_STEPS + axis)) if axis else 1
+    return (load_u16(tile + L.T_BOX + 2 * axis) + step - 1) // step
 
 
 @native
 def tile_bytes(tile: int) -> int:
     """Return the bytes of a tile, those outside of the tensor included."""
-    count = element_bytes(load_u32(tile + T_TYPE))
-    for axis in range(load_u32(tile + T_RANK) + 1):
+    count = element_bytes(load_u32(tile + L.T_TYPE))
+    for axis in range(load_u32(tile + L.T_RANK) + 1):
         count *= box_of(tile, axis)
     return count
 
@@ -54,18 +52,18 @@ def tile_bytes(tile: int) -> int:
 @native
 def is_valid(tile: int) -> bool:
     """Whether a tensor map says something that hardware accepts (and the machine models)."""
-    rank, size = load_u32(tile + T_RANK) + 1, element_bytes(load_u32(tile + T_TYPE))
-    if rank > 5 or size == 0 or load_u8(tile + T_INTERLEAVE) or load_u8(tile + T_SWIZZLE) > 3:
+    rank, size = load_u32(tile + L.T_RANK) + 1, element_bytes(load_u32(tile + L.T_TYPE))
+    if rank > 5 or size == 0 or load_u8(tile + L.T_INTERLEAVE) or load_u8(tile + L.T_SWIZZLE) > 3:
         return False
-    if load_u64(tile + T_BASE) & 15:
+    if load_u64(tile + L.T_BASE) & 15:
         return False
     for axis in range(rank):
-        if not 1 <= load_u16(tile + T_BOX + 2 * axis) <= 256:
+        if not 1 <= load_u16(tile + L.T_BOX + 2 * axis) <= 256:
             return False
-        if axis and load_u64(tile + T_STRIDES + 8 * (axis - 1)) & 15:
+        if axis and load_u64(tile + L.T_STRIDES + 8 * (axis - 1)) & 15:
             return False
     row = box_of(tile, 0) * size
-    span = 16 << load_u8(tile + T_SWIZZLE)
+    span = 16 << load_u8(tile + L.T_SWIZZLE)
     return row % 16 == 0 and (span == 16 or row <= span)
 
 
@@ -83,24 +81,24 @@ def chunk(entry: int, shared: int, number: int, out: int) -> None:
     them out.
     """
     tile = entry + inflight.MAP
-    size, rank = element_bytes(load_u32(tile + T_TYPE)), load_u32(tile + T_RANK) + 1
+    size, rank = element_bytes(load_u32(tile + L.T_TYPE)), load_u32(tile + L.T_RANK) + 1
     row_bytes = box_of(tile, 0) * size
     per_row = row_bytes // 16
     row, column = number // per_row, number % per_row * (16 // size)
-    place = load_u64(tile + T_BASE)
+    place = load_u64(tile + L.T_BASE)
     inside, rest = True, row
     for axis in range(1, rank):
         count = box_of(tile, axis)
-        at = rest % count * max(1, load_u8(tile + T_STEPS + axis)) + _coordinate(entry, axis)
+        at = rest % count * max(1, load_u8(tile + L.T_STEPS + axis)) + _coordinate(entry, axis)
         rest //= count
-        inside = inside and 0 <= at < load_u32(tile + T_SIZES + 4 * axis)
-        place += at * load_u64(tile + T_STRIDES + 8 * (axis - 1))
+        inside = inside and 0 <= at < load_u32(tile + L.T_SIZES + 4 * axis)
+        place += at * load_u64(tile + L.T_STRIDES + 8 * (axis - 1))
     first = _coordinate(entry, 0) + column
     place += first * size
-    width = load_u32(tile + T_SIZES)
+    width = load_u32(tile + L.T_SIZES)
     low = min(max(0, -first) * size, 16)
     high = min(max(0, width - first) * size, 16) if inside else 0
-    store_u64(out + C_SHARED, swizzled(shared + 16 * number, 16 << load_u8(tile + T_SWIZZLE)))
+    store_u64(out + C_SHARED, swizzled(shared + 16 * number, 16 << load_u8(tile + L.T_SWIZZLE)))
     store_u64(out + C_GLOBAL, place)
     store_u32(out + C_LOW, low if low < high else 0)
     store_u32(out + C_HIGH, high if low < high else 0)

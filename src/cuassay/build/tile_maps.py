@@ -1,0 +1,87 @@
+"""Tensor maps of declared launches: the same declaration for the driver and for the PTX machine.
+
+Dimensions are turned here: a declaration has the tensor's own order, the driver the innermost
+first. Reference: CUDA driver API, cuTensorMapEncodeTiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cuassay.errors import BuildError
+from cuassay.model.axes import evaluate
+from cuassay.model.candidate import TileMap
+
+if TYPE_CHECKING:
+    import torch
+
+_ELEMENTS = {
+    "uint8": "u8", "int8": "u8", "bool": "u8", "uint16": "u16", "int16": "u16", "uint32": "u32",
+    "int32": "s32", "uint64": "u64", "int64": "s64", "float16": "f16", "float32": "f32",
+    "float64": "f64", "bfloat16": "bf16", "float8_e4m3fn": "u8", "float8_e5m2": "u8",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoded:
+    """What cuTensorMapEncodeTiled takes, the innermost dimension first; strides in bytes."""
+
+    address: int
+    element: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    steps: tuple[int, ...] = ()
+    swizzle: int = 0
+    nan_fill: bool = False
+
+
+def encoded(spec: TileMap, tensor: torch.Tensor, sizes: Mapping[str, int]) -> Encoded:
+    """Return a declared tensor map over a contiguous tensor.
+
+    Raises BuildError where box and tensor have different numbers of dimensions or the dtype has
+    no counterpart.
+    """
+    kind = str(tensor.dtype).removeprefix("torch.")
+    if kind not in _ELEMENTS:
+        raise BuildError(f"the tensor map '{spec.name}' is over {kind}, which TMA does not know")
+    shape = [evaluate(one, sizes) for one in spec.shape] or list(tensor.shape)
+    box = [evaluate(one, sizes) for one in spec.box]
+    if len(shape) != len(box):
+        raise BuildError(
+            f"the tensor map '{spec.name}' has a box of {len(box)} dimensions over a tensor of "
+            f"{len(shape)}; give the box one size a dimension, or a shape"
+        )
+    strides, step = [], tensor.element_size()
+    for size in reversed(shape):
+        step *= size
+        strides.append(step)
+    return Encoded(
+        address=int(tensor.data_ptr()), element=_ELEMENTS[kind], sizes=tuple(reversed(shape)),
+        strides=tuple(strides[:-1]), box=tuple(reversed(box)), swizzle=spec.swizzle,
+        nan_fill=spec.nan_fill,
+    )  # fmt: skip
+
+
+def element_bytes(element: str) -> int:
+    """Return the bytes of an element type."""
+    from cuassay.machine.launch import element_bytes as found
+
+    return found(element)
+
+
+def machine_bytes(one: Encoded) -> bytes:
+    """Return the PTX machine's 128 bytes. Raises BuildError for what hardware does not take."""
+    from cuassay.errors import MachineError
+    from cuassay.machine.launch import Buffer, Pointer, TensorMap
+
+    nobody: Any = Buffer(name="tensor", data=b"")  # type: ignore[arg-type]
+    try:
+        return TensorMap(
+            pointer=Pointer(buffer=nobody), element=one.element, sizes=one.sizes,
+            strides=one.strides, box=one.box, swizzle=one.swizzle, nan_fill=one.nan_fill,
+        ).packed(one.address)  # fmt: skip
+    except MachineError as error:
+        raise BuildError(f"{error}, as cuTensorMapEncodeTiled demands") from None

@@ -1,0 +1,80 @@
+"""Declared tensor maps: one declaration for the driver and for the PTX machine."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+from tests.machine.hopper_words import WORDS
+from tests.support.builds import candidate, problem
+
+from cuassay.build import machine
+from cuassay.build.nvrtc import find_nvrtc
+from cuassay.build.tile_maps import encoded, machine_bytes
+from cuassay.errors import BuildError
+from cuassay.model.candidate import Candidate, Language, Launch, TileMap
+
+SOURCE = (
+    WORDS
+    + """
+extern "C" __global__ void scale(
+    const __grid_constant__ TensorMap x, const __grid_constant__ TensorMap y, float factor) {
+    __shared__ alignas(128) float s[32];
+    __shared__ u64 bar;
+    int t = threadIdx.x;
+    if (t == 0) { bar_init(&bar, 1); init_fence(); }
+    __syncthreads();
+    if (t == 0) { bar_expect(&bar, sizeof(s)); tile_load(s, &x, 0, 4 * blockIdx.x, &bar); }
+    bar_wait(&bar, 0);
+    s[t] *= factor;
+    proxy_fence();
+    __syncthreads();
+    if (t == 0) { tile_store(&y, 0, 4 * blockIdx.x, s); bulk_commit(); bulk_wait_read<0>(); }
+}
+"""
+)
+MAPS = tuple(TileMap(name=f"{name}_tiles", tensor=name, box=("4", "hidden")) for name in "xy")
+LAUNCH = Launch(
+    kernel="scale", grid=("-(-rows // 4)", "1", "1"), block=("32", "1", "1"),
+    arguments=("x_tiles", "y_tiles", "factor"),
+)  # fmt: skip
+
+
+def declared(**changes: object) -> Candidate:
+    """Return the candidate with its launch."""
+    base = candidate(SOURCE, paths=("k.cu",), language=Language.CUDA_KERNEL)
+    fields: dict[str, object] = {"launches": (LAUNCH,), "tile_maps": MAPS, **changes}
+    return dataclasses.replace(base, **fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
+def test_a_declared_tensor_map_runs_in_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setenv("CUASSAY_HOME", str(tmp_path))
+    call = machine.load_kernels(declared(), problem(), folder=tmp_path)
+    x = torch.arange(56.0).reshape(7, 8)
+    y = call(x, 3.0)
+    assert isinstance(y, torch.Tensor)
+    assert torch.equal(y, 3 * x)
+
+
+def test_shapes_and_dtypes_follow_the_tensor() -> None:
+    spec = TileMap(name="t", tensor="x", box=("2", "rows"), shape=("rows", "4", "16"))
+    with pytest.raises(BuildError, match="box of 2 dimensions over a tensor of 3"):
+        encoded(spec, torch.zeros(8, 8), {"rows": 4})
+    whole = dataclasses.replace(spec, box=("1", "2", "rows"))
+    one = encoded(whole, torch.zeros(256, dtype=torch.bfloat16), {"rows": 4})
+    assert (one.element, one.sizes, one.strides) == ("bf16", (16, 4, 4), (32, 128))
+    assert one.box == (4, 2, 1)
+    with pytest.raises(BuildError, match="complex64, which TMA does not know"):
+        encoded(whole, torch.zeros(8, dtype=torch.complex64), {"rows": 4})
+
+
+def test_what_hardware_refuses_is_said_before_the_launch() -> None:
+    one = encoded(MAPS[0], torch.zeros(4, 7), {"hidden": 7})
+    with pytest.raises(BuildError, match=r"multiples of 16 bytes.*as cuTensorMapEncodeTiled"):
+        machine_bytes(one)
