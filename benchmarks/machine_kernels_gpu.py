@@ -31,9 +31,8 @@ for place in (str(ROOT), str(ROOT / "src")):
         sys.path.insert(0, place)
 
 import numpy as np  # noqa: E402
-from tests.machine.corpus import KERNELS, prepare, ptx  # noqa: E402
+from tests.machine.corpus import KERNELS, driver_map, prepare, ptx  # noqa: E402
 
-from cuassay.build.tile_maps import Encoded  # noqa: E402
 from cuassay.machine.launch import Pointer, TensorMap  # noqa: E402
 from cuassay.machine.options import Options  # noqa: E402
 from cuassay.machine.parser import parse  # noqa: E402
@@ -102,7 +101,7 @@ def gpu_results(name: str, launches: int) -> list[list[bytes]]:
                 arguments.append(ctypes.c_uint64(places[id(one.buffer)].data_ptr() + one.offset))
             elif isinstance(one, TensorMap):
                 place = places[id(one.pointer.buffer)].data_ptr() + one.pointer.offset
-                raw = driver.tensor_map(_encoded(one, place))
+                raw = driver.tensor_map(driver_map(one, place))
                 arguments.append((ctypes.c_uint64 * 16).from_buffer_copy(raw))
             else:
                 arguments.append((ctypes.c_uint8 * len(one)).from_buffer_copy(one))
@@ -118,14 +117,6 @@ def gpu_results(name: str, launches: int) -> list[list[bytes]]:
         torch.cuda.synchronize()
         found.append([places[id(one)].cpu().numpy().tobytes() for one in prepared.buffers.values()])
     return found
-
-
-def _encoded(one: TensorMap, address: int) -> Encoded:
-    """Return a tensor map of the corpus as the driver takes it."""
-    return Encoded(
-        address=address, element=one.element, sizes=one.sizes, strides=one.strides, box=one.box,
-        steps=one.steps, swizzle=one.swizzle, nan_fill=one.nan_fill,
-    )  # fmt: skip
 
 
 def compared(name: str, ours: list[list[bytes]], theirs: list[list[bytes]]) -> dict[str, Any]:

@@ -30,8 +30,8 @@ for place in (str(ROOT), str(ROOT / "src")):
         sys.path.insert(0, place)
 
 import numpy as np  # noqa: E402
-from tests.machine.case import Empty, Kernel, Number  # noqa: E402
-from tests.machine.corpus import FAULTS, KERNELS, planted  # noqa: E402
+from tests.machine.case import Empty, Kernel, Number, Tile  # noqa: E402
+from tests.machine.corpus import FAULTS, KERNELS, driver_map, planted  # noqa: E402
 
 from cuassay.build.driver import load_driver  # noqa: E402
 from cuassay.build.nvrtc import compile_ptx  # noqa: E402
@@ -77,6 +77,9 @@ def child(name: str) -> int:
         if isinstance(item, Number):
             raw = item.packed()
             arguments.append((ctypes.c_char * len(raw)).from_buffer_copy(raw))
+        elif isinstance(item, Tile):
+            raw = driver.tensor_map(driver_map(item, int(pointers[item.buffer].value or 0)))
+            arguments.append((ctypes.c_uint64 * 16).from_buffer_copy(raw))
         else:
             arguments.append(pointers[item])
     driver.launch(

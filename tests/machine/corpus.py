@@ -11,6 +11,7 @@ from typing import assert_never
 import numpy as np
 
 from cuassay.build.nvrtc import compile_ptx
+from cuassay.build.tile_maps import Encoded
 from cuassay.machine.launch import Argument, Buffer, Launch, Pointer, TensorMap
 from tests.machine import (
     cuda_attention,
@@ -116,6 +117,20 @@ def _argument(item: str | Number | Tile, buffers: Mapping[str, Buffer]) -> Argum
             return Pointer(buffer=buffers[item])
         case _:
             assert_never(item)
+
+
+def driver_map(one: Tile | TensorMap, address: int) -> Encoded:
+    """Return a tensor map of the corpus as the driver takes it, over memory at an address."""
+    return Encoded(
+        address=address,
+        element=one.element,
+        sizes=one.sizes,
+        strides=one.strides,
+        box=one.box,
+        steps=one.steps,
+        swizzle=one.swizzle,
+        nan_fill=one.nan_fill,
+    )
 
 
 def mistakes(kernel: Kernel, prepared: Prepared) -> list[str]:

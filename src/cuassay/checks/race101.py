@@ -20,8 +20,10 @@ class Race101(MachineCheck):
         shared and global memory, who wrote it and who has read it since. Two accesses of different
         threads of which one writes must be ordered: by a barrier, by a warp synchronisation that
         names both lanes, by atomics of a scope that reaches both with the fences that publish what
-        was written before, or by the wait of an asynchronous copy. From `standard` on the launches
-        also run under other schedules of blocks and warps, and their results are compared.
+        was written before, by an mbarrier, or by the wait of an asynchronous copy, whose bytes
+        nobody may touch before; a bulk copy reads what threads wrote behind a proxy fence only.
+        From `standard` on the launches also run under other schedules of blocks and warps, and
+        their results are compared.
 
     Why it matters
         A missing barrier gives right answers thousands of times. Lanes of a warp do not run in

@@ -11,8 +11,9 @@ class Sync101(MachineCheck):
     What it does
         Executes the candidate's launches in cuassay's PTX machine, thread by thread with
         independent progress, and looks at what every thread waits for: block and named barriers
-        with their counts, shuffles, votes and matrix instructions with their masks, spinning on
-        memory. Traps and failed device assertions are reported as well.
+        with their counts, mbarriers with their arrivals and expected bytes, barriers of a cluster,
+        shuffles, votes and matrix instructions with their masks, spinning on memory. Traps and
+        failed device assertions are reported as well.
 
     Why it matters
         A barrier inside a branch hangs a GPU, or works on one architecture and hangs on the next. A
@@ -20,7 +21,8 @@ class Sync101(MachineCheck):
 
     How it decides
         A barrier that some live thread of the block can no longer reach, a warp operation whose
-        named lanes do not arrive together, a wait that nothing can end, a trap and an assertion
+        named lanes do not arrive together, a wait that nothing can end, an mbarrier that is used
+        without an init, touched like ordinary memory or over-arrived at, a trap and an assertion
         reject. A thread that has ended does not hold up a barrier: `if (i >= n) return;` before
         `__syncthreads()` is allowed since Volta.
 
