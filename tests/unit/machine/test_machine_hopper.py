@@ -31,7 +31,6 @@ _NAMES = (
     "tile_expects_the_valid_part_only",
     "tile_map_larger_than_its_buffer",
     "tile_misaligned_in_shared",
-    "matmul_stage_released_before_products",
 )
 _FAULTS = [one for one in faults_hopper.FAULTS if one.name in _NAMES]
 
