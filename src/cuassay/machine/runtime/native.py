@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 import numba
 
 from cuassay import home
+from cuassay.machine.runtime import warming
 
 F = TypeVar("F", bound=Callable[..., Any])
 _EXPORTS: dict[str, tuple[str, Callable[..., Any]]] = {}
@@ -26,22 +27,24 @@ _SOURCES = ("runtime", "numerics")
 
 
 @cache
-def _cache_folder() -> str:
+def cache_folder() -> Path:
+    """Return the folder of the machine code of these sources."""
     root = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256(numba.__version__.encode())
     for name in _SOURCES:
         for file in sorted((root / name).rglob("*.py")):
             digest.update(file.read_bytes())
-    return str(home.runtime_dir() / digest.hexdigest()[:20])
+    return home.runtime_dir() / digest.hexdigest()[:20]
 
 
 @contextmanager
 def own_cache() -> Iterator[None]:
     """Compile inside with numba's cache in cuassay's folder."""
     before = _config.CACHE_DIR
-    _config.CACHE_DIR = _cache_folder()
+    _config.CACHE_DIR = str(cache_folder())
     try:
-        yield
+        with warming.saving_in_turn():
+            yield
     finally:
         _config.CACHE_DIR = before
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from functools import cache
 
 from cuassay.errors import MachineError
-from cuassay.machine.runtime.native import address, exported
+from cuassay.machine.runtime import warming
+from cuassay.machine.runtime.native import address, cache_folder, exported
 
 HELPERS = (
     "cuassay.machine.runtime.memory",
@@ -26,6 +28,7 @@ HELPERS = (
     "cuassay.machine.runtime.bulk_issue",
     "cuassay.machine.runtime.clusters",
 )
+_SLOWEST = ("collective:mma_float", "rt_run", "rt_access_global", "f_binary")  # to compile
 
 
 @cache
@@ -61,7 +64,16 @@ def run_address() -> int:
 
 
 def warm() -> None:
-    """Compile or load everything the runtime may need; leaves no thread behind."""
+    """Compile or load everything the runtime may need; leaves no thread and no process behind.
+
+    The first time, several processes compile: call it where forking is safe.
+    """
     load_helpers()
-    for name in exported():
+    names = sorted(exported(), key=lambda name: name not in _SLOWEST)
+    whole = cache_folder() / "whole"
+    if not whole.exists():
+        warming.together(names, address, count=warming.processes())
+    for name in names:
         address(name)
+    with contextlib.suppress(OSError):
+        whole.touch()
