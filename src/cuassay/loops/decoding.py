@@ -47,20 +47,21 @@ def forced(
     *,
     poison: float,
     seed: int,
+    stagger: int = _STAGGER,
 ) -> Iterator[Step]:
-    """Decode all sequences with all models, step by step."""
+    """Decode all sequences with all models, step by step; they join `stagger` steps apart."""
     pages = -(-max(map(len, sequences)) // PAGE) + 1
     caches = {
         name: PagedCache(model, len(sequences), pages, poison=poison, seed=seed)
         for name, model in models.items()
     }
     device = next(iter(models.values())).embed.device
-    last = max(_STAGGER * i + len(ids) for i, ids in enumerate(sequences))
+    last = max(stagger * i + len(ids) for i, ids in enumerate(sequences))
     for number in range(last):
         alive = [
-            (row, number - _STAGGER * row)
+            (row, number - stagger * row)
             for row, ids in enumerate(sequences)
-            if 0 <= number - _STAGGER * row < len(ids)
+            if 0 <= number - stagger * row < len(ids)
         ]
         if not alive:
             continue

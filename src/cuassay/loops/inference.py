@@ -11,7 +11,7 @@ import torch
 
 from cuassay.errors import UsageError
 from cuassay.inputs.seeds import derive
-from cuassay.loops import decoding, generation, lengthening, trained
+from cuassay.loops import decoding, generation, graphed, lengthening, trained
 from cuassay.loops.corpus import corpus
 from cuassay.loops.decoding import Tally, forced, pairs, same_bits
 from cuassay.loops.kernels import Kernel, KernelFault
@@ -146,6 +146,13 @@ class _Inference:
                 slope=longer.slope,
                 slope_trusted=longer.slope_trusted,
             )
+        self._say("decoding from a CUDA graph")
+        text = corpus((self._wanted.data or ("real",))[0], self._preset.vocab)
+        root = derive(self.seed, "graph")
+        graph = graphed.decode(self._kernel, self._site, models["trusted"], text, seed=root)
+        checks["CUDA graph"] = graph.told
+        if graph.condition:
+            advice.append(f"condition of use: {graph.condition}")
         self._say("free generation")
         told = generation.compare(
             models, self.sequences[0][:16], tokens=32, seed=derive(self.seed, "uniforms")

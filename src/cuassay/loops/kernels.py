@@ -7,12 +7,18 @@ candidate's worker and takes its outputs back as bytes, as every check does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeAlias
 
 import torch
 
-from cuassay.checks.buildrun import inconclusive_reason, termination_finding
+from cuassay.checks.buildrun import (
+    exception_text,
+    first_raised,
+    inconclusive_reason,
+    termination_finding,
+)
 from cuassay.errors import BuildError, CannotJudgeError
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.candidate import Candidate
@@ -21,6 +27,7 @@ from cuassay.model.problem import ConstAxis, ExprAxis, Problem, Scalar, TensorSp
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario
 from cuassay.model.trace import BuildFailed, StepDone, ToolMissing
 from cuassay.worker.client import WorkerPool
+from cuassay.worker.execution import WorkerRun
 from cuassay.worker.nursery import Nursery
 
 Value: TypeAlias = torch.Tensor | Scalar
@@ -42,13 +49,21 @@ class NoVerdict(Exception):
     """A call from which nothing follows: out of memory, a tool that is missing."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What the ReadResult steps of a scenario held, in order, and what the candidate raised."""
+
+    outputs: list[tuple[torch.Tensor, ...]]
+    raised: str = ""
+
+
 class IsolatedKernel:
     """Calls a candidate in its worker. `calls` counts them."""
 
     def __init__(
         self, candidate: Candidate, problem: Problem, *, device: str, nursery: Nursery | None = None
     ) -> None:
-        self._problem = problem
+        self.problem = problem
         self._pool = WorkerPool(candidate, problem, device=device, nursery=nursery)
         self.calls = 0
 
@@ -59,7 +74,7 @@ class IsolatedKernel:
         follows, BuildError or CannotJudgeError where it cannot be built.
         """
         self.calls += 1
-        sizes = sizes_of(self._problem, values)
+        sizes = sizes_of(self.problem, values)
         scenario = Scenario(
             label=f"call {self.calls} of the loop",
             cases=(Case(label="state of the loop", axes=sizes),),
@@ -67,7 +82,7 @@ class IsolatedKernel:
         )
         inputs = {
             spec.name: value.detach() if isinstance(value, torch.Tensor) else value
-            for spec, value in zip(self._problem.inputs, values, strict=True)
+            for spec, value in zip(self.problem.inputs, values, strict=True)
         }
         run = self._pool.run(scenario, lambda case: inputs)
         end = run.result.termination
@@ -78,21 +93,51 @@ class IsolatedKernel:
         undecided = inconclusive_reason(scenario, run)
         if undecided:
             raise NoVerdict(undecided)
-        found = termination_finding(scenario, run, problem=self._problem)
+        found = termination_finding(scenario, run, problem=self.problem)
         if found is not None:
             raise KernelFault(found.message)
         record = run.result.records[2]
         assert isinstance(record, StepDone)
-        if len(record.items) != len(self._problem.outputs):
+        return self._tensors(run, record, sizes)
+
+    def reads(
+        self, scenario: Scenario, inputs: Callable[[Case], Mapping[str, torch.Tensor | Scalar]]
+    ) -> Reads:
+        """Run a scenario; return what its reads held, and the first exception that it met.
+
+        Raises KernelFault for a crash or a broken contract, NoVerdict where nothing follows.
+        """
+        self.calls += 1
+        run = self._pool.run(scenario, inputs)
+        undecided = inconclusive_reason(scenario, run)
+        if undecided:
+            raise NoVerdict(undecided)
+        raised = first_raised(run)
+        if raised is None:
+            found = termination_finding(scenario, run, problem=self.problem)
+            if found is not None:
+                raise KernelFault(found.message)
+        sizes = scenario.cases[0].axes
+        outputs = [
+            self._tensors(run, record, sizes)
+            for record in run.result.records
+            if isinstance(record, StepDone) and isinstance(scenario.steps[record.index], ReadResult)
+        ]
+        return Reads(outputs=outputs, raised=exception_text(raised) if raised else "")
+
+    def _tensors(
+        self, run: WorkerRun, record: StepDone, sizes: Mapping[str, int]
+    ) -> tuple[torch.Tensor, ...]:
+        if len(record.items) != len(self.problem.outputs):
             raise KernelFault(
-                f"it returned {len(record.items)} values, expected {len(self._problem.outputs)}"
+                f"it returned {len(record.items)} values, expected {len(self.problem.outputs)}"
             )
         tensors = []
-        for spec, item in zip(self._problem.outputs, record.items, strict=True):
+        for spec, item in zip(self.problem.outputs, record.items, strict=True):
             if item.kind != "tensor" or item.buffer < 0:
                 raise KernelFault(f"output '{spec.name}' is no tensor but {item.type_name}")
             tensors.append(run.tensor(item))
-        return contracted(self._problem, sizes, tensors)
+        return contracted(self.problem, sizes, tensors)
 
     def close(self) -> None:
         """End its processes."""
