@@ -177,15 +177,31 @@ def _named(run: Run, name: str) -> Run:
 
 # site -> fault, correct twin
 OPTIMIZERS: tuple[tuple[str, Run, Run], ...] = (
-    ("adamw_step", _named(_adamw(corrected=False), "no_bias_correction"), _adamw()),
-    ("adamw_step", _named(_adamw(low_second=True), "second_moment_bf16"), _adamw()),
-    ("adamw_step", _named(_adamw(decays=2), "decay_twice"), _adamw()),
-    ("adamw_step", _named(_adamw(eps_inside=True), "eps_inside_root"), _adamw()),
-    ("sgd_momentum_step", _named(_sgd(dampened=True), "dampened"), _sgd()),
-    ("sgd_momentum_step", _named(_sgd(low_buffer=True), "buffer_bf16"), _sgd()),
-    ("sgd_momentum_step", _named(_sgd(decays=2), "decay_twice"), _sgd()),
-    ("muon_step", _named(_muon(steps=4), "four_iterations"), _muon()),
-    ("muon_step", _named(_muon(stretched=False), "not_stretched"), _muon(low=torch.float32)),
+    (
+        "adamw_step",
+        _named(_adamw(corrected=False), "no_bias_correction"),
+        _named(_adamw(), "adamw"),
+    ),
+    (
+        "adamw_step",
+        _named(_adamw(low_second=True), "second_moment_bf16"),
+        _named(_adamw(), "adamw"),
+    ),
+    ("adamw_step", _named(_adamw(decays=2), "decay_twice"), _named(_adamw(), "adamw")),
+    ("adamw_step", _named(_adamw(eps_inside=True), "eps_inside_root"), _named(_adamw(), "adamw")),
+    ("sgd_momentum_step", _named(_sgd(dampened=True), "dampened"), _named(_sgd(), "sgd_momentum")),
+    (
+        "sgd_momentum_step",
+        _named(_sgd(low_buffer=True), "buffer_bf16"),
+        _named(_sgd(), "sgd_momentum"),
+    ),
+    ("sgd_momentum_step", _named(_sgd(decays=2), "decay_twice"), _named(_sgd(), "sgd_momentum")),
+    ("muon_step", _named(_muon(steps=4), "four_iterations"), _named(_muon(), "muon")),
+    (
+        "muon_step",
+        _named(_muon(stretched=False), "not_stretched"),
+        _named(_muon(low=torch.float32), "muon_in_float32"),
+    ),
 )
 
 
@@ -225,7 +241,11 @@ DUPLICATES: tuple[tuple[str, Run, Run], ...] = (
     (
         "swiglu_backward",
         _named(_swiglu_backward(24 * 64 * 32), "offset_wraps"),
-        _swiglu_backward(None),
+        _named(_swiglu_backward(None), "swiglu_backward"),
     ),
-    ("rmsnorm_backward", _named(_norm_backward(30 * 64), "late_rows_lost"), _norm_backward(None)),
+    (
+        "rmsnorm_backward",
+        _named(_norm_backward(30 * 64), "late_rows_lost"),
+        _named(_norm_backward(None), "norm_backward"),
+    ),
 )

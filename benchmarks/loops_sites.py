@@ -1,0 +1,202 @@
+"""Faults at the loops' newer sites and their correct twins: which runs leave the band, and when.
+
+    python benchmarks/loops_sites.py --limit-s 500
+
+Parts: experts, optimizers, sure (tokens), duplicates. Kernels are plain functions in this process
+(tests/support/loop_faults.py). Runs that the result file holds are kept; `--fresh` begins anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import RESULTS, machine, save
+
+SEED = 20_261_121
+STEPS = 30
+Run = Callable[..., Any]
+Task = tuple[str, Callable[[], dict[str, Any]]]
+
+
+def _cell(
+    site: str, call: Run, *, preset: str, optimizer: str, seed: int, start: str = "scratch"
+) -> dict[str, Any]:
+    """Run one cell on real text with a plain function at a site."""
+    from cuassay.loops import presets, sites, trained
+    from cuassay.loops.cell import Settings, run_cell
+    from cuassay.loops.kernels import local_kernel
+    from cuassay.model.loop import Cell, Start
+
+    size = presets.preset(preset)
+    problem = sites.problem_of(sites.find(site), "bf16", vocab=size.vocab)
+    weights = None
+    if start == "trained":
+        weights = trained.weights(size, device="cpu", say=lambda text: None)
+    found = run_cell(
+        Cell(data="real", optimizer=optimizer, precision="bf16", seed=seed, start=Start(start)),
+        Settings(
+            site=site,
+            kernel=local_kernel(call, problem),
+            preset=size,
+            steps=STEPS,
+            device="cpu",
+            seed=SEED,
+            weights=weights,
+        ),
+    )
+    return {
+        "left": found.gradient_left_band,
+        "step": found.step,
+        "where": found.parameter,
+        "deviation": found.deviation,
+        "noise": found.noise,
+        "evidence": found.evidence,
+        "needed": found.needed,
+        "loss_left": found.loss_left_band,
+        "undecided": found.undecided,
+        "failure": found.failure,
+        "s": found.duration_s,
+    }
+
+
+def _cells(part: str, rows: Any, *, preset: str, seeds: int) -> Iterator[Task]:
+    from cuassay.loops import sites
+
+    for seed in range(seeds):
+        met: set[tuple[str, str]] = set()
+        for site, fault, twin in rows:
+            own = sites.SITES[site].optimizer
+            kinds = [] if seed else [("fault", fault)]
+            kinds += [] if (site, twin.__name__) in met else [("twin", twin)]
+            met.add((site, twin.__name__))
+            for optimizer in (own,) if own else ("sgd", "adamw"):
+                for kind, call in kinds:
+                    name = f"{part} {site} {call.__name__} {kind} {optimizer} {seed}"
+                    yield (
+                        name,
+                        lambda s=site, c=call, o=optimizer, n=seed: _cell(
+                            s, c, preset=preset, optimizer=o, seed=n
+                        ),
+                    )
+
+
+def _sure(seeds: int) -> Iterator[Task]:
+    from tests.support import loops
+
+    def call(folder: str) -> Run:
+        space: dict[str, Any] = {}
+        path = loops.ZOO / folder / "rounded_probability.py"
+        exec(compile(path.read_text(), str(path), "exec"), space)
+        found: Run = space["run"]
+        return found
+
+    for seed in range(seeds):
+        for optimizer in ("sgd", "adamw"):
+            for folder in ("bugs", "twins"):
+                if folder == "bugs" and seed:
+                    continue
+                yield (
+                    f"sure cross_entropy_backward rounded_probability {folder} {optimizer} {seed}",
+                    lambda f=folder, o=optimizer, n=seed: _cell(
+                        "cross_entropy_backward",
+                        call(f),
+                        preset="tiny",
+                        optimizer=o,
+                        seed=n,
+                        start="trained",
+                    ),
+                )
+
+
+def _duplicates(seeds: int) -> Iterator[Task]:
+    """Yield probes of the tiny model with twins at sites of all kinds."""
+    from tests.support import loop_faults as faults
+
+    plain = [(site, twin) for site, _, twin in faults.DUPLICATES + faults.MOE]
+    for seed in range(seeds):
+        for site, twin in plain:
+            preset = "tiny-moe" if site.startswith("moe") else "tiny"
+
+            def run(s: str = site, c: Run = twin, n: int = seed, p: str = preset) -> dict[str, Any]:
+                from cuassay.loops import duplicates, presets, sites
+                from cuassay.loops.cell import Settings
+                from cuassay.loops.kernels import local_kernel
+                from cuassay.loops.trained import no_kernel
+                from cuassay.model.loop import Cell
+
+                size = presets.preset(p)
+                problem = sites.problem_of(sites.find(s), "bf16", vocab=size.vocab)
+                base = Settings(
+                    site=s, kernel=no_kernel, preset=size, steps=0, device="cpu", seed=SEED + n
+                )
+                from dataclasses import replace
+
+                cell = Cell(data="real", optimizer="sgd", precision="bf16", seed=n)
+                found = duplicates.probe(cell, replace(base, kernel=local_kernel(c, problem)))
+                return {
+                    "left": found.left,
+                    "draws": found.draws,
+                    "spread": found.spread,
+                    "noise_spread": found.noise_spread,
+                    "undecided": found.undecided,
+                }
+
+            yield f"duplicates {site} twin {twin.__name__} {seed}", run
+
+
+def tasks(seeds: int) -> list[Task]:
+    """Return every task: faults first within each part."""
+    from tests.support import loop_faults as faults
+
+    found = list(_cells("experts", faults.MOE, preset="tiny-moe", seeds=seeds))
+    found += _cells("optimizers", faults.OPTIMIZERS, preset="tiny", seeds=seeds)
+    found += _sure(seeds)
+    found += _duplicates(seeds)
+    return found
+
+
+def main() -> int:
+    """Run what is not there yet until the limit; write, count and print. 1 where a twin left."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--limit-s", type=float, default=500.0)
+    parser.add_argument("--parts", default="")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--fresh", action="store_true")
+    asked = parser.parse_args()
+    import torch
+
+    torch.set_num_threads(1)
+    path = RESULTS / "loops-sites-cpu.json"
+    held: dict[str, Any] = {}
+    if path.is_file() and not asked.fresh:
+        held = json.loads(path.read_text())["results"]["runs"]
+    started, parts = time.time(), [part for part in asked.parts.split(",") if part]
+    every = [t for t in tasks(asked.seeds) if not parts or t[0].split()[0] in parts]
+    for name, run in every:
+        if name in held or time.time() - started > asked.limit_s:
+            continue
+        held[name] = run() | {"date": machine()["date"]}
+        print(name, {k: held[name].get(k) for k in ("left", "step", "where", "deviation")})
+    twins = {n: r for n, r in held.items() if "twin" in n}
+    faults = {n: r for n, r in held.items() if n not in twins}
+    counts = {
+        "twins": len(twins),
+        "twins_left": sorted(n for n, r in twins.items() if r["left"]),
+        "faults": len(faults),
+        "faults_not_seen": sorted(n for n, r in faults.items() if not r["left"]),
+        "missing": sum(name not in held for name, _ in every),
+    }
+    print(counts, save("loops-sites", {"counts": counts, "runs": held}))
+    return 1 if counts["twins_left"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
