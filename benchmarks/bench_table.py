@@ -105,8 +105,17 @@ BENCHES: tuple[Bench, ...] = (
     # Training and inference loops.
     Bench(
         name="loops-headline", what="which cells of data x optimizer leave the noise band",
-        command=_script("loops_gpu", "--parts", "headline"), result="loops-",
-        about_s=540, limit_s=590, gpus=1, least_s=300,
+        command=_script("loops_gpu", "--parts", "headline,twins at full size", "--limit-s", "480"),
+        result="loops-", about_s=480, limit_s=540, gpus=1, least_s=300,
+    ),
+    Bench(
+        name="loops-twins", what="correct kernels that leave the noise band: none of 216 runs",
+        command=_script("loops_gpu", "--parts", "twins", "--limit-s", "480"),
+        result="loops-", about_s=480, limit_s=540, gpus=1, least_s=300,
+    ),
+    Bench(
+        name="loops-sites", what="faults and twins: experts, optimizers, sure tokens, duplicates",
+        command=_script("loops_sites"), result="loops-sites", about_s=500, limit_s=700,
     ),
     Bench(
         name="loops-states", what="LOOP001 and LOOP002 on every correct kernel with a site",
