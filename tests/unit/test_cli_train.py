@@ -16,6 +16,9 @@ from cuassay.engine import run
 from cuassay.engine.job import Job
 from cuassay.errors import CandidateError
 from cuassay.judge.loops import run_loop
+from cuassay.loops import duplicates, matrix
+from cuassay.loops.cell import Settings
+from cuassay.model.loop import Cell, CellResult, Duplicates
 
 
 @pytest.fixture
@@ -59,6 +62,36 @@ def test_a_run_is_told_in_every_form_and_goes_on_from_what_is_kept(
     again = json.loads(capsys.readouterr().out)
     assert again["resumed"] == 1
     assert again["cells"][0] == cells["real"]
+
+
+@pytest.mark.usefixtures("in_process")
+def test_the_switches_of_training_reach_every_cell_and_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "home"))
+    met: list[Settings] = []
+
+    def run_cell(cell: Cell, settings: Settings, **more: object) -> CellResult:
+        met.append(settings)
+        return CellResult(cell=cell, learning_rate=0.1, steps=1)
+
+    def probe(cell: Cell, settings: Settings) -> Duplicates:
+        met.append(settings)
+        return Duplicates(precision=cell.precision, start=cell.start, samples=32)
+
+    monkeypatch.setattr(matrix, "run_cell", run_cell)
+    monkeypatch.setattr(duplicates, "probe", probe)
+    switches = ["--accumulate", "4", "--checkpointing", "--compile", "eager", "--json"]
+    assert main(["train", _BUG, *_SMALL, *switches]) == 0
+    assert len(met) == 5  # two data, two optimizers, and the batch of duplicates
+    for settings in met:
+        assert (settings.accumulate, settings.recompute, settings.compile_with) == (
+            4,
+            True,
+            "eager",
+        )
+    found = json.loads(capsys.readouterr().out)["options"]
+    assert found == {"accumulate": "4", "checkpointing": "every block", "torch.compile": "eager"}
 
 
 def test_a_kernel_that_raises_is_rejected_with_its_step(

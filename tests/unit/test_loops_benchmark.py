@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,9 +16,11 @@ _BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 
 @pytest.fixture
-def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(_BENCHMARKS))
-    return importlib.import_module("loops_gpu")
+    yield importlib.import_module("loops_gpu")
+    for name in ("loops_gpu", "common"):
+        sys.modules.pop(name, None)
 
 
 def _run(task: Any, **more: object) -> dict[str, Any]:
