@@ -1,6 +1,7 @@
 """False alarms of LOOP001 and LOOP002: every correct candidate of the zoo that has a site.
 
     python benchmarks/loops_states.py --limit-s 540
+    python benchmarks/loops_states.py --faults    # milder faults of the embedding gradient
 
 Candidates that the result file holds are kept, so that repeated calls cover all; `--fresh` begins
 anew.
@@ -53,15 +54,38 @@ def _held() -> list[dict[str, Any]]:
     return []
 
 
+def _faults() -> int:
+    """Judge milder faults and their twins at `standard` and `deep`; 1 where one is missed."""
+    names = ("bf16_embedding_grad", "tile128_embedding_grad", "tree_embedding_grad")
+    found, problem = [], load("embedding_grad")
+    with Gate() as gate:
+        for profile in (Profile.STANDARD, Profile.DEEP):
+            for name in names:
+                for folder in ("bugs", "twins"):
+                    path = HERE / folder / f"{name}.py"
+                    started = time.perf_counter()
+                    told = gate.judge(problem, path, profile=profile, only=CODES)
+                    outcomes = {c.code: type(c.outcome).__name__ for c in told.verdict.checks}
+                    line = {"profile": profile.value, "candidate": name, "folder": folder}
+                    seconds = round(time.perf_counter() - started, 1)
+                    found.append(line | outcomes | {"s": seconds})
+                    print(found[-1])
+    print(save("loops-faults", found))
+    return int(any((each["folder"] == "bugs") != ("Failed" in each.values()) for each in found))
+
+
 def main() -> int:
     """Judge them all at `standard` by the two checks; 1 where one is rejected."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--limit-s", type=float, default=2300.0)
     parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--faults", action="store_true")
     asked = parser.parse_args()
     import torch
 
     torch.set_num_threads(1)
+    if asked.faults:
+        return _faults()
     todo, began = _todo(), time.perf_counter()
     found = [] if asked.fresh else _held()
     met = {(each["candidate"], each["problem"]) for each in found}

@@ -63,13 +63,15 @@ def page(report: TrainReport) -> str:
 
 
 def matrix(report: TrainReport) -> str:
-    """Return the matrix as an HTML table."""
+    """Return the matrix as an HTML table, and what batches of duplicates said."""
     head = "".join(f"<th>{html_text(name)}</th>" for name in loop_words.HEADER)
     body = "".join(
         "<tr>" + "".join(_cell(text) for text in loop_words.row(result)) + "</tr>"
         for result in report.cells
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    told = (f"<li>{html_text(loop_words.duplicates(probe))}</li>" for probe in report.duplicates)
+    return f"{table}<ul>{''.join(told)}</ul>" if report.duplicates else table
 
 
 def _cell(text: str) -> str:
