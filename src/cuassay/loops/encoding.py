@@ -28,6 +28,8 @@ from cuassay.model.verdict import Decision
 BOTH = ("embedding", "linear")  # sites of the decoder that the encoder has as well
 _BATCH = 4
 _LEAN = 2.0**-9  # states pass many roundings: what leans by less than one is no kernel's fault
+# A float32 sum of n terms in any order is off by a few units of rounding times sqrt(n).
+_FLOAT32_ORDER = 4.0 * 2.0**-24
 _MODES = {"trusted": Mode.TRUSTED, "twin": Mode.NOISE, "kernel": Mode.CANDIDATE}
 _SENTENCES = 24
 _States = list[torch.Tensor]
@@ -133,7 +135,8 @@ class _Encoding:
         """Encode every sentence in batches, again with other padding, and one alone."""
         layers = self._encoders["trusted"].sizes.layers
         groups = ["embeddings", *(f"layer {i + 1}" for i in range(layers)), "sentence"]
-        monitor = Monitor({g: Group(name=g, floor=0.0, lean=_LEAN) for g in groups})
+        floor = _FLOAT32_ORDER * math.sqrt(self._encoders["trusted"].sizes.ffn)
+        monitor = Monitor({g: Group(name=g, floor=floor, lean=_LEAN) for g in groups})
         cosines: dict[str, list[float]] = {name: [] for name in _MODES}
         errors: dict[str, list[Pair]] = {name: [] for name in groups}
         found: dict[str, list[_States]] = {name: [] for name in _MODES}
