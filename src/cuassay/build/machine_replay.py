@@ -102,7 +102,7 @@ def _once(
     arena = Arena()
     seen = []
     for launch in recording.launches:
-        _furnish(arena, launch)
+        furnish(arena, launch)
         module = modules[launch.module]
         try:
             report = run(module, prepared(launch, arena), options=options)
@@ -114,7 +114,7 @@ def _once(
     return seen, left
 
 
-def _furnish(arena: Arena, launch: RecordedLaunch) -> None:
+def furnish(arena: Arena, launch: RecordedLaunch) -> None:
     """Give the launch its memory: what is recorded with it, the rest as the last one left it."""
     import numpy as np
 

@@ -42,7 +42,7 @@ def recorded_call(case: Case) -> Scenario:
             Allocate(slot="a", case=0),
             RecordLaunches(),
             Call(slot="a", result="r", poison=Poison.NAN),
-            ReadRecording(),
+            ReadRecording(result="r"),
             ReadResult(result="r"),
         ),
         timeout_s=120.0,

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 @click.option("--axes", default="", metavar="NAME=N,...", help="Sizes to call it at.")
 @click.option("--trace", is_flag=True, help="Show the source with what ran and what was found.")
 @click.option("--record", default="", metavar="FILE", help="Keep the launches in FILE.")
+@click.option(
+    "--against", default="", metavar="OTHER", help="Compare with OTHER as real-number expressions."
+)
 @click.option("--seed", type=int, metavar="N", help="Draw the inputs from N.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
@@ -36,6 +39,7 @@ def run(
     axes: str,
     trace: bool,
     record: str,
+    against: str,
     seed: int | None,
     as_json: bool,
     lenient: bool,
@@ -44,7 +48,9 @@ def run(
 
     KERNEL is a .cu file with declared launches or a Python file with Triton kernels, called
     once on a small case of PROBLEM; or a .safetensors file of recorded launches. Exit code 0:
-    nothing wrong, 1: a fault, 2: the call is off, 3: it could not be executed.
+    nothing wrong, 1: a fault, 2: the call is off, 3: it could not be executed. With --against
+    nothing is looked for but whether both kernels are the same expressions, apart from rounding:
+    0 where they are, 3 where that asks for a second look.
     """
     from cuassay.engine import run as engine
     from cuassay.engine.job import Job
@@ -59,15 +65,43 @@ def run(
         lenient=lenient,
         axes=_sizes(axes),
         record=record,
+        against=options.candidate(against) if against else "",
     )
+    if against and (trace or record or path.endswith(".safetensors")):
+        raise UsageError(
+            "--against compares two candidates called on one problem; it goes with --problem, "
+            "--axes, --seed and --json only"
+        )
     quiet = as_json or not sys.stderr.isatty()
     document = engine.execute(job, progress=lambda text: None if quiet else say(text))
+    if against:
+        context.exit(_compared(document, as_json=as_json))
     evidence: MachineEvidence = serial.from_json(MachineEvidence, document["evidence"])
     if as_json:
         emit_json({**document, "exit_code": _code(evidence)})
     else:
         _show(document, lines(evidence, document["sources"], trace=trace))
     context.exit(_code(evidence))
+
+
+def _compared(document: Mapping[str, Any], *, as_json: bool) -> int:
+    """Show a comparison; return its exit code."""
+    from cuassay.model import serial
+    from cuassay.model.machine import EqualityEvidence
+    from cuassay.report.clean import one_line
+    from cuassay.report.equality_text import lines
+
+    evidence: EqualityEvidence = serial.from_json(EqualityEvidence, document["equality"])
+    code = 0 if evidence.equal == evidence.elements else 3
+    if as_json:
+        emit_json({**document, "exit_code": code})
+        return code
+    sizes = ", ".join(f"{name} = {size}" for name, size in document["axes"].items())
+    names = [one_line(str(document[key])) for key in ("candidate", "against")]
+    click.echo(f"{names[0]} and {names[1]} at {sizes}")
+    for line in lines(evidence):
+        click.echo(line)
+    return code
 
 
 def _show(document: Mapping[str, Any], found: Any) -> None:

@@ -38,4 +38,5 @@ class Job:
     recorded: str = ""  # a folder of calls that were recorded in a real program
     axes: Mapping[str, int] = field(default_factory=dict)
     record: str = ""
+    against: str = ""  # another candidate, compared with in the algebra (mode run)
     loop: LoopJob | None = None

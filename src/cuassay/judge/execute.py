@@ -18,6 +18,7 @@ from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.formats.on_device import on_device
+from cuassay.judge.equality import compare
 from cuassay.judge.machine import HostNursery, Replayer
 from cuassay.judge.runner import Runner
 from cuassay.judge.trial import JudgeTrial
@@ -71,6 +72,10 @@ def _execute(job: Job, emit: Callable[[Event], None], host: HostNursery) -> dict
         root_seed=job.seed or 0,
     )
     case = _case(trial, job.axes)
+    if job.against:
+        other = load_candidate(job.against, problem, lenient=job.lenient, notes=[])
+        pair = (candidate, on_device(other, problem, "cpu"))
+        return _compared(trial, pair, case, host)
     with Replayer(candidate, digest, profile=job.profile, host=host) as machine:
         if machine.absent:
             raise CannotJudgeError(machine.absent)
@@ -80,6 +85,28 @@ def _execute(job: Job, emit: Callable[[Event], None], host: HostNursery) -> dict
         evidence = machine.execute(recording, recorded_call(case))
     sources = {source.path: source.text for source in candidate.sources}
     return _document(evidence, candidate.name, case.axes, sources)
+
+
+def _compared(
+    trial: JudgeTrial, pair: tuple[Candidate, Candidate], case: Case, host: HostNursery
+) -> dict[str, Any]:
+    """Return the document of a comparison: both candidates called on one case, in the algebra."""
+    digests = [candidate_digest(one, build.toolchain("cpu")) for one in pair]
+    recordings = []
+    for candidate, digest in zip(pair, digests, strict=True):
+        with Replayer(candidate, digest, profile=trial.profile, host=host) as machine:
+            if machine.absent:
+                raise CannotJudgeError(f"'{candidate.name}': {machine.absent}")
+        recordings.append(_recorded(trial, candidate, case, host))
+    evidence = compare(*recordings, digest=sha256_fields(*digests), host=host)
+    if evidence.refused:
+        raise CannotJudgeError(f"the kernels cannot be compared: {evidence.refused}")
+    return {
+        "candidate": pair[0].name,
+        "against": pair[1].name,
+        "axes": dict(case.axes),
+        "equality": serial.to_json(evidence),
+    }
 
 
 def _file(job: Job, host: HostNursery) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cuassay.errors import MachineError
 from cuassay.machine.dataflow import Liveness
-from cuassay.machine.emit import registry
+from cuassay.machine.emit import algebra, registry
 from cuassay.machine.emit.context import Emit
 from cuassay.machine.emit.control import block_label, predicate
 from cuassay.machine.facts import Facts, collect
@@ -94,13 +94,13 @@ def _instruction(cx: Emit) -> None:
     if emitter is None:
         cx.unsupported("is an instruction that the machine does not know")
     if ins.predicate is None or ins.base in _JUMPS:
-        emitter(cx, ins)
+        algebra.emit(cx, ins, emitter)
         return
     condition = predicate(cx, ins)
     work, after = cx.fresh("if"), cx.fresh("endif")
     cx.branch(str(condition), work, after)
     cx.lines.append(f"{work}:")
-    emitter(cx, ins)
+    algebra.emit(cx, ins, emitter)
     cx.label(after)
 
 

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cuassay.machine.residues import Residues
 
 SCHEDULES = ("forward", "reverse", "random")
 
@@ -12,16 +16,17 @@ class Options:
     """Options of one run.
 
     `schedule` orders blocks, warps and lanes: forward, reverse or random by `seed`. `shadow`
-    carries float64 shadows, `races` looks for races. `arch` is the architecture whose matrix
-    rule counts (80, 90). `fuel` is the number of loop iterations after which a thread yields;
-    `limit_s` ends a launch that does not end by itself. `workers` is the number of host threads
-    for kernels whose blocks do not communicate; `memory_bytes` the most the machine may take.
-    `advice` looks at the first warp's addresses for uncoalesced access and bank conflicts.
+    carries float64 shadows, or the residues of the algebra that is given (`machine.residues`);
+    `races` looks for races. `arch` is the architecture whose matrix rule counts (80, 90). `fuel` is
+    the number of loop iterations after which a thread yields; `limit_s` ends a launch that does not
+    end by itself. `workers` is the number of host threads for kernels whose blocks do not
+    communicate; `memory_bytes` the most the machine may take. `advice` looks at the first warp's
+    addresses for uncoalesced access and bank conflicts.
     """
 
     schedule: str = "forward"
     seed: int = 0
-    shadow: bool = True
+    shadow: bool | Residues = True
     races: bool = True
     arch: int = 90
     fuel: int = 4096
@@ -29,3 +34,10 @@ class Options:
     workers: int = 2
     memory_bytes: int = 8 << 30
     advice: bool = False
+
+    @property
+    def kind(self) -> str:
+        """What the shadows are: "none", "float64" or "algebra"."""
+        if isinstance(self.shadow, bool):
+            return "float64" if self.shadow else "none"
+        return "algebra"

@@ -10,6 +10,7 @@ data); everything but the data is JSON text under the metadata key `cuassay-laun
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,11 +54,31 @@ class RecordedLaunch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedResult:
+    """A tensor that the call returned: its place in the allocation at `base`, in bytes.
+
+    `digest` is that of the whole allocation (BLAKE2b, 16 bytes, hexadecimal) after the call.
+    """
+
+    name: str
+    dtype: str
+    base: int
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """Modules as PTX text and the launches in order. `source` is shown beside findings."""
+    """Modules as PTX text and the launches in order. `source` is shown beside findings.
+
+    `results` says where the tensors that the call returned lie.
+    """
 
     modules: tuple[str, ...]
     launches: tuple[RecordedLaunch, ...]
+    results: tuple[RecordedResult, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)  # file name -> text
 
 
@@ -73,6 +94,7 @@ def encode(recording: Recording) -> bytes:
         "version": VERSION,
         "modules": [put(text.encode()) for text in recording.modules],
         "sources": {name: put(text.encode()) for name, text in recording.sources.items()},
+        "results": [dataclasses.asdict(result) for result in recording.results],
         "launches": [
             {
                 "module": launch.module,
@@ -134,7 +156,23 @@ def _decoded(data: memoryview) -> Recording:
     modules = tuple(blob(number).decode() for number in document["modules"])
     sources = {str(name): blob(n).decode() for name, n in document.get("sources", {}).items()}
     launches = tuple(_launch(item, blob, len(modules)) for item in document["launches"])
-    return Recording(modules=modules, launches=launches, sources=sources)
+    results = tuple(map(_result, document.get("results", ())))
+    return Recording(modules=modules, launches=launches, sources=sources, results=results)
+
+
+def _result(item: Mapping[str, Any]) -> RecordedResult:
+    shape, strides = (tuple(map(int, item[name])) for name in ("shape", "strides"))
+    if len(shape) != len(strides) or min((*shape, *strides), default=0) < 0:
+        raise ValueError(f"a result of shape {shape} with strides {strides}")
+    return RecordedResult(
+        name=str(item["name"]),
+        dtype=str(item["dtype"]),
+        base=int(item["base"]),
+        offset=int(item["offset"]),
+        shape=shape,
+        strides=strides,
+        digest=str(item.get("digest", "")),
+    )
 
 
 def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:

@@ -214,6 +214,8 @@ def _fill_tables(
     state.set32(L.SITE_SHIFT, max(0, (len(program.body) - 1).bit_length() - 13))
     state.set64(L.SEED, options.seed)
     state.set32(L.TOTAL_THREADS, math.prod(launch.grid) * math.prod(launch.block))
+    if not isinstance(options.shadow, bool):
+        state.table(L.RESIDUES, options.shadow.table)
     state.set32(L.SCHEDULE, ("forward", "reverse", "random").index(options.schedule))
     state.findings = np.zeros(_FINDINGS * L.F_RECORD, np.uint8)
     state.table(L.FINDINGS, state.findings)

@@ -29,7 +29,7 @@ from cuassay.machine.syntax import Module
 from cuassay.machine.taint import communicates, data_dependent
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
-_Key = tuple[str, str, bool, bool, int]
+_Key = tuple[str, str, str, bool, int]
 _MOST_LOADED = 512
 _FULL = {
     1: "more synchronisation events than the machine keeps track of",
@@ -37,6 +37,7 @@ _FULL = {
     3: f"more than {L.COPY_ENTRIES} asynchronous copies of one thread at once",
     4: f"more than {L.MOST_MBARRIERS} mbarriers of one block at once",
     5: f"more than {inflight.ENTRIES} bulk copies of one block at once",
+    6: "more computed values in memory than the algebra keeps residues of",
 }
 _LENIENT = "some races between blocks, which release and acquire more than is kept track of"
 NOT_COVERED = (
@@ -66,7 +67,7 @@ def load(module: Module, kernel: str, options: Options) -> Loaded:
 
     Raises MachineError with the PTX line of what cannot be executed.
     """
-    key = (module.text, kernel, options.shadow, options.races, options.arch)
+    key = (module.text, kernel, options.kind, options.races, options.arch)
     found = _LOADED.get(key)
     if found is not None:
         return found
@@ -227,7 +228,7 @@ class _Run:
         if schedule == "random":
             schedule += f" {self._options.seed}"
         sites: tuple[precision.SiteNumbers, ...] = ()
-        if self._options.shadow:
+        if self._options.kind == "float64":
             table = precision.merged(state.stats)
             findings += precision.blame(loaded.program, table)
             sites = precision.numbers(loaded.program, table)

@@ -104,6 +104,26 @@ class OrderDependence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EqualityEvidence:
+    """How many output elements of two kernels are the same expression in real numbers.
+
+    `output` and `element` name the first one that is not. `seeds` counts the choices of random
+    residues modulo `prime`; with `roots` one of them has to show an element equal, else all.
+    `refused` says why nothing can be said, if so.
+    """
+
+    elements: int = 0
+    equal: int = 0
+    output: str = ""
+    element: int = 0
+    seeds: int = 0
+    prime: int = 0
+    roots: bool = False
+    refused: str = ""
+    run_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineEvidence:
     """Everything seen in the launches of one call. `refused` says why nothing was, if so."""
 

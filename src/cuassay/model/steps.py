@@ -190,7 +190,12 @@ class RecordLaunches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRecording:
-    """Send the launches kept so far as one uint8 tensor: a file as `machine.recording` has it."""
+    """Send the launches kept so far as one uint8 tensor: a file as `machine.recording` has it.
+
+    With `result` it says where in memory the tensors held under that result lie.
+    """
+
+    result: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,7 +90,7 @@ class Production:
             case RecordLaunches():
                 return recordings.start()
             case ReadRecording():
-                return recordings.read()
+                return recordings.read(self._host, step)
             case Disarm():
                 return launches.disarm(self.around, step)
             case Inspect():

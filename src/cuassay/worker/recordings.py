@@ -6,12 +6,20 @@ elsewhere, and believes of this process nothing but that these bytes came out of
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+from typing import TYPE_CHECKING
+
 import torch
 
 from cuassay.build import machine
 from cuassay.errors import MissingToolError
+from cuassay.model.steps import ReadRecording
 from cuassay.model.trace import ResultItem
-from cuassay.worker.host import Made
+from cuassay.worker.host import Host, Made
+
+if TYPE_CHECKING:
+    from cuassay.machine.recording import RecordedResult
 
 
 def start() -> Made:
@@ -22,7 +30,7 @@ def start() -> Made:
     return Made()
 
 
-def read() -> Made:
+def read(host: Host, step: ReadRecording) -> Made:
     """Execute a ReadRecording: send the recording as one uint8 tensor of a file's bytes."""
     from cuassay.machine.recording import encode
 
@@ -30,7 +38,12 @@ def read() -> Made:
         raise MissingToolError("no kernel of this candidate is executed by the PTX machine")
     recorder = machine.current.recorder
     recorder.on = False
-    data = bytearray(encode(recorder.recording()))
+    recording = recorder.recording()
+    if step.result:
+        held = host.result(step.result)
+        places = [_place(name, value) for name, value in held if isinstance(value, torch.Tensor)]
+        recording = dataclasses.replace(recording, results=tuple(places))
+    data = bytearray(encode(recording))
     tensor = torch.frombuffer(data, dtype=torch.uint8)
     item = ResultItem(
         kind="tensor",
@@ -43,3 +56,20 @@ def read() -> Made:
         name="recording",
     )
     return Made(items=(item,), tensors=(tensor,))
+
+
+def _place(name: str, tensor: torch.Tensor) -> RecordedResult:
+    """Return where a result lies; its storage's digest says whether somebody wrote to it later."""
+    from cuassay.machine.recording import RecordedResult
+
+    storage, size = tensor.untyped_storage(), tensor.element_size()
+    data = torch.empty(0, dtype=torch.uint8).set_(storage).numpy()
+    return RecordedResult(
+        name=name,
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        base=storage.data_ptr(),
+        offset=int(tensor.storage_offset()) * size,
+        shape=tuple(tensor.shape),
+        strides=tuple(step * size for step in tensor.stride()),
+        digest=hashlib.blake2b(data.tobytes(), digest_size=16).hexdigest(),
+    )

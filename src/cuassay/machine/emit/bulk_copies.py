@@ -43,10 +43,17 @@ def _spaces(ins: Instruction) -> list[str]:
     return [one for one in ins.parts if one.partition("::")[0] in ("global", "shared")]
 
 
+def _demand_moves(cx: Emit, ins: Instruction) -> None:
+    """Refuse float reductions where shadows are residues: what a copy reduces has none."""
+    if cx.algebra and "reduce" in ins.parts:
+        cx.unsupported("is a reduction by a copy, which has no meaning in the algebra")
+
+
 def _linear(cx: Emit, ins: Instruction) -> None:
     target, source = _spaces(ins)
     if "cp_mask" in ins.parts or "ignore_oob" in ins.parts:
         cx.unsupported("with a byte mask is not modelled")
+    _demand_moves(cx, ins)
     where = [_place(cx, ins.operands[0], target), _place(cx, ins.operands[1], source)]
     size = wide(cx, ins.operands[2])
     how = _reduction(cx, ins, ins.parts[-1]) if "reduce" in ins.parts else 0
@@ -92,6 +99,7 @@ def _tensor(cx: Emit, ins: Instruction) -> None:
     where = object_address(cx, base, "generic")
     shared = _place(cx, inner, "shared")
     if not inward:
+        _demand_moves(cx, ins)
         how = len(coordinates) | (_reduction(cx, ins, "") if "reduce" in ins.parts else 0)
         outward = (("i64", where), ("i64", shared), ("i64", str(how)))
         cx.call("void", "rt_tile_out", *_HERE, *outward, site_of(cx))

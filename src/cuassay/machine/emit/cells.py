@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cuassay.machine.emit.values import ZERO, Value, lanes_of, width_of
+from cuassay.machine.emit.values import ZERO, Value, width_of
 from cuassay.machine.program import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from cuassay.machine.runtime import layout
 from cuassay.machine.syntax import Address, Immediate, Operand, Register, Symbol
@@ -94,12 +94,16 @@ def load(cx: Emit, cell: Cell, offset: int, type_: str) -> Value:
     shadow: tuple[str, ...] = ()
     if cx.shadow_on:
         cells = ((0,) if type_ == "f32" else (0, 1), (0, 2))[width == 64]
-        shadow = tuple(_shadow(cx, cell, offset, index) for index in cells[: lanes_of(type_)])
+        shadow = tuple(_shadow(cx, cell, offset, index) for index in cells[: cx.lanes(type_)])
     return Value(type_, bits, poison, shadow)
 
 
 def _shadow(cx: Emit, cell: Cell, offset: int, index: int) -> str:
     pointer = _at(cx, cell.shadow, 2 * offset + 4 * index)
+    if cx.algebra:
+        number = cx.let(f"load i32, ptr {pointer}, align 4")
+        slot = cx.call("i64", "al_load", ("i64", "%launch.i"), ("i32", number))
+        return cx.let(f"bitcast i64 {slot} to double")
     return cx.let(f"fpext float {cx.let(f'load float, ptr {pointer}, align 4')} to double")
 
 
@@ -136,6 +140,9 @@ def _born(cx: Emit, place: str, flags: str, width: int) -> str:
 def _store_shadow(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
     count = max(1, value.width // 16)
     step = 2 if value.width == 64 else 1
+    if cx.algebra:
+        _store_residues(cx, cell, offset, value)
+        return
     if not any(lane != ZERO for lane in value.shadow):
         pointer = _at(cx, cell.shadow, 2 * offset)
         cx.line(f"store i{32 * count} 0, ptr {pointer}, align 4")
@@ -145,6 +152,18 @@ def _store_shadow(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
         text = ZERO if lane == ZERO else cx.let(f"fptrunc double {lane} to float")
         pointer = _at(cx, cell.shadow, 2 * offset + 4 * index)
         cx.line(f"store float {text}, ptr {pointer}, align 4")
+
+
+def _store_residues(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
+    """Write the residues of the algebra: a cell without one holds what the kernel wrote there."""
+    step = 2 if value.width == 64 else 1
+    for index in range(max(1, value.width // 16)):
+        lane = value.lane(index // step) if index % step == 0 else ZERO
+        number = "1"
+        if lane != ZERO:
+            slot = cx.let(f"bitcast double {lane} to i64")
+            number = cx.call("i32", "al_store", ("i64", "%launch.i"), ("i64", slot))
+        cx.line(f"store i32 {number}, ptr {_at(cx, cell.shadow, 2 * offset + 4 * index)}, align 4")
 
 
 def _compare(cx: Emit, cell: Cell, data: str, value: Value) -> None:

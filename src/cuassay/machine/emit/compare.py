@@ -5,7 +5,7 @@ from __future__ import annotations
 from cuassay.machine.emit.context import Emit
 from cuassay.machine.emit.integer import INTEGERS
 from cuassay.machine.emit.registry import emits
-from cuassay.machine.emit.values import ZERO, Value, is_signed, lanes_of
+from cuassay.machine.emit.values import ZERO, Value, is_signed
 from cuassay.machine.syntax import Instruction, Pair
 
 _ORDERS = {
@@ -99,7 +99,7 @@ def _choose(cx: Emit, ins: Instruction, yes: str, poison: str, a: Value, b: Valu
     if a.poison != b.poison:
         chosen = cx.let(f"select i1 {yes}, i1 {a.poison}, i1 {b.poison}")
     shadow = []
-    for lane in range(lanes_of(a.type)):
+    for lane in range(cx.lanes(a.type)):
         x, y = a.lane(lane), b.lane(lane)
         both_exact = x == ZERO and y == ZERO
         shadow.append(ZERO if both_exact else cx.let(f"select i1 {yes}, double {x}, double {y}"))

@@ -39,14 +39,17 @@ class Emit:
         self, program: Program, options: Options, liveness: Liveness, facts: Facts
     ) -> None:
         self.program, self.options, self.facts = program, options, facts
-        self.shadow_on = options.shadow
+        self.shadow_on = bool(options.shadow)
+        self.algebra = options.kind == "algebra"
         self.arch = options.arch
         self.ins: Instruction = program.body[0]
         self.site = 0
         self.lines: list[str] = []
         self.liveness = liveness
         resident = long_lived(program.body, program.labels, liveness)
-        self.frame = Frame(program, facts, resident, shadow=options.shadow)
+        self.frame = Frame(
+            program, facts, resident, shadow=bool(options.shadow), doubles=self.algebra
+        )
         self.declared: dict[str, str] = {}
         self.collectives: dict[tuple[str, int, int, int], int] = {}
         self.swapped = {one.operands[1] for one in program.body if "cas" in one.parts}
@@ -139,7 +142,11 @@ class Emit:
             bits = self.let(f"{extend} i{have} {bits} to i{want}")
         if negated:
             bits = self.let(f"xor i1 {bits}, true")
-        return Value(type_, bits, poison, shadow[: lanes_of(type_)])
+        return Value(type_, bits, poison, shadow[: self.lanes(type_)])
+
+    def lanes(self, type_: str) -> int:
+        """Return how many shadows a value of a type has here."""
+        return lanes_of(type_, doubles=self.algebra)
 
     def _read_special(self, name: str, type_: str) -> Value:
         from cuassay.machine.emit.special import special_register
@@ -326,7 +333,7 @@ def _load_slot(cx: Emit, index: int, type_: str) -> Value:
     if width < 64:
         bits = cx.let(f"trunc i64 {bits} to i{width}")
     shadow = tuple(
-        cx.load_field("%thread", place + 8 + 8 * lane, "double") for lane in range(lanes_of(type_))
+        cx.load_field("%thread", place + 8 + 8 * lane, "double") for lane in range(cx.lanes(type_))
     )
     poison = cx.let(f"icmp ne i32 {cx.load_field('%thread', place + 24)}, 0")
     return Value(type_, bits, poison, shadow)

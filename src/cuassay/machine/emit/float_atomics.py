@@ -6,6 +6,7 @@ memory it keeps them; the .noftz adds of halves keep them everywhere.
 
 from __future__ import annotations
 
+from cuassay.machine.emit import algebra
 from cuassay.machine.emit.atomics import emit_update
 from cuassay.machine.emit.context import Emit
 from cuassay.machine.emit.floating import (
@@ -61,10 +62,13 @@ def _element(cx: Emit, ins: Instruction, operation: str, old: Value, new: Value)
         return _extreme(cx, operation, old, new)
     actual = [as_double(cx, one.bits, one.type) for one in (old, new)]
     exact = [exactly(cx, text, one.lane(0)) for text, one in zip(actual, (old, new), strict=True)]
+    summed = (algebra.as_shadow(cx, algebra.combine(cx, "add", old, new)),) if cx.algebra else ()
     if old.type == "f64":
         total = cx.let(f"fadd double {actual[0]}, {actual[1]}")
-        return Value("f64", cx.float_bits(total, 64))
+        return Value("f64", cx.float_bits(total, 64), "false", summed)
     bits = _sum(cx, ins, old, new)
+    if cx.algebra:
+        return Value(old.type, bits, "false", summed)
     if not cx.shadow_on:
         return Value(old.type, bits)
     cx.call("void", "note_start", ("i64", statistics(cx)), ("double", actual[0]))

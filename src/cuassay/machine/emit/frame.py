@@ -23,9 +23,11 @@ class Frame:
     """Allocas of registers, spill places of those that outlive a suspension, symbols."""
 
     def __init__(
-        self, program: Program, facts: Facts, resident: frozenset[str], *, shadow: bool
-    ) -> None:
+        self, program: Program, facts: Facts, resident: frozenset[str], *, shadow: bool,
+        doubles: bool = False,
+    ) -> None:  # fmt: skip
         self._program, self._facts, self._shadow = program, facts, shadow
+        self._doubles = doubles
         self._resident = resident
         self._numbers: dict[str, int] = {}
         self._places: dict[str, int] = {}
@@ -48,7 +50,7 @@ class Frame:
         """Return the allocas of a register's shadows; none where it cannot have any."""
         if not self._shadow or name not in self._facts.shadowed:
             return []
-        lanes = lanes_of(self._program.registers[name])
+        lanes = lanes_of(self._program.registers[name], doubles=self._doubles)
         return [f"%s{self._number(name)}.{lane}" for lane in range(lanes)]
 
     def _number(self, name: str) -> int:

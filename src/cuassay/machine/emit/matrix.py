@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from cuassay.machine.emit import algebra
 from cuassay.machine.emit.context import Emit
 from cuassay.machine.emit.floating import as_double, delta, exactly
 from cuassay.machine.emit.memory import space_of
@@ -69,7 +70,7 @@ def multiply(cx: Emit, ins: Instruction, *, flags: int) -> None:
     shape = shape_of(cx, ins)
     columns = [items_of(operand) for operand in ins.operands[1:4]]
     inputs = [cx.read(one, "b32") for column in columns for one in column]
-    flags |= SHADOW if cx.shadow_on else 0
+    flags |= SHADOW if cx.shadow_on and not cx.algebra else 0
     flags |= SATFINITE if "satfinite" in ins.parts else 0
     whole = a in INTEGERS
     if whole:
@@ -85,13 +86,19 @@ def multiply(cx: Emit, ins: Instruction, *, flags: int) -> None:
     counts = len(columns[0]), len(columns[1]), len(columns[2])
     immediate = pack(shape, counts, kinds, rule, flags)
     name = "mma_integer" if whole else "mma_float"
-    results = cx.collective(name, inputs, ["b32"] * counts[2], immediate=immediate)
+    if cx.algebra and not whole:
+        results = algebra.products(cx, inputs, (a, b, c), counts, immediate)
+    else:
+        results = cx.collective(name, inputs, ["b32"] * counts[2], immediate=immediate)
     for to, result in zip(items_of(ins.operands[0]), results, strict=True):
         write_result(cx, to, result, d)
 
 
 def write_result(cx: Emit, to: Operand, result: Value, type_: str) -> None:
     """Write one register of D; statistics of each of its numbers."""
+    if cx.algebra and type_ != "s32":
+        cx.copy(to, Value("b32", result.bits, result.poison, result.shadow))
+        return
     if type_ == "s32" or not cx.shadow_on:
         cx.write(to, "b32", result.bits, poison=result.poison)
         return

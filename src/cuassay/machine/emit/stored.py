@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def note_stored(cx: Emit, items: Sequence[Operand], values: Sequence[Value]) -> None:
     """Add the floats among stored values to the statistics of the instruction in work."""
-    if not cx.shadow_on:
+    if not cx.shadow_on or cx.algebra:
         return
     known = origins.of(cx.program)
     for item, value in zip(items, values, strict=True):

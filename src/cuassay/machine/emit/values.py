@@ -23,11 +23,11 @@ def width_of(type_: str) -> int:
     return int(match.group(1)) * (int(match.group(2)[1:]) if match.group(2) else 1)
 
 
-def lanes_of(type_: str) -> int:
-    """Return how many shadows a value of this type has."""
+def lanes_of(type_: str, *, doubles: bool = False) -> int:
+    """Return how many shadows a value of this type has; f64 has one where `doubles` says so."""
     if type_ in _TWO_LANES:
         return 2
-    return 1 if type_ in _ONE_LANE else 0
+    return 1 if type_ in _ONE_LANE or (doubles and type_ == "f64") else 0
 
 
 def is_signed(type_: str) -> bool:

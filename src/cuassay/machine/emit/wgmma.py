@@ -8,6 +8,7 @@ that a program overwrites an operand before wgmma.wait_group is not seen (docs/m
 
 from __future__ import annotations
 
+from cuassay.machine.emit import algebra
 from cuassay.machine.emit.context import Emit
 from cuassay.machine.emit.matrix import items_of, lane_of, shape_of, write_result
 from cuassay.machine.emit.registry import emits
@@ -50,7 +51,11 @@ def emit_group_multiply(cx: Emit, ins: Instruction) -> None:
     words_b = _chunks(cx, ins.operands[2], n * _ROW_BYTES // 16, transposes[1], _BYTES[b], first=0)
     if signs[0] * signs[1] < 0:
         words_a = [_flipped(cx, one, a) for one in words_a]
-    flags |= CHUNKS_B | (TRANSPOSE_B if transposes[1] else 0) | (SHADOW if cx.shadow_on else 0)
+    flags |= (
+        CHUNKS_B
+        | (TRANSPOSE_B if transposes[1] else 0)
+        | (SHADOW if cx.shadow_on and not cx.algebra else 0)
+    )
     flags |= SATFINITE if "satfinite" in ins.parts else 0
     words_c = [_scaled(cx, cx.read(one, "b32"), scale) for one in registers]
     if a in INTEGERS:
@@ -62,7 +67,10 @@ def emit_group_multiply(cx: Emit, ins: Instruction) -> None:
     counts = len(words_a), len(words_b), len(registers)
     immediate = pack((16, n, k), counts, kinds, rule, flags)
     inputs = [*words_a, *words_b, *words_c]
-    results = cx.collective(name, inputs, ["b32"] * len(registers), immediate=immediate)
+    if cx.algebra and a not in INTEGERS:
+        results = algebra.products(cx, inputs, (a, b, d), counts, immediate)
+    else:
+        results = cx.collective(name, inputs, ["b32"] * len(registers), immediate=immediate)
     for to, result in zip(registers, results, strict=True):
         write_result(cx, to, result, d)
 
@@ -132,6 +140,8 @@ def _chunks(
 
 
 def _flipped(cx: Emit, value: Value, type_: str) -> Value:
+    if cx.algebra:
+        cx.unsupported("with a negative scale has no meaning in the algebra")
     if type_ not in _FLIP:
         cx.unsupported("takes no negative scale for this type")
     shadow = tuple(cx.let(f"fneg double {one}") for one in value.shadow)

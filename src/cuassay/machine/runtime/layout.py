@@ -167,7 +167,8 @@ CLOCK_RATE = 248  # u64
 PRINT = 256  # u64: printf records
 PRINT_LIMIT = 264  # u32
 PRINT_COUNT = 268  # u32
-EXTRA = 272  # u64 x 8: for handlers
+EXTRA = 272  # u64 x 7: for handlers
+RESIDUES = 328  # u64: table of residues, 0: no algebra
 DYNAMIC_BYTES = 336  # u32
 EXCHANGE_BYTES = 340  # u32
 LOCAL_OFFSET = 344  # u32: of local memory in a thread's record
@@ -222,6 +223,9 @@ F_RECORD = 64
 # record of a printf or assert, 256 bytes; `bytes` is P_ASSERTED for an assertion
 P_GID, P_SITE, P_BYTES, P_TEXT, P_DATA = 0, 4, 8, 16, 24
 P_RECORD, P_MOST, P_ASSERTED = 256, 232, 1 << 16
+
+# table of residues (machine.residues), words of 64 bits
+T_NEXT, T_FIRST, T_LIMIT, T_SEED = 0, 4, 1, 2
 
 # kinds of access
 READ, WRITE, ATOMIC, STRONG_READ, STRONG_WRITE = 0, 1, 2, 3, 4

@@ -31,6 +31,18 @@ HELPERS = (
 _SLOWEST = ("collective:mma_float", "rt_run", "rt_access_global", "f_binary")  # to compile
 
 
+# Only runs in the algebra need these: nobody else waits for their compilation.
+ALGEBRA = ("cuassay.machine.runtime.algebra", "cuassay.machine.runtime.algebra_matrix")
+_OF_ALGEBRA = ("al_", "collective:mma_algebra")
+
+
+@cache
+def load_algebra() -> None:
+    """Import what runs in the algebra need."""
+    for name in ALGEBRA:
+        importlib.import_module(name)
+
+
 @cache
 def load_helpers() -> None:
     """Import every module that exports functions to kernels."""
@@ -44,6 +56,8 @@ def addresses(names: tuple[str, ...]) -> dict[str, int]:
     Raises MachineError for a name that no module exports.
     """
     load_helpers()
+    if any(name.startswith(_OF_ALGEBRA) for name in names):
+        load_algebra()
     found = {}
     for name in names:
         place = address(name)
@@ -63,7 +77,7 @@ def run_address() -> int:
     return addresses(("rt_run",))["rt_run"]
 
 
-def warm() -> None:
+def warm(*, algebra: bool = False) -> None:
     """Compile or load everything the runtime may need; leaves no thread and no process behind.
 
     The first time, several processes compile: call it where forking is safe.
@@ -77,3 +91,8 @@ def warm() -> None:
         address(name)
     with contextlib.suppress(OSError):
         whole.touch()
+    if algebra:
+        load_algebra()
+        importlib.import_module(ALGEBRA[0]).prepare()
+        for name in exported():
+            address(name)
