@@ -17,7 +17,7 @@ from cuassay.machine.parser import parse
 from cuassay.machine.residues import Residues
 from cuassay.machine.run import run
 from cuassay.machine.syntax import Module
-from tests.machine.algebra_forms import Family, Form, Slip, Step
+from tests.machine.algebra_family import Family, Form, Slip, Step
 from tests.machine.case import Empty, Number
 
 _NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
