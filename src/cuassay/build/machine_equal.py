@@ -48,7 +48,7 @@ def prepare() -> None:
     """Compile what the algebra needs of the machine's runtime, or load it from its cache."""
     from cuassay.machine.runtime import symbols
 
-    symbols.warm(algebra=True)
+    symbols.warm_algebra()
 
 
 def compare(first: torch.Tensor, second: torch.Tensor, request: torch.Tensor) -> torch.Tensor:

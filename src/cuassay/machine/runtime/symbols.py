@@ -77,7 +77,7 @@ def run_address() -> int:
     return addresses(("rt_run",))["rt_run"]
 
 
-def warm(*, algebra: bool = False) -> None:
+def warm() -> None:
     """Compile or load everything the runtime may need; leaves no thread and no process behind.
 
     The first time, several processes compile: call it where forking is safe.
@@ -91,8 +91,12 @@ def warm(*, algebra: bool = False) -> None:
         address(name)
     with contextlib.suppress(OSError):
         whole.touch()
-    if algebra:
-        load_algebra()
-        importlib.import_module(ALGEBRA[0]).prepare()
-        for name in exported():
+
+
+def warm_algebra() -> None:
+    """Compile or load what runs in the algebra need beside that; starts no process."""
+    load_algebra()
+    importlib.import_module(ALGEBRA[0]).prepare()
+    for name in exported():
+        if name.startswith(_OF_ALGEBRA):
             address(name)
