@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from cuassay.errors import CandidateError, ProblemError
+from cuassay.formats import adapted, shapes
 from cuassay.formats import gpumode_adapter as adapter
-from cuassay.formats import shapes, signature
 from cuassay.formats.gpumode_task import Task, read_task, tolerance
 from cuassay.formats.modules import describe, import_file
 from cuassay.formats.reference_file import reference_path
 from cuassay.formats.textfile import read_text
-from cuassay.model.candidate import Candidate, Language, SourceFile
+from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Choice, Domain, Opaque, Real
 from cuassay.model.dtype import DType
@@ -37,7 +37,7 @@ from cuassay.model.problem import (
 )
 
 ORIGIN = "gpumode"
-_ENTRY, _GENERATOR = "cuassay_entry.py", "_cuassay_generate"
+_GENERATOR = "_cuassay_generate"
 _DRAWN = Opaque(why="only generate_input tells legal values")
 Form = tuple[str, Any]  # how `data` is put together: a literal that the adapter writes
 
@@ -82,35 +82,27 @@ def load(folder: Path) -> Problem:
 
 def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
     """Return the candidate of a submission. Raises CandidateError."""
-    try:
-        defined = "custom_kernel" in signature.bound_names(signature.parse(text, str(file)))
-    except SyntaxError:
-        defined = True  # the build reports it, as the candidate's fault
-    if not defined:
-        raise CandidateError(
-            f"{file} defines no 'custom_kernel': expected 'def custom_kernel(data)', which "
-            "returns what the task's ref_kernel returns"
-        )
+    adapted.require(
+        "custom_kernel",
+        text,
+        file,
+        expected="'def custom_kernel(data)', which returns what the task's ref_kernel returns",
+    )
     task = read_task(problem.path or file.parent)
-    stem = file.stem if file.stem.isidentifier() and file.name != _ENTRY else "submission"
+    module = adapted.module_name(file, otherwise="submission")
     helpers = [
         SourceFile(path=f"{name}.py", text=read_text(_place(task, name), CandidateError))
         for name in task.files
-        if name != stem
+        if name != module
     ]
-    form = _form_of(problem.reference.source)
     plain = file.stem == "submission"
-    return Candidate(
+    return adapted.candidate(
+        file,
+        text,
         name=f"{file.absolute().parent.name}/submission" if plain else file.stem,
-        sources=(
-            SourceFile(path=_ENTRY, text=adapter.candidate_source(stem, data=form)),
-            SourceFile(path=f"{stem}.py", text=text),
-            *helpers,
-        ),
-        entry_file=_ENTRY,
-        entry_function="run",
-        language=Language.PYTHON,
-        origin=file.absolute(),
+        module=module,
+        entry=adapter.candidate_source(module, data=_form_of(problem.reference.source)),
+        helpers=helpers,
     )
 
 

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cuassay.errors import CandidateError, ProblemError
+from cuassay.errors import ProblemError
+from cuassay.formats import adapted, shapes, signature
 from cuassay.formats import kernelbench_adapter as adapter
-from cuassay.formats import shapes, signature
 from cuassay.formats.modules import describe, import_file
 from cuassay.formats.reference_file import reference_path
-from cuassay.model.candidate import Candidate, Language, SourceFile
+from cuassay.model.candidate import Candidate
 from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Choice, Domain, Opaque, Real
 from cuassay.model.dtype import DType
@@ -38,7 +38,6 @@ from cuassay.model.problem import (
 )
 
 ORIGIN = "kernelbench"
-_ENTRY = "cuassay_entry.py"
 _GENERATOR = "_cuassay_generate"
 _TOLERANCE = Tolerance(atol=1e-2, rtol=1e-2, required_matched_ratio=1.0, origin="KernelBench")
 _STATE = Opaque(why="the model's constructor draws its state")
@@ -89,34 +88,21 @@ def load(path: Path, text: str) -> Problem:
 
 def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
     """Return the candidate of a file that defines ModelNew. Raises CandidateError."""
-    try:
-        defined = "ModelNew" in signature.bound_names(signature.parse(text, str(file)))
-    except SyntaxError:
-        defined = True  # the build reports it, as the candidate's fault
-    if not defined:
-        raise CandidateError(
-            f"{file} defines no 'ModelNew': expected a class of that name with the constructor "
-            "and forward of the problem's Model"
-        )
-    stem = file.stem if file.stem.isidentifier() and file.name != _ENTRY else "kernelbench_kernel"
+    adapted.require(
+        "ModelNew",
+        text,
+        file,
+        expected="a class of that name with the constructor and forward of the problem's Model",
+    )
+    module = adapted.module_name(file, otherwise="kernelbench_kernel")
     facts = _facts(problem.reference.source)
     entry = adapter.candidate_source(
-        stem,
+        module,
         init=facts["_CUASSAY_INIT"],
         state=facts["_CUASSAY_STATE"],
         count=facts["_CUASSAY_COUNT"],
     )
-    return Candidate(
-        name=file.stem,
-        sources=(
-            SourceFile(path=_ENTRY, text=entry),
-            SourceFile(path=f"{stem}.py", text=text),
-        ),
-        entry_file=_ENTRY,
-        entry_function="run",
-        language=Language.PYTHON,
-        origin=file.absolute(),
-    )
+    return adapted.candidate(file, text, name=file.stem, module=module, entry=entry)
 
 
 def _facts(source: str) -> dict[str, Any]:
