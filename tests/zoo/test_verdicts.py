@@ -1,19 +1,16 @@
-"""Every planted bug that a CPU can express is rejected by the gate, for one of its reasons."""
+"""Every planted bug that a CPU can express is rejected by the gate, and its twin accepted.
+
+Half of them: the other one is in test_verdicts_other.py, for another process.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from cuassay.model.verdict import Profile
 from tests.zoo.judging import Gate
-from tests.zoo.manifest import HERE, PAIRS, Pair, load
+from tests.zoo.manifest import HERE, load
+from tests.zoo.verdicts import BUGS, TWINS, Trial, half, judged_rightly
 
-# What only `deep` can show takes too long here: `make power` with --profile deep has it.
-# By problem: one after another, candidates of a problem share its truths.
-ON_CPU = sorted(
-    (pair for pair in PAIRS if not pair.needs_gpu and pair.since is not Profile.DEEP),
-    key=lambda pair: (pair.problem, pair.since),
-)
 # The families under "where the faults were" of the audit that the design rests on.
 FAMILIES = (
     "host-side state",
@@ -31,25 +28,20 @@ FAMILIES = (
 )
 
 
-@pytest.mark.parametrize("pair", ON_CPU, ids=lambda pair: pair.name)
-def test_bug_is_rejected(pair: Pair, gate: Gate, secret_seed: int) -> None:
-    if pair.triton:
-        pytest.importorskip("triton")
-    found = gate.first_finding(
-        load(pair.problem),
-        pair.bug,
-        codes=pair.codes,
-        seed=secret_seed,
-        profile=pair.since,
-        require=pair.require,
-        only=pair.checks,
-    )
-    assert found is not None, f"accepted at {pair.since}: CUASSAY_ZOO_SEED={secret_seed}"
+@pytest.mark.parametrize("trial", half(0), ids=str)
+def test_bug_is_rejected_and_twin_accepted(trial: Trial, gate: Gate, secret_seed: int) -> None:
+    judged_rightly(trial, gate, secret_seed)
+
+
+def test_the_halves_hold_every_trial_once() -> None:
+    trials = [str(trial) for number in (0, 1) for trial in half(number)]
+    assert len(trials) == len(set(trials)) == len(TWINS) + len(BUGS)
+    assert 0.7 < len(half(0)) / len(half(1)) < 1.5
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_of_real_faults_has_a_pair(family: str) -> None:
-    assert any(pair.lesson.startswith(family) for pair in ON_CPU)
+    assert any(pair.lesson.startswith(family) for pair in BUGS)
 
 
 def test_the_precision_grade_looks_at_plain_calls_alone(gate: Gate, secret_seed: int) -> None:
