@@ -53,14 +53,16 @@ def processes() -> int:
 def together(names: Sequence[str], compiled: Callable[[str], object], *, count: int) -> None:
     """Call `compiled` for every name, once, in this process and in `count` - 1 forked ones.
 
-    A helper that fails leaves names undone; the caller finds them missing in the cache.
+    A helper that fails leaves names undone; the caller finds them missing in the cache. One
+    whose parent is gone ends with the name that it is at.
     """
+    parent = os.getpid()
     read, write = os.pipe()
     os.write(write, bytes(range(len(names))))  # who reads a byte takes a name from all others
     os.close(write)
 
     def work() -> None:
-        while taken := os.read(read, 1):
+        while parent in (os.getpid(), os.getppid()) and (taken := os.read(read, 1)):
             compiled(names[taken[0]])
 
     helpers = [_forked(work) for _ in range(count - 1)]
