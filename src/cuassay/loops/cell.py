@@ -214,13 +214,14 @@ class _CellRun:
 def _with_place(base: CellResult, left: list[Left]) -> CellResult:
     """Add where gradients left the band: rows of the embedding are told with their table."""
     worst = max(left, key=lambda each: _size(each.pair.deviation))
-    rows = tuple(row for each in left if (row := pairs.row_of(each.group)) is not None)
+    table = worst.group == pairs.TABLE or pairs.row_of(worst.group) is not None
+    rows = [row for each in left if (row := pairs.row_of(each.group)) is not None]
     return replace(
         base,
         gradient_left_band=True,
         step=worst.step,
-        parameter=pairs.TABLE if pairs.row_of(worst.group) is not None else worst.group,
-        rows=rows,
+        parameter=pairs.TABLE if table else worst.group,
+        rows=tuple(rows) if table else (),
         ratio=worst.pair.ratio,
         cosine=worst.pair.cosine,
         bias=worst.pair.bias,
