@@ -17,12 +17,14 @@ import os
 import platform
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
+from machine_explain import ASSEMBLED, Edit, applied, exact_words
 from machine_probes import Probe, inputs, probes
 
 from cuassay.machine.fuzz.execute import run_program, run_text, run_unit, unit_inputs
@@ -72,6 +74,35 @@ def _program(job: tuple[int, int, int]) -> tuple[str, str]:
     if optimised != plain:  # the assembler's two programs differ: one of them has to be right
         return f"program {seed}", "" if found in (optimised, plain) else "differs from both"
     return f"program {seed}", "" if found == optimised else "differs"
+
+
+def _careless(job: tuple[int, int, list[Edit]]) -> tuple[str, str]:
+    """Compare a program of the first dump; `job` has the edits that stand for what ptxas did."""
+    seed, digest, edits = job
+    try:
+        if program_digest(run_program(seed, careful=False)) == digest:
+            return f"program {seed}", "needs no edit" if edits else ""
+        if not edits:
+            return f"program {seed}", "differs"
+        lines = generate(seed, careful=False).text.split("\n")
+        found = exact_words(seed, applied(lines, {edit[0]: edit for edit in edits}))
+    except Exception as error:
+        return f"program {seed}", f"{type(error).__name__}: {error}"[:200]
+    return f"program {seed}", "" if program_digest(found) == digest else "differs with its edits"
+
+
+def careless(kept: Any, seeds: range, pool: Any) -> dict[str, Any]:
+    """Return counts of the first dump's programs: equal, and equal to what ptxas made of them."""
+    assembled = {int(seed): edits for seed, edits in json.loads(ASSEMBLED.read_text()).items()}
+    digests = kept["careless"]
+    jobs = [(seed, int(digests[seed]), assembled.get(seed, [])) for seed in seeds]
+    result = _count("careless programs", _careless, jobs, pool)
+    edited = [edits for seed, edits in assembled.items() if seed in seeds]
+    reasons = Counter(reason for edits in edited for reason in {edit[1] for edit in edits})
+    result["equal_as_written"] = result["equal"] - len(edited)
+    result["equal_as_assembled"] = len(edited)
+    result["assembled"] = dict(reasons.most_common())
+    return result
 
 
 def _unit(job: tuple[int, int]) -> tuple[str, str]:
@@ -126,6 +157,9 @@ def compare(programs: int) -> dict[str, Any]:
         names = [name for name in kept if name.startswith("probe.")]
         jobs = [(name.removeprefix("probe."), int(kept[name])) for name in names]
         result["probes"] = _count("probes", _probe, jobs, pool)
+        if programs:
+            count = min(programs, len(kept["careless"]))
+            result["careless programs"] = careless(kept, range(count), pool)
         if "programs" not in kept or programs == 0:
             return result
         both = kept["programs"][:programs], kept["programs_unoptimised"][:programs]

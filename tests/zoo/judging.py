@@ -112,21 +112,28 @@ class Gate:
     """Judges candidates on one device; one zygote serves them all, one after another.
 
     `whole` sessions also make minimal counterexamples and measure power, which takes longer
-    and changes no decision. Brief ones run no check of the groups `without`.
+    and changes no decision. Brief ones run no check of the groups `without`. With `machine` the
+    PTX machine is loaded before workers are forked, as `cuassay check` does for kernels.
     """
 
     session: type[Session] = BriefSession
     isolated = True
 
     def __init__(
-        self, device: str = "cpu", *, whole: bool = False, without: Collection[str] = ()
+        self,
+        device: str = "cpu",
+        *,
+        whole: bool = False,
+        without: Collection[str] = (),
+        machine: bool = False,
     ) -> None:
         self.device, self._without = device, without
         self._session = Session if whole else self.session
         self._stack = ExitStack()
         self._home = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
         with _home(self._home):
-            self._nursery = self._stack.enter_context(Nursery(device)) if self.isolated else None
+            nursery = Nursery(device, machine=machine) if self.isolated else None
+            self._nursery = nursery and self._stack.enter_context(nursery)
             self._toolchain: Mapping[str, str] = build.toolchain(device)
         self._references: dict[int, tuple[Problem, LoadedReference]] = {}
         self._key: tuple[str, int] | None = None

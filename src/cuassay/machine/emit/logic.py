@@ -154,6 +154,24 @@ def _find(cx: Emit, ins: Instruction, a: Value, kind: str) -> str:
     return cx.let(f"select i1 {none}, {kind} -1, {kind} {place}")
 
 
+@emits("bmsk")
+def emit_mask(cx: Emit, ins: Instruction) -> None:
+    """A mask of b ones from bit a on; beyond 31 they clamp or wrap. PTX ISA, "bmsk"."""
+    a, b = (cx.read(one, "u32") for one in ins.operands[1:3])
+    place = cx.let(f"zext i32 {cx.let(f'and i32 {a.bits}, 31')} to i64")
+    if "clamp" in ins.parts:
+        width = cx.call("i32", "llvm.umin.i32", ("i32", b.bits), ("i32", "32"))
+    else:
+        width = cx.let(f"and i32 {b.bits}, 31")
+    power = cx.let(f"shl i64 1, {cx.let(f'zext i32 {width} to i64')}")
+    ones = cx.let(f"shl i64 {cx.let(f'sub i64 {power}, 1')}, {place}")
+    found = cx.let(f"trunc i64 {ones} to i32")
+    if "clamp" in ins.parts:
+        inside = cx.let(f"icmp ult i32 {a.bits}, 32")
+        found = cx.let(f"select i1 {inside}, i32 {found}, i32 0")
+    cx.write(ins.operands[0], "b32", found, sources=(a, b))
+
+
 @emits("bfe")
 def emit_extract(cx: Emit, ins: Instruction) -> None:
     """A field of bits; beyond the top it is filled with the sign or zeros."""

@@ -28,10 +28,16 @@ EXACT_WORDS = OUTPUT_WORDS - 1 - LEAVES  # before the approximate results
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
 
 _SIGNS = ("neg.f", "abs.f", "neg.bf", "abs.bf", "neg.ftz", "abs.ftz")  # of a NaN: unspecified
+_UNSOUND = (*_SIGNS, "neg.s16")  # ptxas compares -(-32768) as 32768
 _LEAVES = tuple(row for row in ROWS if row.leaf)
 _ANY = tuple(row for row in ROWS if not row.leaf)
-_CALM = tuple(row for row in _ANY if not row.opcode.startswith(_SIGNS))
+_CALM = tuple(row for row in _ANY if not row.opcode.startswith(_UNSOUND))
 PROGRAM_ROWS = _CALM + _LEAVES
+# Results of which ptxas believes too much: masks as floats, integers that were an f16.
+_MISTAKEN = (
+    "set.",
+    *(row.opcode for row in _ANY if row.opcode.endswith("64.f16") and row.result == "d"),
+)
 
 
 def _by_base(rows: tuple[Row, ...]) -> dict[str, tuple[Row, ...]]:
@@ -190,6 +196,9 @@ class _Writer:
         while self._careful and row.opcode.startswith("mad.hi") and result == sources[2]:
             result = self._pick(row.result)  # ptxas drops repeats of r = hi(x * y) + r
         self._lines.append(f"{guard}{row.opcode} {', '.join([result, *sources])};")
+        if self._careful and row.opcode.startswith(_MISTAKEN):
+            kind = "b64" if row.result == "d" else "b32"
+            self._lines.append(f"xor.{kind} {result}, {result}, 6;")
 
     def _whole_count(self, sources: list[str]) -> None:
         """Make the count of a 64-bit shift an integer's result.
