@@ -37,7 +37,7 @@ def of(program: Program, code: Code, launch: Launch, options: Options) -> Budget
     """
     kernel = sum(int(one.data.size) for one in buffers_of(launch))
     each = 2.0
-    if options.shadow:
+    if options.shadow or program.copies:
         each += 2
     if options.races:
         each += 16 / program.granule["global"] + 1 + (2 if options.shadow else 0)

@@ -72,6 +72,11 @@ class Program:
         )  # fmt: skip
 
     @property
+    def copies(self) -> bool:
+        """Whether it has asynchronous copies: they move shadows, also where none were wanted."""
+        return any(one.base == "cp" for one in self.body)
+
+    @property
     def has_objects(self) -> bool:
         """Whether it has mbarriers or bulk copies."""
         return any(one.base == "mbarrier" or "bulk" in one.parts for one in self.body)

@@ -155,7 +155,8 @@ def _allocation(
         init = np.ones(size, np.uint8)
     shadow = buffer.shadow if buffer is not None else None
     if shadow is None:
-        shadow = np.zeros(size // 2 + 4 if options.shadow else 4, np.float32)
+        whole = options.shadow or program.copies
+        shadow = np.zeros(size // 2 + 4 if whole else 4, np.float32)
         if buffer is not None and options.shadow:
             buffer.shadow = shadow
     granules = size // program.granule["global"] + 2 if options.races else 0

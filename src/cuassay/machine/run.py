@@ -252,6 +252,8 @@ def _fill_code(state: LaunchState, loaded: Loaded) -> None:
         view[start // 4 + L.C_OUTPUTS // 4] = one.outputs
         wide[L.C_IMMEDIATE // 8] = one.immediate
     state.table(L.COLLECTIVES, records)
+    if loaded.program.asynchronous:
+        state.set64(L.ENDING, symbols.addresses(("rt_end_block",))["rt_end_block"])
     rows, matrix = barrier_reach(loaded.program)
     state.table(L.REACH_ROWS, rows)
     state.table(L.REACH, matrix)

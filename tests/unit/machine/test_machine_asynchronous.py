@@ -11,7 +11,8 @@ from cuassay.machine.findings import Kind, MachineReport
 from cuassay.machine.launch import Buffer, Launch, Pointer
 from cuassay.machine.options import Options
 from cuassay.machine.parser import parse
-from cuassay.machine.run import run
+from cuassay.machine.records import prepare
+from cuassay.machine.run import load, run
 
 _HEAD = ".version 8.0\n.target sm_90a\n.address_size 64\n"
 _DECLARED = """
@@ -73,6 +74,21 @@ def test_bulk_copies_in_and_out_are_right_and_clean(schedule: str) -> None:
     report, b = execute(_COPY, schedule=schedule)
     assert report.findings == ()
     assert b[:64].tolist() == list(range(1, 65))
+
+
+def test_copies_have_shadows_to_move_where_none_were_asked_for() -> None:
+    """They move them anyway: a buffer without room for them would be overrun."""
+    text = f"{_HEAD}.visible .entry k(.param .u64 a, .param .u64 b)\n{{{_DECLARED}{_COPY}\nret;\n}}"
+    module, options = parse(text), Options(shadow=False, races=False)
+    buffers = [Buffer(name=name, data=np.zeros(1 << 16, np.uint8)) for name in "ab"]
+    launch = Launch(
+        kernel="k", grid=(1, 1, 1), block=(64, 1, 1),
+        arguments=tuple(Pointer(buffer=one) for one in buffers),
+    )  # fmt: skip
+    loaded = load(module, "k", options)
+    state = prepare(loaded.program, loaded.code, launch, options, {})
+    assert all(2 * one.shadow.size >= one.data.size for one in state.allocations)
+    assert run(module, launch, options=options).findings == ()
 
 
 def test_bytes_that_never_come_are_named() -> None:

@@ -92,8 +92,8 @@ def leave(thread: int, block: int, launch: int) -> None:
     _complete_if_due(block, launch)
 
 
-@native
-def end_block(block: int, launch: int) -> None:
+@export("void(int64, int64, int64, int64, int64, int64)")
+def rt_end_block(block: int, launch: int, _a: int, _b: int, _c: int, _d: int) -> None:
     """A block has ended: what it leaves in flight, and who used its memory without order."""
     finish(block, launch)
     remote, clocks = load_u64(block + L.REMOTE), load_u64(block + L.NAMED_CLOCKS)

@@ -187,6 +187,7 @@ TOTAL_THREADS = 412  # u32: of the grid
 SNAPSHOTS = 416  # u64: vector clocks of releases
 SNAPSHOT_LIMIT = 424  # u32: how many
 SNAPSHOT_COUNT = 428  # u32
+ENDING = 432  # u64: address of what ends a block, 0: nothing is left in flight by any
 LAUNCH_BYTES = 448
 OBSERVED = 4  # executions of each instruction that are observed
 

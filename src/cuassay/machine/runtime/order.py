@@ -241,6 +241,8 @@ def _release_fenced(
 ) -> None:
     fence, published = load_u32(thread + L.FENCE_BASE), load_u32(block + L.PUBLISHED)
     narrow = load_u32(thread + L.CTA_BASE)
+    if (key >> 56) & 255 == 1 and load_u64(block + L.BLOCK_PEERS) == 0:
+        published = 0  # shared memory: who can acquire there has passed the same barriers
     if fence == 0 and published == 0 and narrow == 0:
         if not follows:  # a store that publishes nothing ends what others had released here
             slot = find_slot(launch, key)

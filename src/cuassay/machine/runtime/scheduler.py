@@ -9,8 +9,7 @@ from __future__ import annotations
 from cuassay.machine.runtime import layout as L
 from cuassay.machine.runtime.beginning import start_cluster
 from cuassay.machine.runtime.blockwide import arrive, try_open, went_past
-from cuassay.machine.runtime.clusters import cluster_is_open, end_block, leave
-from cuassay.machine.runtime.mbarriers import is_over
+from cuassay.machine.runtime.clusters import cluster_is_open, leave
 from cuassay.machine.runtime.native import export, native
 from cuassay.machine.runtime.raw import (
     add_u32,
@@ -24,7 +23,7 @@ from cuassay.machine.runtime.raw import (
     store_u64,
 )
 from cuassay.machine.runtime.reports import report_pair
-from cuassay.machine.runtime.stuck import report_object, report_stuck, time_out
+from cuassay.machine.runtime.stuck import may_be_over, report_object, report_stuck, time_out
 
 _RAN, _YIELDED, _SPUN, _WAITED = 3, 2, 1, 0
 
@@ -70,13 +69,13 @@ def _run_thread(step: int, thread: int, block: int, launch: int) -> int:
 
 @native
 def _wake(thread: int, block: int, launch: int) -> bool:
-    """Whether a thread can run; what a wait for an mbarrier needs lands now."""
+    """Whether a thread can run; who waits for an mbarrier tests it again where that may help."""
     status = load_u32(thread + L.STATUS)
     if status == L.READY:
         return True
     if status == L.MBARRIER:
         wanted = load_u32(thread + L.WAIT_PHASE)
-        awake = is_over(launch, load_u64(thread + L.WAIT_OBJECT), wanted)
+        awake = may_be_over(load_u64(thread + L.WAIT_OBJECT), wanted)
     elif status == L.CLUSTER:
         awake = cluster_is_open(thread, block)
     else:
@@ -239,7 +238,8 @@ def _advance(step: int, context: int, size: int, launch: int) -> int:
             if state == 2:
                 return 2
             if state == 1:
-                end_block(block, launch)
+                if load_u64(launch + L.ENDING):
+                    call_handler(load_u64(launch + L.ENDING), block, launch, 0, 0, 0, 0)
                 _count(block, launch)
             yielded = 3 if state in (1, 3) else yielded
             waiting += 1 if state == 4 else 0

@@ -37,6 +37,15 @@ def time_out(context: int, size: int) -> bool:
 
 
 @native
+def may_be_over(target: int, phase: int) -> bool:
+    """Whether a phase is complete, or copies that could complete it wait for somebody to ask."""
+    if load_u32(target + L.M_PHASE) > phase:
+        return True
+    ready = load_u32(target + L.M_PENDING) <= load_u32(target + L.M_COPIES)
+    return ready and load_u32(target + L.M_FLIGHT) != 0
+
+
+@native
 def report_object(thread: int, launch: int) -> None:
     """Report a thread that waits for an mbarrier, with what is missing there."""
     target, gid = load_u64(thread + L.WAIT_OBJECT), load_u32(thread + L.GID)
