@@ -97,7 +97,7 @@ def _of_line(guard: str, opcode: str, operands: list[str]) -> Iterator[tuple[str
                 yield MASK, [first, f"{guard}{opcode} {', '.join([to, *kept])};"]
     if opcode.startswith("cvt.sat.") and opcode.endswith(("32.s64", "32.u64")):
         yield FITS, [f"{guard}cvt.u32.u64 {to}, {sources[0]};"]
-    if opcode == "abs.f16x2":
+    if opcode in ("abs.f16x2", "abs.bf16x2"):
         yield CLEAR, [f"{guard}mov.b32 {to}, {sources[0]};"]
     if base in ("min", "max") and type_ in _SIGNS and sources[0] == sources[1]:
         yield SAME, [f"{guard}mov.{_SIGNS[type_][0]} {to}, {sources[0]};"]
