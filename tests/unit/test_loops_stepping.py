@@ -19,7 +19,7 @@ from cuassay.loops.kernels import local_kernel
 from cuassay.loops.lane import Lane
 from cuassay.loops.operators import Mode
 from cuassay.loops.story import decide
-from cuassay.model.loop import Cell, LoopJob
+from cuassay.model.loop import Cell, LoopJob, Start
 from cuassay.model.verdict import Decision, Profile
 
 
@@ -74,7 +74,7 @@ def test_muon_takes_matrices_and_leaves_tables_and_gains_to_adamw() -> None:
 
 @pytest.mark.parametrize(
     ("site", "fault", "twin"),
-    [faults.OPTIMIZERS[i] for i in (0, 1, 2, 3, 5, 7)],
+    [faults.OPTIMIZERS[i] for i in (0, 2, 3, 5, 7)],
     ids=lambda part: getattr(part, "__name__", part),
 )
 def test_faults_leave_the_band_and_twins_do_not(
@@ -114,7 +114,8 @@ def test_the_site_names_the_optimizer(tmp_path: Path) -> None:
     site = sites.SITES["adamw_step"]
     with pytest.raises(UsageError, match="is the step of optimizer 'adamw': leave --optimizer out"):
         matrix._check(LoopJob(site=site.name, optimizers=("sgd",)), site, loops.MICRO)
-    cells = list(matrix._cells(LoopJob(site=site.name, seeds=1), "cpu", optimizer=site.optimizer))
+    wanted = LoopJob(site=site.name, seeds=1, starts=(Start.SCRATCH,))
+    cells = list(matrix._cells(wanted, "cpu", optimizer=site.optimizer))
     assert {cell.optimizer for cell in cells} == {"adamw"}
     with pytest.raises(UsageError, match="use `cuassay train --site adamw_step`"):
         inference._check(LoopJob(site=site.name), site)
