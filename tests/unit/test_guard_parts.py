@@ -13,7 +13,7 @@ from cuassay.errors import UnknownNameError, UsageError
 from cuassay.guard import screen
 from cuassay.guard.breaker import Breaker, State
 from cuassay.guard.config import Mode, configured, mode
-from cuassay.guard.counters import Slots
+from cuassay.guard.counters import Slots, Tally
 from cuassay.guard.drift import Drift, limit
 from cuassay.guard.sampling import Budget, Sampler
 from cuassay.guard.signature import described, key_of
@@ -174,6 +174,18 @@ def test_structures_come_back_and_say_what_travels() -> None:
     assert again[2]["b"] == [float("inf"), torch.float16]
     assert portable(template)
     assert not portable(flatten([x, object()])[1])
+
+
+def test_a_call_is_settled_once() -> None:
+    tally, ticket, other = Tally(), object(), object()
+    tally.submit(ticket)
+    tally.submit(other)
+    tally.settle(ticket, "checked")
+    tally.settle(ticket, "lost")
+    tally.add("checked")
+    assert tally.items() == {"submitted": 2, "checked": 2, "done": 1}
+    tally.settle(other, "lost")
+    assert (tally["lost"], tally["done"]) == (1, 2)
 
 
 def test_snapshots_stay_within_their_memory_and_survive_changes() -> None:

@@ -94,33 +94,51 @@ class Slots:
 
 
 class Tally:
-    """Named counts that are written seldom, under a lock: by checks, not by calls."""
+    """Named counts that are written seldom, under a lock: by checks, not by calls.
+
+    A call on its way through the checks is a ticket. Its end is counted once: counts and open
+    tickets change together, by one assignment, wherever the checker's thread may be killed.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: dict[str, int] = {}
+        self._state: tuple[dict[str, int], frozenset[object]] = ({}, frozenset())
         self._process = os.getpid()
 
     def add(self, name: str, count: int = 1) -> int:
         """Add to a count and return it."""
-        if self._process != os.getpid():  # the lock may be held by a thread of the parent
-            self._lock, self._process = threading.Lock(), os.getpid()
-        with self._lock:
-            self._counts[name] = found = self._counts.get(name, 0) + count
+        with self._mine():
+            counts = self._state[0]
+            counts[name] = found = counts.get(name, 0) + count
         return found
 
-    def add_all(self, *names: str) -> None:
-        """Add 1 to several counts, for readers at once."""
-        if self._process != os.getpid():
-            self._lock, self._process = threading.Lock(), os.getpid()
-        with self._lock:
-            for name in names:
-                self._counts[name] = self._counts.get(name, 0) + 1
+    def submit(self, ticket: object) -> None:
+        """Count a call as submitted; `settle` says what became of it."""
+        with self._mine():
+            counts, tickets = self._state
+            self._state = (_more(counts, ("submitted",)), tickets | {ticket})
+
+    def settle(self, ticket: object, outcome: str) -> None:
+        """Count what became of a call, and that it is done; nothing where that is known."""
+        with self._mine():
+            counts, tickets = self._state
+            if ticket in tickets:
+                self._state = (_more(counts, (outcome, "done")), tickets - {ticket})
 
     def __getitem__(self, name: str) -> int:
-        return self._counts.get(name, 0)
+        return self._state[0].get(name, 0)
 
     def items(self) -> dict[str, int]:
         """Return a copy of all counts."""
         with self._lock:
-            return dict(self._counts)
+            return dict(self._state[0])
+
+    def _mine(self) -> threading.Lock:
+        """Return the lock; a fresh one in a forked child, where its owner may not exist."""
+        if self._process != os.getpid():
+            self._lock, self._process = threading.Lock(), os.getpid()
+        return self._lock
+
+
+def _more(counts: dict[str, int], names: tuple[str, ...]) -> dict[str, int]:
+    return counts | {name: counts.get(name, 0) + 1 for name in names}

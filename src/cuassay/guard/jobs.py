@@ -44,7 +44,6 @@ class CheckJob:
     wanted: list[Tensor] = field(default_factory=list)
     violation: Violation | None = None
     compared: bool = False
-    settled: bool = False
     started: bool = False
 
     @property
@@ -72,18 +71,12 @@ class CheckJob:
         self.snapshot.release()
         self.watch.budget.spend(spent_s)
         self.watch.shadow_s += spent_s
-        self._settle("checked" if self.compared else "failed")
+        self.watch.tally.settle(self, "checked" if self.compared else "failed")
 
     def lost(self) -> None:
         """Give up: the checker's thread died, or the interpreter is going down."""
         self.snapshot.release()
-        self._settle("lost")
-
-    def _settle(self, outcome: str) -> None:
-        """Count what became of the call, once: the thread may die right after."""
-        if not self.settled:
-            self.settled = True
-            self.watch.tally.add_all(outcome, "done")
+        self.watch.tally.settle(self, "lost")
 
     def check(self) -> None:
         """Compare the call with the trusted operator; `violation` says what was found."""

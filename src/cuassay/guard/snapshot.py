@@ -20,24 +20,33 @@ from cuassay.guard.structure import Template, flatten
 
 
 class Memory:
-    """Bytes that snapshots of one guard may hold."""
+    """Bytes that snapshots of one guard may hold, by holder.
+
+    A thread may be killed anywhere: what a holder has is given back by one operation, as a whole,
+    and giving it back again is harmless.
+    """
 
     def __init__(self, budget_bytes: int) -> None:
-        self.budget_bytes, self.used_bytes = budget_bytes, 0
+        self.budget_bytes = budget_bytes
+        self._held: dict[object, int] = {}
         self._lock = threading.Lock()
 
-    def reserve(self, count: int) -> bool:
-        """Take `count` bytes; False where they do not fit."""
+    @property
+    def used_bytes(self) -> int:
+        """How many bytes are held."""
+        return sum(list(self._held.values()))
+
+    def reserve(self, holder: object, count: int) -> bool:
+        """Take `count` bytes more for a holder, until `release`; False where they do not fit."""
         with self._lock:
             if self.used_bytes + count > self.budget_bytes:
                 return False
-            self.used_bytes += count
+            self._held[holder] = self._held.get(holder, 0) + count
             return True
 
-    def release(self, count: int) -> None:
-        """Give bytes back."""
-        with self._lock:
-            self.used_bytes -= count
+    def release(self, holder: object) -> None:
+        """Give back what a holder has."""
+        self._held.pop(holder, None)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,7 +80,7 @@ class Snapshot:
 
     tensors: list[Tensor]
     template: Template
-    nbytes: int
+    holder: object  # of its bytes in `memory`
     autocast: Autocast
     memory: Memory
     differentiated: tuple[int, ...] = ()
@@ -82,18 +91,14 @@ class Snapshot:
     def release(self) -> None:
         """Give the memory back; harmless when repeated."""
         self.tensors, self.outputs = [], []
-        count, self.nbytes = self.nbytes, 0
-        if count:
-            self.memory.release(count)
+        self.memory.release(self.holder)
 
     def finish(self, result: Any, written: Sequence[Tensor]) -> bool:
         """Copy what the call returned and what it wrote to; False where it does not fit."""
         found, self.results = flatten(result)
         everything = [*found, *written]
-        count = sum(map(_nbytes, everything))
-        if not self.memory.reserve(count):
+        if not self.memory.reserve(self.holder, sum(map(_nbytes, everything))):
             return False
-        self.nbytes += count
         self.outputs = copies(everything)
         self.moment = device.now(device.device_of([*self.tensors, *self.outputs]))
         return True
@@ -105,13 +110,13 @@ def take(arguments: Sequence[Any], keywords: Mapping[str, Any], memory: Memory) 
     Raises torch.OutOfMemoryError where the device has no room for them.
     """
     tensors, template = flatten([tuple(arguments), dict(keywords)])
-    count = sum(map(_nbytes, tensors))
-    if not memory.reserve(count):
+    holder = object()
+    if not memory.reserve(holder, sum(map(_nbytes, tensors))):
         return None
     try:
         kept = copies(tensors)
     except BaseException:
-        memory.release(count)
+        memory.release(holder)
         raise
     grad = torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
     wanted = [index for index, tensor in enumerate(tensors) if grad and tensor.requires_grad]
@@ -119,7 +124,7 @@ def take(arguments: Sequence[Any], keywords: Mapping[str, Any], memory: Memory) 
     return Snapshot(
         tensors=kept,
         template=template,
-        nbytes=count,
+        holder=holder,
         autocast=Autocast.present(kind),
         memory=memory,
         differentiated=tuple(wanted),

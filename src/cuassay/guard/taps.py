@@ -41,14 +41,12 @@ class Tap:
         self._lock = threading.Lock()
         self._memory = snapshot.memory
         # Twice the inputs: themselves, and their gradients to come.
-        self._nbytes = 2 * sum(t.numel() * t.element_size() for t in self._tensors)
-        self._active = self._memory.reserve(self._nbytes)
-        if not self._active:
-            self._nbytes = 0
+        nbytes = 2 * sum(t.numel() * t.element_size() for t in self._tensors)
+        self._holder = object()  # of its bytes; not the tap, which would be kept alive
+        self._active = self._memory.reserve(self._holder, nbytes)
 
     def __del__(self) -> None:
-        if self._nbytes:
-            self._memory.release(self._nbytes)
+        self._memory.release(self._holder)
 
     def inputs(
         self, arguments: Sequence[Any], keywords: Mapping[str, Any]
@@ -102,13 +100,13 @@ class Tap:
         snapshot = Snapshot(
             tensors=tensors,
             template=self._template,
-            nbytes=self._nbytes,
+            holder=self._holder,
             autocast=self._autocast,
             memory=self._memory,
             outputs=gradients,
             moment=device.now(device.device_of(tensors)),
         )
-        self._nbytes, self._tensors, self._outputs = 0, [], []
+        self._holder, self._tensors, self._outputs = object(), [], []
         self._upstream, self._found = {}, {}
         guarded = self._guarded
         guarded.submit(

@@ -283,15 +283,14 @@ class Guarded:
 
     def submit(self, job: CheckJob) -> None:
         """Hand a job to the checker; dropped where its queue is full."""
-        self.watch.tally.add("submitted")
+        self.watch.tally.submit(job)
         if not CHECKER.submit(job):
             job.snapshot.release()
-            self.watch.tally.add("dropped")
-            self.watch.tally.add("done")
+            self.watch.tally.settle(job, "dropped")
 
     def _now(self, job: CheckJob, result: Any) -> Any:
         """Judge before returning; a wrong result is replaced by the trusted one."""
-        self.watch.tally.add("submitted")
+        self.watch.tally.submit(job)
         snapshot = job.snapshot
         arguments, keywords = rebuild(snapshot.template, snapshot.tensors)
         job.run()
