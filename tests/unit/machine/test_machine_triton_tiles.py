@@ -10,6 +10,7 @@ pytest.importorskip("triton")
 pytest.importorskip("numba")
 from tests.machine.running import executed_triton
 from tests.machine.triton_corpus import CASES
+from tests.support.compiler_apart import compiler_apart
 
 _NAMES = ("triton_descriptor_scale", "triton_host_descriptor_matmul")
 _CASES = [one for one in CASES if one.name in _NAMES]
@@ -22,6 +23,7 @@ def _home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", _CASES, ids=lambda one: one.name)
+@compiler_apart
 def test_descriptors_of_the_device_and_of_the_host(case: object) -> None:
     outcome = executed_triton(case)  # type: ignore[arg-type]
     assert outcome.refused == ""
