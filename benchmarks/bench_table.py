@@ -139,7 +139,7 @@ BENCHES: tuple[Bench, ...] = (
     ),
     Bench(
         name="agents", what="a verification from cold and from a waiting judge",
-        command=_script("agents"), result="agents", about_s=90, both=True, limit_s=300, timed=True,
+        command=_script("agents"), result="agents", about_s=300, both=True, limit_s=500, timed=True,
     ),
     # The guard.
     Bench(
