@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cuassay.errors import CannotJudgeError
-from cuassay.judge import equality
+from cuassay.judge import equality, machine_worker
 from cuassay.judge.machine import HostNursery
 from cuassay.model import serial
 from cuassay.model.machine import EqualityEvidence
@@ -52,7 +52,7 @@ class _Pool:
 
 @pytest.fixture(autouse=True)
 def _pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(equality, "WorkerPool", _Pool)
+    monkeypatch.setattr(machine_worker, "WorkerPool", _Pool)
     monkeypatch.setattr(equality, "prepare", lambda: None)
     monkeypatch.setattr(HostNursery, "get", lambda self: None)
 

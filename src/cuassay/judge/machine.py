@@ -11,24 +11,19 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from types import TracebackType
 from typing import assert_never
 
 import torch
 
 from cuassay.build.machine import missing
-from cuassay.errors import CannotJudgeError, UsageError
+from cuassay.judge.machine_worker import asked, byte_inputs, machine_pool
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
-from cuassay.model.case import Case
 from cuassay.model.digest import sha256_fields
-from cuassay.model.domain import Real
-from cuassay.model.dtype import DType
 from cuassay.model.machine import MachineEvidence
-from cuassay.model.problem import Problem, Reference, TensorSpec, VarAxis, Workload
-from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
-from cuassay.model.trace import StepDone, StepRaised
+from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 from cuassay.worker.client import WorkerPool
 from cuassay.worker.nursery import Nursery
@@ -145,73 +140,27 @@ class Replayer:
     def _execute(self, recording: torch.Tensor) -> MachineEvidence:
         schedules = SCHEDULES[self._profile]
         limit_s = _LIMIT_S[self._profile]
-        asked = json.dumps({"schedules": schedules, "limit_s": limit_s}).encode()
-        request = torch.frombuffer(bytearray(asked), dtype=torch.uint8)
-        sizes = {"n": recording.numel(), "m": request.numel()}
-        scenario = Scenario(
+        wanted = json.dumps({"schedules": schedules, "limit_s": limit_s}).encode()
+        request = torch.frombuffer(bytearray(wanted), dtype=torch.uint8)
+        return asked(
+            self._workers(),
+            {"recording": recording, "request": request},
+            MachineEvidence,
+            axes={"n": recording.numel(), "m": request.numel()},
             label="recorded launches in the PTX machine",
-            cases=(Case(label="recording", axes=sizes, seed=0),),
-            steps=(
-                Allocate(slot="a", case=0),
-                Call(slot="a", result="r", poison=Poison.NONE),
-                ReadResult(result="r"),
-            ),
             timeout_s=limit_s * (len(schedules) + 1),
         )
-        values = {"recording": recording, "request": request}
-        run = self._workers().run(scenario, lambda case: dict(values))
-        record = run.result.records[-1] if run.result.records else None
-        if not isinstance(record, StepDone) or not record.items or record.index != 2:
-            raise CannotJudgeError(f"the PTX machine gave no answer: {_why(run)}")
-        return _answer(bytes(run.tensor(record.items[0]).cpu().numpy()))
 
     def _workers(self) -> WorkerPool:
         if self._pool is None:
-            candidate = Candidate(
-                name="ptx-machine",
-                sources=(),
-                entry_file=f"ptx-machine-{self._digest}",
-                entry_function="replay",
-                language=Language.PYTHON,
-            )
-            self._pool = WorkerPool(
-                candidate,
+            self._pool = machine_pool(
                 _PROBLEM,
-                device="cpu",
-                nursery=self._host.get(),
+                digest=self._digest,
+                function="replay",
                 builder=_BUILDER,
-                spares=0,
+                nursery=self._host.get(),
             )
         return self._pool
 
 
-_PROBLEM = Problem(
-    name="recorded launches",
-    axes=(VarAxis(name="n"), VarAxis(name="m")),
-    inputs=(
-        TensorSpec(name="recording", shape=("n",), dtype=DType.UINT8, domain=Real()),
-        TensorSpec(name="request", shape=("m",), dtype=DType.UINT8, domain=Real()),
-    ),
-    outputs=(),
-    reference=Reference(path=Path()),
-    workloads=(Workload(id="none", axes={"n": 1, "m": 1}),),
-    origin="cuassay",
-)
-
-
-def _answer(data: bytes) -> MachineEvidence:
-    try:
-        found: MachineEvidence = serial.loads(MachineEvidence, data.decode(errors="replace"))
-    except (UsageError, ValueError, TypeError, RecursionError) as error:
-        raise CannotJudgeError(f"the PTX machine gave no valid answer: {error}"[:300]) from None
-    return found
-
-
-def _why(run: object) -> str:
-    from cuassay.worker.execution import WorkerRun
-
-    assert isinstance(run, WorkerRun)
-    for record in run.result.records:
-        if isinstance(record, StepRaised):
-            return f"{record.exception}: {record.message}"[:300]
-    return f"{run.result.termination}"[:300]
+_PROBLEM = byte_inputs("recorded launches", {"recording": "n", "request": "m"})
