@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cuassay.machine.numerics.native import bits64, float64, fma, native
 from cuassay.machine.runtime import fragments
 from cuassay.machine.runtime.collectives import collective
+from cuassay.machine.runtime.layout import SLOT
 from cuassay.machine.runtime.packing import (
     DEALT,
     EIGHTS_M,
@@ -30,8 +31,6 @@ from cuassay.machine.runtime.raw import (
     store_u32,
     store_u64,
 )
-
-_SLOT = 32
 
 
 @native
@@ -58,13 +57,13 @@ def ldmatrix(area: int, stride: int, mask: int, inputs: int, outputs: int, immed
     count, transpose = immediate & 7, (immediate >> 4) & 1
     for lane in range(32):
         for matrix in range(count):
-            to = area + lane * stride + _SLOT * (inputs + matrix)
+            to = area + lane * stride + SLOT * (inputs + matrix)
             clear(to)
             for half in range(2):
                 row, column = lane >> 2, 2 * (lane & 3) + half
                 if transpose != 0:
                     row, column = column, row
-                holder = area + (8 * matrix + row) * stride + _SLOT * (column >> 1)
+                holder = area + (8 * matrix + row) * stride + SLOT * (column >> 1)
                 move_half(holder, column & 1, to, half)
 
 
@@ -74,15 +73,15 @@ def stmatrix(area: int, stride: int, mask: int, inputs: int, outputs: int, immed
     count, transpose = immediate & 7, (immediate >> 4) & 1
     for lane in range(32):
         for word in range(4):
-            clear(area + lane * stride + _SLOT * (inputs + word))
+            clear(area + lane * stride + SLOT * (inputs + word))
     for lane in range(32):
         for matrix in range(count):
-            source = area + lane * stride + _SLOT * matrix
+            source = area + lane * stride + SLOT * matrix
             for half in range(2):
                 row, column = lane >> 2, 2 * (lane & 3) + half
                 if transpose != 0:
                     row, column = column, row
-                to = area + (8 * matrix + row) * stride + _SLOT * (inputs + (column >> 1))
+                to = area + (8 * matrix + row) * stride + SLOT * (inputs + (column >> 1))
                 move_half(source, half, to, column & 1)
 
 
@@ -90,7 +89,7 @@ def stmatrix(area: int, stride: int, mask: int, inputs: int, outputs: int, immed
 def movmatrix(area: int, stride: int, mask: int, inputs: int, outputs: int, immediate: int) -> None:
     """Transpose the 8 x 8 matrix of halves that the warp holds, one register a lane."""
     for lane in range(32):
-        to = area + lane * stride + _SLOT
+        to = area + lane * stride + SLOT
         clear(to)
         for half in range(2):
             row, column = 2 * (lane & 3) + half, lane >> 2
@@ -125,7 +124,7 @@ def gather_doubles(
     """Fill a flat matrix from the slots first..first+count of every lane."""
     for lane in range(32):
         for register in range(count):
-            slot = area + lane * stride + _SLOT * (first + register)
+            slot = area + lane * stride + SLOT * (first + register)
             numbers[double_place(lane, register, which, immediate)] = float64(load_u64(slot))
 
 
@@ -144,7 +143,7 @@ def mma_double(
     poison = 0
     for lane in range(32):
         for slot in range(inputs):
-            poison |= load_u32(area + lane * stride + _SLOT * slot + 24)
+            poison |= load_u32(area + lane * stride + SLOT * slot + 24)
     for lane in range(32):
         for register in range(of_c):
             place = double_place(lane, register, 2, immediate)
@@ -152,7 +151,7 @@ def mma_double(
             total = c[place]
             for index in range(k):
                 total = fma(a[row * k + index], b[column * k + index], total)
-            to = area + lane * stride + _SLOT * (inputs + register)
+            to = area + lane * stride + SLOT * (inputs + register)
             clear(to)
             store_u64(to, bits64(total) if total == total else -2251799813685248)
             store_u32(to + 24, poison)

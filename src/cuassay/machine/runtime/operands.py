@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cuassay.machine.numerics.native import float32, native
 from cuassay.machine.numerics.rounding import decode
 from cuassay.machine.runtime import fragments
+from cuassay.machine.runtime.layout import SLOT
 from cuassay.machine.runtime.packing import (
     CHUNKS_A,
     CHUNKS_B,
@@ -37,8 +38,6 @@ from cuassay.machine.runtime.raw import (
     store_u32,
     store_u64,
 )
-
-_SLOT = 32
 
 
 @native
@@ -109,7 +108,7 @@ def gather_a(
     log_k, each, touched = power_at(k), 32 // bits, False
     for lane in range(32):
         for register in range(field(immediate, OF_A)):
-            slot = area + lane * stride + _SLOT * register
+            slot = area + lane * stride + SLOT * register
             word = load_u64(slot)
             for element in range(each):
                 place = place_a(lane, register, element, each, immediate)
@@ -133,7 +132,7 @@ def _pairs_a(
     log_k, size, touched = power_at(k), codes.size, False
     for register in range(field(immediate, OF_A)):
         for lane in range(32):
-            slot = area + lane * stride + _SLOT * register
+            slot = area + lane * stride + SLOT * register
             if dealt != 0:
                 place = (register * 32 + lane) * 2
                 if place >= size:  # repeats another
@@ -162,7 +161,7 @@ def gather_b(
         return bool(_pairs_b(area, stride, immediate, codes, deltas, poison))
     for lane in range(32):
         for register in range(field(immediate, OF_B)):
-            slot = area + lane * stride + _SLOT * (first + register)
+            slot = area + lane * stride + SLOT * (first + register)
             word = load_u64(slot)
             for element in range(each):
                 found = place_b(lane, register, element, each, immediate)
@@ -185,10 +184,10 @@ def _pairs_b(
     """Do what `gather_b` does for two elements a register: side by side in N, or in K for mma."""
     dealt, log_n = field(immediate, FLAGS) & DEALT, power_at(8 * field(immediate, EIGHTS_N))
     k, touched = field(immediate, K), False
-    log_k, area = power_at(k), area + _SLOT * field(immediate, OF_A)
+    log_k, area = power_at(k), area + SLOT * field(immediate, OF_A)
     for register in range(field(immediate, OF_B)):
         for lane in range(32):
-            slot = area + lane * stride + _SLOT * register
+            slot = area + lane * stride + SLOT * register
             if dealt != 0:
                 index = (register * 32 + lane) * 2
                 if index >= codes.size:  # repeats another
@@ -222,11 +221,11 @@ def gather_c(
     codes: NDArray[np.int64], deltas: NDArray[np.float64], poison: NDArray[np.int64],
 ) -> None:  # fmt: skip
     """Fill codes, deltas and poison [M N] from the slots of C; `packed`: two halves a register."""
-    area += _SLOT * (field(immediate, OF_A) + field(immediate, OF_B))
+    area += SLOT * (field(immediate, OF_A) + field(immediate, OF_B))
     n, dealt = 8 * field(immediate, EIGHTS_N), field(immediate, FLAGS) & DEALT
     for register in range(field(immediate, OF_C)):
         for lane in range(32):
-            slot = area + lane * stride + _SLOT * register
+            slot = area + lane * stride + SLOT * register
             word, unwritten = load_u64(slot), load_u32(slot + 24)
             if packed == 0:
                 place = place_c(lane, register, dealt, n)
@@ -256,10 +255,10 @@ def deal(
 ) -> None:  # fmt: skip
     """Write D's registers into the output slots of every lane; all arrays are [M N], flat."""
     flags, n = field(immediate, FLAGS), 8 * field(immediate, EIGHTS_N)
-    dealt, area = flags & DEALT, area + _SLOT * inputs
+    dealt, area = flags & DEALT, area + SLOT * inputs
     for register in range(field(immediate, OF_C)):
         for lane in range(32):
-            slot = area + lane * stride + _SLOT * register
+            slot = area + lane * stride + SLOT * register
             if packed == 0:
                 at = place_c(lane, register, dealt, n)
                 actual = float32(result[at])
