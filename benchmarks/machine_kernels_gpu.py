@@ -172,7 +172,7 @@ def main() -> None:
     names = [name for name in KERNELS if not arguments.only or name in arguments.only]
     context = multiprocessing.get_context("spawn")
     rows: dict[str, Any] = {}
-    with context.Pool(max(1, (os.cpu_count() or 2) - 1)) as pool:
+    with context.Pool(max(1, len(os.sched_getaffinity(0)) - 1)) as pool:
         waiting = [(n, pool.apply_async(machine_results, (n, arguments.launches))) for n in names]
         theirs = {}
         for name in names:
