@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.build import machine_triton
+from cuassay.build import machine_triton, triton_arguments
 
 pytest.importorskip("triton")
 # Triton's driver and its native functions are for a process of their own.
@@ -72,7 +72,7 @@ def test_the_architecture_follows_what_the_sources_speak_of(
 
 
 def test_parameters_are_packed_as_triton_passes_them() -> None:
-    packed, held = machine_triton._parameters(
+    packed, held = triton_arguments.parameters(
         ["*fp32", "i32", "constexpr", "fp32", "i1", "*i8"], [None, -5, 9, 0.5, True, 4096]
     )
     assert packed == [

@@ -12,24 +12,24 @@ from __future__ import annotations
 import importlib
 import os
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Protocol
 
-from cuassay.build.driver import ELEMENT_NUMBERS
-from cuassay.build.tile_maps import Encoded, element_bytes, machine_bytes
+from cuassay.build.triton_arguments import (
+    address_of,
+    descriptor,
+    expanded,
+    flat,
+    parameters,
+    scratch,
+)
 from cuassay.errors import MissingToolError, missing_extra
 
 _PATCHED = "__cuassay_ptx__"
 _SHARED_LIMIT = {80: 166912, 86: 101376, 89: 101376, 90: 232448}  # bytes a block may take
 _NEEDS_89 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
 _NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma")
-_CODES = {
-    "i1": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
-    "u1": "?", "u8": "B", "u16": "H", "u32": "I", "u64": "Q",
-    "fp32": "f", "f32": "f", "fp64": "d",
-}  # fmt: skip
-_TILE_MAP = "nvTmaDesc"
 _LEADING = 9  # grid, stream, function, metadata twice, two hooks: what launchers get before args
 
 
@@ -102,7 +102,7 @@ def _driver(target: Any, launch: Launch, multiprocessors: int) -> Any:
     utils = SimpleNamespace(
         get_device_properties=lambda device=None: dict(properties),
         load_binary=lambda name, ptx, shared, device: (ptx, (ptx, name), 32, 0, 1024),
-        fill_tma_descriptor=_descriptor,
+        fill_tma_descriptor=descriptor,
     )
 
     def launcher(src: Any, metadata: Any) -> Any:
@@ -125,29 +125,6 @@ def _driver(target: Any, launch: Launch, multiprocessors: int) -> Any:
     )
 
 
-def _descriptor(
-    address: int, swizzle: int, _size: int, element: int, block: Sequence[int],
-    shape: Sequence[int], strides: Sequence[int], padding: int = 0,
-) -> bytes:  # fmt: skip
-    """Return the machine's bytes of a descriptor that Triton makes on the host.
-
-    `element` is numbered like the driver's CUtensorMapDataType; sizes are outermost first.
-    """
-    names = {number: name for name, number in ELEMENT_NUMBERS.items()}
-    if element not in names:
-        raise MissingToolError(f"the PTX machine knows no tensor map of element type {element}")
-    name = names[element]
-    size = element_bytes(name)
-    return machine_bytes(
-        Encoded(
-            address=int(address), element=name, sizes=tuple(int(one) for one in reversed(shape)),
-            strides=tuple(int(one) * size for one in reversed(strides[:-1])),
-            box=tuple(int(one) for one in reversed(block)), swizzle=(0, 32, 64, 128)[swizzle],
-            nan_fill=bool(padding),
-        )
-    )  # fmt: skip
-
-
 def _launcher(src: Any, metadata: Any, launch: Launch) -> Callable[..., None]:
     """Return what Triton calls to launch one compiled kernel."""
     nvidia = importlib.import_module("triton.backends.nvidia.driver")
@@ -158,10 +135,10 @@ def _launcher(src: Any, metadata: Any, launch: Launch) -> Callable[..., None]:
         x, y, z = (int(extent) for extent in grid)
         if x * y * z <= 0:
             return
-        types = [str(kind) for kind in _flat(list(_expanded(signature, meta or ())))]
-        values = list(_flat(list(given[_LEADING:])))
-        packed, held = _parameters(types, values)
-        scratch = _scratch(metadata, x * y * z)
+        types = [str(kind) for kind in flat(list(expanded(signature, meta or ())))]
+        values = list(flat(list(given[_LEADING:])))
+        packed, held = parameters(types, values)
+        buffers = scratch(metadata, x * y * z)
         ctas = int(getattr(metadata, "num_ctas", 1))
         launch(
             ptx.decode() if isinstance(ptx, bytes) else ptx,
@@ -170,8 +147,8 @@ def _launcher(src: Any, metadata: Any, launch: Launch) -> Callable[..., None]:
             block=(32 * int(metadata.num_warps), 1, 1),
             shared_bytes=int(metadata.shared),
             cluster=(ctas, 1, 1),
-            arguments=[*packed, *(struct.pack("<Q", _address(item)) for item in scratch)],
-            tensors=[*held, *(item for item in scratch if item is not None)],
+            arguments=[*packed, *(struct.pack("<Q", address_of(item)) for item in buffers)],
+            tensors=[*held, *(item for item in buffers if item is not None)],
         )
 
     meta = getattr(metadata, "tensordesc_meta", None)
@@ -205,77 +182,6 @@ def _expanding(
 
 def _has_descriptors(signature: Mapping[Any, Any]) -> bool:
     return any(str(kind).startswith("tensordesc") for kind in signature.values())
-
-
-def _expanded(signature: Mapping[Any, Any], meta: Sequence[Any]) -> Iterator[Any]:
-    """Yield parameter types; a descriptor is its base, shape, strides, padding, both again.
-
-    Where the kernel copies tiles by TMA (`meta` says how), it is a tensor map, shape and strides.
-    """
-    known = iter(meta)
-    for kind in signature.values():
-        if not str(kind).startswith("tensordesc"):
-            yield kind
-            continue
-        body = str(kind)[len("tensordesc<") :]
-        dims = body[body.index("[") + 1 : body.index("]")].count(",") + 1
-        if next(known, None) is None:
-            yield from ("*i8", *["i64"] * (2 * dims), "i1")
-        else:
-            yield _TILE_MAP
-        yield from (*["i32"] * dims, *["i64"] * dims)
-
-
-def _flat(values: Sequence[Any]) -> Iterator[Any]:
-    for value in values:
-        if isinstance(value, tuple | list):
-            yield from _flat(value)
-        else:
-            yield value
-
-
-def _parameters(types: Sequence[str], values: Sequence[Any]) -> tuple[list[bytes], list[Any]]:
-    """Return the parameters as bytes, constants left out, and the tensors among them."""
-    packed: list[bytes] = []
-    held: list[Any] = []
-    for kind, value in zip(types, values, strict=True):
-        if kind == "constexpr":
-            continue
-        if kind == _TILE_MAP:
-            packed.append(bytes(value))
-        elif kind.startswith("*"):
-            packed.append(struct.pack("<Q", _address(value)))
-            held += [value] if hasattr(value, "untyped_storage") else []
-        elif kind in _CODES:
-            packed.append(_number(kind, value))
-        else:
-            raise MissingToolError(f"the PTX machine knows no Triton parameter of type '{kind}'")
-    return packed, held
-
-
-def _number(kind: str, value: Any) -> bytes:
-    code = _CODES[kind]
-    if code in "?":
-        return struct.pack("<B", int(bool(value)))
-    return struct.pack(f"<{code}", float(value) if code in "fd" else int(value))
-
-
-def _address(value: Any) -> int:
-    if value is None:
-        return 0
-    return int(value.data_ptr()) if hasattr(value, "data_ptr") else int(value)
-
-
-def _scratch(metadata: Any, blocks: int) -> tuple[Any, Any]:
-    """Return the two scratch buffers that Triton passes last; None where a kernel needs none."""
-    import torch
-
-    found = []
-    for kind in ("global", "profile"):
-        size = int(getattr(metadata, f"{kind}_scratch_size", 0) or 0)
-        size *= blocks * int(getattr(metadata, "num_ctas", 1))
-        found.append(torch.zeros(size, dtype=torch.uint8) if size else None)
-    return found[0], found[1]
 
 
 def _stop_at_ptx(backend: Any) -> None:
