@@ -30,6 +30,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from common import RESULTS, ROOT, machine, save
 
+from cuassay.engine.executors import visible_gpus
+
 EXAMPLES = ROOT / "examples" / "embedding_rmsnorm_backward"
 ZOO = ROOT / "tests" / "zoo"
 CUSTOM = "CUASSAY_RESULTS" in os.environ
@@ -322,6 +324,12 @@ def _folder() -> Path:
     return folder
 
 
+def _gpu_of(index: int) -> dict[str, str]:
+    """Return what gives a process one GPU of several, by turns."""
+    gpus = visible_gpus()
+    return {"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} if len(gpus) > 1 else {}
+
+
 def _deal(
     asked: argparse.Namespace, parts: list[str], *, deadline: float, done: set[tuple[str, ...]]
 ) -> list[dict[str, Any]]:
@@ -343,7 +351,7 @@ def _deal(
             command += ["--deadline", str(deadline), "--processes", str(asked.processes)]
             command += ["--preset", asked.preset, "--parts", ",".join(parts)]
             command += ["--first-seed", str(asked.first_seed), "--kept", str(known)]
-            running.append(subprocess.Popen(command, env=environment))
+            running.append(subprocess.Popen(command, env=environment | _gpu_of(index)))
         for process in running:
             try:
                 process.wait(timeout=max(1.0, deadline + 20.0 - time.time()))

@@ -4,8 +4,10 @@ Every planted fault runs below every tool, and so does every twin, each in a pro
 (a fault may take the context with it), several side by side. Per fault: which tools reported an
 error, which a warning, and the seconds. A tool that reports anything of a twin is counted as a
 false alarm. Needs an NVIDIA GPU and compute-sanitizer (CUDA_HOME, PATH, or the wheel
-nvidia-cuda-sanitizer-api). Writes machine-sanitizer-<device>.json into $OUT, else into
-benchmarks/results.
+nvidia-cuda-sanitizer-api). A run that has not ended after 15 s is stopped: planted deadlocks do not
+end. Every row is on disk as soon as it is there, the same call goes on where an earlier one
+ended, and the result says how many of the planned runs it holds. Writes
+machine-sanitizer-<device>.json into $OUT, else into benchmarks/results.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ for place in (str(ROOT), str(ROOT / "src")):
         sys.path.insert(0, place)
 
 import numpy as np  # noqa: E402
+from common import machine  # noqa: E402
 from tests.machine.case import Empty, Kernel, Number, Tile  # noqa: E402
 from tests.machine.corpus import FAULTS, KERNELS, driver_map, planted  # noqa: E402
 
@@ -38,7 +41,7 @@ from cuassay.build.nvrtc import compile_ptx  # noqa: E402
 from cuassay.checks.sanitizer_report import find_sanitizer, parse  # noqa: E402
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-_LIMIT_S = 40.0
+_LIMIT_S = 15.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +147,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--child")
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--limit-s", type=float, default=1e9, help="begin no run after that")
     chosen = parser.parse_args(arguments)
     if chosen.child:
         return child(chosen.child)
@@ -156,15 +160,36 @@ def main(arguments: Sequence[str]) -> int:
     names = [*(fault.name for fault in faults), *twins]
     tasks = [Task(name=name, tool=tool) for name in names for tool in TOOLS]
     tasks += [Task(name=name, tool="") for name in twins]
-    with ThreadPoolExecutor(chosen.processes) as pool:
-        rows = list(pool.map(lambda task: observed(task, binary), tasks))
-    document = summary({fault.name: fault.kind for fault in faults}, rows, binary)
     target = Path(os.environ.get("OUT", ROOT / "benchmarks" / "results"))
     target.mkdir(parents=True, exist_ok=True)
-    (target / "machine-sanitizer-h200.json").write_text(json.dumps(document, indent=1) + "\n")
+    rows = all_rows(tasks, binary, chosen, target / "machine-sanitizer.ndjson")
+    document = summary({fault.name: fault.kind for fault in faults}, rows, binary)
+    document |= {"runs": len(rows), "planned": len(tasks)}
+    slug = machine()["device"].lower().replace("nvidia ", "").replace(" ", "-")
+    path = target / f"machine-sanitizer-{slug}.json"
+    path.write_text(json.dumps(document, indent=1) + "\n")
     print(json.dumps(document["classes"], indent=1))
     print("false alarms on twins:", document["false_alarms"])
     return 0
+
+
+def all_rows(
+    tasks: Sequence[Task], binary: str, chosen: argparse.Namespace, journal: Path
+) -> list[dict[str, Any]]:
+    """Return the rows of all tasks that a journal holds or that the time allows to run."""
+    rows = [json.loads(line) for line in text_of(journal).splitlines()]
+    done = {(row["name"], row["tool"]) for row in rows}
+    until = time.monotonic() + chosen.limit_s
+    left = [task for task in tasks if (task.name, task.tool) not in done]
+
+    def run(task: Task) -> dict[str, Any] | None:
+        return observed(task, binary) if time.monotonic() < until else None
+
+    with ThreadPoolExecutor(chosen.processes) as pool, journal.open("a", buffering=1) as out:
+        for row in filter(None, pool.map(run, left)):
+            out.write(json.dumps(row) + "\n")
+            rows.append(row)
+    return rows
 
 
 def summary(
