@@ -77,7 +77,8 @@ def test_a_wrong_row_is_found_and_an_honest_kernel_is_not(oracle: str) -> None:
 
 
 def test_inputs_changed_in_place_right_after_on_any_stream() -> None:
-    guarded = cuassay.guard(_Kernel(), trusted=_trusted, oracle="local", **QUIET)
+    room = {"memory_budget_bytes": 4 << 30}  # for every snapshot: calls come faster than checks
+    guarded = cuassay.guard(_Kernel(), trusted=_trusted, oracle="local", **QUIET, **room)
     x, weight = _inputs(4096)
     streams = [torch.cuda.current_stream(), _stream(), _stream()]
     for turn in range(60):
@@ -142,7 +143,8 @@ def test_a_plain_capture_of_a_guarded_call_is_left_alone() -> None:
 
 def test_checks_run_while_another_thread_captures() -> None:
     """A check must not break a capture: it may not synchronise the device."""
-    guarded = cuassay.guard(_Kernel(), trusted=_trusted, oracle="local", **QUIET)
+    room = {"memory_budget_bytes": 4 << 30}  # for every snapshot: calls come faster than checks
+    guarded = cuassay.guard(_Kernel(), trusted=_trusted, oracle="local", **QUIET, **room)
     x, weight = _inputs(4096)
     guarded(x, weight, 1e-6)
     assert guarded.flush(60)
