@@ -1,7 +1,8 @@
 """Candidates per minute of an audit at `quick`: the zoo as SOL-ExecBench directories.
 
-On local lanes and through Ray, on one GPU and on all that the machine has. Every run has the
-same seed and must end with the same table. `--modes` chooses (local1, ray1, local, ray);
+On local lanes and through Ray, on one GPU and on more. Every run has the same seed and must end
+with the same table. `--modes` chooses: local or ray with the number of lanes (local1, ray4), and
+`warm`, which runs locally on every GPU and counts for nothing, so that builds are there for all;
 `--candidates` their number (60 on a GPU, 4 on a CPU); `--limit-s` starts no further mode after
 that time. Each mode is saved as soon as it ends.
 """
@@ -29,7 +30,7 @@ _SEED = 20261121
 
 def audit(tree: Path, run: Path, home: Path, *, mode: str, gpus: int) -> dict[str, Any]:
     """Run one audit in a process of its own and return what it took."""
-    lanes = 1 if mode.endswith("1") else gpus
+    lanes = int("".join(filter(str.isdigit, mode)) or max(gpus, 1))
     command = [sys.executable, "-m", "cuassay", "audit", str(tree), "--run", str(run)]
     command += ["--profile", "quick", "--seed", str(_SEED), "--json", "--lanes", str(lanes)]
     command += ["--executor", "ray"] if mode.startswith("ray") else []
@@ -99,12 +100,13 @@ def compared(results: list[dict[str, Any]]) -> dict[str, Any]:
     def speed(mode: str) -> float:
         return float(by_mode[mode]["candidates_per_minute"])
 
-    if {"local1", "ray1"} <= by_mode.keys():
-        found["ray_overhead"] = round(speed("local1") / speed("ray1") - 1.0, 3)
-    for mode in ("local", "ray"):
-        if {f"{mode}1", mode} <= by_mode.keys():
-            lanes = by_mode[mode]["lanes"]
-            found[f"{mode}_share_of_linear"] = round(speed(mode) / speed(f"{mode}1") / lanes, 3)
+    for mode, result in by_mode.items():
+        kind, lanes = mode.rstrip("0123456789"), result["lanes"]
+        if kind == "ray" and f"local{lanes}" in by_mode:
+            found[f"ray_overhead_{lanes}"] = round(speed(f"local{lanes}") / speed(mode) - 1.0, 3)
+        if kind != "warm" and lanes > 1 and f"{kind}1" in by_mode:
+            share = speed(mode) / speed(f"{kind}1") / lanes
+            found[f"{mode}_share_of_linear"] = round(share, 3)
     return found
 
 
@@ -112,7 +114,8 @@ def main() -> int:
     """Run the modes and save after each; 1 where one failed or tables differ."""
     gpus = len(visible_gpus())
     parser = argparse.ArgumentParser()
-    modes = ("local1", "ray1", "local", "ray") if gpus > 1 else ("local1", "ray1")
+    counts = [count for count in (1, 2, 4, 8) if count <= max(gpus, 1)]
+    modes = ["warm", *(f"{kind}{count}" for count in counts for kind in ("local", "ray"))]
     parser.add_argument("--modes", default=",".join(modes))
     parser.add_argument("--candidates", type=int, default=60 if gpus else 4)
     parser.add_argument("--limit-s", type=float, default=1e9)
