@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cuassay.machine import objects
+from cuassay.machine import objects, pages
 from cuassay.machine.codegen import Code
 from cuassay.machine.launch import Launch
 from cuassay.machine.options import Options
@@ -53,8 +53,8 @@ def make(
         room = min(room, 2)  # blocks that do not communicate never wait for each other
     found = []
     for _ in range(workers):
-        blocks = np.zeros(room * cluster * L.BLOCK_BYTES, np.uint8)
-        memory = np.zeros(room * cluster * one + 64, np.uint8)
+        blocks = pages.zeros(room * cluster * L.BLOCK_BYTES)
+        memory = pages.zeros(room * cluster * one + 64)
         peers = np.zeros(room * cluster, np.uint64)
         stats = np.zeros_like(state.stats[0])
         state.stats.append(stats)

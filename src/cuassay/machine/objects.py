@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cuassay.machine import pages
 from cuassay.machine.launch import Launch
 from cuassay.machine.options import Options
 from cuassay.machine.program import Program
@@ -87,5 +88,5 @@ def prepare_snapshots(state: LaunchState, words: int) -> None:
     """Give releases through atomics room for vector clocks."""
     if words:
         count = _SNAPSHOT_BYTES // (4 * words)
-        state.table(L.SNAPSHOTS, np.zeros(_SNAPSHOT_BYTES, np.uint8))
+        state.table(L.SNAPSHOTS, pages.zeros(_SNAPSHOT_BYTES))
         state.set32(L.SNAPSHOT_LIMIT, count)

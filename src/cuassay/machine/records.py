@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cuassay.errors import MachineError
+from cuassay.machine import pages
 from cuassay.machine.codegen import Code
 from cuassay.machine.emit.frame import global_address
 from cuassay.machine.launch import Buffer, Launch, Pointer, TensorMap
@@ -156,13 +157,13 @@ def _allocation(
     shadow = buffer.shadow if buffer is not None else None
     if shadow is None:
         whole = options.shadow or program.copies
-        shadow = np.zeros(size // 2 + 4 if whole else 4, np.float32)
+        shadow = pages.zeros(size // 2 + 4 if whole else 4, np.float32)
         if buffer is not None and options.shadow:
             buffer.shadow = shadow
     granules = size // program.granule["global"] + 2 if options.races else 0
     return Allocation(
         name=name, buffer=buffer, data=data, init=init, shadow=shadow,
-        meta=np.zeros(2 * granules, np.uint64), base=base, writable=writable,
+        meta=pages.zeros(2 * granules, np.uint64), base=base, writable=writable,
     )  # fmt: skip
 
 
@@ -222,7 +223,7 @@ def _fill_tables(
     state.table(L.FINDINGS, state.findings)
     state.set32(L.FINDING_LIMIT, _FINDINGS)
     if any(one.base == "call" for one in program.body):
-        state.prints = np.zeros(_PRINTS * L.P_RECORD, np.uint8)
+        state.prints = pages.zeros(_PRINTS * L.P_RECORD)
         state.table(L.PRINT, state.prints)
         state.set32(L.PRINT_LIMIT, _PRINTS)
     state.covered = np.zeros(len(program.blocks) + 1, np.uint8)
@@ -232,9 +233,9 @@ def _fill_tables(
     scratch[4096:8192] = 1
     scratch[4 * 4096 :] = 1
     state.table(L.SCRATCH, scratch)
-    state.table(L.VARIABLES, np.zeros(2 * _VARIABLES, np.uint64))
+    state.table(L.VARIABLES, pages.zeros(2 * _VARIABLES, np.uint64))
     state.set32(L.VARIABLE_SLOTS, _VARIABLES)
-    state.table(L.LOG, np.zeros(_LOG * L.E_RECORD, np.uint8))
+    state.table(L.LOG, pages.zeros(_LOG * L.E_RECORD))
     state.set32(L.LOG_LIMIT, _LOG)
 
 

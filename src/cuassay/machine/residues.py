@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from cuassay.machine import pages
 from cuassay.machine.runtime import layout as L
 
 _ENTRIES = 1 << 25
 
 
 def _table() -> NDArray[np.uint64]:
-    table = np.zeros(_ENTRIES, np.uint64)  # pages cost nothing until they are touched
+    table = pages.zeros(_ENTRIES, np.uint64)  # pages cost nothing until they are touched
     table[L.T_NEXT], table[L.T_LIMIT] = L.T_FIRST, _ENTRIES
     return table
 

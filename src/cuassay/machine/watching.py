@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
+from cuassay.machine import pages
 from cuassay.machine.contexts import Contexts
 from cuassay.machine.launch import Launch
 from cuassay.machine.program import Program
@@ -53,7 +54,7 @@ def fill(state: LaunchState, suspects: list[Record], places: list[Contexts]) -> 
         else:
             wanted.update(_shared_granules(state, one, places))
     table = np.zeros(L.W_TABLE + 16 * _SLOTS, np.uint8)
-    nodes = np.zeros(24 * _NODES, np.uint8)
+    nodes = pages.zeros(24 * _NODES)
     struct.pack_into("<III", table.data, 0, _SLOTS, 1, _NODES)
     struct.pack_into("<Q", table.data, L.W_NODES, nodes.ctypes.data)
     for place in sorted(wanted)[: _SLOTS // 2]:
