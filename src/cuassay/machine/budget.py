@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cuassay.errors import MachineError
 from cuassay.machine import objects
 from cuassay.machine.codegen import Code
-from cuassay.machine.contexts import context_bytes
+from cuassay.machine.contexts import UPDATE_BYTES, context_bytes
 from cuassay.machine.launch import Launch
 from cuassay.machine.options import Options
 from cuassay.machine.program import Program
@@ -45,6 +45,7 @@ def of(program: Program, code: Code, launch: Launch, options: Options) -> Budget
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     one = context_bytes(program, code, shared, threads)
     one += objects.of(program, launch, options).block_bytes
+    one += UPDATE_BYTES if "rt_defer" in code.calls else 0
     return Budget(kernel_bytes=kernel, state_bytes=int(kernel * each) + one * options.workers)
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from cuassay.errors import MachineError
 from cuassay.machine.dataflow import Liveness
-from cuassay.machine.emit import algebra, registry
+from cuassay.machine.emit import algebra, deferred, registry
 from cuassay.machine.emit.context import Emit
 from cuassay.machine.emit.control import block_label, predicate
 from cuassay.machine.facts import Facts, collect
+from cuassay.machine.interplay import updates_of
 from cuassay.machine.options import Options
 from cuassay.machine.program import Program, Variable
 from cuassay.machine.runtime import layout
@@ -66,7 +67,7 @@ def generate(program: Program, options: Options) -> Code:
         raise MachineError(f"kernel '{program.name}' has no instructions")
     liveness = Liveness(program.body, program.blocks)
     facts = collect(program.body, liveness, program.registers)
-    cx = Emit(program, options, liveness, facts)
+    cx = Emit(program, options, liveness, facts, updates_of(program))
     for number, block in enumerate(program.blocks):
         cx.label(block_label(block.start))
         _enter(cx, number, program.body[block.start : block.end])
@@ -120,6 +121,7 @@ def _assemble(cx: Emit) -> Code:
         *cx.lines,
         *_epilogue(cx),
         "}",
+        *deferred.function(cx),
         "!0 = !{}",
     ]
     every = {(key[0], key[1], key[2], key[3]): number for key, number in cx.collectives.items()}

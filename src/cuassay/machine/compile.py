@@ -25,9 +25,13 @@ _SPEED = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled:
-    """Machine code of a kernel: `step` is its address; `engine` keeps it alive."""
+    """Machine code of a kernel; `engine` keeps it alive.
+
+    `step` is its address, `carry_out` that of its deferred updates (0: it has none).
+    """
 
     step: int
+    carry_out: int
     engine: Any
     compile_s: float
     cached: bool
@@ -54,6 +58,7 @@ def compile_code(code: Code, symbols: dict[str, int]) -> Compiled:
     engine.finalize_object()
     return Compiled(
         step=engine.get_function_address("step"),
+        carry_out=engine.get_function_address("carry_out"),
         engine=engine,
         compile_s=time.perf_counter() - started,
         cached=place.exists(),

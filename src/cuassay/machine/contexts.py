@@ -18,6 +18,7 @@ from cuassay.machine.runtime import layout as L
 
 _ROOM_BYTES = 1 << 29
 _MOST_GROUPS = 4096
+UPDATE_BYTES = L.U_HEADER + L.U_TABLES * L.U_BYTES  # of the deferred updates of a worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +39,13 @@ def context_bytes(program: Program, code: Code, shared_bytes: int, threads: int)
 
 def make(
     program: Program, code: Code, launch: Launch, options: Options, state: LaunchState, *,
-    workers: int,
+    workers: int, one_by_one: bool = False,
 ) -> list[Contexts]:  # fmt: skip
-    """Return contexts for each worker: as many as fit, since blocks may wait for each other."""
+    """Return contexts for each worker: as many as fit, since blocks may wait for each other.
+
+    `one_by_one`: a worker runs one cluster after another, and several of them keep its updates
+    until those before are done.
+    """
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     cluster = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
     units = launch.grid[0] * launch.grid[1] * launch.grid[2] // cluster
@@ -51,6 +56,7 @@ def make(
     room = max(1, min(units, _ROOM_BYTES // (one * cluster), _MOST_GROUPS))
     if workers > 1:
         room = min(room, 2)  # blocks that do not communicate never wait for each other
+    room = 1 if one_by_one else room
     found = []
     for _ in range(workers):
         blocks = pages.zeros(room * cluster * L.BLOCK_BYTES)
@@ -70,6 +76,9 @@ def make(
                 group = peers.ctypes.data + 8 * (index - index % cluster)
                 struct.pack_into("<Q", blocks.data, index * L.BLOCK_BYTES + L.BLOCK_PEERS, group)
         objects.fill_tables(extra, blocks, memory)
+        if one_by_one and workers > 1:
+            state.keep.append(updates := pages.zeros(UPDATE_BYTES))
+            struct.pack_into("<Q", blocks.data, L.BOOK, updates.ctypes.data)
         state.keep += [blocks, memory, peers]
         found.append(Contexts(groups=room, blocks=blocks, memory=memory))
     return found

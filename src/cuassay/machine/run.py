@@ -17,6 +17,7 @@ from cuassay.machine.codegen import Code, generate
 from cuassay.machine.compile import Compiled, compile_code
 from cuassay.machine.findings import Kind, MachineFinding, MachineReport, Severity, Statistics
 from cuassay.machine.globals import module_memory
+from cuassay.machine.interplay import Interplay, interplay
 from cuassay.machine.launch import Launch
 from cuassay.machine.options import Options
 from cuassay.machine.program import Program, build
@@ -26,7 +27,7 @@ from cuassay.machine.records import LaunchState, prepare
 from cuassay.machine.runtime import inflight, symbols
 from cuassay.machine.runtime import layout as L
 from cuassay.machine.syntax import Module
-from cuassay.machine.taint import communicates, data_dependent
+from cuassay.machine.taint import data_dependent
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
 _Key = tuple[str, str, str, bool, int]
@@ -55,7 +56,7 @@ class Loaded:
     code: Code
     compiled: Compiled
     dependent: tuple[int, ...]
-    communicates: bool
+    interplay: Interplay
     load_s: float
 
 
@@ -79,7 +80,7 @@ def load(module: Module, kernel: str, options: Options) -> Loaded:
         _LOADED.clear()
     _LOADED[key] = Loaded(
         program=program, code=code, compiled=compiled, dependent=data_dependent(program),
-        communicates=communicates(program), load_s=time.perf_counter() - started,
+        interplay=interplay(program), load_s=time.perf_counter() - started,
     )  # fmt: skip
     return _LOADED[key]
 
@@ -134,7 +135,12 @@ class _Run:
     def __init__(self, module: Module, loaded: Loaded, launch: Launch, options: Options) -> None:
         self._loaded, self._launch, self._options = loaded, launch, options
         self._variables = module_memory(module, loaded.program)
-        self._watch = watching.Snapshot(launch, self._variables) if options.races else None
+        self._one_by_one = (
+            loaded.interplay is Interplay.UPDATES and options.schedule != "random"
+            and math.prod(launch.cluster) == 1
+        )  # fmt: skip
+        again = options.races or self._one_by_one
+        self._watch = watching.Snapshot(launch, self._variables) if again else None
         self._run_s = 0.0
         self._inconclusive: str | None = None
         self._left_out: tuple[str, ...] = ()
@@ -142,6 +148,11 @@ class _Run:
     def report(self) -> MachineReport:
         """Execute, look again at suspected races, and describe what was found."""
         state = self._execute(None)
+        if self._watch is not None and self._one_by_one and _depends_on_order(state):
+            self._one_by_one = False
+            self._inconclusive = None
+            self._watch.restore()
+            state = self._execute(None)
         found = list(describe.records(state))
         suspects = [one for one in found if one.kind == L.K_SUSPECT]
         describer = describe.Describer(self._loaded.program, self._launch, state)
@@ -158,9 +169,19 @@ class _Run:
         loaded, launch, options = self._loaded, self._launch, self._options
         state = prepare(loaded.program, loaded.code, launch, options, self._variables)
         _fill_code(state, loaded)
-        parallel = not loaded.communicates and options.schedule != "random" and suspects is None
+        one_by_one = self._one_by_one and suspects is None
+        parallel = one_by_one or (
+            loaded.interplay is Interplay.APART
+            and options.schedule != "random"
+            and suspects is None
+        )
         workers = options.workers if parallel else 1
-        places = contexts.make(loaded.program, loaded.code, launch, options, state, workers=workers)
+        places = contexts.make(
+            loaded.program, loaded.code, launch, options, state, workers=workers,
+            one_by_one=one_by_one,
+        )  # fmt: skip
+        state.set32(L.APART, int(one_by_one))
+        state.set64(L.CARRY_OUT, loaded.compiled.carry_out)
         if options.advice and suspects is None:
             state.observed = coalescing.table(loaded.program)
             state.table(L.OBSERVE, state.observed)
@@ -238,6 +259,18 @@ class _Run:
             not_covered=NOT_COVERED + self._left_out, sites=sites,
             printed=printed.lines(self._launch, state),
         )  # fmt: skip
+
+
+def _depends_on_order(state: LaunchState) -> bool:
+    """Whether a run of blocks one by one may differ from one in which they take turns.
+
+    It stopped (but not for its time), somebody looked at what was updated, or blocks race for
+    global memory.
+    """
+    table = next(one for one in state.keep if one.ctypes.data == state.get64(L.ALLOCATIONS))
+    marks = table.view(np.uint32).reshape(-1, L.A_RECORD // 4)[:, L.A_SEEN // 4 :]
+    raced = any(one.kind == L.K_RACE and one.space == L.S_GLOBAL for one in describe.records(state))
+    return bool(marks.all(axis=1).any()) or state.get32(L.STOP) not in (0, 3) or raced
 
 
 def _fill_code(state: LaunchState, loaded: Loaded) -> None:

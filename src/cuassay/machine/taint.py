@@ -80,20 +80,6 @@ def _steering(one: Instruction) -> set[str]:
     return names
 
 
-def communicates(program: Program) -> bool:
-    """Whether blocks can see each other while they run, so that their order counts."""
-    for one in program.body:
-        spaces = space_of(one)
-        if one.base in ("atom", "red") and spaces != "shared":
-            return True
-        strong = {"volatile", "relaxed", "acquire", "release", "mmio"} & set(one.parts)
-        if strong and spaces not in ("shared", "local"):
-            return True
-        if one.base in ("multimem", "call") or "cluster" in " ".join(one.parts):
-            return True
-    return False
-
-
 def writes_globals(program: Program) -> bool:
     """Whether the module's own variables are used at all."""
     names = {one.name for one in program.globals}

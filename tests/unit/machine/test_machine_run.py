@@ -384,7 +384,8 @@ def test_more_acquired_than_is_kept_is_said_and_raises_no_alarm() -> None:
     body = (
         "add.s64 %rd6, %rd2, %rd9; add.s64 %rd7, %rd1, %rd9;"
         "atom.global.acq_rel.gpu.add.u32 %r6, [%rd6], 1; bar.sync 0;"
-        "atom.global.acq_rel.gpu.add.u32 %r6, [%rd6], 1; ret;"
+        "atom.global.acq_rel.gpu.add.u32 %r7, [%rd6], 1;"
+        "add.u32 %r8, %r6, %r7; setp.gt.u32 %p1, %r8, 99; @%p1 trap; ret;"
     )
     report, _, b = execute(body, block=128, count=128)
     assert kinds(report) == []

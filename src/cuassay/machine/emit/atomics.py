@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from cuassay.machine.emit import cells
+from cuassay.machine.emit import cells, deferred
 from cuassay.machine.emit.context import Emit
 from cuassay.machine.emit.memory import scope_of, space_of, synchronise
 from cuassay.machine.emit.registry import emits
@@ -44,22 +45,34 @@ def emit_update(cx: Emit, ins: Instruction, type_: str, combine: Combine) -> Non
     size = width_of(type_) // 8
     synchronise(cx, ins, acquire=False, release=True)
     cell = cells.access(cx, rest[0], space_of(ins), size * count, "atomic", scope=scope_of(ins))
+    read = cx.site not in cx.updates.unread
     results = []
     for index in range(count):
-        old = cells.load(cx, cell, index * size, type_)
-        if old.poison != "false":
-            report_uninitialised(cx, old)
         operands = [cx.read(one[index], type_) for one in items]
-        new = combine(old, operands)
         if space_of(ins) != "shared" and {"cas", "exch"} & set(ins.parts):
             note_stored(cx, [items[-1][index]], operands[-1:])
-        _note_change(cx, old, new)
-        cells.store(cx, cell, index * size, new)
-        results.append(old)
-    synchronise(cx, ins, acquire=True, release=False)
-    if has_result:
+        update = partial(_update, cx, type_, combine)
+        if cx.updates.deferrable and space_of(ins) != "shared":
+            deferred.update(cx, rest[0], cell, index * size, operands[0], update)
+        else:
+            results.append(update(operands, cell, index * size))
+    if read:
+        synchronise(cx, ins, acquire=True, release=False)
         for item, old in zip(_items(ins.operands[0]), results, strict=True):
             cx.copy(item, old)
+
+
+def _update(
+    cx: Emit, type_: str, combine: Combine, operands: list[Value], cell: cells.Cell, offset: int
+) -> Value:
+    """Emit the update of one element; return what was there."""
+    old = cells.load(cx, cell, offset, type_)
+    if old.poison != "false":
+        report_uninitialised(cx, old)
+    new = combine(old, operands)
+    _note_change(cx, old, new)
+    cells.store(cx, cell, offset, new)
+    return old
 
 
 def _note_change(cx: Emit, old: Value, new: Value) -> None:

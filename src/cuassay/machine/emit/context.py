@@ -8,7 +8,7 @@ in the thread's record, returns to the scheduler, and loads them again.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from cuassay.errors import MachineError
 from cuassay.machine.dataflow import Liveness, registers_of
@@ -29,6 +29,9 @@ from cuassay.machine.syntax import (
     Symbol,
 )
 
+if TYPE_CHECKING:
+    from cuassay.machine.interplay import Updates
+
 _FLOAT = {16: "half", 32: "float", 64: "double"}
 
 
@@ -36,15 +39,18 @@ class Emit:
     """The state of compiling one kernel; `ins` and `site` are the instruction in work."""
 
     def __init__(
-        self, program: Program, options: Options, liveness: Liveness, facts: Facts
-    ) -> None:
+        self, program: Program, options: Options, liveness: Liveness, facts: Facts,
+        updates: Updates,
+    ) -> None:  # fmt: skip
         self.program, self.options, self.facts = program, options, facts
+        self.updates = updates
         self.shadow_on = bool(options.shadow)
         self.algebra = options.kind == "algebra"
         self.arch = options.arch
         self.ins: Instruction = program.body[0]
         self.site = 0
         self.lines: list[str] = []
+        self.later: list[str] = []  # the bodies of updates that are carried out later
         self.liveness = liveness
         resident = long_lived(program.body, program.labels, liveness)
         self.frame = Frame(

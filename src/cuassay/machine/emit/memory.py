@@ -110,9 +110,11 @@ def synchronise(cx: Emit, ins: Instruction, *, acquire: bool, release: bool) -> 
     """Tell the race detector that a strong access releases or acquires at its address.
 
     A relaxed access publishes what a fence before it covered; every strong read counts as an
-    acquire (an acquiring fence behind it is not demanded).
+    acquire (an acquiring fence behind it is not demanded). Where nothing acquires, nobody would
+    hear of a release.
     """
-    if not cx.options.races:
+    release = release and cx.updates.heard
+    if not cx.options.races or not (acquire or release):
         return
     address = next(one for one in ins.operands if isinstance(one, Address))
     space = space_of(ins)

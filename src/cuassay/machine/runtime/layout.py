@@ -112,6 +112,8 @@ PROXY_BASE = 840  # u32: before this time everything was fenced by fence.proxy.a
 ASYNC = 848  # u64: table of asynchronous operations in flight
 ASYNC_COUNT = 856  # u32
 ASYNC_NEXT = 860  # u32: number of the next one
+DEFERRED = 864  # u64: table of updates that wait for the blocks before, 0: they are done at once
+BOOK = 872  # u64: the tables of a host thread (deferred.py)
 BLOCK_BYTES = 896
 
 # mbarrier record
@@ -161,6 +163,8 @@ SCHEDULE = 192  # u32: 0 forward, 1 reverse, 2 random
 BLOCKS_DONE = 196  # u32
 REACH = 200  # u64: for each barrier site a bitmap of blocks behind it
 OVERFLOW = 208  # u32: 1: a table was full
+TURN = 212  # u32: clusters whose deferred updates are done
+APART = 216  # u32: 1: nobody may see what is updated
 COLLECTIVES = 232  # u64: addresses of handlers, by key
 BLOCK_LENGTHS = 240  # u64
 CLOCK_RATE = 248  # u64
@@ -188,6 +192,7 @@ SNAPSHOTS = 416  # u64: vector clocks of releases
 SNAPSHOT_LIMIT = 424  # u32: how many
 SNAPSHOT_COUNT = 428  # u32
 ENDING = 432  # u64: address of what ends a block, 0: nothing is left in flight by any
+CARRY_OUT = 440  # u64: address of what does a deferred update
 LAUNCH_BYTES = 448
 OBSERVED = 4  # executions of each instruction that are observed
 
@@ -208,6 +213,7 @@ W_SLOTS, W_COUNT, W_LIMIT, W_NODES, W_TABLE = 0, 4, 8, 16, 32
 
 # allocation record (global memory), 64 bytes
 A_BASE, A_BYTES, A_DATA, A_INIT, A_SHADOW, A_META, A_FLAGS, A_SHIFT = 0, 8, 16, 24, 32, 40, 48, 52
+A_SEEN, A_UPDATED = 56, 60  # u32 each: 1: read or written; updated by atomics
 A_RECORD = 64
 REGION_SHIFT = 34  # each allocation has 16 GiB of addresses for itself, its bytes in the middle
 
@@ -220,6 +226,15 @@ F_KIND, F_SITE, F_OTHER_SITE, F_GID, F_OTHER_GID, F_COUNT = 0, 4, 8, 12, 16, 20
 F_ADDRESS, F_ALLOCATION, F_SPACE, F_BYTES, F_WHAT, F_OTHER_WHAT = 24, 32, 36, 40, 44, 48
 F_EXTRA, F_GRANULE = 52, 56
 F_RECORD = 64
+
+# deferred updates: a book for each host thread, u32 number of its oldest and newest table, then
+# tables, one a cluster: u32 how many, u32 place in the order, then a record for each update: u64
+# addresses of bytes, flags and shadows, u32 thread, u32 instruction, u64 bits, f64 x 2, u32 poison
+U_OLDEST, U_NEWEST, U_HEADER, U_TABLES = 0, 4, 64, 8
+U_COUNT, U_NUMBER, U_ENTRIES, U_RECORD, U_MOST = 0, 4, 64, 64, 1 << 13
+U_BYTES = U_ENTRIES + U_MOST * U_RECORD
+U_DATA, U_INIT, U_SHADOW = 0, 8, 16
+U_GID, U_CASE, U_BITS, U_LANES, U_POISON = GID, 28, 32, 40, 56  # stands for its thread in reports
 
 # record of a printf or assert, 256 bytes; `bytes` is P_ASSERTED for an assertion
 P_GID, P_SITE, P_BYTES, P_TEXT, P_DATA = 0, 4, 8, 16, 24

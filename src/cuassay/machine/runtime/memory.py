@@ -114,6 +114,15 @@ def _observe(thread: int, launch: int, info: int, address: int, shared: int) -> 
         cell += 256
 
 
+@native
+def _mark(launch: int, record: int, mark: int) -> None:
+    """Remember how an allocation is used; stop where updates that nobody may see are looked at."""
+    store_u32(mark, 1)
+    both = load_u32(record + L.A_SEEN) & load_u32(record + L.A_UPDATED)
+    if both and load_u32(launch + L.APART):
+        store_u32(launch + L.STOP, 4)
+
+
 @export("int64(int64, int64, int64, int64, int64, int64)")
 def rt_access_global(
     thread: int, block: int, launch: int, address: int, info: int, out: int
@@ -134,6 +143,9 @@ def rt_access_global(
             return _fault(thread, launch, L.K_READ_ONLY, info, address, index, L.S_GLOBAL, out)
         store_u32(thread + L.UNFENCED, 1)
         _note_store(block, kind)
+    mark = record + (L.A_UPDATED if kind == L.ATOMIC else L.A_SEEN)
+    if load_u32(mark) == 0:
+        _mark(launch, record, mark)
     store_u64(out, load_u64(record + L.A_DATA) + offset)
     store_u64(out + 8, load_u64(record + L.A_INIT) + offset)
     store_u64(out + 16, load_u64(record + L.A_SHADOW) + 4 * (offset >> 1))

@@ -146,9 +146,14 @@ def _write(thread: int, block: int, launch: int, place: int, me: int, info: int)
 
 
 @native
-def _says_so_already(old: int, me: int, block: int) -> bool:
-    """Whether a record of many readers would not change by one more."""
-    if old & (MANY | PLAIN_READS | STRONG_WRITES) != MANY | PLAIN_READS:
+def _says_so_already(old: int, me: int, block: int, kind: int) -> bool:
+    """Whether a record of many readers, or of many blocks' updates, would not change by one more.
+
+    (Which of several blocks it names means nothing: none of them is known to be before.)
+    """
+    if kind == L.ATOMIC:
+        return (old | me & NARROW) & 31 == MANY | BLOCKS | STRONG_WRITES
+    if kind != L.READ or old & (MANY | PLAIN_READS | STRONG_WRITES) != MANY | PLAIN_READS:
         return False
     if old & BLOCKS:
         return True
@@ -161,7 +166,7 @@ def _says_so_already(old: int, me: int, block: int) -> bool:
 def _other(thread: int, block: int, launch: int, place: int, me: int, kind: int, born: int) -> int:
     """Record a read or a strong access; return the record that it races with, or 0."""
     old = load_u64(place + 8)
-    if kind == L.READ and _says_so_already(old, me, block):
+    if _says_so_already(old, me, block, kind):
         written = load_u64(place)
         if written != 0 and not _ordered(written, thread, block, launch):
             return written

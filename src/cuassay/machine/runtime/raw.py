@@ -98,6 +98,18 @@ def add_u64(typing: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
+def give_way(typing: Any) -> Any:
+    """Let another thread of the host run (sched_yield)."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(32), [])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
 def call_step(typing: Any, function: Any, thread: Any, block: Any, launch: Any) -> Any:
     """Call `i64 function(i64 thread, i64 block, i64 launch)` at an address."""
 

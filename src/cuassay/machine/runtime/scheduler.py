@@ -10,6 +10,7 @@ from cuassay.machine.runtime import layout as L
 from cuassay.machine.runtime.beginning import start_cluster
 from cuassay.machine.runtime.blockwide import arrive, try_open, went_past
 from cuassay.machine.runtime.clusters import cluster_is_open, leave
+from cuassay.machine.runtime.deferred import begin, finish
 from cuassay.machine.runtime.native import export, native
 from cuassay.machine.runtime.raw import (
     add_u32,
@@ -285,10 +286,12 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
             if number >= units:
                 exhausted = True
             else:
-                start_cluster(contexts + _free(contexts, room, group) * group, size, launch,
-                               load_u32(order + 4 * number))  # fmt: skip
+                place = contexts + _free(contexts, room, group) * group
+                start_cluster(place, size, launch, load_u32(order + 4 * number))
+                begin(place, number)
                 active += 1
         if active == 0 and exhausted:
+            finish(contexts, launch, True)
             return 0
         count = _changes(contexts, room, group, size)
         rounds = rounds + 1 if count == changes else 0
@@ -307,6 +310,7 @@ def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: 
                     store_u32(launch + L.STOP, 1)
                 return 2
             if state == 1:
+                finish(context, launch, False)
                 store_u32(context + L.IN_USE, 0)
                 active -= 1
                 rounds = 0

@@ -27,6 +27,7 @@ HELPERS = (
     "cuassay.machine.runtime.mbarriers",
     "cuassay.machine.runtime.bulk_issue",
     "cuassay.machine.runtime.clusters",
+    "cuassay.machine.runtime.deferred",
 )
 _SLOWEST = ("collective:mma_float", "rt_run", "rt_access_global", "f_binary")  # to compile
 
