@@ -20,7 +20,7 @@ from cuassay.model.steps import CompiledCall
 from cuassay.model.trace import Finished, ScenarioResult, StepRaised, TimedOut
 from cuassay.model.verdict import Profile
 from cuassay.worker.compiled import untraceable
-from cuassay.worker.custom_ops import _Recorder
+from cuassay.worker.custom_ops import _failures, _Recorder
 from cuassay.worker.execution import WorkerRun
 
 
@@ -217,6 +217,22 @@ def test_operators_that_break_it_are_named(function: Function, operator: str, te
     assert operator in finding.message
     assert test in dict(finding.details)
     assert finding.condition.startswith("compile: ")
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_strides_are_compared_where_opcheck_lets_them_pass(
+    columns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @torch.library.custom_op(f"cuassay_tests::laid_{columns}", mutates_args=())
+    def laid(x: torch.Tensor) -> torch.Tensor:
+        return x.mT.clone(memory_format=torch.contiguous_format).mT if columns else x * 1.0
+
+    laid.register_fake(lambda x: torch.empty_like(x))
+    monkeypatch.setattr(torch.library, "opcheck", lambda *_, **__: {"test_faketensor": "SUCCESS"})
+    operator = getattr(torch.ops.cuassay_tests, f"laid_{columns}").default
+    found = _failures(operator, (torch.ones(3, 4),), {})
+    assert ("(4, 1), the kernel returns (1, 3)" in str(found)) is columns
+    assert bool(found) is columns
 
 
 def test_a_gradient_that_nobody_registered_is_advice() -> None:
