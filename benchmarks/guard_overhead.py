@@ -128,7 +128,7 @@ def _decoding(model: Model, batch: int, context: int) -> Callable[[], None]:
 
 
 def _turns(
-    bare: Callable[[], None], watched: Callable[[], None], *, steps: int, turns: int = 200
+    bare: Callable[[], None], watched: Callable[[], None], *, steps: int, turns: int = 160
 ) -> dict[str, Any]:
     """Return milliseconds a step of both, in short turns, and the fall of throughput.
 
@@ -221,7 +221,7 @@ def synchronisation() -> dict[str, Any]:
 
     made = cuassay.guard(
         kernel, trusted=rms_norm, sample=0.02, max_overhead=None, oracle="process",
-        memory_budget_bytes=4 << 30, **QUIET
+        memory_budget_bytes=1 << 30, **QUIET
     )  # fmt: skip
     x = torch.randn(4096, 1024, device="cuda")
     w = torch.randn(1024, device="cuda")
