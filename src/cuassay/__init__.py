@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cuassay.formats.native import problem, scalar, tensor
     from cuassay.guard.entry import guard
     from cuassay.guard.modules import guard_module
+    from cuassay.launches import record_launches
     from cuassay.model import domain as domains
     from cuassay.model.candidate import Candidate
     from cuassay.model.case import Case
@@ -47,6 +48,7 @@ __all__ = [
     "guard_module",
     "load",
     "problem",
+    "record_launches",
     "scalar",
     "tensor",
     "verify",
@@ -69,6 +71,7 @@ _HOMES = {
     "guard_module": "cuassay.guard.modules",
     "load": "cuassay.api",
     "problem": "cuassay.formats.native",
+    "record_launches": "cuassay.launches",
     "scalar": "cuassay.formats.native",
     "tensor": "cuassay.formats.native",
     "verify": "cuassay.verifier",

@@ -21,6 +21,7 @@ from cuassay.model import serial
 from cuassay.model.machine import EqualityEvidence
 from cuassay.model.steps import ReadRecording
 from cuassay.worker import recordings
+from cuassay.worker.host import Around
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
@@ -52,7 +53,7 @@ def recorded(source: str, folder: Path, *, after: float = 0.0) -> Recording:
     answer = built.call(x, 3.0)
     assert isinstance(answer, torch.Tensor)
     answer += after
-    made = recordings.read(_Host([("y", answer)]), ReadRecording(result="r"))  # type: ignore[arg-type]
+    made = recordings.read(_Host([("y", answer)]), Around(), ReadRecording(result="r"))  # type: ignore[arg-type]
     return decode(bytes(made.tensors[0].numpy()))
 
 

@@ -141,6 +141,15 @@ class Driver:
         )  # fmt: skip
         return ctypes.string_at(place, 128)
 
+    def allocation(self, address: int) -> tuple[int, int] | None:
+        """Return base and bytes of the device allocation around an address, if there is one."""
+        self._enter_context()
+        base, size = ctypes.c_uint64(), ctypes.c_size_t()
+        status = self._library.cuMemGetAddressRange_v2(
+            ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(address)
+        )
+        return (base.value, size.value) if status == 0 else None
+
     def _enter_context(self) -> None:
         """Make the context current on this thread, unless one is."""
         current = ctypes.c_void_p()

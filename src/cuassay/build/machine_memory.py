@@ -20,17 +20,9 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cuassay.build.unwritten import UNWRITTEN
 from cuassay.machine.launch import Buffer, Pointer
 
-_ATEN = torch.ops.aten
-_UNWRITTEN = {
-    _ATEN.empty.memory_format,
-    _ATEN.empty_like.default,
-    _ATEN.empty_strided.default,
-    _ATEN.empty_permuted.default,
-    _ATEN.new_empty.default,
-    _ATEN.new_empty_strided.default,
-}
 _POINTER = struct.Struct("<Q")
 
 
@@ -182,7 +174,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         made = func(*args, **kwargs)
-        if func in _UNWRITTEN:
+        if func in UNWRITTEN:
             self._arena.add(made, written=False)
             return made
         if func._schema.is_mutable:

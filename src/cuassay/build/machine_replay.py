@@ -82,7 +82,12 @@ def execute(recording: Recording, asked: dict[str, Any]) -> MachineEvidence:
             continue
         launches = [_joined(old, new, str(name)) for old, new in zip(launches, found, strict=True)]
         order += _differences(left, after, first, f"{name} {seed}".removesuffix(" 0"))
-    return MachineEvidence(launches=tuple(launches), order=tuple(order))
+    return MachineEvidence(
+        launches=tuple(launches),
+        order=tuple(order),
+        device=recording.device[:_TEXT],
+        notes=tuple(note[:_TEXT] for note in recording.notes[:_FAULTS]),
+    )
 
 
 def _options(schedule: str, seed: int, limit_s: float) -> Any:
@@ -95,6 +100,7 @@ def _once(
     recording: Recording, modules: Sequence[Module], options: Any
 ) -> tuple[list[LaunchEvidence], dict[str, bytes]]:
     """Execute every launch once; return what was seen and the memory left, by allocation."""
+    from cuassay.build.machine_agreement import agreement
     from cuassay.build.machine_launch import prepared
     from cuassay.build.machine_memory import Arena
     from cuassay.machine.run import run
@@ -109,7 +115,9 @@ def _once(
         except CuassayError as error:
             seen.append(_refused(launch, module, str(error)))
             continue
-        seen.append(_evidence(launch, module, report))
+        evidence = _evidence(launch, module, report)
+        compared = None if report.inconclusive else agreement(launch, arena)
+        seen.append(replace(evidence, agreement=compared))
     left = {region.buffer.name: region.buffer.data.tobytes() for region in arena.regions}
     return seen, left
 
@@ -147,6 +155,7 @@ def _evidence(launch: RecordedLaunch, module: Module, report: MachineReport) -> 
         run_s=float(report.statistics.run_s),
         printed=tuple(text[:_TEXT] for text in report.printed[:_PRINTED]),
         lines=_lines(module, launch.kernel, report),
+        failure=launch.failure[:_TEXT],
     )
 
 
@@ -198,6 +207,7 @@ def _refused(launch: RecordedLaunch, module: Module, why: str) -> LaunchEvidence
         block=launch.block,
         target=module.target[:40],
         inconclusive=why[:_TEXT],
+        failure=launch.failure[:_TEXT],
     )
 
 

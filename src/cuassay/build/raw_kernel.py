@@ -17,6 +17,7 @@ from cuassay.build.driver import Launcher, Parameter, load_driver
 from cuassay.build.launch_ledger import LEDGER
 from cuassay.build.nvrtc import compile_cubin, compile_ptx
 from cuassay.build.perturbation import active
+from cuassay.build.recorded_driver import RecordedDriver
 from cuassay.build.sources import build_lock, write_sources
 from cuassay.build.tile_maps import encoded
 from cuassay.build.toolkit import architecture, hopper_arch
@@ -45,9 +46,21 @@ def load_kernels(
     if not device.startswith("cuda"):
         raise MissingToolError("the driver launches on NVIDIA GPUs only; see build.machine")
     cubin = _cubin(candidate, arch=architecture(device), folder=folder)
-    launcher = load_driver(int(device.partition(":")[2] or 0))
-    ptx = cache(partial(_ptx, candidate, arch=architecture(device), folder=folder))
-    return bind(candidate, problem, device=device, cubin=cubin, launcher=launcher, ptx=ptx)
+    make = partial(_ptx, candidate, arch=architecture(device), folder=folder)
+    launcher = RecordedDriver(
+        load_driver(int(device.partition(":")[2] or 0)),
+        ptx=cache(partial(make, lines=True)),
+        sources={source.path: source.text for source in candidate.sources},
+    )
+    return bind(
+        candidate,
+        problem,
+        device=device,
+        cubin=cubin,
+        launcher=launcher,
+        ptx=cache(make),
+        notice=launcher.notice,
+    )
 
 
 def _source(candidate: Candidate, *, arch: str, folder: Path) -> tuple[str, str]:
@@ -56,9 +69,13 @@ def _source(candidate: Candidate, *, arch: str, folder: Path) -> tuple[str, str]
     return source, hopper_arch(arch, source)
 
 
-def _ptx(candidate: Candidate, *, arch: str, folder: Path) -> str:
+def _ptx(candidate: Candidate, *, arch: str, folder: Path, lines: bool = False) -> str:
+    """Return the PTX; with `lines` its line information is that of the candidate's files."""
     source, arch = _source(candidate, arch=arch, folder=folder)
-    return compile_ptx(source, arch=arch, flags=candidate.flags.cuda_cflags)
+    if lines:
+        source = inline_sources(candidate, write_sources(candidate, folder), lines=True)
+    name = Path(candidate.entry_file).name
+    return compile_ptx(source, arch=arch, flags=candidate.flags.cuda_cflags, name=name)
 
 
 def _cubin(candidate: Candidate, *, arch: str, folder: Path) -> bytes:

@@ -33,14 +33,14 @@ _READ = 3  # the step that sends the recording
 _COVERS = "not covered: weak memory, what ptxas makes of the PTX, code paths of other architectures"
 
 
-def recorded_call(case: Case) -> Scenario:
+def recorded_call(case: Case, *, on_gpu: bool = False) -> Scenario:
     """Return the scenario that records one call's launches (step 3 sends them)."""
     return Scenario(
         label=f"launches: {case.label}",
         cases=(case,),
         steps=(
             Allocate(slot="a", case=0),
-            RecordLaunches(),
+            RecordLaunches(on_gpu=on_gpu),
             Call(slot="a", result="r", poison=Poison.NAN),
             ReadRecording(result="r"),
             ReadResult(result="r"),

@@ -11,13 +11,15 @@ import torch
 
 from cuassay import build
 from cuassay.checks.answers import placed
-from cuassay.checks.buildrun import inconclusive_reason, termination_finding
+from cuassay.checks.base import Run
+from cuassay.checks.buildrun import first_raised, inconclusive_reason, termination_finding
 from cuassay.checks.machine_faults import machine_cases, recorded_call
 from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.formats.on_device import on_device
+from cuassay.judge.environment import choose_device
 from cuassay.judge.equality import compare
 from cuassay.judge.machine import HostNursery, Replayer
 from cuassay.judge.runner import Runner
@@ -62,13 +64,14 @@ def _execute(job: Job, emit: Callable[[Event], None], host: HostNursery) -> dict
     candidate = load_candidate(job.candidate, problem, lenient=job.lenient, notes=notes)
     for note in notes:
         emit(Progress(text=note))
-    candidate = on_device(candidate, problem, "cpu")
-    digest = candidate_digest(candidate, build.toolchain("cpu"))
+    device = choose_device(job.device or "cpu")
+    candidate = on_device(candidate, problem, "cpu")  # the form whose launches are known
+    digest = candidate_digest(candidate, build.toolchain(device))
     trial = JudgeTrial(
         problem,
         load_reference(problem),
         profile=job.profile,
-        device="cpu",
+        device=device,
         root_seed=job.seed or 0,
     )
     case = _case(trial, job.axes)
@@ -81,7 +84,7 @@ def _execute(job: Job, emit: Callable[[Event], None], host: HostNursery) -> dict
             raise CannotJudgeError(machine.absent)
         recording = _recorded(trial, candidate, case, host)
         if job.record:
-            Path(job.record).write_bytes(bytes(recording.numpy()))
+            _write(Path(job.record), bytes(recording.numpy()))
         evidence = machine.execute(recording, recorded_call(case))
     sources = {source.path: source.text for source in candidate.sources}
     return _document(evidence, candidate.name, case.axes, sources)
@@ -113,17 +116,39 @@ def _file(job: Job, host: HostNursery) -> dict[str, Any]:
     from cuassay.machine.recording import decode
 
     path = Path(job.candidate)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
-    sources = decode(data).sources
+    data = _read(path)
+    recording = decode(data)
     nobody = Candidate(name=path.name, sources=(), entry_file="", entry_function="")
     digest = sha256_fields(data)
     with Replayer(nobody, digest, profile=job.profile, host=host) as machine:
-        recording = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-        evidence = machine.execute(recording, _RECORDING)
-    return _document(evidence, path.name, {}, sources)
+        held = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        evidence = machine.execute(held, _RECORDING, launches=len(recording.launches))
+    return _document(evidence, path.name, {}, recording.sources)
+
+
+def _read(path: Path) -> bytes:
+    """Return a recording's bytes, the size looked at first. Raises UsageError."""
+    from cuassay.machine.recording import LIMIT_BYTES
+
+    try:
+        size = path.stat().st_size
+        if size > LIMIT_BYTES:
+            raise UsageError(
+                f"{path} has {size} bytes, and a recording of launches {LIMIT_BYTES} at most; "
+                "record fewer launches"
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UsageError(
+            f"--record: {path} cannot be written: {error.strerror or error}; name another file"
+        ) from None
 
 
 def _case(trial: JudgeTrial, axes: Mapping[str, int]) -> Case:
@@ -148,15 +173,24 @@ def _label(problem: Problem, sizes: Mapping[str, int]) -> str:
 def _recorded(
     trial: JudgeTrial, candidate: Candidate, case: Case, host: HostNursery
 ) -> torch.Tensor:
-    scenario = recorded_call(case)
-    with Runner(trial, candidate, device="cpu", nursery=host.get()) as runner:
+    on_gpu = trial.device.startswith("cuda")
+    scenario = recorded_call(case, on_gpu=on_gpu)
+    nursery = host.given_for(trial.device) if on_gpu else host.get()
+    with Runner(trial, candidate, device=trial.device, nursery=nursery, host=host) as runner:
         run = runner(scenario)
         reason = inconclusive_reason(scenario, run)
         ended = termination_finding(scenario, run, problem=trial.problem)
         record = run.result.records[3] if len(run.result.records) > 3 else None
         if reason or ended is not None or not isinstance(record, StepDone) or not record.items:
-            raise CannotJudgeError(reason or (ended.message if ended else "nothing was recorded"))
+            why = reason or (ended.message if ended else _raised(run))
+            hint = "; without --device its launches are executed on the CPU" if on_gpu else ""
+            raise CannotJudgeError(f"{why}{hint}")
         return run.tensor(record.items[0]).cpu().contiguous()
+
+
+def _raised(run: Run) -> str:
+    raised = first_raised(run)
+    return f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
 
 
 def _document(
@@ -165,7 +199,8 @@ def _document(
     if evidence.refused:
         raise CannotJudgeError(f"the launches cannot be executed: {evidence.refused}")
     if not evidence.launches:
-        raise CannotJudgeError(f"'{name}' launched no kernel of its own")
+        why = f": {evidence.notes[0]}" if evidence.notes else ""
+        raise CannotJudgeError(f"'{name}' launched no kernel of its own that was recorded{why}")
     return {
         "candidate": name,
         "axes": dict(axes),

@@ -118,7 +118,7 @@ class Runner:
             found = self._tools.result(scenario)
             self._spent_s += time.perf_counter() - started
             return found
-        if any(isinstance(step, RecordLaunches) for step in scenario.steps):
+        if any(isinstance(step, RecordLaunches) and not step.on_gpu for step in scenario.steps):
             return self._recording(scenario)
         with keep_busy(scenario.busy):
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)

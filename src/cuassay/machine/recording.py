@@ -4,15 +4,17 @@ One file holds the PTX of every module and, launch by launch, the kernel, its ex
 parameters as raw bytes, and the memory that it can see: allocations at their addresses with
 contents and with one bit a byte that says whether the byte was ever written. Contents are
 stored where they differ from what the launch before left behind, so that a chain of kernels
-costs its inputs once. Format: safetensors (8-byte little-endian header length, JSON header,
+costs its inputs once. A launch that a GPU executed also says what it left there. Equal contents
+are stored once. Format: safetensors (8-byte little-endian header length, JSON header,
 data); everything but the data is JSON text under the metadata key `cuassay-launches`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,16 +22,23 @@ from cuassay.errors import UsageError
 
 VERSION = 1
 _KEY = "cuassay-launches"
+LIMIT_BYTES = 4 << 30  # of a file, and of the memory of one launch
 _HEADER_LIMIT_BYTES = 100 * 2**20  # the format's own limit
+_LAUNCHES = _REGIONS = 4096
+_TEXT = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Region:
-    """One allocation: its name for reports, its address, its size in bytes."""
+    """One allocation: its name for reports, its address, its size in bytes.
+
+    `dtype`, as torch names it, is that of the tensor that was passed, where it is known.
+    """
 
     name: str
     base: int
     nbytes: int
+    dtype: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +48,8 @@ class RecordedLaunch:
     `arguments` holds each parameter's bytes, little-endian. `contents` gives the bytes of
     regions, by their place in `regions`, that are not what the launch before left; `written`
     one bit a byte (little-endian bit order) for those of them that are not wholly initialised.
+    `after` gives the bytes of regions as the launch left them where it was recorded: None where
+    that is not known at all. `failure` is what the GPU reported of a launch that did not end well.
     """
 
     module: int
@@ -51,6 +62,8 @@ class RecordedLaunch:
     contents: Mapping[int, bytes] = field(default_factory=dict)
     written: Mapping[int, bytes] = field(default_factory=dict)
     cluster: tuple[int, int, int] = (1, 1, 1)
+    after: Mapping[int, bytes] | None = None
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,48 +86,56 @@ class RecordedResult:
 class Recording:
     """Modules as PTX text and the launches in order. `source` is shown beside findings.
 
-    `results` says where the tensors that the call returned lie.
+    `results` says where the tensors that the call returned lie. `device` names the GPU that
+    executed the launches; empty where the machine did. `notes` say what was not recorded.
     """
 
     modules: tuple[str, ...]
     launches: tuple[RecordedLaunch, ...]
     results: tuple[RecordedResult, ...] = ()
     sources: Mapping[str, str] = field(default_factory=dict)  # file name -> text
+    device: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def encode(recording: Recording) -> bytes:
     """Return the recording as the bytes of a safetensors file."""
-    blobs: list[bytes] = []
+    blobs: dict[bytes, int] = {}
 
     def put(data: bytes) -> int:
-        blobs.append(data)
-        return len(blobs) - 1
+        return blobs.setdefault(data, len(blobs))
 
     document = {
         "version": VERSION,
         "modules": [put(text.encode()) for text in recording.modules],
         "sources": {name: put(text.encode()) for name, text in recording.sources.items()},
         "results": [dataclasses.asdict(result) for result in recording.results],
-        "launches": [
-            {
-                "module": launch.module,
-                "kernel": launch.kernel,
-                "grid": launch.grid,
-                "block": launch.block,
-                "cluster": launch.cluster,
-                "shared_bytes": launch.shared_bytes,
-                "arguments": [argument.hex() for argument in launch.arguments],
-                "regions": [[item.name, item.base, item.nbytes] for item in launch.regions],
-                "contents": {str(k): put(data) for k, data in launch.contents.items()},
-                "written": {str(k): put(data) for k, data in launch.written.items()},
-            }
-            for launch in recording.launches
-        ],
+        "device": recording.device,
+        "notes": list(recording.notes),
+        "launches": [_described(launch, put) for launch in recording.launches],
     }
-    return _file(document, blobs)
+    return _file(document, list(blobs))
 
 
-def _file(document: Mapping[str, Any], blobs: list[bytes]) -> bytes:
+def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str, Any]:
+    found = {
+        "module": launch.module,
+        "kernel": launch.kernel,
+        "grid": launch.grid,
+        "block": launch.block,
+        "cluster": launch.cluster,
+        "shared_bytes": launch.shared_bytes,
+        "arguments": [argument.hex() for argument in launch.arguments],
+        "regions": [[item.name, item.base, item.nbytes, item.dtype] for item in launch.regions],
+        "contents": {str(k): put(data) for k, data in launch.contents.items()},
+        "written": {str(k): put(data) for k, data in launch.written.items()},
+    }
+    if launch.after is not None:
+        found["after"] = {str(k): put(data) for k, data in launch.after.items()}
+    return found | ({"failure": launch.failure} if launch.failure else {})
+
+
+def _file(document: Mapping[str, Any], blobs: Sequence[bytes]) -> bytes:
     header: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(document)}}
     start = 0
     for number, blob in enumerate(blobs):
@@ -133,7 +154,7 @@ def decode(data: bytes) -> Recording:
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
         raise UsageError(
             f"this is not a recording of launches ({type(error).__name__}: {error}); expected a "
-            "safetensors file that `cuassay run --record` wrote"
+            "safetensors file that `cuassay run --record` or `cuassay.record_launches` wrote"
         ) from None
 
 
@@ -147,17 +168,32 @@ def _decoded(data: memoryview) -> Recording:
         raise ValueError(f"version {document['version']!r}, expected {VERSION}")
     body = data[8 + size :]
 
+    @functools.cache  # what is named often is held once
     def blob(number: int) -> bytes:
         start, end = header[f"b{int(number)}"]["data_offsets"]
         if not 0 <= start <= end <= len(body):
             raise ValueError(f"blob {number} lies outside the file")
         return bytes(body[start:end])
 
+    _require_few("modules", document["modules"], _LAUNCHES)
+    _require_few("launches", document["launches"], _LAUNCHES)
     modules = tuple(blob(number).decode() for number in document["modules"])
     sources = {str(name): blob(n).decode() for name, n in document.get("sources", {}).items()}
     launches = tuple(_launch(item, blob, len(modules)) for item in document["launches"])
     results = tuple(map(_result, document.get("results", ())))
-    return Recording(modules=modules, launches=launches, sources=sources, results=results)
+    return Recording(
+        modules=modules,
+        launches=launches,
+        sources=sources,
+        results=results,
+        device=str(document.get("device", ""))[:_TEXT],
+        notes=tuple(str(note)[:_TEXT] for note in document.get("notes", ())[:_LAUNCHES]),
+    )
+
+
+def _require_few(what: str, listed: Sequence[Any], most: int) -> None:
+    if len(listed) > most:
+        raise ValueError(f"{len(listed)} {what}, expected {most} at most")
 
 
 def _result(item: Mapping[str, Any]) -> RecordedResult:
@@ -176,11 +212,9 @@ def _result(item: Mapping[str, Any]) -> RecordedResult:
 
 
 def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
-    regions = tuple(Region(name=str(n), base=int(b), nbytes=int(s)) for n, b, s in item["regions"])
-    contents = {int(k): blob(number) for k, number in item["contents"].items()}
-    for place, held in contents.items():
-        if len(held) != regions[place].nbytes:
-            raise ValueError(f"{len(held)} bytes for {regions[place].nbytes} of a region")
+    regions = _regions(item["regions"])
+    contents = _bytes_of(item["contents"], regions, blob)
+    after = _bytes_of(item["after"], regions, blob) if "after" in item else None
     if not 0 <= int(item["module"]) < modules:
         raise ValueError(f"module {item['module']} of {modules}")
     return RecordedLaunch(
@@ -194,7 +228,34 @@ def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
         regions=regions,
         contents=contents,
         written={int(k): blob(number) for k, number in item["written"].items()},
+        after=after,
+        failure=str(item.get("failure", ""))[:_TEXT],
     )
+
+
+def _regions(listed: Sequence[Any]) -> tuple[Region, ...]:
+    """Return the regions of a launch: at addresses, and no more than a machine holds."""
+    _require_few("regions of a launch", listed, _REGIONS)
+    found = tuple(
+        Region(name=str(n), base=int(b), nbytes=int(s), dtype=str(*kind))
+        for n, b, s, *kind in listed
+    )
+    total = sum(region.nbytes for region in found)
+    if any(region.nbytes < 0 for region in found) or total > LIMIT_BYTES:
+        raise ValueError(f"a launch with {total} bytes of memory, expected 0 to {LIMIT_BYTES}")
+    if any(not 0 <= region.base < (1 << 64) - region.nbytes for region in found):
+        raise ValueError("a region outside of 64-bit addresses")
+    return found
+
+
+def _bytes_of(
+    item: Mapping[str, Any], regions: Sequence[Region], blob: Callable[[int], bytes]
+) -> dict[int, bytes]:
+    found = {int(k): blob(number) for k, number in item.items()}
+    for place, held in found.items():
+        if place < 0 or len(held) != regions[place].nbytes:
+            raise ValueError(f"{len(held)} bytes for {regions[place].nbytes} of a region")
+    return found
 
 
 def _three(extents: Any) -> tuple[int, int, int]:

@@ -70,12 +70,33 @@ class SourceView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """What a launch left in an allocation: the machine's bytes beside those recorded on a GPU.
+
+    `nbytes` counts the bytes that either of them changed, `equal` those of them on which both
+    agree; `offset` is the first byte (from the start of the allocation) on which they do not.
+    `largest` is the largest difference of two finite elements, `scale` the largest finite
+    magnitude recorded, both as float64; 0 where `dtype` is unknown.
+    """
+
+    allocation: str
+    nbytes: int
+    equal: int
+    offset: int | None = None
+    dtype: str = ""
+    largest: float = 0.0
+    scale: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchEvidence:
     """One launch executed: its faults, and how far what was seen reaches.
 
     With `oblivious` no branch and no address depended on what buffers hold, so that races,
     bounds, initialisation and barriers are settled for all data at this launch.
-    `inconclusive` says why it was not executed to its end, if so.
+    `inconclusive` says why it was not executed to its end, if so. `agreement` compares what it
+    left with the recorded result: None where no GPU's result was recorded, empty where nothing
+    changed. `failure` is what that GPU reported of a launch that did not end well.
     """
 
     kernel: str
@@ -91,6 +112,8 @@ class LaunchEvidence:
     run_s: float = 0.0
     printed: tuple[str, ...] = ()
     lines: tuple[LineTrace, ...] = ()
+    agreement: tuple[Agreement, ...] | None = None
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +148,16 @@ class EqualityEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineEvidence:
-    """Everything seen in the launches of one call. `refused` says why nothing was, if so."""
+    """Everything seen in the launches of one call. `refused` says why nothing was, if so.
+
+    `device` names the GPU that the launches were recorded on; `notes` say what was not recorded.
+    """
 
     launches: tuple[LaunchEvidence, ...] = ()
     order: tuple[OrderDependence, ...] = ()
     refused: str = ""
+    device: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def oblivious(self) -> bool:

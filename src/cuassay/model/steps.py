@@ -185,7 +185,12 @@ class ReadLaunches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordLaunches:
-    """Keep every launch that the PTX machine executes from now on, with the memory it began on."""
+    """Keep every launch that the PTX machine executes from now on, with the memory it began on.
+
+    With `on_gpu` those that the GPU executes in calls, with the memory that they left.
+    """
+
+    on_gpu: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

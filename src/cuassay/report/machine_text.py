@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cuassay.model.machine import LaunchEvidence, LineTrace, MachineEvidence, MachineFault, Touch
+from cuassay.model.machine import (
+    Agreement,
+    LaunchEvidence,
+    LineTrace,
+    MachineEvidence,
+    MachineFault,
+    Touch,
+)
 from cuassay.report.clean import clean, one_line
 
 _SOURCE_LINES = 400
@@ -14,8 +21,12 @@ _NO = "not covered: weak memory, ptxas, code paths of other architectures"
 
 def lines(evidence: MachineEvidence, sources: Mapping[str, str], *, trace: bool) -> Iterator[str]:
     """Yield the lines of a run: every launch, what was found in it, and with `trace` its lines."""
+    for note in evidence.notes:
+        yield f"not recorded: {_text(note)}"
+    device = _text(evidence.device) or "the GPU"
     for number, launch in enumerate(evidence.launches, start=1):
         yield from _launch(number, launch)
+        yield from _recorded(launch, device)
         yield from _printed(launch, _ALL if trace else _FEW)
         if trace:
             yield from _trace(launch, sources)
@@ -42,6 +53,32 @@ def _launch(number: int, launch: LaunchEvidence) -> Iterator[str]:
     if not any(fault.severity == "wrong" for fault in launch.faults) and not launch.inconclusive:
         held = "all data at this launch" if launch.oblivious else "this input"
         yield f"  no race, no access out of bounds, nothing unwritten used: holds for {held}"
+
+
+def _recorded(launch: LaunchEvidence, device: str) -> Iterator[str]:
+    """Yield what the GPU said of a recorded launch, and how far the machine agrees with it."""
+    if launch.failure:
+        yield f"  {device} reported: {_text(launch.failure)}"
+    if launch.agreement is None:
+        return
+    changed = sum(one.nbytes for one in launch.agreement)
+    equal = sum(one.equal for one in launch.agreement)
+    if not changed:
+        yield f"  neither the machine nor {device} changed any memory"
+        return
+    yield f"  the machine agrees with {device} in {equal:,} of {changed:,} bytes that were written"
+    for one in launch.agreement:
+        if one.equal < one.nbytes:
+            yield f"    {_apart(one)}"
+
+
+def _apart(one: Agreement) -> str:
+    text = f"{_text(one.allocation)}: {one.nbytes - one.equal:,} of {one.nbytes:,} bytes differ"
+    if one.offset is not None:
+        text += f", first byte {one.offset:,}"
+    if one.scale > 0:
+        text += f"; by {one.largest:.3g} at most, values reach {one.scale:.3g} ({one.dtype})"
+    return text
 
 
 def _printed(launch: LaunchEvidence, most: int) -> Iterator[str]:

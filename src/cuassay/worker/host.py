@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
@@ -14,6 +14,9 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Poison
 from cuassay.model.trace import ResultItem
+
+if TYPE_CHECKING:
+    from cuassay.build.launch_recorder import LaunchRecorder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +68,18 @@ class Around:
     from before its import, as `process_state.snapshot` returns it; `guards` the allocator with
     guard zones of a process in guarded mode (None: guards are made when first asked for);
     `untraceable` why torch.compile and opcheck are not for this candidate here; `kernels` the
-    names of the GPU kernels that its sources define.
+    names of the GPU kernels that its sources define; `outgoing` is told the outputs that a call
+    is about to be given; `recorder` keeps its launches on a GPU.
     """
 
     entered: dict[str, Callable[[], AbstractContextManager[object]]] = field(default_factory=dict)
     baseline: Mapping[str, str] | None = None
     guards: object | None = None
     untraceable: str = ""
+    outgoing: list[Callable[[Sequence[tuple[str, torch.Tensor]]], None]] = field(
+        default_factory=list
+    )
+    recorder: LaunchRecorder | None = None
     kernels: tuple[str, ...] = ()
 
     def call(self) -> contextlib.ExitStack:

@@ -195,6 +195,8 @@ class Interpreter:
     ) -> list[tuple[str, object]]:
         """Call the candidate on a slot and wait for nothing; return its outputs by name."""
         arguments = list(self.slot(slot).values.values())
+        for notice in self._production.around.outgoing:
+            notice(outputs)
         with self._production.around.call():
             returned = self._call(*arguments, *(tensor for _, tensor in outputs))
         if self._convention is Convention.RETURNS:

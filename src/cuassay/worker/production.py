@@ -88,9 +88,9 @@ class Production:
             case ReadLaunches():
                 return launches.read(self.around)
             case RecordLaunches():
-                return recordings.start()
+                return recordings.start(self._host, self.around, step)
             case ReadRecording():
-                return recordings.read(self._host, step)
+                return recordings.read(self._host, self.around, step)
             case Disarm():
                 return launches.disarm(self.around, step)
             case Inspect():
