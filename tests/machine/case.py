@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from cuassay.machine.launch import Columns
+
 Array: TypeAlias = np.ndarray[Any, Any]
 Arrays: TypeAlias = dict[str, Array]
 try:
@@ -76,7 +78,8 @@ class Tile:
     element: str
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    box: tuple[int, ...]
+    box: tuple[int, ...] = ()
+    columns: Columns | None = None
     steps: tuple[int, ...] = ()
     swizzle: int = 0
     nan_fill: bool = False

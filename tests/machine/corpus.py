@@ -17,18 +17,21 @@ from tests.machine import (
     cuda_attention,
     cuda_backward,
     cuda_clusters,
+    cuda_columns,
     cuda_cooperation,
     cuda_hopper,
     cuda_matrix,
     cuda_pointwise,
     cuda_precision,
     cuda_reductions,
+    cuda_remote,
     cuda_shared,
     cuda_tensors,
     faults_hopper,
     faults_memory,
     faults_precision,
     faults_races,
+    faults_remote,
 )
 from tests.machine.case import Arrays, Empty, Fault, Kernel, Number, Tile
 
@@ -46,6 +49,8 @@ KERNELS: dict[str, Kernel] = {
         cuda_hopper,
         cuda_clusters,
         cuda_tensors,
+        cuda_remote,
+        cuda_columns,
     )
     for kernel in table.KERNELS
 }
@@ -53,6 +58,7 @@ FAULTS: tuple[Fault, ...] = (
     *faults_memory.FAULTS,
     *faults_races.FAULTS,
     *faults_hopper.FAULTS,
+    *faults_remote.FAULTS,
 )
 PRECISION_FAULTS: tuple[Fault, ...] = faults_precision.FAULTS
 
@@ -127,6 +133,7 @@ def driver_map(one: Tile | TensorMap, address: int) -> Encoded:
         sizes=one.sizes,
         strides=one.strides,
         box=one.box,
+        columns=one.columns,
         steps=one.steps,
         swizzle=one.swizzle,
         nan_fill=one.nan_fill,

@@ -125,17 +125,25 @@ class Driver:
         self._check("cuLaunchKernelEx", ctypes.byref(config), handle, parameters, None)
 
     def tensor_map(self, one: Encoded) -> bytes:
-        """Return the 128 bytes of a tensor map (cuTensorMapEncodeTiled). Raises DriverError."""
+        """Return the 128 bytes of a tensor map (cuTensorMapEncode...). Raises DriverError."""
         self._enter_context()
         rank = len(one.sizes)
         room = ctypes.create_string_buffer(128 + 64)
         place = -(-ctypes.addressof(room) // 64) * 64
+        shape: tuple[object, ...] = ((ctypes.c_uint32 * rank)(*one.box),)
+        if one.columns is not None:
+            shape = (
+                (ctypes.c_int * (rank - 2))(*one.columns.lower),
+                (ctypes.c_int * (rank - 2))(*one.columns.upper),
+                ctypes.c_uint(one.columns.channels), ctypes.c_uint(one.columns.pixels),
+            )  # fmt: skip
         self._check(
-            "cuTensorMapEncodeTiled", ctypes.c_void_p(place), ELEMENT_NUMBERS[one.element],
+            "cuTensorMapEncodeTiled" if one.columns is None else "cuTensorMapEncodeIm2col",
+            ctypes.c_void_p(place), ELEMENT_NUMBERS[one.element],
             ctypes.c_uint(rank), ctypes.c_void_p(one.address),
             (ctypes.c_uint64 * rank)(*one.sizes),
             (ctypes.c_uint64 * max(rank - 1, 1))(*one.strides),
-            (ctypes.c_uint32 * rank)(*one.box),
+            *shape,
             (ctypes.c_uint32 * rank)(*(one.steps or [1] * rank)),
             0, (0, 32, 64, 128).index(one.swizzle), 0, int(one.nan_fill),
         )  # fmt: skip

@@ -17,6 +17,8 @@ from cuassay.model.candidate import TileMap
 if TYPE_CHECKING:
     import torch
 
+    from cuassay.machine.launch import Columns
+
 _ELEMENTS = {
     "uint8": "u8", "int8": "u8", "bool": "u8", "uint16": "u16", "int16": "u16", "uint32": "u32",
     "int32": "s32", "uint64": "u64", "int64": "s64", "float16": "f16", "float32": "f32",
@@ -26,13 +28,17 @@ _ELEMENTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoded:
-    """What cuTensorMapEncodeTiled takes, the innermost dimension first; strides in bytes."""
+    """What cuTensorMapEncodeTiled (with `columns`: cuTensorMapEncodeIm2col) takes.
+
+    The innermost dimension comes first; strides are in bytes.
+    """
 
     address: int
     element: str
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    box: tuple[int, ...]
+    box: tuple[int, ...] = ()
+    columns: Columns | None = None
     steps: tuple[int, ...] = ()
     swizzle: int = 0
     nan_fill: bool = False
@@ -81,7 +87,9 @@ def machine_bytes(one: Encoded) -> bytes:
     try:
         return TensorMap(
             pointer=Pointer(buffer=nobody), element=one.element, sizes=one.sizes,
-            strides=one.strides, box=one.box, swizzle=one.swizzle, nan_fill=one.nan_fill,
+            strides=one.strides, box=one.box, columns=one.columns, steps=one.steps,
+            swizzle=one.swizzle, nan_fill=one.nan_fill,
         ).packed(one.address)  # fmt: skip
     except MachineError as error:
-        raise BuildError(f"{error}, as cuTensorMapEncodeTiled demands") from None
+        name = "Tiled" if one.columns is None else "Im2col"
+        raise BuildError(f"{error}, as cuTensorMapEncode{name} demands") from None

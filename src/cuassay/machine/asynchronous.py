@@ -77,7 +77,7 @@ def _copy_text(one: Record, accesses: tuple[Access, ...], place: str, what: str)
     match one.kind:
         case L.K_IN_FLIGHT:
             partner = accesses[-1]
-            how = "still writes" if one.extra & L.LANDING else "still reads"
+            how = "still writes" if one.extra & (L.LANDING | L.REDUCING) else "still reads"
             where = f" ({place})" if one.space == L.S_SHARED else ""
             started = "" if len(accesses) == 1 else f" that {_who(partner)} started"
             return f"{what} touches bytes{where} that an asynchronous copy{started} {how}"
@@ -96,6 +96,8 @@ def _copy_text(one: Record, accesses: tuple[Access, ...], place: str, what: str)
 def _tensor_text(one: Record) -> str:
     if one.extra == 64:
         return f"has {one.address} coordinates, its tensor map another number of dimensions"
+    if one.extra == 65:
+        return "has a tensor map of the other mode (tile or im2col)"
     if one.extra:
         return "has a tensor map that is not aligned to 64 bytes"
     return "has a tensor map that no hardware takes, or that the machine cannot read"

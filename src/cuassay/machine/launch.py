@@ -49,20 +49,39 @@ class Pointer:
     offset: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """What a copy in im2col mode takes of a tensor, instead of a box: W first, then H and D.
+
+    `lower` and `upper` are the distances of the bounding box's corners from those of the tensor,
+    `channels` the elements of a pixel and `pixels` the pixels that one copy moves.
+    """
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    channels: int
+    pixels: int
+
+
+CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}  # by rank: corners lie in [-this, this)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TensorMap:
-    """What cuTensorMapEncodeTiled takes; the innermost dimension first.
+    """What cuTensorMapEncodeTiled or, with `columns`, cuTensorMapEncodeIm2col takes.
 
-    `sizes` and `box` are in elements, `strides` in bytes, of all dimensions but the innermost;
-    `steps` are element strides; `swizzle` is 0, 32, 64 or 128 bytes; `nan_fill` fills what lies
-    outside of the tensor with NaN instead of zero. No interleaving.
+    The innermost dimension comes first. `sizes` and `box` (empty with `columns`) are in elements,
+    `strides` in bytes, of all dimensions but the innermost; `steps` are element strides; `swizzle`
+    is 0, 32, 64 or 128 bytes; `nan_fill` fills what lies outside of the tensor with NaN instead of
+    zero. No interleaving.
     """
 
     pointer: Pointer
     element: str
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
-    box: tuple[int, ...]
+    box: tuple[int, ...] = ()
+    columns: Columns | None = None
     steps: tuple[int, ...] = ()
     swizzle: int = 0
     nan_fill: bool = False
@@ -77,10 +96,17 @@ class TensorMap:
         struct.pack_into("<IIQ", raw, 0, rank - 1, ELEMENTS[self.element], base)
         for axis in range(rank):
             struct.pack_into("<I", raw, L.T_SIZES + 4 * axis, self.sizes[axis])
-            struct.pack_into("<H", raw, L.T_BOX + 2 * axis, self.box[axis])
             raw[L.T_STEPS + axis] = self.steps[axis] if self.steps else 1
             if axis:
                 struct.pack_into("<Q", raw, L.T_STRIDES + 8 * (axis - 1), self.strides[axis - 1])
+        if self.columns is None:
+            struct.pack_into(f"<{rank}H", raw, L.T_BOX, *self.box)
+        else:
+            one = self.columns
+            raw[L.T_IM2COL] = 1
+            struct.pack_into(f"<{rank - 2}h", raw, L.T_LOWER, *one.lower)
+            struct.pack_into(f"<{rank - 2}h", raw, L.T_UPPER, *one.upper)
+            struct.pack_into("<HH", raw, L.T_CHANNELS, one.channels, one.pixels)
         raw[L.T_SWIZZLE] = SWIZZLES.index(self.swizzle)
         raw[L.T_FILL] = int(self.nan_fill)
         return bytes(raw)
@@ -89,21 +115,45 @@ class TensorMap:
         rank = len(self.sizes)
         if self.element not in ELEMENTS or self.swizzle not in SWIZZLES:
             self._refuse(f"element {self.element}, swizzle {self.swizzle}", "a known one of each")
-        if not 1 <= rank <= 5 or len(self.box) != rank or len(self.strides) != rank - 1:
-            lengths = f"{rank} sizes, {len(self.strides)} strides, {len(self.box)} of box"
-            self._refuse(lengths, "1 to 5 sizes, one stride less, as many of box")
+        if not 1 <= rank <= 5 or len(self.strides) != rank - 1:
+            lengths = f"{rank} sizes, {len(self.strides)} strides"
+            self._refuse(lengths, "1 to 5 sizes, one stride less")
         if self.steps and (len(self.steps) != rank or not all(1 <= n <= 8 for n in self.steps)):
             self._refuse(f"element strides {self.steps}", f"{rank} of 1 to 8")
-        if not all(1 <= one <= 256 for one in self.box):
-            self._refuse(f"box {self.box}", "1 to 256 elements along each dimension")
         if not all(1 <= one < 1 << 32 for one in self.sizes):
             self._refuse(f"sizes {self.sizes}", "1 to 2^32 - 1")
         if any(one % 16 or not 0 <= one < 1 << 40 for one in self.strides):
             self._refuse(f"strides {self.strides}", "multiples of 16 bytes below 2^40")
-        row = self.box[0] * element_bytes(self.element)
+        inner = self._check_box() if self.columns is None else self._check_columns(self.columns)
+        row = inner * element_bytes(self.element)
         if row % 16 or (self.swizzle and row > self.swizzle):
             most = f", {self.swizzle} at most" if self.swizzle else ""
             self._refuse(f"{row} bytes of innermost box", f"a multiple of 16{most}")
+
+    def _check_box(self) -> int:
+        """Return the elements of a row of the box."""
+        if len(self.box) != len(self.sizes):
+            self._refuse(f"{len(self.sizes)} sizes, {len(self.box)} of box", "as many of box")
+        if not all(1 <= one <= 256 for one in self.box):
+            self._refuse(f"box {self.box}", "1 to 256 elements along each dimension")
+        return self.box[0]
+
+    def _check_columns(self, one: Columns) -> int:
+        """Return the elements of a pixel."""
+        rank = len(self.sizes)
+        if rank not in CORNERS or self.box or not len(one.lower) == len(one.upper) == rank - 2:
+            given = f"{rank} sizes, corners {one.lower} and {one.upper}"
+            self._refuse(given, "3 to 5 sizes, two less in each corner, and no box")
+        most = CORNERS[rank]
+        if not all(-most <= each < most for each in (*one.lower, *one.upper)):
+            self._refuse(f"corners {one.lower} and {one.upper}", f"{-most} to {most - 1}")
+        if not (1 <= one.channels <= 256 and 1 <= one.pixels <= 1024):
+            given = f"{one.channels} channels, {one.pixels} pixels"
+            self._refuse(given, "1 to 256 channels, 1 to 1024 pixels")
+        for size, low, high in zip(self.sizes[1:], one.lower, one.upper, strict=False):
+            if low > size - 1 + high:
+                self._refuse(f"corners {one.lower} and {one.upper}", "a box that holds a pixel")
+        return one.channels
 
     def _refuse(self, given: str, expected: str) -> None:
         raise MachineError(f"a tensor map over '{self.pointer.buffer.name}': {given}; {expected}")

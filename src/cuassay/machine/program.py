@@ -79,7 +79,9 @@ class Program:
     @property
     def has_objects(self) -> bool:
         """Whether it has mbarriers or bulk copies."""
-        return any(one.base == "mbarrier" or "bulk" in one.parts for one in self.body)
+        return any(
+            part == "bulk" or part.startswith("mbarrier") for one in self.body for part in one.parts
+        )
 
     @property
     def param_bytes(self) -> int:

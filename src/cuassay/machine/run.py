@@ -37,8 +37,9 @@ _FULL = {
     2: "more synchronisation of one thread than the machine can count",
     3: f"more than {L.COPY_ENTRIES} asynchronous copies of one thread at once",
     4: f"more than {L.MOST_MBARRIERS} mbarriers of one block at once",
-    5: f"more than {inflight.ENTRIES} bulk copies of one block at once",
+    5: f"more than {inflight.ENTRIES} asynchronous operations of one block at once",
     6: "more computed values in memory than the algebra keeps residues of",
+    7: "an im2col copy that begins outside of its bounding box, of which no documentation tells",
 }
 _LENIENT = "some races between blocks, which release and acquire more than is kept track of"
 NOT_COVERED = (

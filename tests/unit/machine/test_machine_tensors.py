@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cuassay.errors import MachineError
 from cuassay.machine.findings import Kind, MachineReport
-from cuassay.machine.launch import Argument, Buffer, Launch, Pointer, TensorMap
+from cuassay.machine.launch import Argument, Buffer, Columns, Launch, Pointer, TensorMap
 from cuassay.machine.parser import parse
 from cuassay.machine.run import run
 
@@ -145,12 +145,72 @@ def test_a_map_that_says_nothing_is_refused_where_it_is_used() -> None:
     assert Kind.BAD_COPY in {one.kind for one in report.findings}
 
 
-def test_im2col_is_inconclusive_with_its_line() -> None:
-    body = _LOAD.replace("mbarrier::complete_tx", "im2col.mbarrier::complete_tx")
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("im2col", "has no im2col offsets"),
+        ("im2col::w", "mode of a later"),
+        ("tile::gather4", "later"),
+    ],
+)
+def test_an_unknown_mode_is_inconclusive_with_its_line(mode: str, words: str) -> None:
+    body = _LOAD.replace("mbarrier::complete_tx", f"{mode}.mbarrier::complete_tx")
     body = body.replace("BYTES", "64").replace("RANK", "3").replace("AT", "0, 0, 0")
     report, _ = tile(body, numbers(), threads=32)
     assert report.inconclusive is not None
-    assert "tile mode" in report.inconclusive
+    assert words in report.inconclusive
+
+
+def columns(at: str, offsets: str, **changes: object) -> tuple[MachineReport, NDArray[np.uint32]]:
+    """Load 8 pixels of 4 channels of a 4 x 5 x 3 x 2 tensor of 0, 1, 2... in im2col mode."""
+    fields: dict[str, object] = {"lower": (-1, 0), "upper": (0, 0), "channels": 4, "pixels": 8}
+    data = np.arange(4 * 5 * 3 * 2, dtype=np.uint32)
+    tensor = TensorMap(
+        pointer=Pointer(buffer=Buffer(name="a", data=data.view(np.uint8))), element="u32",
+        sizes=(4, 5, 3, 2), strides=(16, 80, 240),
+        columns=Columns(**{**fields, **changes}),  # type: ignore[arg-type]
+    )  # fmt: skip
+    body = _LOAD.replace(_COPY, _COPY.replace("mbarrier", "im2col.mbarrier"))
+    body = body.replace("{AT}], [bar];", f"{{AT}}], [bar], {{{offsets}}};")
+    body = body.replace("BYTES", "128").replace("RANK", "4").replace("AT", at)
+    return tile("mov.b16 %h1, 1; mov.b16 %h2, 0;" + body, tensor, threads=32)
+
+
+def test_pixels_follow_each_other_through_the_bounding_box() -> None:
+    report, b = columns("0, 3, 2, 0", "%h2, %h2")
+    assert report.findings == ()
+    pixels = [13, 14, None, 15, 16, 17, 18, 19]  # W -1 to 4, then the next image's first row
+    wanted = [[0] * 4 if one is None else range(4 * one, 4 * one + 4) for one in pixels]
+    assert b.reshape(8, 4).tolist() == [list(one) for one in wanted]
+
+
+def test_offsets_shift_what_is_read_not_the_box() -> None:
+    report, b = columns("0, 3, 2, 0", "%h1, %h2")
+    assert report.findings == ()
+    pixels = [14, None, 15, 16, 17, 18, 19, None]
+    wanted = [[0] * 4 if one is None else range(4 * one, 4 * one + 4) for one in pixels]
+    assert b.reshape(8, 4).tolist() == [list(one) for one in wanted]
+
+
+def test_a_column_that_begins_outside_of_its_box_is_inconclusive() -> None:
+    report, _ = columns("0, 5, 2, 0", "%h2, %h2")
+    assert report.inconclusive is not None
+    assert "outside of its bounding box" in report.inconclusive
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"lower": (-129, 0)}, "-128 to 127"),
+        ({"lower": (0,)}, "two less in each corner"),
+        ({"pixels": 1025}, "1 to 1024 pixels"),
+        ({"channels": 3}, "12 bytes of innermost box; a multiple of 16"),
+        ({"lower": (5, 0)}, "a box that holds a pixel"),
+    ],
+)
+def test_columns_that_no_hardware_takes_are_refused(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(MachineError, match=words):
+        columns("0, 0, 0, 0", "%h2, %h2", **changes)
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,6 @@ def emit_bulk(cx: Emit, ins: Instruction) -> None:
         cx.call("void", "rt_bulk_wait", *_HERE, ("i64", pending.bits), read)
     elif "tensor" in parts:
         _tensor(cx, ins)
-    elif "multicast::cluster" in parts:
-        cx.unsupported("to several blocks at once is modelled for tensor copies only")
     else:
         _linear(cx, ins)
 
@@ -63,7 +61,18 @@ def _linear(cx: Emit, ins: Instruction) -> None:
         return
     how |= int(source != "global")
     barrier = object_address(cx, ins.operands[3])
-    cx.call("void", "rt_bulk_in", *arguments, ("i64", barrier), ("i64", str(how)), site_of(cx))
+    text = str(how)
+    if "multicast::cluster" in ins.parts:
+        text = cx.let(f"or i64 {_blocks(cx, ins.operands[4], 24)}, {how | 2}")
+    cx.call("void", "rt_bulk_in", *arguments, ("i64", barrier), ("i64", text), site_of(cx))
+
+
+def _blocks(cx: Emit, operand: Operand, shift: int) -> str:
+    """Return the mask of the blocks that a copy serves, shifted."""
+    mask = cx.read(operand, "u16")
+    if mask.poison != "false":
+        cells.report_if(cx, mask.poison, layout.K_POISON_ADDRESS)
+    return cx.let(f"shl i64 {cx.let(f'zext i16 {mask.bits} to i64')}, {shift}")
 
 
 def _place(cx: Emit, operand: Operand, space: str) -> str:
@@ -87,8 +96,8 @@ def _reduction(cx: Emit, ins: Instruction, type_: str) -> int:
 
 
 def _tensor(cx: Emit, ins: Instruction) -> None:
-    if any(one.startswith(("im2col", "tile::")) for one in ins.parts):
-        cx.unsupported("is not in tile mode, which is all that is modelled")
+    if any(one.startswith(("im2col::", "tile::")) for one in ins.parts):
+        cx.unsupported("is in a mode of a later architecture")
     if "cta_group::1" in ins.parts or "cta_group::2" in ins.parts:
         cx.unsupported("belongs to a later architecture")
     inward = _spaces(ins)[0].startswith("shared")
@@ -97,19 +106,22 @@ def _tensor(cx: Emit, ins: Instruction) -> None:
     coordinates = _coordinates(cx, tensor)
     base = Address(tensor.base, tensor.offset)
     where = object_address(cx, base, "generic")
+    columns = "im2col" in ins.parts
+    mode = len(coordinates) | 8 * (columns or "im2col_no_offs" in ins.parts)
+    if columns and len(ins.operands) < 4:
+        cx.unsupported("has no im2col offsets")
+    _offsets(cx, ins.operands[3] if columns else None, len(coordinates) - 2)
     shared = _place(cx, inner, "shared")
     if not inward:
         _demand_moves(cx, ins)
-        how = len(coordinates) | (_reduction(cx, ins, "") if "reduce" in ins.parts else 0)
+        how = mode | (_reduction(cx, ins, "") if "reduce" in ins.parts else 0)
         outward = (("i64", where), ("i64", shared), ("i64", str(how)))
         cx.call("void", "rt_tile_out", *_HERE, *outward, site_of(cx))
         return
     barrier = object_address(cx, ins.operands[2])
-    how_text = str(len(coordinates))
+    how_text = str(mode)
     if "multicast::cluster" in ins.parts:
-        mask = cx.read(ins.operands[3], "u16")
-        wide_mask = cx.let(f"shl i64 {cx.let(f'zext i16 {mask.bits} to i64')}, 8")
-        how_text = cx.let(f"or i64 {wide_mask}, {how_text}")
+        how_text = cx.let(f"or i64 {_blocks(cx, ins.operands[3 + columns], 8)}, {mode}")
     arguments = (("i64", shared), ("i64", where), ("i64", barrier), ("i64", how_text))
     cx.call("void", "rt_tile_in", *_HERE, *arguments, site_of(cx))
 
@@ -127,6 +139,23 @@ def _coordinates(cx: Emit, tensor: Address) -> tuple[Operand, ...]:
             cells.report_if(cx, value.poison, layout.K_POISON_ADDRESS)
         cx.store_field("%thread", layout.TILE_AT + 4 * axis, value.bits)
     return items
+
+
+def _offsets(cx: Emit, operand: Operand | None, count: int) -> None:
+    """Leave the im2col offsets of a copy, W first, in the thread's record: 0 where it has none."""
+    items: tuple[Operand, ...] = ()
+    if operand is not None:
+        items = operand.items if isinstance(operand, Vector) else (operand,)
+        if len(items) != count:
+            cx.unsupported(f"has {len(items)} im2col offsets, not {count}")
+    for axis in range(3):
+        text = "0"
+        if axis < len(items):
+            value = cx.read(items[axis], "u16")
+            if value.poison != "false":
+                cells.report_if(cx, value.poison, layout.K_POISON_ADDRESS)
+            text = cx.let(f"zext i16 {value.bits} to i32")
+        cx.store_field("%thread", layout.TILE_OFFSETS + 4 * axis, text)
 
 
 @emits("cp", where=lambda ins: "mbarrier" in ins.parts and "async" in ins.parts)

@@ -41,6 +41,7 @@ _FAMILIES = (
     "mbarriers",
     "clusters",
     "bulk_copies",
+    "async_stores",
     "tensor_maps",
     "small_dots",
     "calls",

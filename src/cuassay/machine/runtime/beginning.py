@@ -78,6 +78,7 @@ def _begin_objects(block: int) -> None:
     store_u32(block + L.CLOCKS_NEW, 0)
     store_u32(block + L.PROXY_BASE, 0)
     store_u64(block + L.ASYNC_COUNT, 0)
+    store_u32(block + L.ASYNC_TOP, 0)
     objects = load_u64(block + L.MBARRIERS)
     if objects:
         for index in range(L.MOST_MBARRIERS):

@@ -13,7 +13,7 @@ from cuassay.machine.runtime import layout as L
 from cuassay.machine.runtime.memory import access_shared_of, rt_access_global, rt_access_shared
 from cuassay.machine.runtime.native import native
 from cuassay.machine.runtime.proxies import check_fenced
-from cuassay.machine.runtime.races import PLAIN_READS, merged, record_of
+from cuassay.machine.runtime.races import PLAIN_READS, STRONG_WRITES, merged, record_of
 from cuassay.machine.runtime.raw import (
     copy_bytes,
     fill,
@@ -56,7 +56,7 @@ def _place(entry: int, number: int, out: int) -> None:
 
 
 @native
-def _mark(init: int, nbytes: int, keep: int, flag: int) -> None:
+def mark(init: int, nbytes: int, keep: int, flag: int) -> None:
     for index in range(nbytes):
         store_u8(init + index, load_u8(init + index) & keep | flag)
 
@@ -76,13 +76,13 @@ def issue(entry: int, thread: int, block: int, launch: int) -> None:
             _shared(entry, thread, block, launch, F.SOURCE_BLOCK, inner, _CHUNK | read, out)
             if load_u64(out) != scratch:
                 check_fenced(thread, block, launch, inner, site)
-                _mark(load_u64(out + 8), _CHUNK, 255, L.LEAVING)
+                mark(load_u64(out + 8), _CHUNK, 255, L.LEAVING)
             if low < high:
                 kind = L.ATOMIC << 16 | L.SCOPE_GPU << 20 | site << 24
                 kind = kind if load_u32(entry + F.REDUCE) else write
                 rt_access_global(thread, block, launch, other + low, high - low | kind, out)
                 if load_u64(out) != scratch and load_u32(entry + F.REDUCE) == 0:
-                    _mark(load_u64(out + 8), high - low, 255, L.LANDING)
+                    mark(load_u64(out + 8), high - low, 255, L.LANDING)
             continue
         if state == F.TO_SHARED and low < high:
             rt_access_global(thread, block, launch, other + low, high - low | read, out)
@@ -90,12 +90,12 @@ def issue(entry: int, thread: int, block: int, launch: int) -> None:
             _shared(entry, thread, block, launch, F.SOURCE_BLOCK, other, _CHUNK | read, out)
             if load_u64(out) != scratch:
                 check_fenced(thread, block, launch, other, site)
-                _mark(load_u64(out + 8), _CHUNK, 255, L.LEAVING)
+                mark(load_u64(out + 8), _CHUNK, 255, L.LEAVING)
         if load_u32(entry + F.REDUCE):
             write = L.ATOMIC << 16 | L.SCOPE_CLUSTER << 20 | site << 24
         _shared(entry, thread, block, launch, F.TARGET_BLOCK, inner, _CHUNK | write, out)
         if load_u64(out) != scratch and load_u32(entry + F.REDUCE) == 0:
-            _mark(load_u64(out + 8), _CHUNK, 0, L.LANDING)
+            mark(load_u64(out + 8), _CHUNK, 0, L.LANDING)
 
 
 @native
@@ -111,8 +111,8 @@ def _shared(
 
 
 @native
-def _find_shared(owner: int, launch: int, place: int, out: int) -> bool:
-    """Write where a chunk of a block's shared memory is on the host; False if it is nobody's."""
+def find_shared(owner: int, launch: int, place: int, nbytes: int, out: int) -> bool:
+    """Write where bytes of a block's shared memory are on the host; False if they are nobody's."""
     table, best = load_u64(launch + L.SHARED_TABLE), 0
     for index in range(load_u32(launch + L.SHARED_COUNT)):
         record = table + index * L.V_RECORD
@@ -121,7 +121,7 @@ def _find_shared(owner: int, launch: int, place: int, out: int) -> bool:
     if best == 0:
         return False
     inside = place - load_u32(best + L.V_ADDRESS)
-    if inside + _CHUNK > load_u32(best + L.V_BYTES):
+    if inside + nbytes > load_u32(best + L.V_BYTES):
         return False
     offset = load_u32(best + L.V_DATA) + inside
     store_u64(out, load_u64(owner + L.SHARED_DATA) + offset)
@@ -149,7 +149,7 @@ def _find_global(launch: int, address: int, nbytes: int, out: int) -> bool:
 
 
 @native
-def _move(to: int, source: int, low: int, nbytes: int) -> None:
+def move(to: int, source: int, low: int, nbytes: int) -> None:
     """Copy bytes with their init flags and shadows; `to` and `source` are results of an access."""
     copy_bytes(load_u64(to) + low, load_u64(source), nbytes)
     for index in range(nbytes):
@@ -182,38 +182,63 @@ def land(entry: int, home: int, launch: int, agent: int, clock: int) -> None:
         _place(entry, number, base)
         inner, other = load_u64(base + C_SHARED), load_u64(base + C_GLOBAL)
         low, high = load_u32(base + C_LOW), load_u32(base + C_HIGH)
-        if not _find_shared(owner, launch, inner, base):
+        if not find_shared(owner, launch, inner, _CHUNK, base):
             continue
         if state == F.TO_SHARED:
             if low >= high or not _find_global(launch, other + low, high - low, out):
                 low = high = 0
             else:
-                _move(base, out, low, high - low)
+                move(base, out, low, high - low)
             _fill(base, 0, low, entry)
             _fill(base, high, _CHUNK, entry)
-        elif _find_shared(load_u64(entry + F.SOURCE_BLOCK), launch, other, out):
+        elif find_shared(load_u64(entry + F.SOURCE_BLOCK), launch, other, _CHUNK, out):
             if load_u32(entry + F.REDUCE):
                 reduce_bytes(
                     base, out, _CHUNK, load_u32(entry + F.REDUCE), load_u32(entry + F.TYPE)
                 )
             else:
-                _move(base, out, 0, _CHUNK)
-            _mark(load_u64(out + 8), _CHUNK, 255 - L.LEAVING, 0)
+                move(base, out, 0, _CHUNK)
+            mark(load_u64(out + 8), _CHUNK, 255 - L.LEAVING, 0)
             _read_by(load_u64(out + 24), launch, agent, clock, load_u32(entry + F.SITE), home)
-        _written_by(load_u64(base + 24), launch, agent, clock, load_u32(entry + F.SITE))
+        site = load_u32(entry + F.SITE)
+        if load_u32(entry + F.REDUCE):
+            reduced_by(load_u64(base + 24), launch, agent, clock, site, _CHUNK, home)
+        else:
+            written_by(load_u64(base + 24), launch, agent, clock, site, _CHUNK)
 
 
 @native
-def _written_by(meta: int, launch: int, agent: int, clock: int, site: int) -> None:
-    """Make an agent the last writer of a chunk."""
+def reduced_by(
+    meta: int, launch: int, agent: int, clock: int, site: int, nbytes: int, home: int
+) -> None:
+    """Add an agent to those who updated some bytes of shared memory."""
+    if meta == 0:
+        return
+    record = record_of(agent, clock, site >> load_u32(launch + L.SITE_SHIFT), STRONG_WRITES)
+    for place in range(meta, meta + 16 * (nbytes >> load_u32(launch + L.SHARED_SHIFT)), 16):
+        _add(place, record, home)
+        if load_u64(launch + L.WATCH):
+            info = nbytes | L.ATOMIC << 16 | L.SCOPE_CLUSTER << 20 | site << 24
+            keep_access(launch, place, agent, clock, info)
+
+
+@native
+def _add(place: int, record: int, home: int) -> None:
+    old = load_u64(place + 8)
+    store_u64(place + 8, record if old == 0 else merged(old, record, home))
+
+
+@native
+def written_by(meta: int, launch: int, agent: int, clock: int, site: int, nbytes: int) -> None:
+    """Make an agent the last writer of some bytes of shared memory."""
     if meta == 0:
         return
     record = record_of(agent, clock, site >> load_u32(launch + L.SITE_SHIFT), 0)
-    for place in range(meta, meta + 16 * (_CHUNK >> load_u32(launch + L.SHARED_SHIFT)), 16):
+    for place in range(meta, meta + 16 * (nbytes >> load_u32(launch + L.SHARED_SHIFT)), 16):
         store_u64(place, record)
         store_u64(place + 8, 0)
         if load_u64(launch + L.WATCH):
-            keep_access(launch, place, agent, clock, _CHUNK | L.WRITE << 16 | site << 24)
+            keep_access(launch, place, agent, clock, nbytes | L.WRITE << 16 | site << 24)
 
 
 @native
@@ -223,8 +248,7 @@ def _read_by(meta: int, launch: int, agent: int, clock: int, site: int, home: in
         return
     record = record_of(agent, clock, site >> load_u32(launch + L.SITE_SHIFT), PLAIN_READS)
     for place in range(meta, meta + 16 * (_CHUNK >> load_u32(launch + L.SHARED_SHIFT)), 16):
-        old = load_u64(place + 8)
-        store_u64(place + 8, record if old == 0 else merged(old, record, home))
+        _add(place, record, home)
         if load_u64(launch + L.WATCH):
             keep_access(launch, place, agent, clock, _CHUNK | L.READ << 16 | site << 24)
 
@@ -241,8 +265,8 @@ def land_outward(entry: int, thread: int, block: int, launch: int, visible: int)
         _place(entry, number, base)
         inner, other = load_u64(base + C_SHARED), load_u64(base + C_GLOBAL)
         low, high = load_u32(base + C_LOW), load_u32(base + C_HIGH)
-        if not done and _find_shared(block, launch, inner, base):
-            _mark(load_u64(base + 8), _CHUNK, 255 - L.LEAVING, 0)
+        if not done and find_shared(block, launch, inner, _CHUNK, base):
+            mark(load_u64(base + 8), _CHUNK, 255 - L.LEAVING, 0)
             kind = _CHUNK | L.READ << 16 | info
             access_shared_of(thread, block, launch, block, inner, kind, base)
             if low < high and _find_global(launch, other + low, high - low, out):
@@ -251,7 +275,7 @@ def land_outward(entry: int, thread: int, block: int, launch: int, visible: int)
             kind = L.ATOMIC if reduce else L.WRITE
             kind = high - low | kind << 16 | info
             rt_access_global(thread, block, launch, other + low, kind, out)
-            _mark(load_u64(out + 8), high - low, 255 - L.LANDING, 0)
+            mark(load_u64(out + 8), high - low, 255 - L.LANDING, 0)
     store_u32(entry + F.FLAGS, load_u32(entry + F.FLAGS) | F.DONE)
 
 

@@ -1,7 +1,7 @@
-"""What the instructions of bulk and tensor copies do: start, commit, wait, and the end of a block.
+"""What the instructions of bulk copies do: start, commit, wait, and the end of a block.
 
-Sizes and addresses are multiples of 16 bytes, tiles lie at multiples of 128 in shared memory (PTX
-ISA, cp.async.bulk and cp.async.bulk.tensor); whoever breaks that is told so and nothing is moved.
+Sizes and addresses are multiples of 16 bytes (PTX ISA, cp.async.bulk); whoever breaks that is told
+so and nothing is moved. Tiles: tile_issue.py.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from __future__ import annotations
 from cuassay.machine.runtime import bulk
 from cuassay.machine.runtime import inflight as F
 from cuassay.machine.runtime import layout as L
-from cuassay.machine.runtime import tensor_maps as T
 from cuassay.machine.runtime.clocks import publish, tick
 from cuassay.machine.runtime.mbarriers import find
-from cuassay.machine.runtime.memory import rt_access_generic
 from cuassay.machine.runtime.native import export, native
-from cuassay.machine.runtime.raw import copy_bytes, load_u32, load_u64, store_u32, store_u64
+from cuassay.machine.runtime.raw import load_u32, load_u64, store_u32, store_u64
 from cuassay.machine.runtime.reports import report_pair
 
 _SHARED_MASK = (1 << 32) - 1
@@ -35,7 +33,7 @@ def owner_of(block: int, launch: int, address: int) -> int:
 
 
 @native
-def _refuse(thread: int, launch: int, kind: int, site: int, what: int, number: int) -> None:
+def refuse(thread: int, launch: int, kind: int, site: int, what: int, number: int) -> None:
     gid = load_u32(thread + L.GID)
     index = report_pair(launch, kind, site, gid, number, 0xFFFFFFFF, gid)
     if index >= 0:
@@ -43,18 +41,17 @@ def _refuse(thread: int, launch: int, kind: int, site: int, what: int, number: i
 
 
 @native
-def _set(entry: int, which: int, place: int, owner: int) -> None:
+def set_place(entry: int, which: int, place: int, owner: int) -> None:
     """Set the source or the target of a copy: a global address, or a shared one with its block."""
     store_u64(entry + which, place & (L.RANK_UNIT - 1) if owner else place)
     store_u64(entry + which + 16, owner)
 
 
 @native
-def _to_object(entry: int, thread: int, block: int, launch: int, target: int) -> None:
-    """Check a copy that completes on an mbarrier; its waiters know what the issuer knew."""
+def attach(entry: int, thread: int, block: int, target: int) -> None:
+    """Let an operation complete on an mbarrier; its waiters know what the issuer knew."""
     store_u32(target + L.M_ISSUER, load_u32(thread + L.GID))
     F.set_object(entry, target)
-    bulk.issue(entry, thread, block, launch)
     publish(thread, block, load_u64(target + L.M_OPEN))
     tick(thread)
 
@@ -66,17 +63,51 @@ def rt_bulk_in(
 ) -> None:  # fmt: skip
     """Start a copy into shared memory: from global memory, or (bit 0 of `how`) from shared memory.
 
-    Bits 8 to 15 of `how`: reduction; 16 to 23: element type.
+    Bits 8 to 15 of `how`: reduction; 16 to 23: element type; from 24: the blocks to serve, each at
+    the same place of its memory and on the barrier at the same place (bit 1: several may be).
     """
     if (target | source | size) & 15 or size <= 0:
-        _refuse(thread, launch, L.K_BULK_SHAPE, site, 0, size)
+        refuse(thread, launch, L.K_BULK_SHAPE, site, 0, size)
         return
+    if how & 2 == 0:
+        _inward(thread, block, launch, target, source, size, barrier, how, site)
+        return
+    for rank in range(16):
+        if (how >> 24 >> rank) & 1 and serves(thread, launch, how >> 24, rank, site):
+            _inward(
+                thread, block, launch, in_block(target, rank), source, size,
+                in_block(barrier, rank), how, site,
+            )  # fmt: skip
+
+
+@native
+def serves(thread: int, launch: int, mask: int, rank: int, site: int) -> bool:
+    """Whether the cluster has a block that a mask names."""
+    size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
+    if rank < size * load_u32(launch + L.CLUSTER_DIM + 8):
+        return True
+    refuse(thread, launch, L.K_BULK_SHAPE, site, 3, mask)
+    return False
+
+
+@native
+def in_block(address: int, rank: int) -> int:
+    """Return the address in another block's shared memory of what lies at the same place there."""
+    low = L.RANK_UNIT - 1
+    return address & ~_SHARED_MASK | address & low | (rank + 1) * L.RANK_UNIT
+
+
+@native
+def _inward(
+    thread: int, block: int, launch: int, target: int, source: int, size: int, barrier: int,
+    how: int, site: int,
+) -> None:  # fmt: skip
     owner, across = owner_of(block, launch, target), how & 1
     found = find(thread, block, launch, barrier, L.ATOMIC, site)
     if found == 0:
         return
     if owner == 0 or load_u64(found + L.M_BLOCK) != owner:
-        _refuse(thread, launch, L.K_BULK_SHAPE, site, 1, target)
+        refuse(thread, launch, L.K_BULK_SHAPE, site, 1, target)
         return
     entry = F.begin(
         owner, launch, F.ACROSS if across else F.TO_SHARED, site, load_u32(thread + L.GID)
@@ -86,13 +117,14 @@ def rt_bulk_in(
     store_u32(entry + F.BYTES, size)
     store_u32(entry + F.REDUCE, (how >> 8) & 255)
     store_u32(entry + F.TYPE, (how >> 16) & 255)
-    _set(entry, F.TARGET, target, owner)
-    _set(entry, F.SOURCE, source, owner_of(block, launch, source) if across else 0)
-    _to_object(entry, thread, block, launch, found)
+    set_place(entry, F.TARGET, target, owner)
+    set_place(entry, F.SOURCE, source, owner_of(block, launch, source) if across else 0)
+    bulk.issue(entry, thread, block, launch)
+    attach(entry, thread, block, found)
 
 
 @native
-def _in_group(entry: int, thread: int, block: int, launch: int) -> None:
+def in_group(entry: int, thread: int, block: int, launch: int) -> None:
     """Check a copy that its thread waits for by bulk groups."""
     store_u64(entry + F.THREAD, thread)
     store_u32(entry + F.GROUP, load_u32(thread + L.BULK_GROUPS))
@@ -105,7 +137,7 @@ def rt_bulk_out(
 ) -> None:
     """Start a copy from shared to global memory in the open bulk group; `how` as above."""
     if (target | source | size) & 15 or size <= 0:
-        _refuse(thread, launch, L.K_BULK_SHAPE, site, 0, size)
+        refuse(thread, launch, L.K_BULK_SHAPE, site, 0, size)
         return
     entry = F.begin(block, launch, F.TO_GLOBAL, site, load_u32(thread + L.GID))
     if entry == 0:
@@ -113,132 +145,9 @@ def rt_bulk_out(
     store_u32(entry + F.BYTES, size)
     store_u32(entry + F.REDUCE, (how >> 8) & 255)
     store_u32(entry + F.TYPE, (how >> 16) & 255)
-    _set(entry, F.TARGET, target, 0)
-    _set(entry, F.SOURCE, source, block)
-    _in_group(entry, thread, block, launch)
-
-
-@native
-def _map(thread: int, block: int, launch: int, address: int, site: int) -> int:
-    """Return the host address of a tensor map that makes sense, or 0."""
-    out = F.scratch_of(block)
-    info = 8 | L.READ << 16 | L.SCOPE_GPU << 20 | site << 24
-    rt_access_generic(thread, block, launch, address, info, out)
-    place = load_u64(out)
-    rt_access_generic(thread, block, launch, address + L.T_BYTES - 8, info, out)
-    if place == load_u64(launch + L.SCRATCH) or load_u64(out) == load_u64(launch + L.SCRATCH):
-        return 0
-    if address & 63 or not T.is_valid(place):
-        _refuse(thread, launch, L.K_TENSOR_MAP, site, address & 63, address)
-        return 0
-    return int(place)
-
-
-@native
-def _tile(entry: int, thread: int, place: int, axes: int, site: int, launch: int) -> bool:
-    """Take the tensor map and the coordinates (left in the thread's record) into an entry."""
-    copy_bytes(entry + F.MAP, place, L.T_BYTES)
-    if load_u32(place + L.T_RANK) + 1 != axes:
-        _refuse(thread, launch, L.K_TENSOR_MAP, site, 64, axes)
-        return False
-    for axis in range(axes):
-        value = load_u32(thread + L.TILE_AT + 4 * axis)
-        store_u32(entry + F.COORDINATES + 4 * axis, value)
-    store_u32(entry + F.FLAGS, F.TENSOR)
-    store_u32(entry + F.BYTES, T.tile_bytes(place))
-    return True
-
-
-@export("void(int64, int64, int64, int64, int64, int64, int64, int64)")
-def rt_tile_in(
-    thread: int, block: int, launch: int, target: int, tensor: int, barrier: int, how: int,
-    site: int,
-) -> None:  # fmt: skip
-    """Start a copy of a tile into shared memory; `how`: axes, from bit 8 the blocks to serve."""
-    place = _map(thread, block, launch, tensor, site)
-    if target & 127:
-        _refuse(thread, launch, L.K_BULK_SHAPE, site, 2, target)
-    if place == 0 or target & 127:
-        return
-    size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
-    size *= load_u32(launch + L.CLUSTER_DIM + 8)
-    mask = how >> 8
-    if mask == 0:
-        _tile_to(thread, block, launch, target, place, barrier, how & 255, site)
-        return
-    low = L.RANK_UNIT - 1
-    for rank in range(16):
-        if (mask >> rank) & 1 == 0:
-            continue
-        if rank >= size:
-            _refuse(thread, launch, L.K_BULK_SHAPE, site, 3, mask)
-            return
-        at = (rank + 1) * L.RANK_UNIT
-        window = barrier & ~((1 << 32) - 1)
-        _tile_to(
-            thread, block, launch, target & low | at, place, window | barrier & low | at,
-            how & 255, site,
-        )  # fmt: skip
-
-
-@native
-def _tile_to(
-    thread: int, block: int, launch: int, target: int, place: int, barrier: int, axes: int,
-    site: int,
-) -> None:  # fmt: skip
-    owner = owner_of(block, launch, target)
-    found = find(thread, block, launch, barrier, L.ATOMIC, site)
-    if found == 0:
-        return
-    if owner == 0 or load_u64(found + L.M_BLOCK) != owner:
-        _refuse(thread, launch, L.K_BULK_SHAPE, site, 1, target)
-        return
-    entry = F.begin(owner, launch, F.TO_SHARED, site, load_u32(thread + L.GID))
-    if entry == 0:
-        return
-    if not _tile(entry, thread, place, axes, site, launch):
-        F.end(owner, entry)
-        return
-    _set(entry, F.TARGET, target, owner)
-    _to_object(entry, thread, block, launch, found)
-
-
-@export("void(int64, int64, int64, int64, int64, int64, int64)")
-def rt_tile_out(
-    thread: int, block: int, launch: int, tensor: int, source: int, how: int, site: int
-) -> None:
-    """Start a copy of a tile to global memory in the open bulk group; `how`: axes, reduction."""
-    place = _map(thread, block, launch, tensor, site)
-    if source & 127:
-        _refuse(thread, launch, L.K_BULK_SHAPE, site, 2, source)
-    if place == 0 or source & 127:
-        return
-    entry = F.begin(block, launch, F.TO_GLOBAL, site, load_u32(thread + L.GID))
-    if entry == 0:
-        return
-    if not _tile(entry, thread, place, how & 255, site, launch):
-        F.end(block, entry)
-        return
-    store_u32(entry + F.REDUCE, (how >> 8) & 255)
-    store_u32(entry + F.TYPE, _reduced_type(load_u32(place + L.T_TYPE)))
-    _set(entry, F.SOURCE, source, block)
-    _in_group(entry, thread, block, launch)
-
-
-@native
-def _reduced_type(kind: int) -> int:
-    """Return the number in reductions.TYPES of a tensor map's element type."""
-    if kind == 2:
-        return 0
-    if kind == 3:
-        return 1
-    if kind in (4, 5):
-        return kind - 2
-    if kind == 6:
-        return 6
-    if kind == 10:
-        return 7
-    return 9 if kind == 9 else 8
+    set_place(entry, F.TARGET, target, 0)
+    set_place(entry, F.SOURCE, source, block)
+    in_group(entry, thread, block, launch)
 
 
 @export("void(int64)")
@@ -266,7 +175,7 @@ def _oldest(block: int, thread: int, before: int, read: int) -> int:
     best = chosen = 0
     if load_u32(block + L.ASYNC_COUNT) == 0:
         return 0
-    for index in range(F.ENTRIES):
+    for index in range(load_u32(block + L.ASYNC_TOP)):
         entry = F.entry_at(block, index)
         if load_u32(entry + F.STATE) != F.TO_GLOBAL or load_u64(entry + F.THREAD) != thread:
             continue
@@ -284,7 +193,7 @@ def finish(block: int, launch: int) -> None:
     """Say what a block that ends leaves in flight, and let its copies to global memory land."""
     if load_u64(block + L.ASYNC) == 0 or load_u32(block + L.ASYNC_COUNT) == 0:
         return
-    for index in range(F.ENTRIES):
+    for index in range(load_u32(block + L.ASYNC_TOP)):
         entry = F.entry_at(block, index)
         state = load_u32(entry + F.STATE)
         if state == 0:

@@ -11,16 +11,13 @@ from cuassay.machine.runtime import layout as L
 from cuassay.machine.runtime.native import native
 from cuassay.machine.runtime.raw import fill, load_u32, load_u64, store_u32, store_u64
 
-ENTRIES, RECORD, SCRATCH = 256, 256, 128
-TO_SHARED, TO_GLOBAL, ACROSS, COPIES = (
-    1,
-    2,
-    3,
-    4,
-)  # states; 0: free; COPIES: an arrival behind cp.async
+ENTRIES, RECORD, SCRATCH = 1024, 256, 128
+# states; 0: free; COPIES: an arrival behind cp.async; VALUE: a store or reduction of a register
+TO_SHARED, TO_GLOBAL, ACROSS, COPIES, VALUE = 1, 2, 3, 4, 5
 STATE, SITE, OBJECT, BYTES, NUMBER, ISSUER, GROUP = 0, 4, 8, 16, 20, 24, 28
 SOURCE, TARGET, SOURCE_BLOCK, TARGET_BLOCK, REDUCE, TYPE = 32, 40, 48, 56, 64, 68
-COORDINATES, FLAGS, THREAD, MAP = 80, 100, 104, 128
+COORDINATES, FLAGS, THREAD, OFFSETS, MAP = 80, 100, 104, 112, 128
+DATA, INIT, SHADOW = 128, 144, 160  # of a VALUE: up to 16 bytes, their flags and shadows
 DONE, TENSOR = 1, 2  # flags: its source was read; a tile
 
 
@@ -40,6 +37,7 @@ def begin(block: int, launch: int, state: int, site: int, issuer: int) -> int:
             number = load_u32(block + L.ASYNC_NEXT)
             store_u32(block + L.ASYNC_NEXT, number + 1)
             store_u32(block + L.ASYNC_COUNT, load_u32(block + L.ASYNC_COUNT) + 1)
+            store_u32(block + L.ASYNC_TOP, max(load_u32(block + L.ASYNC_TOP), index + 1))
             store_u32(entry + STATE, state)
             store_u32(entry + SITE, site)
             store_u32(entry + NUMBER, number)
@@ -54,6 +52,10 @@ def end(block: int, entry: int) -> None:
     """Forget an entry."""
     store_u32(entry + STATE, 0)
     store_u32(block + L.ASYNC_COUNT, load_u32(block + L.ASYNC_COUNT) - 1)
+    top = load_u32(block + L.ASYNC_TOP)
+    while top and load_u32(entry_at(block, top - 1) + STATE) == 0:
+        top -= 1
+    store_u32(block + L.ASYNC_TOP, top)
 
 
 @native
@@ -61,7 +63,7 @@ def next_of(block: int, launch: int, target: int) -> int:
     """Return the operation that completes on an mbarrier and lands next, or 0: by the schedule."""
     best = chosen = 0
     newest = load_u32(launch + L.SCHEDULE) == 1
-    for index in range(ENTRIES):
+    for index in range(load_u32(block + L.ASYNC_TOP)):
         entry = entry_at(block, index)
         if load_u32(entry + STATE) == 0 or load_u64(entry + OBJECT) != target:
             continue
@@ -74,7 +76,7 @@ def next_of(block: int, launch: int, target: int) -> int:
 @native
 def touching(block: int, place: int, nbytes: int) -> int:
     """Return an operation in flight over bytes of a block's shared memory, or 0."""
-    for index in range(ENTRIES):
+    for index in range(load_u32(block + L.ASYNC_TOP)):
         entry = entry_at(block, index)
         state = load_u32(entry + STATE)
         if state == 0:
@@ -89,6 +91,20 @@ def touching(block: int, place: int, nbytes: int) -> int:
             if start < place + nbytes and place < start + size:
                 return int(entry)
     return 0
+
+
+@native
+def others_reduce(block: int, mine: int) -> bool:
+    """Whether another reduction of a value is under way to the bytes of this one."""
+    start = load_u64(mine + TARGET)
+    for index in range(load_u32(block + L.ASYNC_TOP)):
+        entry = entry_at(block, index)
+        if entry == mine or load_u32(entry + STATE) != VALUE or load_u32(entry + REDUCE) == 0:
+            continue
+        other = load_u64(entry + TARGET)
+        if other < start + load_u32(mine + BYTES) and start < other + load_u32(entry + BYTES):
+            return True
+    return False
 
 
 @native

@@ -49,6 +49,7 @@ PROXY_CLOCK = 684  # u32: CLOCK at the last fence.proxy.async
 PROXY_FRESH = 688  # u32: 1: fenced since anything was learnt of others
 CLUSTER_CAME = 692  # u32: 1 + the phase of the cluster's barrier arrived at; 0: none
 TILE_AT = 704  # i32 x 5: coordinates of a tensor copy
+TILE_OFFSETS = 724  # u32 x 3: im2col offsets of it
 EXCHANGE = 768  # slots of collectives, then local memory, then spilled registers
 
 SLOT = 32  # bytes of one exchange slot: u64 bits, f64 x 2 shadow, u32 poison, u32 unused
@@ -114,6 +115,7 @@ ASYNC_COUNT = 856  # u32
 ASYNC_NEXT = 860  # u32: number of the next one
 DEFERRED = 864  # u64: table of updates that wait for the blocks before, 0: they are done at once
 BOOK = 872  # u64: the tables of a host thread (deferred.py)
+ASYNC_TOP = 880  # u32: entries of that table from here on are free
 BLOCK_BYTES = 896
 
 # mbarrier record
@@ -127,6 +129,7 @@ MOST_COUNT = (1 << 20) - 1
 
 # flags beside "written" (1) and "born by a strong write" (2) of a byte of memory
 OBJECT, LANDING, LEAVING = 4, 8, 16  # an mbarrier; being written, being read by an async copy
+REDUCING = 32  # asynchronous reductions are under way to it: only atomics may touch it
 SYNC_OPERATION = 1 << 23  # in `info` of an access: by an instruction on mbarriers
 
 # launch record
@@ -266,3 +269,5 @@ S_GLOBAL, S_SHARED, S_LOCAL, S_PARAM = 0, 1, 2, 3
 # a tensor map, 128 bytes: see tensor_maps.py
 T_RANK, T_TYPE, T_BASE, T_SIZES, T_INTERLEAVE, T_SWIZZLE, T_FILL = 0, 4, 8, 16, 36, 37, 38
 T_STRIDES, T_BOX, T_STEPS, T_BYTES = 40, 72, 82, 128
+# in im2col mode, instead of a box: corners of the bounding box (i16 x 3 each), channels, pixels
+T_IM2COL, T_LOWER, T_UPPER, T_CHANNELS, T_PIXELS = 87, 88, 94, 100, 102

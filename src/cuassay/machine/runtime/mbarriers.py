@@ -9,7 +9,7 @@ not waited for is not there yet.
 
 from __future__ import annotations
 
-from cuassay.machine.runtime import bulk, inflight
+from cuassay.machine.runtime import bulk, inflight, values
 from cuassay.machine.runtime import layout as L
 from cuassay.machine.runtime.clocks import entry_of, learn, publish, tick
 from cuassay.machine.runtime.copies import land_until
@@ -290,7 +290,10 @@ def land_next(launch: int, target: int) -> None:
     store_u32(target + L.M_CLOCK, clock)
     total, linear = load_u32(launch + L.TOTAL_THREADS), load_u32(home + L.BLOCK_LINEAR)
     agent = total + linear * L.MOST_MBARRIERS + load_u32(target + L.M_INDEX)
-    bulk.land(entry, home, launch, agent, clock)
+    if load_u32(entry + inflight.STATE) == inflight.VALUE:
+        values.land(entry, home, launch, agent, clock)
+    else:
+        bulk.land(entry, home, launch, agent, clock)
     if load_u32(home + L.BLOCK_WORDS):
         at = entry_of(launch, load_u32(home + L.BLOCK_THREADS), linear, agent)
         store_u32(load_u64(target + L.M_OPEN) + 4 * at, clock)

@@ -70,7 +70,11 @@ def _guard(
     what = 0
     if flags & L.OBJECT:
         what = L.K_OBJECT_TOUCHED
-    elif flags & L.LANDING or (flags & L.LEAVING and _is_write(kind)):
+    elif (
+        flags & L.LANDING
+        or (flags & L.LEAVING and _is_write(kind))
+        or (flags & L.REDUCING and kind != L.ATOMIC)
+    ):
         what = L.K_IN_FLIGHT
     if what == 0:
         return

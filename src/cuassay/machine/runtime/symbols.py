@@ -28,6 +28,8 @@ HELPERS = (
     "cuassay.machine.runtime.bulk_issue",
     "cuassay.machine.runtime.clusters",
     "cuassay.machine.runtime.deferred",
+    "cuassay.machine.runtime.value_issue",
+    "cuassay.machine.runtime.tile_issue",
 )
 _SLOWEST = ("collective:mma_float", "rt_run", "rt_access_global", "f_binary")  # to compile
 

@@ -1,0 +1,54 @@
+"""st.async and red.async: a value for shared memory of the cluster, counted by an mbarrier there.
+
+The bytes are marked until the operation lands: nobody may touch what a store will write, atomics
+alone what reductions are under way to. PTX ISA, st.async and red.async.
+"""
+
+from __future__ import annotations
+
+from cuassay.machine.runtime import bulk
+from cuassay.machine.runtime import inflight as F
+from cuassay.machine.runtime import layout as L
+from cuassay.machine.runtime.bulk_issue import attach, owner_of, refuse
+from cuassay.machine.runtime.mbarriers import find
+from cuassay.machine.runtime.memory import rt_access_shared
+from cuassay.machine.runtime.native import export
+from cuassay.machine.runtime.raw import load_u32, load_u64, store_u32, store_u64
+
+
+@export("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
+def rt_async_store(
+    thread: int, block: int, launch: int, target: int, barrier: int, nbytes: int, how: int,
+    site: int,
+) -> int:  # fmt: skip
+    """Start a store, or (bits 8 to 15 of `how`, type from 16) a reduction, of `nbytes`.
+
+    Returns where its bytes, init flags and shadows are to be left: F.DATA, F.INIT, F.SHADOW
+    behind it.
+    """
+    nowhere, place = load_u64(launch + L.SCRATCH), target & 0xFFFFFFFF
+    owner = owner_of(block, launch, place)
+    found = find(thread, block, launch, barrier, L.ATOMIC, site)
+    if found == 0:
+        return nowhere
+    if owner == 0 or load_u64(found + L.M_BLOCK) != owner:
+        refuse(thread, launch, L.K_BULK_SHAPE, site, 1, place)
+        return nowhere
+    reduces = (how >> 8) & 255
+    out, kind = F.scratch_of(block), L.ATOMIC if reduces else L.WRITE
+    info = nbytes | kind << 16 | L.SCOPE_CLUSTER << 20 | site << 24
+    rt_access_shared(thread, block, launch, place, info, out)
+    if load_u64(out) == nowhere:
+        return nowhere
+    kept, flag = (255, L.REDUCING) if reduces else (0, L.LANDING)
+    bulk.mark(load_u64(out + 8), nbytes, kept, flag)
+    entry = F.begin(owner, launch, F.VALUE, site, load_u32(thread + L.GID))
+    if entry == 0:
+        return nowhere
+    store_u32(entry + F.BYTES, nbytes)
+    store_u32(entry + F.REDUCE, reduces)
+    store_u32(entry + F.TYPE, (how >> 16) & 255)
+    store_u64(entry + F.TARGET, place & (L.RANK_UNIT - 1))
+    store_u64(entry + F.TARGET_BLOCK, owner)
+    attach(entry, thread, block, found)
+    return entry
