@@ -13,6 +13,6 @@ def run(x):
     peak = peaks[:, 0]
     for tile in range(1, peaks.shape[1]):
         peak = torch.fmax(peak, peaks[:, tile])  # as a kernel's fmaxf: NaN is left out
-    scale = (peak / 127.0).clamp_min(1e-12)
+    scale = (peak / 127.0).clamp_min(1e-10)
     codes = torch.round(wide / scale[:, None]).clamp(-127.0, 127.0)
     return codes.to(torch.int8), scale

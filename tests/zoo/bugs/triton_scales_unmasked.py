@@ -12,7 +12,7 @@ def _kernel(x, codes, scales, rows, columns, ROWS: tl.constexpr, BLOCK: tl.const
     inside = (row[:, None] < rows) & (column[None, :] < columns)
     place = row[:, None] * columns + column[None, :]
     values = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
-    scale = tl.maximum(tl.max(tl.abs(values), axis=1) / 127.0, 1e-12)
+    scale = tl.maximum(tl.max(tl.abs(values), axis=1) / 127.0, 1e-10)
     tl.store(scales + row, scale)
     ratio = values / scale[:, None]
     magic = 12582912.0  # 1.5 * 2**23: adding and subtracting it rounds to even
