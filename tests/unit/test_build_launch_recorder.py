@@ -158,6 +158,18 @@ def test_a_launch_that_does_not_end_is_saved_while_it_is_waited_for() -> None:
     assert recorder.recording().launches[0].failure == ""
 
 
+def test_whoever_waits_no_longer_keeps_the_launch() -> None:
+    class Interrupted(Memory):
+        def wait(self, *, limit_s: float, late: Callable[[], None]) -> None:
+            raise KeyboardInterrupt
+
+    saved: list[Recording] = []
+    recorder = LaunchRecorder(Wish(), Interrupted(), save=saved.append)
+    with pytest.raises(KeyboardInterrupt):
+        run(recorder, seen(torch.ones(4)))
+    assert saved[0].launches[0].failure == "KeyboardInterrupt"
+
+
 def test_memory_behind_a_table_of_pointers_is_kept() -> None:
     far = torch.arange(6.0)
     near = torch.ones(2)

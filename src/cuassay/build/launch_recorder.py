@@ -117,8 +117,8 @@ class LaunchRecorder:
             try:
                 returned = go()
                 self._memory.wait(limit_s=self._wish.limit_s, late=lambda: self._late(place))
-            except Exception as error:
-                self._failed(place, f"{type(error).__name__}: {error}")
+            except BaseException as error:  # also who waits no longer for one that hangs
+                self._failed(place, f"{type(error).__name__}: {error}".removesuffix(": "))
                 raise
             self._ended(place)
             return returned
