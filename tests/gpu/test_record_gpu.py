@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,43 @@ def test_the_same_launch_inside_its_bounds_is_clean(tmp_path: Path) -> None:
     file, done = program(tmp_path, far=0)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip() == str(sum(range(1000)))
+    _, seen = replayed(file)
+    assert seen.faults == ()
+    equal, written = bytes_of(seen.launches[0])
+    assert equal == written > 0
+
+
+HANGS = """
+import sys, torch
+import cuassay
+from tests.machine import triton_recorded as more
+
+flag, y = torch.zeros(1, dtype=torch.int32, device="cuda"), torch.zeros(32, device="cuda")
+with cuassay.record_launches(sys.argv[1], limit_s=2.0):
+    more.waits(flag, y)
+"""
+
+
+def test_a_launch_that_hangs_is_kept_while_it_hangs(tmp_path: Path) -> None:
+    script, file = tmp_path / "hangs.py", tmp_path / "hangs.safetensors"
+    script.write_text(HANGS)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    started = subprocess.Popen([sys.executable, str(script), str(file)], env=environment)
+    try:
+        for _ in range(1200):
+            if file.is_file() or started.poll() is not None:
+                break
+            time.sleep(0.1)
+        assert started.poll() is None
+    finally:
+        started.kill()
+        started.wait()
+    recording, seen = replayed(file)
+    assert recording.launches[0].failure == "it had not ended after 2 s"
+    assert [fault.kind for _, fault in seen.faults] == ["deadlock"]
+    y = torch.zeros(32, device="cuda")
+    with cuassay.record_launches(file):
+        more.waits(torch.ones(1, dtype=torch.int32, device="cuda"), y)
     _, seen = replayed(file)
     assert seen.faults == ()
     equal, written = bytes_of(seen.launches[0])
