@@ -1,7 +1,7 @@
 """The corpus of tests/machine below compute-sanitizer: what its four tools find of each fault.
 
 Every planted fault runs once below every tool, and so does every twin. Kernels follow each other
-in one process until one takes the context with it or has not ended after 10 s (planted deadlocks
+in one process until one takes the context with it or has not ended after 20 s (planted deadlocks
 do not end); the next process goes on with the rest. Per fault: which tools reported an error,
 which a warning, and the seconds. A tool that reports anything of a twin is counted as a false
 alarm. Needs an NVIDIA GPU and compute-sanitizer (CUDA_HOME, PATH, or the wheel
@@ -45,7 +45,7 @@ from cuassay.build.nvrtc import compile_ptx  # noqa: E402
 from cuassay.checks.sanitizer_report import Record, find_sanitizer, parse  # noqa: E402
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-_LIMIT_S = 10.0  # for one kernel
+_LIMIT_S = 20.0  # for one kernel
 _START_S = 60.0  # for the process before its first kernel
 _BEGIN, _END = "@@begin ", "@@end "
 
@@ -292,10 +292,13 @@ def command(tool: str, binary: str) -> list[str]:
 def summary(
     kinds: Mapping[str, str], rows: Sequence[Mapping[str, Any]], binary: str
 ) -> dict[str, Any]:
-    """Return found and missed by class, false alarms on twins, and every row."""
+    """Return found and missed by class, false alarms on twins, and every row.
+
+    `hangs` are faults that no tool says anything of, and that end below none.
+    """
     told = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False).stdout
     by_fault: dict[str, list[str]] = {name: [] for name in kinds}
-    alarms = []
+    ended, alarms = {row["name"] for row in rows if row["ended"] != "no end"}, []
     for row in rows:
         spoke = bool(row["errors"] or row["warnings"])
         if row["name"] in by_fault and spoke:
@@ -304,8 +307,8 @@ def summary(
             alarms.append(f"{row['tool']}: {row['name']}: {[*row['errors'], *row['warnings']][0]}")
     classes: dict[str, dict[str, int]] = {}
     for name, kind in kinds.items():
-        counts = classes.setdefault(kind, {"found": 0, "missed": 0})
-        counts["found" if by_fault[name] else "missed"] += 1
+        counts = classes.setdefault(kind, {"found": 0, "hangs": 0, "missed": 0})
+        counts["found" if by_fault[name] else "missed" if name in ended else "hangs"] += 1
     return {
         "sanitizer": told.strip().splitlines()[-1:],
         "date": time.strftime("%Y-%m-%d"),
