@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
@@ -18,6 +18,11 @@ from tests.machine.case import Fault, Kernel
 from tests.machine.corpus import mistakes, prepare, ptx
 from tests.machine.triton_corpus import TritonCase
 
+if TYPE_CHECKING:
+    from cuassay.machine.launch import Launch
+    from cuassay.machine.syntax import Module
+
+Executor: TypeAlias = "Callable[[str, Module, Launch], MachineReport]"
 _RACES = frozenset({Kind.RACE})
 _KINDS: dict[str, frozenset[Kind]] = {
     memory.BOUNDS: frozenset({Kind.OUT_OF_BOUNDS}),
@@ -106,7 +111,7 @@ def executed_triton(case: TritonCase) -> Outcome:
     """Execute a Triton wrapper of the corpus: its launches run in the machine, checks on."""
     reports: list[MachineReport] = []
     try:
-        call = _wrapper(case, reports)
+        call = _wrapper(case, _checked(reports))
         torch.manual_seed(0)
         inputs = list(case.make())
         found = call(*inputs)
@@ -122,29 +127,53 @@ def executed_triton(case: TritonCase) -> Outcome:
     return outcome_of(reports, wrong)
 
 
-def _wrapper(case: TritonCase, reports: list[MachineReport]) -> Callable[..., Any]:
-    """Return a case's wrapper, whose launches are executed with every check on."""
+def triton_launches(case: TritonCase) -> list[tuple[str, Launch]]:
+    """Return every launch of a wrapper of the corpus, with its PTX. Raises CuassayError."""
+    kept: list[tuple[str, Launch]] = []
+
+    def keep(text: str, module: Module, launch: Launch) -> MachineReport:
+        from cuassay.machine.options import Options
+        from cuassay.machine.run import run
+
+        kept.append((text, launch))
+        return run(module, launch, options=Options(shadow=False, races=False, limit_s=60.0))
+
+    torch.manual_seed(0)
+    _wrapper(case, keep)(*case.make())
+    return kept
+
+
+def _checked(reports: list[MachineReport]) -> Executor:
+    """Return what executes a launch with every check on and keeps its report."""
+
+    def execute(text: str, module: Module, launch: Launch) -> MachineReport:
+        from cuassay.machine.options import Options
+        from cuassay.machine.run import run
+
+        reports.append(run(module, launch, options=Options(limit_s=60.0)))
+        return reports[-1]
+
+    return execute
+
+
+def _wrapper(case: TritonCase, execute: Executor) -> Callable[..., Any]:
+    """Return a case's wrapper, whose launches go to `execute`."""
     import importlib
 
     from cuassay.build import machine_triton
     from cuassay.build.cuda_facade import cuda_facade
     from cuassay.build.machine_launch import MachineLauncher, prepared, raise_fault
     from cuassay.build.machine_memory import Arena
-    from cuassay.machine.options import Options
-    from cuassay.machine.run import run
 
-    class Checked(MachineLauncher):
-        """Keeps the reports of launches, which run with everything on."""
+    class Handed(MachineLauncher):
+        """Hands launches on."""
 
         def _run(self, ptx: str, launch: Any) -> MachineReport:
-            report = run(
-                self._module(ptx), prepared(launch, self.arena), options=Options(limit_s=60.0)
-            )
-            reports.append(report)
+            report = execute(ptx, self._module(ptx), prepared(launch, self.arena))
             raise_fault(launch.kernel, report)
             return report
 
-    launcher = Checked(arena=Arena())
+    launcher = Handed(arena=Arena())
     machine_triton.enable(launcher, arch=case.arch, multiprocessors=4)
     module = importlib.import_module(f"tests.machine.{case.module}")
 
