@@ -2,9 +2,9 @@
 
     python benchmarks/loops_sites.py --limit-s 500
 
-Parts: experts, optimizers, duplicates at the tests' smallest sizes, sure (tokens) at the preset
-tiny. Kernels are plain functions in this process (tests/support/loop_faults.py). Runs that the
-result file holds are kept; `--fresh` begins anew.
+Parts: experts, optimizers, duplicates at the tests' smallest sizes, sure (tokens) and head (the
+fused one, from the sure start) at the preset tiny. Kernels are plain functions in this process
+(tests/support/loop_faults.py). Runs that the result file holds are kept; `--fresh` begins anew.
 """
 
 from __future__ import annotations
@@ -38,21 +38,32 @@ def _sized(name: str) -> Any:
 
 
 def _cell(
-    site: str, call: Run, *, preset: str, optimizer: str, seed: int, start: str = "scratch"
+    site: str,
+    call: Run,
+    *,
+    preset: str,
+    optimizer: str,
+    seed: int,
+    start: str = "scratch",
+    data: str = "real",
+    precision: str = "bf16",
+    rate: float | None = None,
 ) -> dict[str, Any]:
-    """Run one cell on real text with a plain function at a site."""
+    """Run one cell with a plain function at a site."""
     from cuassay.loops import sites, trained
     from cuassay.loops.cell import Settings, run_cell
     from cuassay.loops.kernels import local_kernel
     from cuassay.model.loop import Cell, Start
 
     size = _sized(preset)
-    problem = sites.problem_of(sites.find(site), "bf16", vocab=size.vocab)
+    problem = sites.problem_of(sites.find(site), precision, vocab=size.vocab)
     weights = None
-    if start == "trained":
+    if start != "scratch":
         weights = trained.weights(size, device="cpu", say=lambda text: None)
+    if start == "sure" and weights is not None:
+        weights = trained.sharpened(weights, size, device="cpu")
     found = run_cell(
-        Cell(data="real", optimizer=optimizer, precision="bf16", seed=seed, start=Start(start)),
+        Cell(data=data, optimizer=optimizer, precision=precision, seed=seed, start=Start(start)),
         Settings(
             site=site,
             kernel=local_kernel(call, problem),
@@ -61,6 +72,7 @@ def _cell(
             device="cpu",
             seed=SEED,
             weights=weights,
+            learning_rate=rate,
         ),
     )
     return {
@@ -99,16 +111,18 @@ def _cells(part: str, rows: Any, *, preset: str, seeds: int) -> Iterator[Task]:
                     )
 
 
-def _sure(seeds: int) -> Iterator[Task]:
+def _rounded(folder: str) -> Run:
+    """Return the zoo's cross-entropy gradient of that name: bugs or twins."""
     from tests.support import loops
 
-    def call(folder: str) -> Run:
-        space: dict[str, Any] = {}
-        path = loops.ZOO / folder / "rounded_probability.py"
-        exec(compile(path.read_text(), str(path), "exec"), space)
-        found: Run = space["run"]
-        return found
+    space: dict[str, Any] = {}
+    path = loops.ZOO / folder / "rounded_probability.py"
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    found: Run = space["run"]
+    return found
 
+
+def _sure(seeds: int) -> Iterator[Task]:
     for seed in range(seeds):
         for optimizer in ("sgd", "adamw"):
             for folder in ("bugs", "twins"):
@@ -118,13 +132,55 @@ def _sure(seeds: int) -> Iterator[Task]:
                     f"sure cross_entropy_backward rounded_probability {folder} {optimizer} {seed}",
                     lambda f=folder, o=optimizer, n=seed: _cell(
                         "cross_entropy_backward",
-                        call(f),
+                        _rounded(f),
                         preset="tiny",
                         optimizer=o,
                         seed=n,
                         start="trained",
                     ),
                 )
+
+
+def _heads(seeds: int) -> Iterator[Task]:
+    """Yield runs of the fused head: from the sure start, and twins where all tokens are alike."""
+    from tests.support import loop_faults as faults
+
+    for seed in range(seeds):
+        for site, fault, twin in faults.HEAD:
+            for kind, call in (("fault", fault), ("twin", twin)):
+                for optimizer in ("sgd", "adamw") if kind == "twin" or not seed else ():
+                    name = f"head {site} {call.__name__} {kind} {optimizer} {seed} sure"
+                    yield (
+                        name,
+                        lambda s=site, c=call, o=optimizer, n=seed: _cell(
+                            s, c, preset="tiny", optimizer=o, seed=n, start="sure"
+                        ),
+                    )
+            yield (
+                f"head {site} {twin.__name__} twin sgd {seed} alike",
+                lambda s=site, c=twin, n=seed: _cell(
+                    s, c, preset="micro", optimizer="sgd", seed=n, data="single", rate=0.1
+                ),
+            )
+
+
+def _heads_beside(seeds: int) -> Iterator[Task]:
+    """Yield runs from the sure start of the fused head in fp16, and of the plain loss."""
+    from tests.support import loop_faults as faults
+
+    site, fault, twin = faults.HEAD[0]
+    plain = "cross_entropy_backward"
+    rows = ((site, fault, twin, "fp16"), (plain, _rounded("bugs"), _rounded("twins"), "bf16"))
+    for seed in range(seeds):
+        for where, *calls, precision in rows:
+            for kind, call in zip(("fault", "twin"), calls, strict=True):
+                for optimizer in ("sgd", "adamw") if kind == "twin" or not seed else ():
+                    yield (
+                        f"head {where} rounded {kind} {optimizer} {seed} sure {precision}",
+                        lambda s=where, c=call, o=optimizer, n=seed, p=precision: _cell(
+                            s, c, preset="tiny", optimizer=o, seed=n, start="sure", precision=p
+                        ),
+                    )
 
 
 def _duplicates(seeds: int) -> Iterator[Task]:
@@ -171,6 +227,8 @@ def tasks(seeds: int) -> list[Task]:
     found += _cells("optimizers", faults.OPTIMIZERS, preset="micro", seeds=seeds)
     found += _duplicates(seeds)
     found += _sure(1)
+    found += _heads(2 * seeds)
+    found += _heads_beside(seeds)
     return found
 
 

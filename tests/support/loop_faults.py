@@ -249,3 +249,35 @@ DUPLICATES: tuple[tuple[str, Run, Run], ...] = (
         _named(_norm_backward(None), "norm_backward"),
     ),
 )
+
+
+def _head(*, rounded: bool = False, narrow: bool = True) -> Run:
+    """Return the gradients of head and loss; `narrow` keeps logits in the working dtype."""
+
+    def run(
+        states: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor, factor: torch.Tensor
+    ) -> Any:
+        low, wide = states.dtype, weight.float()
+        logits = states.float() @ wide.T
+        p = torch.softmax(logits.to(low).float() if narrow else logits, -1)
+        p = p.to(low).float() if rounded else p
+        p[torch.arange(len(p), device=p.device), targets.clamp_min(0)] -= 1.0
+        grad = (p * torch.where(targets < 0, 0.0, factor).unsqueeze(-1)).to(low).float()
+        return (grad @ wide).to(low), (grad.T @ states.float()).to(low)
+
+    return run
+
+
+# the fused head: fault, correct twin; logits in the working dtype, then in float32
+HEAD: tuple[tuple[str, Run, Run], ...] = (
+    (
+        "linear_cross_entropy_backward",
+        _named(_head(rounded=True), "head_rounded"),
+        _named(_head(), "head"),
+    ),
+    (
+        "linear_cross_entropy_backward",
+        _named(_head(rounded=True, narrow=False), "head_rounded_float32_logits"),
+        _named(_head(narrow=False), "head_float32_logits"),
+    ),
+)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.loops import ZOO
 
+from cuassay.cli import loop_drive
 from cuassay.cli.loop_options import candidate
 from cuassay.cli.main import main
 from cuassay.engine import run
@@ -18,7 +19,7 @@ from cuassay.errors import CandidateError
 from cuassay.judge.loops import run_loop
 from cuassay.loops import duplicates, matrix
 from cuassay.loops.cell import Settings
-from cuassay.model.loop import Cell, CellResult, Duplicates
+from cuassay.model.loop import Cell, CellResult, Duplicates, LoopJob, Start
 
 
 @pytest.fixture
@@ -137,3 +138,27 @@ def test_zoo_names_are_found_where_the_sources_are() -> None:
     assert candidate("twins/bf16_embedding_grad").endswith("twins/bf16_embedding_grad.py")
     with pytest.raises(CandidateError, match="no candidate at"):
         candidate("../bf16_embedding_grad")
+
+
+@pytest.mark.parametrize(
+    ("given", "starts"),
+    [
+        ((), ()),
+        (("--start", "sure"), (Start.SURE,)),
+        (("--start", "both"), (Start.SCRATCH, Start.TRAINED)),
+    ],
+)
+def test_starts_are_as_asked_for(
+    given: tuple[str, ...], starts: tuple[Start, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: list[Job] = []
+
+    def drive(job: Job, shown: object) -> int:
+        met.append(job)
+        return 0
+
+    monkeypatch.setattr(loop_drive, "drive_train", drive)
+    assert main(["train", _BUG, *_SMALL, *given]) == 0
+    (job,) = met
+    assert isinstance(job.loop, LoopJob)
+    assert job.loop.starts == starts

@@ -49,7 +49,7 @@ def test_states_and_head_stand_for_logits() -> None:
     weight = torch.eye(4)
     logits = torch.tensor([[4.0, 0.0, 0.0, 0.0], [0.0, 1.0, 2.0, 3.0]])
     targets = torch.tensor([0, -100])
-    found = confident._probability([logits, weight, targets, torch.ones(2)])
+    found = confident.probability([logits, weight, targets, torch.ones(2)])
     assert found[0] == pytest.approx(math.exp(4.0) / (math.exp(4.0) + 3.0))
     assert found[1] == 0.0
 
@@ -80,7 +80,9 @@ def test_gradients_of_the_loss_start_from_a_trained_model_as_well(
         raise InterruptedError
 
     monkeypatch.setattr(matrix, "_folder", folder)
-    for name, starts in ((_SITE, ()), ("rmsnorm", ()), (_SITE, (Start.SCRATCH,))):
+    fused = "linear_cross_entropy_backward"
+    asked = ((_SITE, ()), (fused, ()), ("rmsnorm", ()), (_SITE, (Start.SCRATCH,)))
+    for name, starts in asked:
         with pytest.raises(InterruptedError):
             matrix.train(
                 LoopJob(site=name, starts=starts),
@@ -92,4 +94,5 @@ def test_gradients_of_the_loss_start_from_a_trained_model_as_well(
                 seed=1,
                 say=lambda text: None,
             )
-    assert met == [(Start.SCRATCH, Start.TRAINED), (Start.SCRATCH,), (Start.SCRATCH,)]
+    one = (Start.SCRATCH,)
+    assert met == [(Start.SCRATCH, Start.TRAINED), (Start.SCRATCH, Start.SURE), one, one]

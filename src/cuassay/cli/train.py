@@ -22,9 +22,9 @@ from cuassay.cli import loop_options, options
 @click.option("--vocab", type=int, default=0, metavar="N", help="Another vocabulary size.")
 @click.option(
     "--start",
-    type=click.Choice(("scratch", "trained", "both")),
-    help="Random weights (default; gradients of the loss: both), or a partly trained checkpoint "
-    "that is made once and kept.",
+    type=click.Choice(("scratch", "trained", "sure", "both")),
+    help="Random weights (default), a partly trained checkpoint that is made once and kept, that "
+    "checkpoint with larger logits, or the first two. Gradients of the loss have two by default.",
 )
 @click.option("--lr", type=float, default=None, metavar="X", help="Another learning rate.")
 @click.option("--accumulate", type=int, default=1, metavar="K", help="Micro-batches a step.")
@@ -65,7 +65,9 @@ def train(
     from cuassay.model.loop import Start
 
     shown = loop_options.shown(as_json=as_json, html=html, result=result, quiet=quiet)
-    starts = tuple(Start) if start == "both" else (Start(start),) if start else ()
+    starts = {None: (), "both": (Start.SCRATCH, Start.TRAINED)}.get(start) or (
+        (Start(start),) if start else ()
+    )
     job = loop_options.job(
         "train",
         path,

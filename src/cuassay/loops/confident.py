@@ -20,7 +20,7 @@ from cuassay.loops.kernels import Value
 from cuassay.loops.sequential import LEAN, Group, Pair
 
 SITES = ("cross_entropy_backward", "linear_cross_entropy_backward")
-_BINS = ((0.9, 0.99), (0.99, 1.0 - 2.0**-11))
+RANGES = ((0.9, 0.99), (0.99, 1.0 - 2.0**-11))
 _SOFTMAX_ERROR = 8.0 * 2.0**-24  # of a probability near 1, whatever the order of its sum
 _ENOUGH = 8  # tokens: the mean of fewer says little
 _MODES = 3
@@ -38,7 +38,7 @@ class SureTokens:
     def groups(self) -> dict[str, Group]:
         """Return one group a range of probabilities."""
         found = {}
-        for low, high in _BINS:
+        for low, high in RANGES:
             floor = _SOFTMAX_ERROR / (1.0 - high)
             name = _name(low, high)
             found[name] = Group(name=name, floor=floor, lean=max(LEAN, floor))
@@ -53,14 +53,14 @@ class SureTokens:
         """Return the pairs of what was heard since the last call: modes one after another."""
         calls, self._calls = self._calls, []
         parts = len(calls) // _MODES
-        sure = torch.cat([_probability(values) for values, _ in calls[:parts]])
+        sure = torch.cat([probability(values) for values, _ in calls[:parts]])
         modes = [
             torch.cat([rows for _, rows in calls[mode * parts : (mode + 1) * parts]]).double()
             for mode in range(_MODES)
         ]
         size = modes[0].norm(dim=1, keepdim=True)
         found: dict[str, Pair] = {}
-        for low, high in _BINS:
+        for low, high in RANGES:
             chosen = (sure > low) & (sure <= high) & (size.squeeze(1) > 0)
             if int(chosen.sum()) >= _ENOUGH:
                 name = _name(low, high)
@@ -73,7 +73,7 @@ def _name(low: float, high: float) -> str:
     return f"tokens of p {low:g} to {high:.4g}"
 
 
-def _probability(values: Sequence[Value]) -> torch.Tensor:
+def probability(values: Sequence[Value]) -> torch.Tensor:
     """Return the probability of each row's target, float64; 0 where it has none."""
     tensors = [value for value in values if isinstance(value, torch.Tensor)]
     if len(tensors) == 4:  # states, the head's weight, targets, factors

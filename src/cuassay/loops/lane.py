@@ -40,7 +40,7 @@ class Lane:
         )
         torch.manual_seed(derive(root, "weights") % 2**63)
         self.model = Transformer(settings.preset, self.ops, recompute=settings.recompute)
-        if cell.start is Start.TRAINED and settings.weights is not None:
+        if cell.start is not Start.SCRATCH and settings.weights is not None:
             self.model.load_state_dict(dict(settings.weights))
         self.model.to(settings.device)
         self._names = [name for name, _ in self.model.named_parameters()]

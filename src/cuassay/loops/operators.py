@@ -7,7 +7,9 @@ the unit in which a kernel's error is seen. Everything else is rounded as the re
 The noise twin differs from the trusted run by rounding alone: gradients of parameters are
 rounded once to the working dtype, other answers are rounded at random (stochastic rounding,
 Croci et al. 2022, doi 10.1098/rsos.211631) after twice the reference's own error was added with
-random signs. Float32 answers of a 16-bit model differ by four units of rounding.
+random signs: one for the whole call where the reference rounds before it sums (the logits of the
+fused head), since tokens alike then err alike. Float32 answers of a 16-bit model differ by four
+units of rounding.
 """
 
 from __future__ import annotations
@@ -158,13 +160,15 @@ class Operators:
         own = self.as_written(site.name, values)
         problem = self._problem(site.name)
         return tuple(
-            rounded if spec.name in site.parameters else self._moved(truth, rounded)
+            rounded
+            if spec.name in site.parameters
+            else self._moved(truth, rounded, together=site.inside)
             for spec, truth, rounded in zip(problem.outputs, exact, own, strict=True)
         )
 
-    def _moved(self, truth: torch.Tensor, rounded: torch.Tensor) -> torch.Tensor:
+    def _moved(self, truth: torch.Tensor, rounded: torch.Tensor, *, together: bool) -> torch.Tensor:
         if rounded.dtype is self.low:
-            return self._dithered(truth, rounded)
+            return self._dithered(truth, rounded, together=together)
         return self._jittered(rounded)
 
     def _jittered(self, truth: torch.Tensor) -> torch.Tensor:
@@ -172,8 +176,10 @@ class Operators:
             return truth
         return truth * (1.0 + _FLOAT32_NOISE * self._uniform(truth))
 
-    def _dithered(self, truth: torch.Tensor, rounded: torch.Tensor) -> torch.Tensor:
-        signs = torch.sign(self._uniform(truth))
+    def _dithered(
+        self, truth: torch.Tensor, rounded: torch.Tensor, *, together: bool
+    ) -> torch.Tensor:
+        signs = torch.sign(self._uniform(truth[:1, :1] if together else truth))
         moved = truth + _OWN_ERROR * signs * (rounded.to(truth.dtype) - truth)
         return stochastic_round(moved, self.low, self._uniform(truth))
 

@@ -35,6 +35,7 @@ class Site:
     rows: str = ""  # the output whose rows are tokens of the vocabulary
     experts: bool = False  # whether only a mixture of experts has it
     optimizer: str = ""  # the optimizer whose step it is
+    inside: bool = False  # whether its reference rounds before it sums: tokens alike err alike
     retyped: bool = True  # whether its operator has a form in every working dtype
 
 
@@ -80,6 +81,7 @@ _ALL = (
         _B,
         "gradients of head and loss, fused",
         parameters=("grad_weight",),
+        inside=True,
     ),
     _site("moe_route", _F, "choice of two experts a token", experts=True, retyped=False),
     _site("moe_gather", _F, "rows in order of their experts", experts=True),

@@ -14,6 +14,7 @@ class Start(enum.StrEnum):
 
     SCRATCH = "scratch"
     TRAINED = "trained"  # a checkpoint that cuassay trained with trusted kernels, and keeps
+    SURE = "sure"  # that checkpoint with larger logits, so that many targets have p near 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

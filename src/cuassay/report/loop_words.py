@@ -146,7 +146,7 @@ HEADER = (
 def row(result: CellResult) -> tuple[str, ...]:
     """Return a cell of the matrix as texts in the order of HEADER."""
     what = result.cell
-    start = "" if what.start.value == "scratch" else " (trained)"
+    start = "" if what.start.value == "scratch" else f" ({what.start.value})"
     if result.undecided:
         gradient, where = "undecided", one_line(result.undecided, limit=60)
     elif result.failure:
