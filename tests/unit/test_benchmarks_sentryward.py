@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.machine.corpus import KERNELS, prepare
 
-from cuassay.machine.launch import Launch
+from cuassay.machine.launch import Launch, TensorMap
 from cuassay.machine.parser import parse
 
 _BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -73,7 +73,7 @@ def test_tensor_maps_keep_the_innermost_dimension_first(benchmark: ModuleType) -
         f".version 8.4\n.target sm_90a\n.address_size 64\n.visible .entry k({params})\n{{\nret;\n}}"
     )
     (first, *_) = benchmark.kernel_input(parse(text), launch, {})["tma_descriptors"]
-    tile = next(item for item in launch.arguments if hasattr(item, "box"))
+    tile = next(item for item in launch.arguments if isinstance(item, TensorMap))
     assert first["global_shape"] == list(tile.sizes)
     assert first["coordinate_strides_bytes"][1:] == list(tile.strides)
     assert first["swizzle"] == f"{tile.swizzle}B"
