@@ -14,7 +14,8 @@ from cuassay.build import machine
 from cuassay.build.nvrtc import find_nvrtc
 from cuassay.build.tile_maps import encoded, machine_bytes
 from cuassay.errors import BuildError
-from cuassay.model.candidate import Candidate, Language, Launch, TileMap
+from cuassay.machine.launch import Columns
+from cuassay.model.candidate import Candidate, Language, Launch, PixelColumns, TileMap
 
 SOURCE = (
     WORDS
@@ -60,6 +61,48 @@ def test_a_declared_tensor_map_runs_in_the_machine(
     y = call(x, 3.0)
     assert isinstance(y, torch.Tensor)
     assert torch.equal(y, 3 * x)
+
+
+COLUMNS = PixelColumns(lower=("-1",), upper=("0",), channels="hidden", pixels="4", strides=("2",))
+
+
+@pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
+def test_declared_columns_run_in_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    monkeypatch.setenv("CUASSAY_HOME", str(tmp_path))
+    copy = (
+        'asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.im2col'
+        '.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5], {%6};"'
+        ' :: "r"(at(s)), "l"(&x), "r"(0), "r"(-1), "r"(0), "r"(at(&bar)), "h"((unsigned short)1)'
+        ' : "memory");'
+    )
+    source = SOURCE.replace("tile_load(s, &x, 0, 4 * blockIdx.x, &bar);", copy)
+    maps = (TileMap(name="x_tiles", tensor="x", columns=COLUMNS, shape=("1", "rows", "hidden")),)
+    base = declared(
+        tile_maps=(*maps, MAPS[1]), launches=(dataclasses.replace(LAUNCH, grid=("1",) * 3),)
+    )
+    sources = tuple(dataclasses.replace(one, text=source) for one in base.sources)
+    call = machine.load_kernels(
+        dataclasses.replace(base, sources=sources), problem(), folder=tmp_path
+    )
+    x = torch.arange(56.0).reshape(7, 8)
+    y = call(x, 3.0)
+    assert isinstance(y, torch.Tensor)
+    assert torch.equal(y[:4], 3 * x[[0, 2, 4, 6]])  # from -1 by steps of 2, one further on
+
+
+def test_columns_are_turned_for_the_driver() -> None:
+    spec = TileMap(name="t", tensor="x", columns=dataclasses.replace(
+        COLUMNS, lower=("-1", "-rows"), upper=("0", "2 - rows"), strides=("1", "2")))  # fmt: skip
+    one = encoded(spec, torch.zeros(2, 5, 6, 8), {"rows": 4, "hidden": 8})
+    assert (one.sizes, one.box, one.steps) == ((8, 6, 5, 2), (), (1, 2, 1, 1))
+    assert one.columns == Columns(lower=(-4, -1), upper=(-2, 0), channels=8, pixels=4)
+    with pytest.raises(BuildError, match="columns of 4 dimensions over a tensor of 2"):
+        encoded(spec, torch.zeros(5, 8), {"rows": 4, "hidden": 8})
+    with pytest.raises(BuildError, match=r"1 to 1024 pixels, as cuTensorMapEncodeIm2col demands"):
+        machine_bytes(dataclasses.replace(one, columns=dataclasses.replace(one.columns, pixels=0)))
 
 
 def test_shapes_and_dtypes_follow_the_tensor() -> None:

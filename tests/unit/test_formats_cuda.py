@@ -10,7 +10,7 @@ import pytest
 
 from cuassay.errors import CandidateError
 from cuassay.formats import load_candidate, load_candidates, load_problem
-from cuassay.model.candidate import Convention, Language, Launch, Scratch, TileMap
+from cuassay.model.candidate import Convention, Language, Launch, PixelColumns, Scratch, TileMap
 from cuassay.model.problem import Problem
 
 DATA = Path(__file__).parents[1] / "data" / "formats"
@@ -65,6 +65,22 @@ def test_tensor_maps_and_clusters_are_declared(problem: Problem, tmp_path: Path)
     )
     assert candidate.launches[0].cluster == ("2", "1", "1")
     assert candidate.launches[0].arguments[0] == "tiles"
+
+
+def test_columns_are_declared_instead_of_a_box(problem: Problem, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(RAW)
+    maps = (
+        '[[tensor_maps]]\nname = "pixels"\ntensor = "x"\nshape = [1, "rows", "width"]\n'
+        'im2col = { lower = [-1], upper = ["1 - width"], channels = 8, pixels = 16, '
+        "strides = [2] }\n"
+    )
+    (tmp_path / "k.launch.toml").write_text(maps + SIDECAR.replace('"x", ', '"pixels", '))
+    columns = PixelColumns(
+        lower=("-1",), upper=("1 - width",), channels="8", pixels="16", strides=("2",)
+    )
+    assert load_candidate(str(tmp_path / "k.cu"), problem).tile_maps == (
+        TileMap(name="pixels", tensor="x", columns=columns, shape=("1", "rows", "width")),
+    )
 
 
 SIDECAR = """
@@ -133,6 +149,17 @@ def test_launches_with_the_marker_on_every_line(problem: Problem, tmp_path: Path
             "[[launches]]",
             '[[tensor_maps]]\nname="m"\ntensor="x"\nbox=[8]\nshape=[8, 8]\n[[launches]]',
             r"tensor_maps\.m: box has 1 dimensions, shape 2; give as many",
+        ),
+        (
+            "[[launches]]",
+            '[[tensor_maps]]\nname="m"\ntensor="x"\n[[launches]]',
+            r"tensor_maps\.m has neither of 'box' and 'im2col'; give one",
+        ),
+        (
+            "[[launches]]",
+            '[[tensor_maps]]\nname="m"\ntensor="x"\n'
+            "im2col={lower=[0], upper=[0, 0], channels=8, pixels=8}\n[[launches]]",
+            r"tensor_maps\.m\.im2col: lower has 1 dimensions, upper 2, strides 0; give as many",
         ),
         (
             "[[launches]]",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cuassay.errors import BuildError
 from cuassay.model.axes import evaluate
-from cuassay.model.candidate import TileMap
+from cuassay.model.candidate import PixelColumns, TileMap
 
 if TYPE_CHECKING:
     import torch
@@ -47,18 +47,21 @@ class Encoded:
 def encoded(spec: TileMap, tensor: torch.Tensor, sizes: Mapping[str, int]) -> Encoded:
     """Return a declared tensor map over a contiguous tensor.
 
-    Raises BuildError where box and tensor have different numbers of dimensions or the dtype has
-    no counterpart.
+    Raises BuildError where box (or columns) and tensor have different numbers of dimensions or the
+    dtype has no counterpart.
     """
     kind = str(tensor.dtype).removeprefix("torch.")
     if kind not in _ELEMENTS:
         raise BuildError(f"the tensor map '{spec.name}' is over {kind}, which TMA does not know")
     shape = [evaluate(one, sizes) for one in spec.shape] or list(tensor.shape)
     box = [evaluate(one, sizes) for one in spec.box]
-    if len(shape) != len(box):
+    columns, steps = (None, ()) if spec.columns is None else _columns(spec.columns, sizes)
+    rank = len(box) if columns is None else len(columns.lower) + 2
+    if len(shape) != rank:
+        what, parts = ("a box", "the box one size") if columns is None else ("columns", "corners")
         raise BuildError(
-            f"the tensor map '{spec.name}' has a box of {len(box)} dimensions over a tensor of "
-            f"{len(shape)}; give the box one size a dimension, or a shape"
+            f"the tensor map '{spec.name}' has {what} of {rank} dimensions over a tensor of "
+            f"{len(shape)}; give {parts} a dimension, or a shape"
         )
     strides, step = [], tensor.element_size()
     for size in reversed(shape):
@@ -66,9 +69,23 @@ def encoded(spec: TileMap, tensor: torch.Tensor, sizes: Mapping[str, int]) -> En
         strides.append(step)
     return Encoded(
         address=int(tensor.data_ptr()), element=_ELEMENTS[kind], sizes=tuple(reversed(shape)),
-        strides=tuple(strides[:-1]), box=tuple(reversed(box)), swizzle=spec.swizzle,
-        nan_fill=spec.nan_fill,
+        strides=tuple(strides[:-1]), box=tuple(reversed(box)), columns=columns, steps=steps,
+        swizzle=spec.swizzle, nan_fill=spec.nan_fill,
     )  # fmt: skip
+
+
+def _columns(spec: PixelColumns, sizes: Mapping[str, int]) -> tuple[Columns, tuple[int, ...]]:
+    """Return what the driver takes, W first, and the element strides of all axes."""
+    from cuassay.machine.launch import Columns
+
+    def turned(expressions: tuple[str, ...]) -> tuple[int, ...]:
+        return tuple(evaluate(one, sizes) for one in reversed(expressions))
+
+    found = Columns(
+        lower=turned(spec.lower), upper=turned(spec.upper),
+        channels=evaluate(spec.channels, sizes), pixels=evaluate(spec.pixels, sizes),
+    )  # fmt: skip
+    return found, (1, *turned(spec.strides), 1) if spec.strides else ()
 
 
 def element_bytes(element: str) -> int:

@@ -15,13 +15,14 @@ from cuassay.formats.solution_schema import (
     Extents,
     LaunchFileModel,
     LaunchModel,
+    PixelColumnsModel,
     ScratchModel,
     TileMapModel,
 )
 from cuassay.formats.strict import read_model
 from cuassay.formats.textfile import parse_json, read_text
 from cuassay.model.axes import evaluate, smallest_workload_axes
-from cuassay.model.candidate import BuildFlags, Launch, Scratch, TileMap
+from cuassay.model.candidate import BuildFlags, Launch, PixelColumns, Scratch, TileMap
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, ScalarSpec
 
@@ -32,6 +33,7 @@ EXAMPLE = """\
 // grid = ["rows"]
 // block = [256]
 // arguments = ["x", "y", "rows:int32"]"""
+_LOWEST = -(1 << 15)  # of a corner: cuTensorMapEncodeIm2col takes 16 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,17 +204,42 @@ def _tile_map(model: TileMapModel, names: _Names, *, where: str) -> TileMap:
         raise CandidateError(f"{place} has the name of a tensor, scalar or axis; rename it")
     if model.tensor not in names.buffers:
         raise CandidateError(f"{place}: {UnknownNameError('tensor', model.tensor, names.buffers)}")
-    if model.shape and len(model.shape) != len(model.box):
+    if bool(model.box) == (model.im2col is not None):
+        given = "both" if model.box else "neither"
+        raise CandidateError(f"{place} has {given} of 'box' and 'im2col'; give one of them")
+    rank = len(model.im2col.lower) + 2 if model.im2col else len(model.box)
+    if model.shape and len(model.shape) != rank:
+        what = "im2col" if model.im2col else "box"
         raise CandidateError(
-            f"{place}: box has {len(model.box)} dimensions, shape {len(model.shape)}; give as many"
+            f"{place}: {what} has {rank} dimensions, shape {len(model.shape)}; give as many"
         )
     return TileMap(
         name=model.name,
         tensor=model.tensor,
         box=tuple(_expression(one, names.sizes, f"{place}.box", 1) for one in model.box),
+        columns=_columns(model.im2col, names, f"{place}.im2col") if model.im2col else None,
         shape=tuple(_expression(one, names.sizes, f"{place}.shape", 1) for one in model.shape),
         swizzle=model.swizzle,
         nan_fill=model.fill == "nan",
+    )
+
+
+def _columns(model: PixelColumnsModel, names: _Names, place: str) -> PixelColumns:
+    if len(model.upper) != len(model.lower) or len(model.strides) not in (0, len(model.lower)):
+        raise CandidateError(
+            f"{place}: lower has {len(model.lower)} dimensions, upper {len(model.upper)}, strides "
+            f"{len(model.strides)}; give as many (strides may be left out)"
+        )
+
+    def each(values: Sequence[str | int], field: str, least: int) -> tuple[str, ...]:
+        return tuple(_expression(one, names.sizes, f"{place}.{field}", least) for one in values)
+
+    return PixelColumns(
+        lower=each(model.lower, "lower", _LOWEST),
+        upper=each(model.upper, "upper", _LOWEST),
+        channels=each([model.channels], "channels", 1)[0],
+        pixels=each([model.pixels], "pixels", 1)[0],
+        strides=each(model.strides, "strides", 1),
     )
 
 

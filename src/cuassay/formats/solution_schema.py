@@ -101,12 +101,26 @@ class ScratchModel(StrictModel):
     zeroed: bool = True
 
 
+Corner = Annotated[list[Extent], Field(min_length=1, max_length=3)]
+
+
+class PixelColumnsModel(StrictModel):
+    """What a copy in im2col mode takes, in the order of the axes between the first and the last."""
+
+    lower: Corner
+    upper: Corner
+    channels: Extent
+    pixels: Extent
+    strides: Annotated[list[Extent], Field(max_length=3)] = Field(default_factory=list)
+
+
 class TileMapModel(StrictModel):
     """A tensor map (CUtensorMap) over a tensor; box and shape in the order of its axes."""
 
     name: Name
     tensor: Name
-    box: Annotated[list[Extent], Field(min_length=1, max_length=5)]
+    box: Annotated[list[Extent], Field(max_length=5)] = Field(default_factory=list)
+    im2col: PixelColumnsModel | None = None
     shape: Annotated[list[Extent], Field(max_length=5)] = Field(default_factory=list)
     swizzle: Literal[0, 32, 64, 128] = 0
     fill: Literal["zero", "nan"] = "zero"

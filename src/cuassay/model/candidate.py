@@ -50,16 +50,33 @@ class Scratch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PixelColumns:
+    """What a copy in im2col mode takes of a tensor: expressions, in the order of its axes.
+
+    `lower`, `upper` (distances of the bounding box's corners from the tensor's) and `strides`
+    (default: 1) have one for each axis between the first and the last.
+    """
+
+    lower: tuple[str, ...]
+    upper: tuple[str, ...]
+    channels: str
+    pixels: str
+    strides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TileMap:
     """A tensor map (CUtensorMap) parameter over a tensor, for copies of tiles by TMA.
 
-    `box` and `shape` (default: the tensor's own) are expressions in the order of the tensor's
-    axes; `swizzle` is 0, 32, 64 or 128 bytes; `nan_fill` fills what lies outside with NaN.
+    `box` (or, in im2col mode, `columns`) and `shape` (default: the tensor's own) are expressions
+    in the order of the tensor's axes; `swizzle` is 0, 32, 64 or 128 bytes; `nan_fill` fills what
+    lies outside with NaN.
     """
 
     name: str
     tensor: str
-    box: tuple[str, ...]
+    box: tuple[str, ...] = ()
+    columns: PixelColumns | None = None
     shape: tuple[str, ...] = ()
     swizzle: int = 0
     nan_fill: bool = False
