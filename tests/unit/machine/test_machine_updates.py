@@ -140,3 +140,21 @@ def test_shadows_of_updates_do_not_depend_on_the_workers() -> None:
 def test_what_blocks_see_of_each_other(body: str, found: Interplay) -> None:
     program = build(parse(_KERNEL.replace("BODY", body)), "k")
     assert interplay(program) is found
+
+
+def test_releases_that_say_the_same_are_kept_once() -> None:
+    """More releases than the log has room for, of which each block adds one thing."""
+    body = """
+    bar.sync 0;
+    mov.u32 %r6, 0;
+    again: red.global.add.f32 [%rd5], %f1;
+    add.u32 %r6, %r6, 1; setp.lt.u32 %p1, %r6, 1600; @%p1 bra again;
+    bar.sync 0;
+    setp.ne.u32 %p2, %r4, 0;
+    @%p2 exit;
+    atom.global.add.u32 %r7, [%rd9], 1;
+    setp.gt.u32 %p1, %r7, 1000; @%p1 trap;
+    """
+    report, *_ = _run(body, workers=2, shadow=False)
+    assert report.inconclusive is None
+    assert report.findings == ()

@@ -23,6 +23,7 @@ def _begin(block: int, launch: int, linear: int) -> None:
     store_u32(block + L.PUBLISHED, 0)
     store_u32(block + L.BLOCK_FAR, 0)
     store_u32(block + L.KNOWS_ALL, 0)
+    store_u32(block + L.LAST_RELEASE, 0)
     store_u64(block + L.RANDOM, load_u64(launch + L.SEED) ^ (linear + 1) * 0x9E3779B1)
     fill(block + L.ARRIVALS, 128, 0)
     _begin_objects(block)

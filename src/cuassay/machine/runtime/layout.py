@@ -116,6 +116,7 @@ ASYNC_NEXT = 860  # u32: number of the next one
 DEFERRED = 864  # u64: table of updates that wait for the blocks before, 0: they are done at once
 BOOK = 872  # u64: the tables of a host thread (deferred.py)
 ASYNC_TOP = 880  # u32: entries of that table from here on are free
+LAST_RELEASE = 884  # u32 x 2: entry of the log that says the least, the one before it (order.py)
 BLOCK_BYTES = 896
 
 # mbarrier record

@@ -180,13 +180,22 @@ def append(
     thread: int, block: int, launch: int, slot: int, base: int, clocks: int, follows: int,
     scope: int,
 ) -> None:  # fmt: skip
-    """Append a release: the block up to `base`, and a warp's lanes as at address `clocks`."""
+    """Append a release: the block up to `base`, and a warp's lanes as at address `clocks`.
+
+    Variables whose logs say the same share their entries: the sums of a block, for example.
+    """
+    previous = load_u32(slot + 8) if follows else 0
+    alike = clocks == 0 and scope != L.SCOPE_CTA and _acquired_nothing(thread, block)
+    shared = _same_release(block, launch, previous, base) if alike else 0
+    if shared:
+        store_u32(slot + 8, shared)
+        return
     number = add_u32(launch + L.LOG_COUNT, 1) + 1
     if number >= load_u32(launch + L.LOG_LIMIT):
         store_u32(launch + L.OVERFLOW, 1)
         return
     entry = load_u64(launch + L.LOG) + number * L.E_RECORD
-    store_u32(entry + L.E_PREVIOUS, load_u32(slot + 8) if follows else 0)
+    store_u32(entry + L.E_PREVIOUS, previous)
     store_u32(entry + L.E_BLOCK, load_u32(block + L.BLOCK_LINEAR))
     store_u32(entry + L.E_BASE, base)
     store_u32(entry + L.E_SCOPE, scope)
@@ -198,6 +207,42 @@ def append(
     store_u64(entry + L.E_SNAPSHOT, snapshot(thread, block, launch))
     _link(thread, block, entry, load_u32(slot + 8))
     store_u32(slot + 8, number)
+    if alike:
+        store_u32(block + L.LAST_RELEASE, number)
+        store_u32(block + L.LAST_RELEASE + 4, previous)
+
+
+@native
+def _acquired_nothing(thread: int, block: int) -> bool:
+    """Whether a release of this thread would tell of its own block alone."""
+    found = load_u64(thread + L.CLOCKS) != 0 or load_u32(block + L.BLOCK_FAR) != 0
+    for index in range(4):
+        found = found or load_u32(thread + L.FAR + 8 * index + 4) != 0
+    return not found
+
+
+@native
+def _same_release(block: int, launch: int, previous: int, base: int) -> int:
+    """Return the entry that says the same behind `previous`, or 0: that one, or the block's last.
+
+    An entry of the same block up to the same BASE adds nothing behind another one.
+    """
+    last = block + L.LAST_RELEASE
+    for number in (previous, load_u32(last)):
+        entry = load_u64(launch + L.LOG) + number * L.E_RECORD
+        if number != previous and load_u32(last + 4) != previous:
+            return 0
+        if (
+            number != 0
+            and load_u32(entry + L.E_BLOCK) == load_u32(block + L.BLOCK_LINEAR)
+            and load_u32(entry + L.E_BASE) == base
+            and load_u32(entry + L.E_WARP) == _NOBODY
+            and load_u32(entry + L.E_SCOPE) != L.SCOPE_CTA
+            and load_u32(entry + L.E_LINKS) == 0
+            and load_u64(entry + L.E_SNAPSHOT) == 0
+        ):
+            return number
+    return 0
 
 
 @native
