@@ -55,6 +55,7 @@ ALARMS = frozenset({"not_wellsynced", "potential_race", "invalid_lifecycle"})
 _NAMED = (
     "invalid_named_barrier", "invalid_bulk_transfer_size", "tma_rank_mismatch",
     "TMA shared base must be aligned", "includes absent CTA", "shuffle source has no matching",
+    "st_async_owner",
 )  # fmt: skip
 _FOLLOWED = {"representative_branches": True, "bounded_computation_loops": True}
 # Ways of asking: name, architecture (empty: the corpus's own), assumptions beside the defaults.

@@ -101,6 +101,8 @@ def _scalar(index: int, param: Declaration, raw: bytes) -> dict[str, Any]:
 
 def _tile(document: dict[str, Any], index: int, one: TensorMap) -> None:
     """Add a tensor map: its identity, and its metadata with the innermost dimension first."""
+    if one.columns is not None:
+        raise NotExpressible(f"parameter {index} is a tensor map for columns (im2col)")
     name = one.pointer.buffer.name.replace(" ", "_")
     document["declarations"].append({"parameter": index, "type": "tensor_map", "object": name})
     document["tma_descriptors"].append(
