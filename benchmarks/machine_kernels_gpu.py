@@ -21,6 +21,8 @@ import os
 import re
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -121,6 +123,26 @@ def gpu_results(name: str, launches: int) -> list[list[bytes]]:
     return found
 
 
+def all_gpu_results(
+    names: Sequence[str], launches: int
+) -> Iterator[tuple[str, list[list[bytes]] | str]]:
+    """Yield what each kernel left on the GPU, or why it failed.
+
+    In a process beside this one, and in a new one after a failure: a launch that fails takes the
+    context with it, and every launch after it.
+    """
+    left = list(names)
+    while left:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            while left:
+                name = left.pop(0)
+                try:
+                    yield name, pool.submit(gpu_results, name, launches).result()
+                except Exception as error:
+                    yield name, str(error)
+                    break
+
+
 def compared(name: str, ours: list[list[bytes]], theirs: list[list[bytes]]) -> dict[str, Any]:
     """Return counts for one kernel."""
     kernel = KERNELS[name]
@@ -179,11 +201,11 @@ def main() -> None:
     with context.Pool(max(1, len(os.sched_getaffinity(0)) - 1)) as pool:
         waiting = [(n, pool.apply_async(machine_results, (n, arguments.launches))) for n in names]
         theirs = {}
-        for name in names:
-            try:
-                theirs[name] = gpu_results(name, arguments.launches)
-            except Exception as error:
-                rows[name] = {"good": False, "problem": f"GPU: {error}"[:300]}
+        for name, found in all_gpu_results(names, arguments.launches):
+            if isinstance(found, str):
+                rows[name] = {"good": False, "problem": f"GPU: {found}"[:300]}
+            else:
+                theirs[name] = found
         print(f"GPU done after {time.monotonic() - started:.0f} s", flush=True)
         for name, result in waiting:
             if name in rows:
