@@ -165,7 +165,7 @@ class MachineLauncher:
         from cuassay.machine.run import run
 
         # Numbers alone are wanted here: what else can be said is said by the judge's own run.
-        options = Options(shadow=False, races=False, limit_s=_LIMIT_S)
+        options = Options(shadow=False, races=False, optimise=False, limit_s=_LIMIT_S)
         try:
             return run(self._module(ptx), prepared(launch, self.arena), options=options)
         except MachineError as error:

@@ -21,6 +21,7 @@ from cuassay.errors import MachineError
 from cuassay.machine.codegen import Code
 
 _SPEED = 2
+_QUICK = 0  # a thousand instructions in 0.1 s instead of 1 to 5; they run 1 to 2 times as long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,22 +38,26 @@ class Compiled:
     cached: bool
 
 
-def compile_code(code: Code, symbols: dict[str, int]) -> Compiled:
-    """Return machine code of a kernel; `symbols` are the addresses of the runtime's functions."""
+def compile_code(code: Code, symbols: dict[str, int], *, optimise: bool = True) -> Compiled:
+    """Return machine code of a kernel; `symbols` are the addresses of the runtime's functions.
+
+    `optimise` is that of `Options`.
+    """
     started = time.perf_counter()
     for name in code.calls:
         if name not in symbols:
             raise MachineError(f"the runtime has no function '{name}'")
         llvm.add_symbol(name, symbols[name])
-    _initialise()
-    place = _cache_place(code)
+    prepare()
+    speed = _SPEED if optimise else _QUICK
+    place = _cache_place(code, speed)
     engine = _engine()
     blob = _read(place)
     if blob is not None:
         engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
     else:
         module = _optimised(code.ir)
-        blob = _machine().emit_object(module)
+        blob = _machine(speed).emit_object(module)
         engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
         _write(place, blob)
     engine.finalize_object()
@@ -68,7 +73,7 @@ def compile_code(code: Code, symbols: dict[str, int]) -> Compiled:
 def _optimised(text: str) -> Any:
     module = llvm.parse_assembly(text)
     module.verify()
-    machine = _machine()
+    machine = _machine(_SPEED)
     tuning = llvm.create_pipeline_tuning_options(speed_level=_SPEED)
     tuning.loop_unrolling = False
     tuning.loop_vectorization = False
@@ -86,16 +91,17 @@ def _optimised(text: str) -> Any:
 
 
 @cache
-def _initialise() -> None:
+def prepare() -> None:
+    """Make LLVM ready for this processor; leaves no thread behind."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
 
 @cache
-def _machine() -> Any:
+def _machine(speed: int) -> Any:
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=_SPEED,
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=speed,
         codemodel="jitdefault", jit=True,
     )  # fmt: skip
 
@@ -105,8 +111,8 @@ def _engine() -> Any:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
 
 
-def _cache_place(code: Code) -> Path:
-    parts = (code.ir, llvm.get_host_cpu_name(), str(llvm.llvm_version_info))
+def _cache_place(code: Code, speed: int) -> Path:
+    parts = (code.ir, llvm.get_host_cpu_name(), str(llvm.llvm_version_info), str(speed))
     key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return home.cache_dir() / "machine" / f"{key[:40]}.o"
 

@@ -30,7 +30,7 @@ from cuassay.machine.syntax import Module
 from cuassay.machine.taint import data_dependent
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
-_Key = tuple[str, str, str, bool, int]
+_Key = tuple[str, str, str, bool, int, bool]
 _MOST_LOADED = 512
 _FULL = {
     1: "more synchronisation events than the machine keeps track of",
@@ -69,14 +69,15 @@ def load(module: Module, kernel: str, options: Options) -> Loaded:
 
     Raises MachineError with the PTX line of what cannot be executed.
     """
-    key = (module.text, kernel, options.kind, options.races, options.arch)
+    compiled_for = (options.kind, options.races, options.arch, options.optimise)
+    key = (module.text, kernel, *compiled_for)
     found = _LOADED.get(key)
     if found is not None:
         return found
     started = time.perf_counter()
     program = build(module, kernel)
     code = generate(program, options)
-    compiled = compile_code(code, symbols.addresses(code.calls))
+    compiled = compile_code(code, symbols.addresses(code.calls), optimise=options.optimise)
     if len(_LOADED) >= _MOST_LOADED:
         _LOADED.clear()
     _LOADED[key] = Loaded(

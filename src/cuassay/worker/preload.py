@@ -9,6 +9,15 @@ from pathlib import Path
 from typing import Any
 
 _MODULES = ("numpy", "triton", "triton.language", "cuassay.worker.child", "cuassay.build")
+# What a first launch in the PTX machine imports: 0.1 s in every worker.
+_MACHINE_MODULES = (
+    "cuassay.machine.run",
+    "cuassay.build.machine_launch",
+    "cuassay.build.machine_memory",
+    "cuassay.build.machine_triton",
+    "triton.backends.nvidia.compiler",
+    "triton.runtime.autotuner",
+)
 # (module, function): each hashes files or starts a process, keeps its answer for the process,
 # and is called by Triton before a kernel's first launch. `triton_key` alone reads all of
 # Triton, 0.4 s. Which module holds it depends on Triton's version.
@@ -36,8 +45,11 @@ def preload(device: str, *, machine: bool = False) -> list[str]:
         prepare_triton()
     if machine:
         with contextlib.suppress(Exception):  # a worker that needs it will say what is wrong
-            importlib.import_module("cuassay.machine.run")
             importlib.import_module("cuassay.machine.runtime.symbols").warm()
+            for name in _MACHINE_MODULES:
+                importlib.import_module(name)
+            importlib.import_module("cuassay.machine.emit.registry").load_families()
+            importlib.import_module("cuassay.machine.compile").prepare()
         if not device.startswith("cuda"):
             prepare_triton()  # its compiler makes the PTX that the machine executes
     return missing
