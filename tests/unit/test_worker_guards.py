@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 
+from cuassay.build import machine_memory, zones
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Mode
@@ -83,6 +84,27 @@ def test_a_write_past_the_end_and_one_before_the_start_are_measured(around: Arou
     assert len(damage(around)) == 2  # each damage once
 
 
+def test_a_kernel_in_the_ptx_machine_reaches_the_zones_around_its_tensors(around: Around) -> None:
+    arena = machine_memory.Arena()
+    y, plain = placement.allocate((3, 3), torch.float32, "cpu", label="y"), torch.zeros(4)
+    with arena.watching({"y": y, "plain": plain}, ["y"]):
+        seen, other = arena.pointer(y.data_ptr()), arena.pointer(plain.data_ptr())
+        assert seen is not None
+        assert other is not None
+        whole, first = seen.buffer, seen.offset
+        assert whole.initialised is not None
+        assert (whole.data.size, other.buffer.data.size, other.offset) == (36 + 2 * first, 16, 0)
+        assert (first, (whole.alignment + first) % 64) == (4096, y.data_ptr() % 64)
+        assert not whole.initialised[first : first + 36].any()
+        assert whole.initialised.sum() == 2 * first
+        y[1:].zero_()
+        assert not whole.initialised[first : first + 12].any()
+        assert whole.initialised[first + 12 :].all()
+        whole.data[first + 36 : first + 38] = 7  # as a kernel does
+    (found,) = damage(around)
+    assert (found["zone"], found["first"], found["changed"]) == ("after", 0, 2)
+
+
 def test_memory_written_after_it_was_freed_is_seen_from_the_next_call_on(around: Around) -> None:
     with around.call():
         tensor = torch.empty(16)
@@ -147,6 +169,7 @@ def test_compiled_candidates_are_called_without_a_mode(text: str, entered: bool)
 def test_nothing_is_guarded_in_another_mode() -> None:
     with guards.in_process(Mode.PLAIN, "cpu") as made:
         assert placement.guards is None
+        assert zones.bytes_at(torch.zeros(3).data_ptr()) == 0
         assert dict(guards.read(made).facts) == {"reach": "nothing"}
 
 

@@ -5,6 +5,8 @@ Half of them: the other one is in test_verdicts_other.py, for another process.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.zoo.judging import Gate
@@ -50,3 +52,22 @@ def test_the_precision_grade_looks_at_plain_calls_alone(gate: Gate, secret_seed:
     path = HERE / "honest" / "swiglu_triton.py"
     found = gate.judge(load("swiglu"), path, seed=secret_seed)
     assert found.verdict.precision_grade == "float32"
+
+
+def test_a_kernel_that_the_machine_does_not_cover_is_interpreted_and_the_verdict_says_why(
+    gate: Gate, secret_seed: int, tmp_path: Path
+) -> None:
+    """Triton's compiler knows no `break`; its interpreter, which is Python, does."""
+    pytest.importorskip("triton")
+    plain = (HERE / "honest" / "rmsnorm_triton.py").read_text()
+    start, end = plain.index("    columns = tl"), plain.index("\n\n\ndef run")
+    body = plain[start:end].replace("\n    ", "\n        ")
+    looped = f"{plain[:start]}    for _ in range(2):\n    {body}\n        break{plain[end:]}"
+    for name, text in (("plain", plain), ("looped", looped)):
+        path = tmp_path / f"{name}.py"
+        path.write_text(text)
+        found = gate.judge(load("rmsnorm"), path, seed=secret_seed, only=("NUM001",))
+        assert found.accepted, str(found)
+        said = next(text for text in found.verdict.conditions if text.startswith("device:"))
+        assert ("UnsupportedLanguageConstruct" in said) == (name == "looped"), said
+        assert ("the PTX machine does not cover a kernel" in said) == (name == "looped"), said

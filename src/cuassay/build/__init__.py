@@ -2,9 +2,9 @@
 
 Python sources are imported; C++ and CUDA C++ extensions are compiled against torch's headers;
 raw `extern "C" __global__` kernels go through NVRTC and the driver. Where there is no GPU, raw
-kernels are executed by cuassay's PTX machine; Triton's are interpreted for their numbers and
-executed by the machine where launches are recorded, or wherever CUASSAY_TRITON=machine asks for
-it. Everything that a build writes stays in the folder that it is given.
+and Triton kernels are executed by cuassay's PTX machine; Triton's interpreter, repaired, stands in
+for kernels that the machine does not cover. Everything that a build writes stays in the folder
+that it is given.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def _loaded(
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / _MARK
     cached = mark.is_file()
-    triton = _in_machine(candidate, device, folder, wanted=machine)
+    triton = _has_triton(candidate, device)
+    because = _interpreted_because(folder, wanted=machine) if triton else ""
+    triton = triton and not because
     kind = _kind(candidate, device, triton)
     call = _build(candidate, problem, device=device, folder=folder, triton=triton)
     if not cached:
@@ -64,6 +66,7 @@ def _loaded(
         seconds=time.perf_counter() - started,
         cached=cached,
         kind=kind,
+        because=because,
         toolchain=tools,
     )
 
@@ -110,12 +113,17 @@ def _python(
     return machine.watched(call, candidate, problem, launcher, mark=machine.mark_of(folder))
 
 
-def _in_machine(candidate: Candidate, device: str, folder: Path, *, wanted: bool) -> bool:
-    if device.startswith("cuda") or not any("triton" in s.text for s in candidate.sources):
+def _has_triton(candidate: Candidate, device: str) -> bool:
+    """Whether the candidate may launch Triton kernels here without a GPU."""
+    if device.startswith("cuda") or candidate.language is not Language.PYTHON:
         return False
+    return any("triton" in source.text for source in candidate.sources)
+
+
+def _interpreted_because(folder: Path, *, wanted: bool) -> str:
     from cuassay.build import machine
 
-    return machine.executes_triton(folder, wanted=wanted)
+    return machine.interpreted_because(folder, wanted=wanted)
 
 
 def _kind(candidate: Candidate, device: str, machine: bool) -> str:
@@ -124,6 +132,5 @@ def _kind(candidate: Candidate, device: str, machine: bool) -> str:
         return candidate.language.value
     if candidate.language is Language.CUDA_KERNEL or machine:
         return candidate.language.value + MACHINE
-    triton = any("triton" in source.text for source in candidate.sources)
-    interpreted = candidate.language is Language.PYTHON and triton
+    interpreted = _has_triton(candidate, device)
     return candidate.language.value + (INTERPRETER if interpreted else "")

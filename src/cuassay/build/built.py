@@ -14,11 +14,12 @@ class Built:
     outputs. `cached` says that nothing was compiled or written because an earlier build in
     the same folder was found whole. `kind` is python, cuda_extension or cuda_kernel, with
     "+ptx-machine" where kernels run in the PTX machine and "+triton-interpreter" where Triton is
-    interpreted. `seconds` is wall time.
+    interpreted, `because` of what then says. `seconds` is wall time.
     """
 
     call: Callable[..., object]
     seconds: float
     cached: bool
     kind: str
+    because: str = ""
     toolchain: Mapping[str, str] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _NEEDED = ("llvmlite", "numba", "numpy", "cuassay.machine.run")
 _UNCOVERED = "uncovered-by-the-machine"
+_MARK_S = 3600.0  # a launch may have taken too long because the computer was busy
+WAYS = ("machine", "interpreter")
 _HOPPER_ONLY = ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait")
 current: MachineLauncher | None = None  # the process's launcher, once a candidate is built on it
 
@@ -37,20 +40,25 @@ def missing() -> str:
     return f"the PTX machine needs {', '.join(absent)}: pip install 'cuassay[machine]'"
 
 
-def executes_triton(folder: Path, *, wanted: bool) -> bool:
-    """Whether Triton kernels built in `folder` go to the machine rather than to its interpreter.
+def interpreted_because(folder: Path, *, wanted: bool) -> str:
+    """Return why Triton's interpreter makes the numbers of kernels built in `folder`.
 
-    Where launches are to be recorded (`wanted`), or CUASSAY_TRITON=machine asks for it: large
-    kernels take the machine long to compile. Not where a package is missing, nor for numbers
-    where an earlier process met a kernel that the machine does not cover.
+    An empty string where the machine executes them: always, unless a package is missing,
+    CUASSAY_TRITON=interpreter asks for the interpreter, or a process met, within the last hour,
+    a kernel that the machine does not cover. The last two do not count where launches are to be
+    recorded (`wanted`): the interpreter has none.
     """
-    if missing():
-        return False
-    if wanted:
-        return True
-    if os.environ.get("CUASSAY_TRITON") != "machine":
-        return False
-    return not (folder / _UNCOVERED).is_file()
+    absent = missing()
+    if absent or wanted:
+        return absent
+    if os.environ.get("CUASSAY_TRITON") == "interpreter":
+        return "CUASSAY_TRITON=interpreter asks for it"
+    mark = folder / _UNCOVERED
+    try:
+        young = time.time() - mark.stat().st_mtime < _MARK_S
+        return mark.read_text() if young else ""
+    except OSError:
+        return ""
 
 
 def load_kernels(candidate: Candidate, problem: Problem, *, folder: Path) -> Callable[..., object]:
@@ -116,6 +124,7 @@ def watched(
     def run(*arguments: object, **options: object) -> object:
         named = dict(zip(names, arguments, strict=False))
         try:
+            launcher.begin_call()
             with launcher.arena.watching(named, outputs):
                 return call(*arguments, **options)
         except MissingToolError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Dim3 = tuple[int, int, int]
 _RECORDED_BYTES = 1 << 30
-_LIMIT_S = 50.0  # a little less than a step may take
+_LIMIT_S = 50.0  # of one call: a little less than a step may take
 _FATAL = {
     "deadlock": "the launch timed out and was terminated",
     "trap": "unspecified launch failure",
@@ -93,6 +94,11 @@ class MachineLauncher:
     _modules: dict[str, Module] = field(default_factory=dict)
     _functions: list[tuple[str, str]] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    _until: float = 0.0  # when the call under way has taken too long
+
+    def begin_call(self) -> None:
+        """Give the launches from now on the seconds of one call."""
+        self._until = time.monotonic() + _LIMIT_S
 
     def function(self, cubin: bytes, name: str) -> int:
         """Parse PTX (once) and return a handle of its kernel `name`. Raises RuntimeError."""
@@ -164,8 +170,11 @@ class MachineLauncher:
         from cuassay.machine.options import Options
         from cuassay.machine.run import run
 
+        left_s = self._until - time.monotonic() if self._until else _LIMIT_S
+        if left_s <= 0:
+            raise not_covered(launch.kernel, f"the call's launches take more than {_LIMIT_S:g} s")
         # Numbers alone are wanted here: what else can be said is said by the judge's own run.
-        options = Options(shadow=False, races=False, optimise=False, limit_s=_LIMIT_S)
+        options = Options(shadow=False, races=False, optimise=False, limit_s=left_s)
         try:
             return run(self._module(ptx), prepared(launch, self.arena), options=options)
         except MachineError as error:
@@ -213,9 +222,13 @@ def _inside_maps(launch: RecordedLaunch, arena: Arena) -> Iterator[tuple[int, in
 
 
 def not_covered(kernel: str, why: str) -> MissingToolError:
-    """Return the error of a kernel that the machine cannot execute: no verdict follows."""
+    """Return the error of a kernel (named, if known) that the machine cannot execute.
+
+    No verdict follows from it.
+    """
+    named = f"'{kernel}'" if kernel else "a kernel"
     return MissingToolError(
-        f"the PTX machine does not cover '{kernel}': {why}; judge it on an NVIDIA GPU"
+        f"the PTX machine does not cover {named}: {why}; judge it on an NVIDIA GPU"
     )
 
 

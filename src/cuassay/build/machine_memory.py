@@ -1,14 +1,17 @@
 """CPU tensors as the global memory of the PTX machine: which storages there are, what is written.
 
 Every storage that a call sees is an allocation of exactly its own bytes: the candidate's
-arguments by name, and whatever torch makes while the call runs. Memory that `torch.empty` and
-its like hand out counts as unwritten, byte by byte, until a torch operation or a kernel writes
-it. This is bookkeeping in the candidate's process: what it says can only be in its favour.
+arguments by name, and whatever torch makes while the call runs. Where storages have guard zones,
+the zones belong to it: what a kernel does to them is for the zones' owner to see. Memory that
+`torch.empty` and its like hand out counts as unwritten, byte by byte, until a torch operation or a
+kernel writes it. This is bookkeeping in the candidate's process: what it says can only be in its
+favour.
 """
 
 from __future__ import annotations
 
 import bisect
+import ctypes
 import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +23,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cuassay.build import zones
 from cuassay.build.unwritten import UNWRITTEN
 from cuassay.machine.launch import Buffer, Pointer
 
@@ -28,11 +32,15 @@ _POINTER = struct.Struct("<Q")
 
 @dataclass(slots=True, eq=False)
 class Region:
-    """One allocation: torch's storage, if it is one, is kept alive; the machine sees `buffer`."""
+    """One allocation: torch's storage, if it is one, is kept alive; the machine sees `buffer`.
+
+    The storage begins `zone_bytes` behind `base`, and ends as much before the buffer does.
+    """
 
     base: int
     storage: torch.UntypedStorage | None
     buffer: Buffer
+    zone_bytes: int = 0
 
     @property
     def end(self) -> int:
@@ -69,17 +77,21 @@ class Arena:
         base, size = storage.data_ptr(), storage.nbytes()
         if not size or not base:
             return
-        held = self._regions.get(base)
-        if held is not None and held.buffer.data.nbytes == size:
+        zone = zones.bytes_at(base)
+        held = self._regions.get(base - zone)
+        if held is not None and held.buffer.data.nbytes == size + 2 * zone:
             held.buffer.name = name or held.buffer.name
             return
         self._count += 1
         shape = "x".join(map(str, tensor.shape)) or "scalar"
         made = name or f"allocation {self._count} ({_dtype(tensor)} {shape})"
-        flags = None if written else np.zeros(size, dtype=np.bool_)
-        data = _bytes_of(storage)
+        flags = None if written else np.zeros(size + 2 * zone, dtype=np.bool_)
+        if flags is not None and zone:
+            flags[:zone] = flags[-zone:] = True
+        data = _bytes_around(base, size, zone) if zone else _bytes_of(storage)
+        base -= zone
         buffer = Buffer(name=made, data=data, initialised=flags, alignment=_alignment(base))
-        self._regions[base] = Region(base, storage, buffer)
+        self._regions[base] = Region(base, storage, buffer, zone)
 
     def place(
         self,
@@ -100,12 +112,15 @@ class Arena:
         """Note that a torch operation wrote every element of `tensor`."""
         if tensor.layout is not torch.strided or tensor.device.type != "cpu":
             return
-        held = self._regions.get(tensor.untyped_storage().data_ptr())
+        base = tensor.untyped_storage().data_ptr()
+        zone = zones.bytes_at(base)
+        held = self._regions.get(base - zone)
         if held is None or held.buffer.initialised is None or not tensor.numel():
             return
         size, flags = tensor.element_size(), torch.from_numpy(held.buffer.initialised)
         strides = (*(step * size for step in tensor.stride()), 1)
-        flags.as_strided((*tensor.shape, size), strides, tensor.storage_offset() * size).fill_(True)
+        first = tensor.storage_offset() * size + zone
+        flags.as_strided((*tensor.shape, size), strides, first).fill_(True)
 
     def pointer(self, address: int) -> Pointer | None:
         """Return where an address points, one past an allocation's end included."""
@@ -217,6 +232,12 @@ def _bytes_of(storage: torch.UntypedStorage) -> np.ndarray[Any, Any]:
     view = torch.empty(0, dtype=torch.uint8).set_(storage)
     found: np.ndarray[Any, Any] = view.numpy()
     return found
+
+
+def _bytes_around(base: int, size: int, zone: int) -> np.ndarray[Any, Any]:
+    """Return a storage's bytes with those of its guard zones, which its owner keeps."""
+    whole = (ctypes.c_uint8 * (size + 2 * zone)).from_address(base - zone)
+    return np.ctypeslib.as_array(whole)
 
 
 def _alignment(base: int) -> int:

@@ -9,6 +9,7 @@ what is launched is the PTX. Interface: triton/backends/driver.py, triton/runtim
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import struct
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from cuassay.build.machine_launch import not_covered
 from cuassay.build.triton_arguments import (
     address_of,
     descriptor,
@@ -27,7 +29,9 @@ from cuassay.build.triton_arguments import (
 from cuassay.errors import MissingToolError, missing_extra
 
 _PATCHED = "__cuassay_ptx__"
-_SHARED_LIMIT = {80: 166912, 86: 101376, 89: 101376, 90: 232448}  # bytes a block may take
+# Bytes that a block may take. What the PTX is made for is the least that the sources ask for, not
+# the GPU that they were written for: that of the facade, sm_90.
+_SHARED_LIMIT = 232448
 _NEEDS_89 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
 _NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma")
 _LEADING = 9  # grid, stream, function, metadata twice, two hooks: what launchers get before args
@@ -85,6 +89,7 @@ def enable(launch: Launch, *, arch: int, multiprocessors: int) -> None:
     runtime.driver.set_active(_driver(target, launch, multiprocessors))
     _stop_at_ptx(backend)
     _take_first_configuration()
+    _refuse_what_does_not_compile(arch)
 
 
 def _driver(target: Any, launch: Launch, multiprocessors: int) -> Any:
@@ -92,7 +97,7 @@ def _driver(target: Any, launch: Launch, multiprocessors: int) -> Any:
 
     properties = {
         "multiprocessor_count": multiprocessors,
-        "max_shared_mem": _SHARED_LIMIT.get(target.arch, 101376),
+        "max_shared_mem": _SHARED_LIMIT,
         "max_num_regs": 65536,
         "warpSize": 32,
         "sm_clock_rate": 1_000_000,
@@ -205,3 +210,35 @@ def _take_first_configuration() -> None:
         return [0.0, 0.0, 0.0]
 
     autotuner._bench = bench
+
+
+def _refuse_what_does_not_compile(arch: int) -> None:
+    """Turn what Triton's compiler raises into MissingToolError: no verdict follows from it.
+
+    Another GPU may take what this architecture does not, and on a GPU the autotuner leaves
+    configurations out that do not compile, or take too much shared memory.
+    """
+    compiler = importlib.import_module("triton.compiler.compiler")
+    for owner, name in ((compiler, "compile"), (compiler.CompiledKernel, "_init_handles")):
+        original = getattr(owner, name, None)
+        if original is None or hasattr(original, _PATCHED):
+            continue
+        setattr(owner, name, _refusing(original, arch))
+    package: Any = importlib.import_module("triton.compiler")
+    package.compile = compiler.compile  # where its runtime takes it from
+
+
+def _refusing(original: Callable[..., Any], arch: int) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*given: Any, **options: Any) -> Any:
+        try:
+            return original(*given, **options)
+        except (MissingToolError, MemoryError):
+            raise
+        except Exception as error:
+            said = str(error).strip().splitlines()
+            why = f"{type(error).__name__}: {said[-1] if said else ''}"[:300]
+            raise not_covered("", f"Triton does not make it for sm_{arch}: {why}") from error
+
+    setattr(call, _PATCHED, True)
+    return call

@@ -172,7 +172,7 @@ def _device(torch: Mapping[str, object], *, has_torch: bool) -> Iterator[Probe]:
         name="gpu",
         ok=bool(device),
         found=device or reason,
-        costs="CUDA kernels cannot be judged; Triton kernels run in the interpreter",
+        costs="kernels run in the PTX machine; streams, graphs, devices and times are not judged",
         fix="use a machine with an NVIDIA GPU and a CUDA build of torch: "
         "pip install torch --index-url https://download.pytorch.org/whl/cu130",
     )
@@ -223,7 +223,8 @@ def _minor() -> str:
 
 
 def _interpreter(packages: Mapping[str, object], *, gpu: bool) -> Probe:
-    name, costs = "interpreter repair", "Triton kernels cannot be judged without a GPU"
+    name = "interpreter repair"
+    costs = "Triton kernels that the PTX machine does not cover cannot be judged without a GPU"
     if gpu:
         return Probe(name=name, ok=True, found="not needed: Triton runs on the GPU")
     if not packages.get("triton") or not packages.get("ml_dtypes"):

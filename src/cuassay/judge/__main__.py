@@ -85,6 +85,7 @@ def _guarded(
     """Run the job; every failure becomes one EngineStopped event."""
     try:
         with ExitStack() as stack:
+            _known_settings()
             # Before torch is imported here: the zygote imports its own copy meanwhile.
             if nursery is None and _works(job):
                 nursery = stack.enter_context(_nursery(job))
@@ -131,6 +132,17 @@ def _likely_machine(job: Job) -> bool:
             return any(path.glob("**/*.cu"))
         return any(sign in path.read_text(errors="ignore") for sign in _KERNEL_SIGNS)
     return False
+
+
+def _known_settings() -> None:
+    """Raise UsageError for a setting of the environment that means nothing."""
+    from cuassay.build.machine import WAYS
+
+    way = os.environ.get("CUASSAY_TRITON", "")
+    if way and way not in WAYS:
+        raise UsageError(
+            f"CUASSAY_TRITON is '{way}': expected {' or '.join(WAYS)}; leave it unset for {WAYS[0]}"
+        )
 
 
 def _works(job: Job) -> bool:

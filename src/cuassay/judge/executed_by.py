@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuassay.build import INTERPRETER, MACHINE
+from cuassay.checks.kernel_facts import plain
 from cuassay.model.candidate import Candidate, Language
 
 IN_MACHINE = (
@@ -10,17 +11,20 @@ IN_MACHINE = (
     "are weak memory, what ptxas makes of the PTX, and code paths of other architectures"
 )
 INTERPRETED = (
-    "device: judged on a CPU, numbers by Triton's interpreter; races and memory accesses only as "
-    "far as MEM101, INIT101, RACE101 and SYNC101 passed in the PTX machine, the GPU's own "
+    "device: judged on a CPU, numbers by Triton's interpreter{because}; races and memory accesses "
+    "only as far as MEM101, INIT101, RACE101 and SYNC101 passed in the PTX machine, the GPU's own "
     "arithmetic not"
 )
 
 
-def executed_by(candidate: Candidate, device: str, kind: str) -> str:
+_REASON = 240  # characters
+
+
+def executed_by(candidate: Candidate, device: str, kind: str, *, because: str = "") -> str:
     """Return the condition that a trial's device puts on its verdict, or an empty string.
 
     `kind` is what the candidate's worker says that it built; where it says nothing known, the
-    weaker statement stands.
+    weaker statement stands. `because` is its reason for the interpreter, untrusted text.
     """
     if device.startswith("cuda"):
         return ""
@@ -28,4 +32,7 @@ def executed_by(candidate: Candidate, device: str, kind: str) -> str:
         return IN_MACHINE
     triton = any("triton" in source.text for source in candidate.sources)
     python = candidate.language is Language.PYTHON
-    return INTERPRETED if kind.endswith(INTERPRETER) or (python and triton) else ""
+    if not kind.endswith(INTERPRETER) and not (python and triton):
+        return ""
+    reason = plain(because, _REASON)
+    return INTERPRETED.format(because=f" because {reason}" if reason else "")

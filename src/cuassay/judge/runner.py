@@ -91,6 +91,11 @@ class Runner:
         return self._pool.kind
 
     @property
+    def because(self) -> str:
+        """Why its numbers are the interpreter's, as the worker says: untrusted text."""
+        return self._pool.because
+
+    @property
     def build_s(self) -> float:
         """Seconds the candidate took to build, or 0 where nothing was built."""
         return self._pool.build_s

@@ -103,7 +103,7 @@ class Session:
         self.graded: list[Comparison] = []  # of plain calls: what they say of the arithmetic
         self._speed: Speed | None = None
         self._sources: tuple[SourceView, ...] = ()
-        self._kind = ""  # what the candidate's worker says that it built
+        self._kind, self._because = "", ""  # what the candidate's worker says that it built
 
     def judge(self) -> Verdict:
         """Run every check and return the verdict."""
@@ -118,7 +118,7 @@ class Session:
             control = self._control()
             reports, extras = self._examine(runner, control)
             build_s, candidate_s = runner.build_s, runner.candidate_s
-            self._kind = runner.kind
+            self._kind, self._because = runner.kind, runner.because
             self._sources = source_views(self._candidate, self._replayer.seen)
         bound = bind(reports, self._job.require)
         decision, reason = decide(bound, profile=self._job.profile)
@@ -331,7 +331,7 @@ class Session:
         )
 
     def _device_condition(self) -> tuple[str, ...]:
-        said = executed_by(self._candidate, self._device, self._kind)
+        said = executed_by(self._candidate, self._device, self._kind, because=self._because)
         return (said,) if said else ()
 
     def _build_report(self, stopped: BuildStopped) -> CheckReport:

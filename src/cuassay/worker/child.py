@@ -219,6 +219,7 @@ class Worker:
                 "seconds": float(built.seconds),
                 "cached": bool(built.cached),
                 "kind": str(built.kind)[:200],
+                "because": str(getattr(built, "because", ""))[:1000],
                 "sandbox": self._report,
             }
         }

@@ -85,7 +85,7 @@ class WorkerPool:
         self._failure: BuildFailed | ToolMissing | None = None
         self._built_once, self._closed = False, False
         self._build_s, self._cached, self._log = 0.0, False, ""
-        self._kind = ""
+        self._kind, self._because = "", ""
         self._sandbox: dict[str, str] = {}
         if not lazy:  # its build overlaps with what the judge does before the first scenario
             self._current = self._spawn()
@@ -100,6 +100,11 @@ class WorkerPool:
     def kind(self) -> str:
         """What the last worker says that it built, such as cuda_kernel+ptx-machine."""
         return self._kind
+
+    @property
+    def because(self) -> str:
+        """Why the last worker says that Triton's interpreter makes the numbers: untrusted text."""
+        return self._because
 
     @property
     def recipe(self) -> Mapping[str, Any]:
@@ -257,6 +262,7 @@ class WorkerPool:
         if not self._built_once:
             self._build_s, self._cached = built["seconds"], bool(built.get("cached"))
         self._kind = str(built.get("kind", ""))[:200]
+        self._because = str(built.get("because", ""))[:1000]
         if not self._built_once:
             held = built.get("sandbox")
             self._sandbox = {str(k): str(v) for k, v in held.items()} if held else {}

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from cuassay.build import zones
 from cuassay.model.candidate import Candidate
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Mode
@@ -51,6 +52,11 @@ class Guards:
         if self._cpu:
             around.entered["guards"] = lambda: GuardMode(self._host)
             self.reach = "inputs, outputs and fresh tensors"
+
+    def zone_bytes_at(self, address: int) -> int:
+        """Return the bytes of each of the zones around a live block, 0 where there is none."""
+        block = self._ledger.blocks.get(address)
+        return block.guard if block is not None and block.live else 0
 
     @property
     def exhausted(self) -> bool:
@@ -109,6 +115,8 @@ def install(device: str) -> object:
     made = Guards(device)
     if device.startswith("cuda"):
         made.install_below()
+    else:
+        zones.bytes_at = made.zone_bytes_at
     placement.guards = made
     return made
 
@@ -129,11 +137,12 @@ def in_process(mode: Mode, device: str) -> Iterator[Around]:
     made = Guards(device)
     around = Around(guards=made)
     made.surround(around)
-    before, placement.guards = placement.guards, made
+    before = placement.guards, zones.bytes_at
+    placement.guards, zones.bytes_at = made, made.zone_bytes_at
     try:
         yield around
     finally:
-        placement.guards = before
+        placement.guards, zones.bytes_at = before
 
 
 def read(around: Around) -> Made:
