@@ -4,7 +4,8 @@ On local lanes and through Ray, on one GPU and on more. Every run has the same s
 with the same table. `--modes` chooses: local or ray with the number of lanes (local1, ray4), and
 `warm`, which runs locally on every GPU and counts for nothing, so that builds are there for all;
 `--candidates` their number (60 on a GPU, 4 on a CPU); `--limit-s` starts no further mode after
-that time. Each mode is saved as soon as it ends.
+that time; `--mode-limit-s` interrupts each mode after that time and counts what had ended. Each
+mode is saved as soon as it ends.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -24,12 +26,20 @@ from audit_tree import write_tree
 from common import ROOT, save
 
 from cuassay.engine.executors import visible_gpus
+from cuassay.errors import CuassayError
+from cuassay.report import audit_json
+from cuassay.store import audits
 
 _SEED = 20261121
 
 
-def audit(tree: Path, run: Path, home: Path, *, mode: str, gpus: int) -> dict[str, Any]:
-    """Run one audit in a process of its own and return what it took."""
+def audit(
+    tree: Path, run: Path, home: Path, *, mode: str, gpus: int, limit_s: float
+) -> dict[str, Any]:
+    """Run one audit in a process of its own and return what it took.
+
+    One that has not ended after `limit_s` is interrupted, and what ended until then counts.
+    """
     lanes = int("".join(filter(str.isdigit, mode)) or max(gpus, 1))
     command = [sys.executable, "-m", "cuassay", "audit", str(tree), "--run", str(run)]
     command += ["--profile", "quick", "--seed", str(_SEED), "--json", "--lanes", str(lanes)]
@@ -41,14 +51,29 @@ def audit(tree: Path, run: Path, home: Path, *, mode: str, gpus: int) -> dict[st
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
     started = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    wall_s = time.perf_counter() - started
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, env=environment, **pipes)
     try:
-        document = json.loads(done.stdout)
-        assert "candidates" in document, document
-    except (ValueError, AssertionError):
-        return {"mode": mode, "error": done.stderr[-4000:], "wall_s": round(wall_s, 1)}
-    return _summary(document, mode=mode, lanes=lanes, wall_s=wall_s)
+        out, said = process.communicate(timeout=limit_s)
+        wall_s, ended = time.perf_counter() - started, True
+    except subprocess.TimeoutExpired:
+        wall_s, ended = limit_s, False
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate()
+    try:
+        document = json.loads(out) if ended else of_the_folder(run)
+        assert document["candidates"], document
+    except (CuassayError, ValueError, LookupError, AssertionError) as error:
+        text = f"{error!r} {said[-4000:]}"
+        return {"mode": mode, "error": text, "ended": ended, "wall_s": round(wall_s, 1)}
+    return _summary(document, mode=mode, lanes=lanes, wall_s=wall_s) | {"ended": ended}
+
+
+def of_the_folder(run: Path) -> dict[str, Any]:
+    """Return the report of the candidates that ended in an interrupted audit."""
+    document = audit_json.document(audits.load(run))
+    document["candidates"] = [c for c in document["candidates"] if c["verdict"]]
+    return document
 
 
 def _summary(document: dict[str, Any], *, mode: str, lanes: int, wall_s: float) -> dict[str, Any]:
@@ -119,6 +144,7 @@ def main() -> int:
     parser.add_argument("--modes", default=",".join(modes))
     parser.add_argument("--candidates", type=int, default=60 if gpus else 4)
     parser.add_argument("--limit-s", type=float, default=1e9)
+    parser.add_argument("--mode-limit-s", type=float, default=1e6, help="interrupt a mode then")
     parser.add_argument("--name", default="audit-throughput")
     parser.add_argument("--home", help="keep build caches here between calls")
     asked = parser.parse_args()
@@ -133,7 +159,9 @@ def main() -> int:
                 print(f"{mode}: not started, {asked.limit_s:g} s are over")
                 continue
             run = folder / f"run-{len(results)}-{mode}"
-            found = audit(folder / "tree", run, home, mode=mode, gpus=gpus)
+            found = audit(
+                folder / "tree", run, home, mode=mode, gpus=gpus, limit_s=asked.mode_limit_s
+            )
             results.append(found)
             kept = [{k: v for k, v in r.items() if k != "table"} for r in results]
             path = save(asked.name, {"runs": kept, "compared": compared(results)})
