@@ -223,7 +223,7 @@ def _volume(x: np.ndarray) -> np.ndarray:
 
 _OUTWARD = Tile(
     buffer="y", element="s32", sizes=(8, 7, 5, 2), strides=(32, 224, 1120),
-    columns=Columns(lower=(-1, 1), upper=(0, -1), channels=8, pixels=32),
+    columns=Columns(lower=(0, 1), upper=(0, -1), channels=8, pixels=32),
 )  # fmt: skip
 
 STORES = Kernel(

@@ -63,6 +63,7 @@ FAULTS = (
     Fault(name="tile_store_without_proxy_fence", kind=PROXY, twin="tile_transpose_swizzled", old="proxy_fence();", new=""),
     Fault(name="tile_stored_before_it_is_whole", kind=FLIGHT, twin="tile_transpose_swizzled", old="proxy_fence();\n    __syncthreads();", new="proxy_fence();", sanitizer=RACE),
     Fault(name="tile_misaligned_in_shared", kind=SHAPE, twin="tile_transpose_swizzled", old="tile_store(&out, y, x, r);", new="tile_store(&out, y, x, r + 4);", sanitizer=MEM),
+    Fault(name="tile_added_at_a_negative_coordinate", kind=SHAPE, twin="tile_halo_3d_reduce", old='"l"(&out), "r"(0), "r"(0)', new='"l"(&out), "r"(-4), "r"(0)'),
     Fault(name="tile_map_of_other_rank", kind=SHAPE, twin="tile_halo_3d_reduce", changes={"arguments": (Tile(buffer="x", element="s32", sizes=(8, 12), strides=(32,), box=(8, 8)), Tile(buffer="y", element="s32", sizes=(8, 4, 3), strides=(32, 128), box=(8, 4, 2)))}, sanitizer=MEM),
     Fault(name="tile_map_larger_than_its_buffer", kind=BOUNDS, twin="tile_halo_3d_reduce", changes={"arguments": tuple(Tile(buffer=name, element="s32", sizes=(8, 4, 4), strides=(32, 128), box=(8, 4, 2)) for name in ("x", "y"))}, sanitizer=MEM),
     Fault(name="matmul_stage_released_before_products", kind=FLIGHT, twin="tile_matmul_wgmma_specialised", old=f"{PRODUCTS}\n        {RELEASE}", new=f"{RELEASE}\n        {PRODUCTS}", sanitizer=RACE),

@@ -36,7 +36,7 @@ FAULTS = (
     Fault(name="columns_one_too_few_expected", kind=FLIGHT, twin="columns_convolution_3x3", old="bar_expect(&bar, sizeof(s));", new="bar_expect(&bar, sizeof(s) - 1024);", sanitizer=SYNC),
     Fault(name="columns_valid_pixels_expected", kind=PHASE, twin="columns_convolution_3x3", old="bar_expect(&bar, sizeof(s));", new="bar_expect(&bar, sizeof(s) + 32);", sanitizer=SYNC),
     Fault(name="columns_by_a_map_of_tiles", kind=SHAPE, twin="columns_stored_and_added", changes={"arguments": (Tile(buffer="y", element="s32", sizes=(8, 7, 5, 2), strides=(32, 224, 1120), box=(8, 4, 4, 2)), "x")}, sanitizer=MEM),
-    Fault(name="columns_of_more_images_than_there_are", kind=BOUNDS, twin="columns_stored_and_added", changes={"arguments": (Tile(buffer="y", element="s32", sizes=(8, 7, 5, 3), strides=(32, 224, 1120), columns=Columns(lower=(-1, 2), upper=(0, -2), channels=8, pixels=32)), "x")}, sanitizer=MEM),
+    Fault(name="columns_of_more_images_than_there_are", kind=BOUNDS, twin="columns_stored_and_added", changes={"arguments": (Tile(buffer="y", element="s32", sizes=(8, 7, 5, 3), strides=(32, 224, 1120), columns=Columns(lower=(0, 2), upper=(0, -2), channels=8, pixels=32)), "x")}, sanitizer=MEM),
     Fault(name="columns_stored_without_proxy_fence", kind=PROXY, twin="columns_stored_and_added", old="proxy_fence();", new=""),
     Fault(name="columns_stored_before_they_are_whole", kind=FLIGHT, twin="columns_stored_and_added", old="proxy_fence();\n    __syncthreads();", new="proxy_fence();", sanitizer=RACE),
 )  # fmt: skip

@@ -96,6 +96,12 @@ def _copy_text(one: Record, accesses: tuple[Access, ...], place: str, what: str)
 def _tensor_text(one: Record) -> str:
     if one.extra == 64:
         return f"has {one.address} coordinates, its tensor map another number of dimensions"
+    if one.extra == 66:
+        place, axis = _signed32(one.address), one.address >> 32
+        return (
+            f"stores to a tile at the negative coordinate {place} (dimension {axis}, the innermost "
+            "is 0): hardware takes that for an illegal instruction"
+        )
     if one.extra == 65:
         return "has a tensor map of the other mode (tile or im2col)"
     if one.extra:

@@ -126,13 +126,31 @@ def rt_tile_out(
     entry = F.begin(block, launch, F.TO_GLOBAL, site, load_u32(thread + L.GID))
     if entry == 0:
         return
-    if not _tile(entry, thread, place, how & 255, site, launch):
+    fits = _tile(entry, thread, place, how & 255, site, launch)
+    if not fits or _is_negative(entry, thread, launch):
         F.end(block, entry)
         return
     store_u32(entry + F.REDUCE, (how >> 8) & 255)
     store_u32(entry + F.TYPE, _reduced_type(load_u32(place + L.T_TYPE)))
     set_place(entry, F.SOURCE, source, block)
     in_group(entry, thread, block, launch)
+
+
+@native
+def _is_negative(entry: int, thread: int, launch: int) -> bool:
+    """Whether a store in tile mode begins at a negative coordinate: an illegal instruction.
+
+    Seen on an H200 for copies and reductions of every type tried; loads may begin there.
+    """
+    tile, site = entry + F.MAP, load_u32(entry + F.SITE)
+    if load_u8(tile + L.T_IM2COL):
+        return False
+    for axis in range(load_u32(tile + L.T_RANK) + 1):
+        at = load_u32(entry + F.COORDINATES + 4 * axis)
+        if at >> 31:
+            refuse(thread, launch, L.K_TENSOR_MAP, site, 66, axis << 32 | at)
+            return True
+    return False
 
 
 @native
