@@ -206,7 +206,8 @@ def _halo(x: np.ndarray) -> np.ndarray:
     """Loads begin 4 columns and a row before the tensor; plane 0 is covered once, the others twice."""
     shifted = np.zeros((3, 4, 8), dtype=np.int64)
     shifted[:, 1:, 4:] = x.reshape(3, 4, 8)[:, :3, :4]
-    return ((shifted + 1) * np.array([1, 2, 2])[:, None, None]).reshape(-1)
+    covered: np.ndarray = (shifted + 1) * np.array([1, 2, 2])[:, None, None]
+    return covered.reshape(-1)
 
 
 KERNELS = (TRANSPOSE, MATMUL, MULTICAST, HALO)
