@@ -47,3 +47,13 @@ def _waits(flag, y):
 def waits(flag, y):
     """Write ones once a flag in memory is set."""
     _waits[(1,)](flag, y, num_warps=1)
+
+
+@triton.jit
+def _writes_far(y, far):
+    tl.store(y + tl.arange(0, 256) + far.to(tl.int64), 1.0)
+
+
+def writes_far(y, far):
+    """Write 256 ones, `far` elements behind the first place of y."""
+    _writes_far[(1,)](y, far)
