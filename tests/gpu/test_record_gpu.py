@@ -119,6 +119,7 @@ def scale(
 def test_a_programs_launches_agree_and_say_what_nobody_wrote(tmp_path: Path) -> None:
     x = torch.randn(37, 300, device="cuda").bfloat16()
     a, b = (torch.randn(48, 48, device="cuda").half() for _ in range(2))
+    kernels.matmul(a, b)  # an autotuner's benchmark writes the result before the launch does
     file = tmp_path / "program.safetensors"
     with cuassay.record_launches(file, unwritten=True) as recorder:
         y = kernels.softmax(x)

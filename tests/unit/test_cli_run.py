@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,18 @@ def test_agreement_with_the_gpu_is_told(
     )
     assert "4 of 64 bytes differ, first byte 8; by 0.00781 at most, values reach 3.5" in text
     assert "y: " not in text
+
+
+def test_a_launch_that_changed_nothing_agrees_in_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = dataclasses.replace(LAUNCH, agreement=())
+    _answer(monkeypatch, MachineEvidence(launches=(same,), device="GPU"))
+    (tmp_path / "a.safetensors").touch()
+    assert main(["run", str(tmp_path / "a.safetensors")]) == 0
+    text = capsys.readouterr().out
+    assert "neither the machine nor GPU changed any memory: what the launch writes was" in text
+    assert "agrees with" not in text
 
 
 def test_a_launch_of_a_call_that_was_not_recorded_decides_nothing(

@@ -16,6 +16,10 @@ from cuassay.report.clean import clean, one_line
 
 _SOURCE_LINES = 400
 _FEW, _ALL = 8, 201  # lines that a kernel printed
+_UNCHANGED = (
+    "neither the machine nor {} changed any memory: what the launch writes was there before (as "
+    "after an autotuner's benchmark), or it writes nothing"
+)
 _NO = "not covered: weak memory, ptxas, code paths of other architectures"
 
 
@@ -64,7 +68,7 @@ def _recorded(launch: LaunchEvidence, device: str) -> Iterator[str]:
     changed = sum(one.nbytes for one in launch.agreement)
     equal = sum(one.equal for one in launch.agreement)
     if not changed:
-        yield f"  neither the machine nor {device} changed any memory"
+        yield f"  {_UNCHANGED.format(device)}"
         return
     yield f"  the machine agrees with {device} in {equal:,} of {changed:,} bytes that were written"
     for one in launch.agreement:
