@@ -41,13 +41,16 @@ def machine() -> dict[str, str]:
 
 def save(name: str, results: Any) -> Path:
     """Write a result with its machine beside the others; $CUASSAY_RESULTS moves the folder."""
-    folder = Path(os.environ.get("CUASSAY_RESULTS", RESULTS))
-    folder.mkdir(parents=True, exist_ok=True)
-    on = machine()
-    slug = on["device"].lower().replace("nvidia ", "").replace(" ", "-")
-    path = folder / f"{name}-{slug}.json"
-    path.write_text(json.dumps({"machine": on, "results": results}, indent=1) + "\n")
+    path = result_path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": machine(), "results": results}, indent=1) + "\n")
     return path
+
+
+def result_path(name: str, folder: Path | None = None) -> Path:
+    """Return where a result of this device lies: in $CUASSAY_RESULTS, unless a folder is given."""
+    slug = machine()["device"].lower().replace("nvidia ", "").replace(" ", "-")
+    return (folder or Path(os.environ.get("CUASSAY_RESULTS", RESULTS))) / f"{name}-{slug}.json"
 
 
 def check(candidate: Path, problem: str, *, profile: str, home: Path) -> dict[str, Any]:

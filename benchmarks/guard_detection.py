@@ -26,7 +26,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
-from benchmarks.common import RESULTS, machine, save
+from benchmarks.common import result_path, save
 from torch import Tensor
 
 import cuassay
@@ -234,8 +234,7 @@ def _totals(results: dict[str, Any]) -> dict[str, int]:
 
 def _earlier(asked: list[str]) -> dict[str, Any]:
     """Return what the result file holds of scenarios that are not asked for; nothing for all."""
-    slug = machine()["device"].lower().replace("nvidia ", "").replace(" ", "-")
-    path = Path(os.environ.get("CUASSAY_RESULTS", RESULTS)) / f"guard-detection-{slug}.json"
+    path = result_path("guard-detection")
     if not asked or not path.is_file():
         return {}
     held = json.loads(path.read_text())["results"]
@@ -249,10 +248,15 @@ def main() -> None:
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     preset = _GPU if device == "cuda" else _CPU
+    planned = scenarios(preset, scale=1 if device == "cpu" else 4)
+    unknown = sorted(set(sys.argv[1:]) - {scenario.name for scenario in planned})
+    if unknown:
+        known = "; ".join(scenario.name for scenario in planned)
+        raise SystemExit(f"no such scenario: {'; '.join(unknown)}; they are: {known}")
     results = _earlier(sys.argv[1:])
     with tempfile.TemporaryDirectory() as home:
         os.environ["CUASSAY_HOME"] = home
-        for scenario in scenarios(preset, scale=1 if device == "cpu" else 4):
+        for scenario in planned:
             if sys.argv[1:] and scenario.name not in sys.argv[1:]:
                 continue
             wrong = run(scenario, scenario.fault, preset, device)

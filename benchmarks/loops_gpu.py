@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
-from common import RESULTS, ROOT, machine, save
+from common import RESULTS, ROOT, machine, result_path, save
 
 from cuassay.engine.executors import visible_gpus
 
@@ -310,9 +310,8 @@ def main() -> int:
 
 def _files(kept: str) -> list[Path]:
     """Return where earlier results may lie: the file that this call writes, $OUT, `--kept`."""
-    slug = machine()["device"].lower().replace("nvidia ", "").replace(" ", "-")
-    found = [RESULTS / f"loops-{slug}.json"]
-    found += [Path(os.environ["CUASSAY_RESULTS"], found[0].name)] if CUSTOM else []
+    found = [result_path("loops", RESULTS)]
+    found += [result_path("loops")] if CUSTOM else []
     found += [Path(os.environ["OUT"], "loops.json")] if "OUT" in os.environ else []
     return found + ([Path(kept)] if kept else [])
 

@@ -33,6 +33,7 @@ for place in (str(ROOT), str(ROOT / "src")):
         sys.path.insert(0, place)
 
 import numpy as np  # noqa: E402
+from common import result_path  # noqa: E402
 from tests.machine.corpus import KERNELS, driver_map, prepare, ptx  # noqa: E402
 
 from cuassay.machine.launch import Pointer, TensorMap  # noqa: E402
@@ -238,8 +239,8 @@ def main() -> None:
         "rows": rows,
     }
     folder = Path(os.environ.get("OUT", str(ROOT / "benchmarks" / "results")))
-    short = re.sub(r"[^a-z0-9]+", "-", device.lower().replace("nvidia", "")).strip("-")
-    (folder / f"machine-kernels-{short}.json").write_text(json.dumps(result, indent=1) + "\n")
+    path = result_path("machine-kernels", folder)
+    path.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps({key: value for key, value in result.items() if key != "rows"}, indent=1))
     for name, row in rows.items():
         if not row["good"]:

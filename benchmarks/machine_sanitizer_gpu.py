@@ -25,7 +25,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ for place in (str(ROOT), str(ROOT / "src")):
         sys.path.insert(0, place)
 
 import numpy as np  # noqa: E402
-from common import machine  # noqa: E402
+from common import result_path  # noqa: E402
 from tests.machine.case import Empty, Kernel, Number, Tile  # noqa: E402
 from tests.machine.corpus import FAULTS, KERNELS, driver_map, planted  # noqa: E402
 
@@ -124,13 +124,12 @@ def check(status: int, what: str) -> None:
         raise RuntimeError(f"{what} returned {status}")
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Kernels below one tool ('' for none), and what was seen of them."""
+    """Kernels to run below one tool ('' for none)."""
 
     tool: str
     names: list[str]
-    rows: list[dict[str, Any]] = field(default_factory=list)
 
 
 def served(batch: Batch, *, command: Sequence[str], folder: Path, until: float) -> Iterator[Any]:
@@ -233,8 +232,8 @@ def main(arguments: Sequence[str]) -> int:
     rows = all_rows(planned, binary, chosen, target / "machine-sanitizer.ndjson")
     document = summary({fault.name: fault.kind for fault in faults}, rows, binary)
     document |= {"runs": len(rows), "planned": len(planned)}
-    slug = machine()["device"].lower().replace("nvidia ", "").replace(" ", "-")
-    (target / f"machine-sanitizer-{slug}.json").write_text(json.dumps(document, indent=1) + "\n")
+    path = result_path("machine-sanitizer", target)
+    path.write_text(json.dumps(document, indent=1) + "\n")
     print(json.dumps(document["classes"], indent=1))
     print("false alarms on twins:", document["false_alarms"])
     print(f"{len(rows)} of {len(planned)} runs; seconds {document['seconds']}")

@@ -18,11 +18,10 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
-from common import RESULTS, machine, save
+from common import result_path, save
 from power_explained import explain
 
 from cuassay.catalog import registry
@@ -162,10 +161,8 @@ def _classes(rows: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
 
 def earlier(profile: Profile) -> dict[str, dict[str, Any]]:
     """Return the rows of an earlier run of the same profile on this kind of device."""
-    slug = machine()["device"].lower().replace("nvidia ", "").replace(" ", "-")
-    path = Path(os.environ.get("CUASSAY_RESULTS", RESULTS)) / f"power-catalog-{slug}.json"
     try:
-        results = json.loads(path.read_text())["results"]
+        results = json.loads(result_path("power-catalog").read_text())["results"]
     except (OSError, ValueError, KeyError):
         return {}
     if results.get("profile") != profile.value:
