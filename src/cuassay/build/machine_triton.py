@@ -11,21 +11,14 @@ from __future__ import annotations
 
 import functools
 import importlib
+import math
 import os
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 from cuassay.build.machine_launch import not_covered
-from cuassay.build.triton_arguments import (
-    address_of,
-    descriptor,
-    expanded,
-    flat,
-    parameters,
-    scratch,
-)
+from cuassay.build.triton_arguments import LEADING, descriptor, packed
 from cuassay.errors import MissingToolError, missing_extra
 
 _PATCHED = "__cuassay_ptx__"
@@ -34,7 +27,6 @@ _PATCHED = "__cuassay_ptx__"
 _SHARED_LIMIT = 232448
 _NEEDS_89 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
 _NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma")
-_LEADING = 9  # grid, stream, function, metadata twice, two hooks: what launchers get before args
 
 
 class Launch(Protocol):
@@ -136,31 +128,26 @@ def _launcher(src: Any, metadata: Any, launch: Launch) -> Callable[..., None]:
     signature: Mapping[Any, Any] = dict(src.signature)
 
     def plain(*given: Any) -> None:
-        grid, (ptx, name) = given[:3], given[4]
-        x, y, z = (int(extent) for extent in grid)
-        if x * y * z <= 0:
+        ptx, name = given[4]
+        if math.prod(int(extent) for extent in given[:3]) <= 0:
             return
-        types = [str(kind) for kind in flat(list(expanded(signature, meta or ())))]
-        values = list(flat(list(given[_LEADING:])))
-        packed, held = parameters(types, values)
-        buffers = scratch(metadata, x * y * z)
-        ctas = int(getattr(metadata, "num_ctas", 1))
+        found = packed(metadata, signature, given[:3], given[LEADING:])
         launch(
             ptx.decode() if isinstance(ptx, bytes) else ptx,
             name,
-            grid=(x * ctas, y, z),
-            block=(32 * int(metadata.num_warps), 1, 1),
-            shared_bytes=int(metadata.shared),
-            cluster=(ctas, 1, 1),
-            arguments=[*packed, *(struct.pack("<Q", address_of(item)) for item in buffers)],
-            tensors=[*held, *(item for item in buffers if item is not None)],
+            grid=found.grid,
+            block=found.block,
+            shared_bytes=found.shared_bytes,
+            cluster=found.cluster,
+            arguments=found.arguments,
+            tensors=[*found.tensors, *found.scratch],
         )
 
     meta = getattr(metadata, "tensordesc_meta", None)
     wrap = getattr(nvidia, "wrap_handle_tensordesc", None)
     if wrap is None or not _has_descriptors(signature):
         return plain
-    if int(getattr(nvidia, "_BASE_ARGS_FORMAT_LEN", _LEADING)) == _LEADING:
+    if int(getattr(nvidia, "_BASE_ARGS_FORMAT_LEN", LEADING)) == LEADING:
         wrapped: Callable[..., None] = wrap(plain, signature, meta)
         return wrapped
     return _expanding(plain, signature, meta, nvidia.make_tensordesc_arg)
@@ -177,10 +164,10 @@ def _expanding(
     def launch(*given: Any) -> None:
         known = iter(meta or ())
         values: list[Any] = []
-        for kind, value in zip(signature.values(), given[_LEADING:], strict=True):
+        for kind, value in zip(signature.values(), given[LEADING:], strict=True):
             whole = str(kind).startswith("tensordesc")
             values += expand(value, next(known, None)) if whole else [value]
-        plain(*given[:_LEADING], *values)
+        plain(*given[:LEADING], *values)
 
     return launch
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cuassay.build.driver import ELEMENT_NUMBERS
@@ -21,6 +22,46 @@ _CODES = {
     "fp32": "f", "f32": "f", "fp64": "d",
 }  # fmt: skip
 _TILE_MAP = "nvTmaDesc"
+# What launchers get before a kernel's arguments: grid, stream, function, metadata twice, two hooks.
+LEADING = 9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """A launch as hardware takes it, and the tensors that its parameters point into."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    shared_bytes: int
+    arguments: list[bytes]
+    tensors: list[Any]
+    scratch: list[Any]
+
+
+def packed(
+    metadata: Any, signature: Mapping[Any, Any], grid: Sequence[Any], values: Sequence[Any]
+) -> Packed:
+    """Return a launch of a compiled kernel; descriptors among `values` are in parts.
+
+    `grid` are Triton's programs, of one block or, with `num_ctas`, one cluster each. Raises
+    MissingToolError for parameters that the machine has no form for.
+    """
+    x, y, z = (int(extent) for extent in grid)
+    tiles = getattr(metadata, "tensordesc_meta", None) or ()
+    types = [str(kind) for kind in flat(list(expanded(signature, tiles)))]
+    arguments, tensors = parameters(types, list(flat(values)))
+    buffers = scratch(metadata, x * y * z)
+    ctas = int(getattr(metadata, "num_ctas", 1))
+    return Packed(
+        grid=(x * ctas, y, z),
+        block=(32 * int(metadata.num_warps), 1, 1),
+        cluster=(ctas, 1, 1),
+        shared_bytes=int(metadata.shared),
+        arguments=[*arguments, *(struct.pack("<Q", address_of(one)) for one in buffers)],
+        tensors=tensors,
+        scratch=[one for one in buffers if one is not None],
+    )
 
 
 def descriptor(

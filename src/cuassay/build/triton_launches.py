@@ -13,23 +13,14 @@ import contextlib
 import functools
 import importlib
 import inspect
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cuassay.build.launch_recorder import LaunchRecorder, Seen
-from cuassay.build.triton_arguments import (
-    address_of,
-    descriptor,
-    expanded,
-    flat,
-    parameters,
-    scratch,
-)
+from cuassay.build.triton_arguments import LEADING, address_of, descriptor, flat, packed
 from cuassay.errors import MissingToolError
 
-_LEADING = 9  # grid, stream, function, metadata twice, two hooks: what comes before arguments
 _SOURCE_BYTES = 1 << 20
 
 
@@ -84,22 +75,18 @@ def described(kernel: Any, given: Sequence[Any]) -> Seen:
         raise MissingToolError("its PTX was not kept; unset TRITON_STORE_BINARY_ONLY")
     metadata, signature = kernel.metadata, dict(kernel.src.signature)
     tiles = getattr(metadata, "tensordesc_meta", None) or ()
-    values = list(_values(signature, given[_LEADING:], tiles))
-    types = [str(kind) for kind in flat(list(expanded(signature, tiles)))]
-    packed, _ = parameters(types, list(flat(values)))
-    x, y, z = (int(extent) for extent in given[:3])
-    buffers = scratch(metadata, x * y * z)
-    ctas = int(getattr(metadata, "num_ctas", 1))
+    values = list(_values(signature, given[LEADING:], tiles))
+    found = packed(metadata, signature, given[:3], values)
     return Seen(
         ptx=ptx if isinstance(ptx, str) else bytes(ptx).decode(),
         kernel=str(metadata.name),
-        grid=(x * ctas, y, z),
-        block=(32 * int(metadata.num_warps), 1, 1),
-        cluster=(ctas, 1, 1),
-        shared_bytes=int(metadata.shared),
-        arguments=[*packed, *(struct.pack("<Q", address_of(one)) for one in buffers)],
-        tensors=list(_tensors(signature, given[_LEADING:])),
-        scratch=[one for one in buffers if one is not None],
+        grid=found.grid,
+        block=found.block,
+        cluster=found.cluster,
+        shared_bytes=found.shared_bytes,
+        arguments=found.arguments,
+        tensors=list(_tensors(signature, given[LEADING:])),
+        scratch=found.scratch,
         sources=_sources(kernel),
     )
 
