@@ -8,6 +8,7 @@ CuassayError
 ├── CannotJudgeError      the trial cannot be carried out: exit code 3
 │   ├── ReferenceError_   the problem's own reference or generator fails
 │   ├── LiftError         an operation of the reference cannot be lifted; names the op and the line
+│   ├── DeviceLostError   the judge's own GPU context was lost: nothing more can be made there
 │   ├── MachineError      the PTX machine cannot execute a text or launch; carries the PTX line
 │   └── MissingToolError  a compiler, device or package that this step needs is not there
 └── BuildError            the candidate's own source does not build or import: finding BUILD001
@@ -53,6 +54,10 @@ class NothingToCheckError(CannotJudgeError):
 
 class ReferenceError_(CannotJudgeError):
     """The problem's own reference or input generator fails."""
+
+
+class DeviceLostError(CannotJudgeError):
+    """The judge's own GPU context was lost, to a device-side assertion say."""
 
 
 class LiftError(CannotJudgeError):

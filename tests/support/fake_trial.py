@@ -20,12 +20,12 @@ from cuassay.checks.buildrun import termination_finding
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.seeds import derive
-from cuassay.judge.gradients import truth_of
+from cuassay.judge.gradients import dependence, truth_of
 from cuassay.judge.structure import matched
 from cuassay.loops import states
 from cuassay.model import serial
 from cuassay.model.candidate import Convention
-from cuassay.model.case import Case
+from cuassay.model.case import LOOPS, Case
 from cuassay.model.domain import Index, Real
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding
@@ -74,7 +74,7 @@ class FakeTrial:
 
     def cases(self, purpose: str) -> tuple[Case, ...]:
         """Return the cases set in `plans`, else the planner's."""
-        if purpose in (states.TRAINING, states.DECODING):
+        if purpose in LOOPS:
             found = states.plan(
                 self.problem, purpose, profile=self.profile, seed=20261121, device="cpu"
             )
@@ -117,6 +117,10 @@ class FakeTrial:
             upstream=upstream,
             seed=seed,
         )
+
+    def dependence(self, case: Case) -> Mapping[str, torch.Tensor]:
+        """Return the reference's gradients of a random weighting."""
+        return dependence(self.problem, self.reference, case, self.inputs(case))
 
     def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
         """Compare by the worst element alone."""

@@ -21,6 +21,7 @@ from cuassay.loops.operators import Mode
 from cuassay.loops.paged import exact_logits, prefill
 from cuassay.loops.routing import Routes, same_choice
 from cuassay.loops.transformer import Block, Transformer
+from cuassay.model.case import DECODING, TRAINING
 from cuassay.model.loop import Cell, InferReport, LoopJob
 from cuassay.model.verdict import Decision, Profile
 
@@ -196,9 +197,7 @@ def test_sites_of_experts_bring_their_model() -> None:
         presets.holding(presets.PRESETS["large"], [sites.SITES["moe_route"]])
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), [("moe_scatter", states.TRAINING), ("moe_route", states.DECODING)]
-)
+@pytest.mark.parametrize(("name", "kind"), [("moe_scatter", TRAINING), ("moe_route", DECODING)])
 def test_sites_of_experts_have_states(
     name: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import torch
 from cuassay.catalog import registry
 from cuassay.loops import states
 from cuassay.model import serial
-from cuassay.model.case import Case
+from cuassay.model.case import DECODING, TRAINING, Case
 from cuassay.model.problem import ConstAxis, Problem, VarAxis
 from cuassay.model.verdict import Profile
 
@@ -22,10 +22,10 @@ def _plan(problem: Problem, kind: str) -> list[Case]:
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("embedding_grad", states.TRAINING),
-        ("rmsnorm@float32", states.TRAINING),
-        ("paged_attention_decode", states.DECODING),
-        ("rope_neox@float16", states.DECODING),
+        ("embedding_grad", TRAINING),
+        ("rmsnorm@float32", TRAINING),
+        ("paged_attention_decode", DECODING),
+        ("rope_neox@float16", DECODING),
     ],
 )
 def test_a_state_is_data_and_gives_the_same_inputs_again(name: str, kind: str) -> None:
@@ -47,11 +47,11 @@ def test_a_state_is_data_and_gives_the_same_inputs_again(name: str, kind: str) -
 
 
 def test_operators_without_a_place_have_no_states() -> None:
-    assert _plan(registry.get("layernorm"), states.TRAINING) == []
-    assert _plan(registry.get("embedding_grad"), states.DECODING) == []
-    assert _plan(registry.get("paged_attention_decode"), states.TRAINING) == []
+    assert _plan(registry.get("layernorm"), TRAINING) == []
+    assert _plan(registry.get("embedding_grad"), DECODING) == []
+    assert _plan(registry.get("paged_attention_decode"), TRAINING) == []
     quick = states.plan(
-        registry.get("rmsnorm"), states.TRAINING, profile=Profile.QUICK, seed=1, device="cpu"
+        registry.get("rmsnorm"), TRAINING, profile=Profile.QUICK, seed=1, device="cpu"
     )
     assert quick == []
 
@@ -64,9 +64,9 @@ def test_sizes_that_the_problem_excludes_are_passed_over() -> None:
         else axis
         for axis in problem.axes
     )
-    assert _plan(dataclasses.replace(problem, axes=axes), states.TRAINING) == []
+    assert _plan(dataclasses.replace(problem, axes=axes), TRAINING) == []
     fused = registry.get("embedding_rmsnorm_backward_64k")
-    assert _plan(fused, states.TRAINING) == []  # its tokens could not be learned in time
+    assert _plan(fused, TRAINING) == []  # its tokens could not be learned in time
 
 
 def test_a_problem_of_the_user_s_is_known_by_its_inputs_and_outputs() -> None:
@@ -75,5 +75,5 @@ def test_a_problem_of_the_user_s_is_known_by_its_inputs_and_outputs() -> None:
         dataclasses.replace(axis, value=700) if isinstance(axis, ConstAxis) else axis
         for axis in problem.axes
     )
-    case = _plan(dataclasses.replace(problem, axes=axes), states.TRAINING)[0]
+    case = _plan(dataclasses.replace(problem, axes=axes), TRAINING)[0]
     assert case.axes["vocab"] == 700

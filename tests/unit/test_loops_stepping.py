@@ -19,6 +19,7 @@ from cuassay.loops.kernels import local_kernel
 from cuassay.loops.lane import Lane
 from cuassay.loops.operators import Mode
 from cuassay.loops.story import decide
+from cuassay.model.case import DECODING, TRAINING
 from cuassay.model.loop import Cell, LoopJob, Start
 from cuassay.model.verdict import Decision, Profile
 
@@ -101,12 +102,12 @@ def test_states_of_an_optimizer_are_compared_as_well() -> None:
 def test_steps_have_states_of_a_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(presets.PRESETS, "tiny", loops.MICRO)
     problem = load_problem(name)
-    cases = states.plan(problem, states.TRAINING, profile=Profile.STANDARD, seed=6, device="cpu")
+    cases = states.plan(problem, TRAINING, profile=Profile.STANDARD, seed=6, device="cpu")
     assert [case.state.optimizer for case in cases if case.state] == [
         sites.SITES[problem.name.partition("@")[0]].optimizer
     ] * 3
     assert states.plan(
-        problem, states.DECODING, profile=Profile.STANDARD, seed=6, device="cpu"
+        problem, DECODING, profile=Profile.STANDARD, seed=6, device="cpu"
     ) == []  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuassay.build import raw_kernel
+from cuassay.build import raw_kernel, ways
 from cuassay.build.sources import build_lock, write_sources
 from cuassay.errors import MissingToolError
 from cuassay.model.candidate import Candidate, Convention
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 _NEEDED = ("llvmlite", "numba", "numpy", "cuassay.machine.run")
 _UNCOVERED = "uncovered-by-the-machine"
 _MARK_S = 3600.0  # a launch may have taken too long because the computer was busy
-WAYS = ("machine", "interpreter")
 _HOPPER_ONLY = ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait")
 current: MachineLauncher | None = None  # the process's launcher, once a candidate is built on it
 
@@ -51,8 +50,8 @@ def interpreted_because(folder: Path, *, wanted: bool) -> str:
     absent = missing()
     if absent or wanted:
         return absent
-    if os.environ.get("CUASSAY_TRITON") == "interpreter":
-        return "CUASSAY_TRITON=interpreter asks for it"
+    if os.environ.get(ways.VARIABLE) == ways.INTERPRETER:
+        return f"{ways.VARIABLE}={ways.INTERPRETER} asks for it"
     mark = folder / _UNCOVERED
     try:
         young = time.time() - mark.stat().st_mtime < _MARK_S

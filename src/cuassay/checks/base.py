@@ -109,6 +109,12 @@ class Trial(Protocol):
         CannotJudgeError; NothingToCheckError where the reference cannot be differentiated.
         """
 
+    def dependence(self, case: Case) -> Mapping[str, torch.Tensor]:
+        """Return, by floating input, a gradient that is 0 where no floating output depends on it.
+
+        That of a random weighting of the outputs, in float64. Raises as `gradients`.
+        """
+
     def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
         """Compare what a call on `case` returned with truth, one Comparison per output.
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.numeric import comparison_finding, single_call
+from cuassay.model.case import TRAINING
 from cuassay.model.outcome import Finding
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
@@ -47,7 +48,7 @@ class Loop001(Check):
     title = "Numbers on the states of a training run"
     classes = ("L1", "L4", "N1")
     group = "loops"
-    purpose: ClassVar[str] = "training"
+    purpose: ClassVar[str] = TRAINING
 
     def skip(self, trial: Trial) -> str:
         """Return why there are no states to look at, or an empty string."""

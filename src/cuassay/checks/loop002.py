@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from cuassay.checks.loop001 import Loop001
+from cuassay.model.case import DECODING
 
 
 class Loop002(Loop001):
@@ -39,4 +40,4 @@ class Loop002(Loop001):
     code = "LOOP002"
     title = "Numbers on the states of decoding"
     classes = ("L7", "L8", "L9")
-    purpose: ClassVar[str] = "decoding"
+    purpose: ClassVar[str] = DECODING

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.answers import reads_of
 from cuassay.checks.base import Check, Run, Trial
-from cuassay.checks.grad_cases import float_outputs
 from cuassay.checks.numeric import message, one_by_one, worst_statistic
 from cuassay.checks.plain_first import measured, with_scalars, wrong_read
 from cuassay.checks.relation_members import own_fill, with_parameters
@@ -20,7 +19,6 @@ from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Scenario
-from cuassay.model.steps import Upstream
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -121,19 +119,17 @@ def unused(trial: Trial, base: Case) -> Mapping[str, Places]:
     differentiated.
     """
     try:
-        gradients = trial.gradients(
-            base, float_outputs(trial.problem), upstream=Upstream.CONTIGUOUS, seed=base.seed
-        )
+        gradients = trial.dependence(base)
     except CannotJudgeError:
         return {}
     plain = trial.exact(base)
     found: dict[str, dict[str, tuple[int, ...]]] = {_GARBAGE: {}, _NAN: {}}
     for spec in tensor_inputs(trial.problem):
-        output = next((o for o in gradients.outputs if o.name == f"grad_{spec.name}"), None)
-        if output is None or spec.dtype not in _LARGE:
+        gradient = gradients.get(spec.name)
+        if gradient is None or spec.dtype not in _LARGE:
             continue
-        zero = (output.value.reshape(-1) == 0).nonzero().squeeze(1).tolist()
-        if not zero or len(zero) == output.value.numel():
+        zero = (gradient.reshape(-1) == 0).nonzero().squeeze(1).tolist()
+        if not zero or len(zero) == gradient.numel():
             continue  # an input that nothing depends on is API003's subject
         places = {spec.name: tuple(zero[:_MOST])}
         for what in (_GARBAGE, _NAN):

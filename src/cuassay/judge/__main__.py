@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from cuassay.build import ways
 from cuassay.engine.job import Job
 from cuassay.errors import BuildError, CannotJudgeError, CuassayError, UsageError
 from cuassay.home import private_dirs
@@ -136,12 +137,11 @@ def _likely_machine(job: Job) -> bool:
 
 def _known_settings() -> None:
     """Raise UsageError for a setting of the environment that means nothing."""
-    from cuassay.build.machine import WAYS
-
-    way = os.environ.get("CUASSAY_TRITON", "")
-    if way and way not in WAYS:
+    way = os.environ.get(ways.VARIABLE, "")
+    if way and way not in ways.WAYS:
         raise UsageError(
-            f"CUASSAY_TRITON is '{way}': expected {' or '.join(WAYS)}; leave it unset for {WAYS[0]}"
+            f"{ways.VARIABLE} is '{way}': expected {' or '.join(ways.WAYS)}; leave it unset for "
+            f"{ways.WAYS[0]}"
         )
 
 

@@ -6,9 +6,10 @@ so that the achievable error follows from the same trusted runs.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
@@ -20,6 +21,7 @@ from cuassay.model.case import Case
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.model.steps import Upstream
+from cuassay.oracle.lift import lift
 from cuassay.oracle.trust import make_truth
 from cuassay.oracle.trust_types import Truth
 from cuassay.worker.upstream import drawn
@@ -52,16 +54,12 @@ def truth_of(
 
     Raises CannotJudgeError; NothingToCheckError where the reference cannot be differentiated.
     """
-    wanted = [s for s in problem.inputs if isinstance(s, TensorSpec) and differentiable(s)]
-    device = next((v.device for v in inputs.values() if isinstance(v, torch.Tensor)), None)
-    sizes = resolve(problem.axes, case.axes)
+    wanted = _differentiated(problem)
     asked = [(n, s) for n, s in enumerate(problem.outputs) if s.name in outputs]
-    given = [
-        drawn(upstream, shape_of(s.shape, sizes), _torch(s.dtype), seed=seed, number=n).to(device)
-        for n, s in asked
-    ]
+    sizes = resolve(problem.axes, case.axes)
+    given = _given(asked, inputs, sizes, upstream=upstream, seed=seed)
     shapes = [shape_of(spec.shape, sizes) for spec in wanted]
-    try:
+    with _told():
         return make_truth(
             _gradient(problem, reference, list(inputs), wanted=wanted, asked=[n for n, _ in asked]),
             [*inputs.values(), *given],
@@ -70,6 +68,55 @@ def truth_of(
             accumulation=problem.accumulation,
             draws=_DRAWS if sum(math.prod(s) for s in shapes) < _HUGE else _FEW_DRAWS,
         )
+
+
+def dependence(
+    problem: Problem,
+    reference: Reference,
+    case: Case,
+    inputs: Mapping[str, torch.Tensor | Scalar],
+) -> dict[str, torch.Tensor]:
+    """Return the gradients, by input, of a random weighting of every float output.
+
+    In float64, by one run of the reference: what they tell is where no output depends on an
+    input. Raises as `truth_of`.
+    """
+    wanted = _differentiated(problem)
+    asked = [(n, s) for n, s in enumerate(problem.outputs) if s.dtype in DIFFERENTIABLE]
+    sizes = resolve(problem.axes, case.axes)
+    given = _given(asked, inputs, sizes, upstream=Upstream.CONTIGUOUS, seed=case.seed)
+    numbers = [n for n, _ in asked]
+    run = _gradient(problem, reference, list(inputs), wanted=wanted, asked=numbers, as_sum=True)
+    with _told():
+        made = lift(run, [*inputs.values(), *given])
+    return {spec.name: one for spec, one in zip(wanted, made, strict=True)}
+
+
+def _differentiated(problem: Problem) -> list[TensorSpec]:
+    return [s for s in problem.inputs if isinstance(s, TensorSpec) and differentiable(s)]
+
+
+def _given(
+    asked: Sequence[tuple[int, TensorSpec]],
+    inputs: Mapping[str, torch.Tensor | Scalar],
+    sizes: Mapping[str, int],
+    *,
+    upstream: Upstream,
+    seed: int,
+) -> list[torch.Tensor]:
+    """Return the upstream gradients of the outputs asked for, on the inputs' device."""
+    device = next((v.device for v in inputs.values() if isinstance(v, torch.Tensor)), None)
+    return [
+        drawn(upstream, shape_of(s.shape, sizes), _torch(s.dtype), seed=seed, number=n).to(device)
+        for n, s in asked
+    ]
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Say of a failure that it is the reference's derivative which is missing."""
+    try:
+        yield
     except (ReferenceError_, LiftError) as error:
         why = f"the reference cannot be differentiated: {error}"
         raise NothingToCheckError(why) from None
@@ -91,8 +138,13 @@ def _gradient(
     *,
     wanted: Sequence[TensorSpec],
     asked: Sequence[int],
+    as_sum: bool = False,
 ) -> Reference:
-    """Return `gradient(*inputs, *upstream)`: zeros for what the outputs do not depend on."""
+    """Return `gradient(*inputs, *upstream)`: zeros for what the outputs do not depend on.
+
+    With `as_sum` the outputs are weighted and added first. That spares the import of sympy (half
+    a second) that torch makes for upstream gradients, and is not how a kernel's are compared.
+    """
     places = [names.index(spec.name) for spec in wanted]
     declared = [spec.name for spec in problem.outputs]
 
@@ -107,8 +159,12 @@ def _gradient(
             if not pairs:
                 raise _ConstantError("no output of it carries a gradient")
             leaves = [arguments[place] for place in places]
-            ends, given = [y for y, _ in pairs], tuple(u for _, u in pairs)
-            made = torch.autograd.grad(ends, leaves, given, allow_unused=True)
+            if as_sum:
+                total = torch.stack([(y * u).sum() for y, u in pairs]).sum()
+                made = torch.autograd.grad(total, leaves, allow_unused=True)
+            else:
+                ends, upstream = [y for y, _ in pairs], [u for _, u in pairs]
+                made = torch.autograd.grad(ends, leaves, upstream, allow_unused=True)
         return tuple(
             torch.zeros_like(leaf) if one is None else one.contiguous()
             for leaf, one in zip(leaves, made, strict=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cuassay.errors import CannotJudgeError, CuassayError, LiftError
+from cuassay.errors import CannotJudgeError, CuassayError, DeviceLostError, LiftError
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar, ScalarSpec
@@ -71,7 +71,8 @@ def usual_scalars(trial: JudgeTrial) -> dict[str, Scalar]:
 def try_case(trial: JudgeTrial, case: Case, mutants: Mapping[int, Mutant]) -> Tried:
     """Run some mutants on one case. A case that decides nothing tells no mutant apart.
 
-    Truth is made only where some mutant gives other bits than the reference.
+    Truth is made only where some mutant gives other bits than the reference. Raises
+    DeviceLostError where a mutant left the GPU unusable.
     """
     ran, differs, killed = set(), set(), {}
     try:
@@ -89,6 +90,8 @@ def try_case(trial: JudgeTrial, case: Case, mutants: Mapping[int, Mutant]) -> Tr
             share = 0.0 if truth.ill_conditioned else _share(outputs, truth)
             if share > 1.0:
                 killed[number] = share
+    except DeviceLostError:
+        raise
     except CuassayError:
         return Tried(case=case)
     return Tried(case=case, ran=frozenset(ran), differs=frozenset(differs), killed=killed)
@@ -98,8 +101,19 @@ def _outputs(mutant: Mutant, inputs: Sequence[Value]) -> Outputs | None:
     """Return what the mutant gives, one a declared output; None where it cannot run."""
     try:
         return mutant.run(inputs)
-    except CANNOT_RUN:
+    except CANNOT_RUN as error:
+        _device_is_left(error)
         return None
+
+
+def _device_is_left(failure: Exception) -> None:
+    """Raise DeviceLostError where a failure took the GPU's context with it."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        raise DeviceLostError(f"the GPU's context was lost to a mutant: {failure}") from None
 
 
 def _right(trial: JudgeTrial, inputs: Sequence[Value]) -> Outputs | None:

@@ -16,10 +16,9 @@ from cuassay.inputs.materialise import materialise
 from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
 from cuassay.judge.structure import matched
-from cuassay.loops import states
 from cuassay.model import serial
 from cuassay.model.axes import resolve
-from cuassay.model.case import Case
+from cuassay.model.case import LOOPS, Case
 from cuassay.model.problem import Problem, Scalar, TensorSpec, Workload
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
@@ -122,7 +121,7 @@ class JudgeTrial:
 
     def cases(self, purpose: str) -> tuple[Case, ...]:
         """Return the planned cases for a purpose (see inputs.plan)."""
-        if purpose in (states.TRAINING, states.DECODING):
+        if purpose in LOOPS:
             return self._states(purpose)
         if purpose not in self._plans:
             self._plans[purpose] = plan.plan_cases(
@@ -137,6 +136,8 @@ class JudgeTrial:
 
     def _states(self, kind: str) -> tuple[Case, ...]:
         """Return what the kernel's site sees in a training or decoding loop."""
+        from cuassay.loops import states  # with torch's compiler: a second that few trials need
+
         if kind not in self._plans:
             self._plans[kind] = tuple(
                 states.plan(
@@ -156,6 +157,8 @@ class JudgeTrial:
     def inputs(self, case: Case) -> Mapping[str, torch.Tensor | Scalar]:
         """Return fresh inputs of a case, in the order of the problem's inputs."""
         if case.state is not None:
+            from cuassay.loops import states
+
             return states.inputs(self._problem, case.state, self._device)
         if case.benchmark:
             return benchmark.draw(
@@ -226,6 +229,13 @@ class JudgeTrial:
             self.truth_s += time.perf_counter() - started
             self._evict()
         return self._truths[key]
+
+    def dependence(self, case: Case) -> Mapping[str, torch.Tensor]:
+        """Return, by floating input, a gradient that is 0 where no floating output depends on it.
+
+        Raises as `gradients`.
+        """
+        return gradients.dependence(self._problem, self._reference.call, case, self.inputs(case))
 
     def answers(self, case: Case) -> list[torch.Tensor]:
         """Return the right answers of a case in the outputs' own dtypes."""

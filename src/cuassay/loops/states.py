@@ -24,12 +24,11 @@ from cuassay.loops.operators import Mode, Operators
 from cuassay.loops.sites import PRECISIONS, Phase, Site
 from cuassay.loops.trained import no_kernel
 from cuassay.loops.transformer import Transformer
-from cuassay.model.case import Case, LoopState
+from cuassay.model.case import TRAINING, Case, LoopState
 from cuassay.model.loop import Cell, Preset
 from cuassay.model.problem import ConstAxis, Problem, Scalar, VarAxis
 from cuassay.model.verdict import Profile
 
-TRAINING, DECODING = "training", "decoding"
 # Steps at which a training run is looked at, by profile; `quick` looks at none.
 _STEPS = {
     Profile.QUICK: (),

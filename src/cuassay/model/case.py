@@ -20,9 +20,12 @@ class Fill:
     parameters: Mapping[str, FillValue] = field(default_factory=dict)
 
 
+TRAINING, DECODING = LOOPS = "training", "decoding"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopState:
-    """A step of a trusted loop: `loop` is training or decoding, `site` the place of the kernel."""
+    """A step of a trusted loop: `loop` is one of LOOPS, `site` the place of the kernel."""
 
     loop: str
     site: str

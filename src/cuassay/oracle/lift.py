@@ -21,6 +21,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from cuassay.errors import CuassayError, LiftError, ReferenceError_
+from cuassay.oracle.index_range import in_range
 from cuassay.oracle.lift_functions import LiftFunctions
 from cuassay.oracle.lift_inputs import copied, copied_as
 from cuassay.oracle.lift_session import Hook, HookFailure, LiftMode, Session
@@ -56,7 +57,7 @@ def lift(
     with _backends(to):
         arguments = copied_as(inputs, to, session)
         try:
-            with LiftMode(session), LiftFunctions(session):
+            with in_range(inputs), LiftMode(session), LiftFunctions(session):
                 result = fn(*arguments)
         except HookFailure as failure:
             raise failure.error from None
@@ -78,7 +79,7 @@ def run_as_written(
     Raises ReferenceError_ for the reference's own exceptions.
     """
     try:
-        with torch.inference_mode(False), torch.enable_grad():
+        with in_range(inputs), torch.inference_mode(False), torch.enable_grad():
             result = fn(*copied(inputs))
     except (CuassayError, torch.OutOfMemoryError, KeyboardInterrupt):
         raise

@@ -7,6 +7,7 @@ when made: it can hold nothing that the judge computed.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 from collections.abc import Mapping
@@ -79,11 +80,15 @@ class Arena:
         return {"number": self._number, "size": self.size, "handle": bytes(handle).hex()}
 
     def close(self) -> None:
-        """Free the memory; workers must have ended or closed it."""
+        """Free the memory; workers must have ended or closed it.
+
+        Where the context was lost the driver frees it with the process: no verdict is lost to it.
+        """
         if self._pointer:
             del self.bytes
             pointer, self._pointer = self._pointer, 0
-            _call("cuMemFree_v2", ctypes.c_uint64(pointer))
+            with contextlib.suppress(DeviceMemoryError):
+                _call("cuMemFree_v2", ctypes.c_uint64(pointer))
 
 
 class OpenedArenas:

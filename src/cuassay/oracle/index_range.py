@@ -1,0 +1,135 @@
+"""On a GPU, an index out of range raises IndexError before the kernel runs, as on a CPU.
+
+There torch's kernels find such an index by a device-side assertion, which takes the process's
+CUDA context with it: all memory, and every result that is not on the host. References run in the
+judge, and broken versions of them by the hundred, so their indices are looked at first. It costs
+one round trip to the GPU for each operation that indexes, nothing for the others.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeAlias
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+Named: TypeAlias = Mapping[str, Any]
+# An index tensor, how many there are to choose from, whether it may count from the end.
+Asked: TypeAlias = tuple[torch.Tensor, int, bool]
+
+_ALONG_DIM = (
+    "gather", "scatter", "scatter_add", "scatter_reduce", "index_select", "index_add",
+    "index_copy", "index_reduce",
+)  # fmt: skip
+_ADVANCED = ("index", "_unsafe_index", "index_put", "_unsafe_index_put", "_index_put_impl")
+_CLASSES = ("nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward")
+
+
+def in_range(inputs: Iterable[object]) -> AbstractContextManager[object]:
+    """Return a block in which indices out of range raise IndexError, if an input is on a GPU."""
+    on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
+    return RangeMode() if on_gpu else nullcontext()
+
+
+class RangeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Looks at the indices of every operation of the running thread, on any device."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Spare the import of torch._dynamo (a second); see lift_session.LiftMode."""
+        return False
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run the operation. Raises IndexError for an index out of range."""
+        rule = _rule(func)
+        if rule is not None:
+            named = dict(zip(_names(func), args, strict=False)) | dict(kwargs or {})
+            _refuse(func, rule(named))
+        return func(*args, **(kwargs or {}))
+
+
+_EXEMPT: Any = RangeMode.__torch_dispatch__
+_EXEMPT._torchdynamo_disable = True
+
+
+def _refuse(op: Any, asked: Iterable[Asked]) -> None:
+    for index, size, from_end in asked:
+        if index.is_meta or index.dtype in (torch.bool, torch.uint8) or not index.numel():
+            continue
+        low, high = (int(bound) for bound in torch.stack(index.aminmax()).tolist())
+        if low < (-size if from_end else 0) or high >= size:
+            wrong = high if high >= size else low
+            raise IndexError(f"index {wrong} is out of bounds for {size} entries in {op}")
+
+
+@functools.cache
+def _names(op: Any) -> tuple[str, ...]:
+    return tuple(argument.name for argument in op._schema.arguments)
+
+
+@functools.cache
+def _rule(op: Any) -> Callable[[Named], Iterable[Asked]] | None:
+    """Return what finds the indices among an operation's arguments; None where it has none."""
+    schema = getattr(op, "_schema", None)
+    if schema is None or not schema.name.startswith("aten::"):
+        return None
+    return _RULES.get(schema.name.removeprefix("aten::").removesuffix("_"))
+
+
+def _along_dim(named: Named) -> Iterator[Asked]:
+    source, dim = named["self"], named["dim"]
+    yield named["index"], source.shape[dim] if source.ndim else 1, False
+
+
+def _filled(named: Named) -> Iterator[Asked]:
+    yield from ((index, size, True) for index, size, _ in _along_dim(named))
+
+
+def _flat(named: Named) -> Iterator[Asked]:
+    yield named["index"], named["self"].numel(), True
+
+
+def _advanced(named: Named) -> Iterator[Asked]:
+    axis = 0
+    for index in named["indices"]:
+        if index is not None and index.dtype not in (torch.bool, torch.uint8):
+            yield index, named["self"].shape[axis], True
+        axis += index.ndim if index is not None and index.dtype is torch.bool else 1
+
+
+def _rows(named: Named) -> Iterator[Asked]:
+    yield named["indices"], named["weight"].shape[0], False
+
+
+def _rows_of_gradient(named: Named) -> Iterator[Asked]:
+    yield named["indices"], int(named["num_weights"]), False
+
+
+def _classes(named: Named) -> Iterator[Asked]:
+    """Targets of a negative log likelihood; those to ignore may be anything."""
+    target, scores = named["target"], named["self"]
+    counted = target[target != named["ignore_index"]]
+    yield counted, scores.shape[1 if scores.ndim > 1 else 0], False
+
+
+_RULES: Mapping[str, Callable[[Named], Iterable[Asked]]] = {
+    **dict.fromkeys(_ALONG_DIM, _along_dim),
+    **dict.fromkeys(_ADVANCED, _advanced),
+    **dict.fromkeys(_CLASSES, _classes),
+    "index_fill": _filled,
+    **dict.fromkeys(("take", "put"), _flat),
+    **dict.fromkeys(("embedding", "_embedding_bag", "_embedding_bag_forward_only"), _rows),
+    "embedding_dense_backward": _rows_of_gradient,
+}

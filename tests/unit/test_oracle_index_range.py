@@ -1,0 +1,105 @@
+"""Indices out of range raise before the kernel runs: the same ones that torch's CPU refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cuassay.errors import ReferenceError_
+from cuassay.oracle import index_range
+from cuassay.oracle.lift import lift, run_as_written
+
+_ROWS, _COLUMNS = 4, 3
+Op = Callable[[torch.Tensor, torch.Tensor], object]
+
+
+def _source() -> torch.Tensor:
+    return torch.arange(12, dtype=torch.float32).reshape(_ROWS, _COLUMNS)
+
+
+def _across(index: torch.Tensor) -> torch.Tensor:
+    return index[:, None].expand(-1, _COLUMNS)
+
+
+OPERATIONS: dict[str, Op] = {
+    "index": lambda x, i: x[i],
+    "index of the second axis": lambda x, i: x[:, i % _COLUMNS][i],
+    "index behind a mask": lambda x, i: x[i, torch.tensor([0]).expand(len(i))],
+    "put": lambda x, i: x.index_put((i,), torch.zeros(_COLUMNS)),
+    "put in place": lambda x, i: x.clone().__setitem__(i, 0.0),
+    "gather": lambda x, i: x.gather(0, _across(i)),
+    "scatter": lambda x, i: x.scatter(0, _across(i), torch.ones(len(i), _COLUMNS)),
+    "scatter a value": lambda x, i: x.scatter(0, _across(i), 1.0),
+    "scatter_add_": lambda x, i: x.clone().scatter_add_(0, _across(i), torch.ones(len(i), 3)),
+    "scatter_reduce": lambda x, i: x.scatter_reduce(0, _across(i), x[: len(i)], reduce="amax"),
+    "index_select": lambda x, i: x.index_select(0, i),
+    "index_add_": lambda x, i: x.clone().index_add_(0, i, torch.ones(len(i), _COLUMNS)),
+    "index_copy": lambda x, i: x.index_copy(0, i, torch.ones(len(i), _COLUMNS)),
+    "index_fill": lambda x, i: x.index_fill(0, i, 1.0),
+    "take": lambda x, i: x.take(torch.where(i.abs() < _ROWS, i, i * 10)),
+    "embedding": lambda x, i: torch.nn.functional.embedding(i, x),
+    "cross_entropy": lambda x, i: torch.nn.functional.cross_entropy(
+        x.T.contiguous()[torch.zeros_like(i)], i, ignore_index=-2
+    ),
+}
+
+
+def _refused(call: Op, index: torch.Tensor) -> bool:
+    try:
+        call(_source(), index)
+    except (IndexError, RuntimeError):
+        return True
+    return False
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@settings(max_examples=60, deadline=None)
+@given(numbers=st.lists(st.integers(-_ROWS - 2, _ROWS + 2), min_size=1, max_size=_ROWS))
+def test_what_a_cpu_refuses_is_refused_before_it_runs(name: str, numbers: list[int]) -> None:
+    index, call = torch.tensor(numbers), OPERATIONS[name]
+    with index_range.RangeMode():
+        if _refused(call, index):
+            with pytest.raises(IndexError, match=r"out of bounds for \d+ entries in aten"):
+                call(_source(), index)
+            watched = True
+        else:
+            watched = False
+    assert watched is _refused(call, index)
+
+
+def test_masks_and_nothing_are_no_indices() -> None:
+    with index_range.RangeMode():
+        assert _source()[_source() > 5].numel() == 6
+        assert _source()[torch.tensor([], dtype=torch.int64)].numel() == 0
+        assert _source()[:, None, torch.tensor([True, False, True])].shape == (_ROWS, 1, 2)
+
+
+def test_indices_behind_a_mask_of_two_axes_count_on_the_third() -> None:
+    block = torch.zeros(2, 2, 5)
+    mask = torch.tensor([[True, False], [False, True]])
+    with index_range.RangeMode():
+        assert block[mask, torch.tensor([4, 4])].shape == (2,)
+        with pytest.raises(IndexError, match="index 5 is out of bounds for 5 entries"):
+            block[mask, torch.tensor([0, 5])]
+
+
+def test_inputs_on_a_cpu_are_left_to_torch() -> None:
+    entered = index_range.in_range([torch.zeros(2), 3])
+    assert not isinstance(entered, index_range.RangeMode)
+
+
+@pytest.mark.parametrize("run", [lift, run_as_written])
+def test_a_reference_is_told_by_the_line(
+    run: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cuassay.oracle.lift.in_range", lambda inputs: index_range.RangeMode())
+
+    def reference(x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        return x[ids + 1]
+
+    with pytest.raises(ReferenceError_, match="index 4 is out of bounds for 4 entries"):
+        run(reference, [_source(), torch.tensor([0, 3])])
