@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from cuassay.errors import ReferenceError_
 from cuassay.oracle import index_range
 from cuassay.oracle.lift import lift, run_as_written
+from cuassay.oracle.mutants_ops import Fault
+from cuassay.oracle.mutants_sites import Mutation, Recorder
 
 _ROWS, _COLUMNS = 4, 3
 Op = Callable[[torch.Tensor, torch.Tensor], object]
@@ -92,14 +95,35 @@ def test_inputs_on_a_cpu_are_left_to_torch() -> None:
     assert not isinstance(entered, index_range.RangeMode)
 
 
-@pytest.mark.parametrize("run", [lift, run_as_written])
-def test_a_reference_is_told_by_the_line(
-    run: Callable[..., object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("cuassay.oracle.lift.in_range", lambda inputs: index_range.RangeMode())
+@pytest.fixture
+def _as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_range, "_asserts", lambda tensor: True)
 
+
+@pytest.mark.usefixtures("_as_on_a_gpu")
+@pytest.mark.parametrize("run", [lift, run_as_written])
+def test_a_reference_is_told_by_the_number(run: Callable[..., object]) -> None:
     def reference(x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         return x[ids + 1]
 
-    with pytest.raises(ReferenceError_, match="index 4 is out of bounds for 4 entries"):
+    with pytest.raises(ReferenceError_, match="index 4 is out of bounds for 4 entries in aten"):
         run(reference, [_source(), torch.tensor([0, 3])])
+
+
+def _wrapped(x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    return x.float()[torch.remainder(ids + 1, 4)] * 2.0
+
+
+@pytest.mark.usefixtures("_as_on_a_gpu")
+def test_a_mutant_that_leaves_its_index_bare_raises() -> None:
+    inputs = [_source(), torch.tensor([0, 3, 2])]
+
+    def bare(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        return op(args[0], [torch.tensor([0, 4, 2])])
+
+    recorder = Recorder()
+    lift(_wrapped, inputs, hook=recorder)
+    site = next(site for site, _ in recorder.sites() if "aten.index" in site.op)
+    fault = Fault(kind="operand", words="", shown_by="", wrong=bare)
+    with pytest.raises(IndexError, match="index 4 is out of bounds for 4 entries in aten"):
+        lift(_wrapped, inputs, hook=Mutation(site, fault))

@@ -58,9 +58,12 @@ class Runner:
         nursery: Nursery | None,
         lazy: bool = False,
         host: HostNursery | None = None,
+        spares: int | None = None,
     ) -> None:
         self._trial, self._candidate, self._device = trial, candidate, device
-        self._pool = WorkerPool(candidate, trial.problem, device=device, nursery=nursery, lazy=lazy)
+        self._pool = WorkerPool(
+            candidate, trial.problem, device=device, nursery=nursery, lazy=lazy, spares=spares
+        )
         self._fresh = False
         self._spent_s = 0.0
         self._tools = SideBySide(self._sanitized)

@@ -148,7 +148,9 @@ class Session:
             )
         )
 
-    def _runner(self, candidate: Candidate, *, lazy: bool = False) -> Runner:
+    def _runner(
+        self, candidate: Candidate, *, lazy: bool = False, spares: int | None = None
+    ) -> Runner:
         return Runner(
             self.trial,
             candidate,
@@ -156,6 +158,7 @@ class Session:
             nursery=self._nursery,
             lazy=lazy,
             host=self._host,
+            spares=spares,
         )
 
     def _use_machine(self) -> None:
@@ -215,34 +218,41 @@ class Session:
         reports = self._minimised(reports, runner, control)
         if not self._job.isolated:
             failures.keep(self.trial.problem, entry, failures.failing_cases(reports))
+        eager = self._reference_to_time(runner)
         self._emit(Progress(text="the benchmark's own rule"))
         rule = self._optional(lambda: benchmark_rule.evaluate(self.trial, runner))
         self._emit(Progress(text="power of the inputs"))
         measured = self._optional(lambda: power.measure(self.trial))
-        self._time(runner)
+        self._time(runner, eager)
         self._select()
         return reports, (rule, measured)
 
-    def _time(self, runner: Runner) -> None:
-        """Time the candidate beside the reference: what the risk of running it buys.
+    def _reference_to_time(self, runner: Runner) -> Runner | None:
+        """Return the reference's runner, whose worker builds while the power is measured.
 
-        On a CPU at `quick`, and where kernels are executed or interpreted, a time says nothing.
+        None where a time says nothing: on a CPU at `quick`, and where kernels are executed or
+        interpreted.
         """
         quick = self._job.profile is Profile.QUICK
         self._kind = runner.kind
         if self._device_condition() or (quick and not self._device.startswith("cuda")):
+            return None
+        reference = reference_candidate(self.trial.problem)
+        return self._stack.enter_context(self._runner(reference, spares=0))
+
+    def _time(self, runner: Runner, eager: Runner | None) -> None:
+        """Time the candidate beside the reference: what the risk of running it buys."""
+        if eager is None:
             return
         self._emit(Progress(text="the time of a call"))
-        reference = reference_candidate(self.trial.problem)
 
         def compiled() -> Runner:
-            return self._stack.enter_context(self._runner(speed.compiled_reference(reference)))
+            reference = speed.compiled_reference(reference_candidate(self.trial.problem))
+            return self._stack.enter_context(self._runner(reference, spares=0))
 
-        def measure() -> Speed | None:
-            with self._runner(reference, lazy=True) as eager:
-                return speed.measure(self.trial, runner, eager, compiled=compiled)
-
-        self._speed = self._optional(measure)
+        self._speed = self._optional(
+            lambda: speed.measure(self.trial, runner, eager, compiled=compiled)
+        )
 
     def _select(self) -> None:
         """Choose the regimes that later trials of this problem run first; `quick` never does."""

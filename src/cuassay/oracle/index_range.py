@@ -30,8 +30,24 @@ _CLASSES = ("nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_
 
 def in_range(inputs: Iterable[object]) -> AbstractContextManager[object]:
     """Return a block in which indices out of range raise IndexError, if an input is on a GPU."""
-    on_gpu = any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs)
-    return RangeMode() if on_gpu else nullcontext()
+    asserts = any(isinstance(value, torch.Tensor) and _asserts(value) for value in inputs)
+    return RangeMode() if asserts else nullcontext()
+
+
+def look(op: Any, args: Sequence[Any], kwargs: Named) -> None:
+    """Raise IndexError where an operation that is about to run has an index out of range.
+
+    Indices on a CPU are left to torch.
+    """
+    rule = _rule(op)
+    if rule is not None:
+        asked = rule(_named(op, args, kwargs))
+        _refuse(op, (one for one in asked if _asserts(one[0])))
+
+
+def _asserts(tensor: torch.Tensor) -> bool:
+    """Whether a kernel finds a bad index in this tensor by an assertion on its device."""
+    return tensor.is_cuda
 
 
 class RangeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -55,8 +71,7 @@ class RangeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run the operation. Raises IndexError for an index out of range."""
         rule = _rule(func)
         if rule is not None:
-            named = dict(zip(_names(func), args, strict=False)) | dict(kwargs or {})
-            _refuse(func, rule(named))
+            _refuse(func, rule(_named(func, args, kwargs or {})))
         return func(*args, **(kwargs or {}))
 
 
@@ -74,9 +89,9 @@ def _refuse(op: Any, asked: Iterable[Asked]) -> None:
             raise IndexError(f"index {wrong} is out of bounds for {size} entries in {op}")
 
 
-@functools.cache
-def _names(op: Any) -> tuple[str, ...]:
-    return tuple(argument.name for argument in op._schema.arguments)
+def _named(op: Any, args: Sequence[Any], kwargs: Named) -> Named:
+    names = (argument.name for argument in op._schema.arguments)
+    return dict(zip(names, args, strict=False)) | dict(kwargs)
 
 
 @functools.cache

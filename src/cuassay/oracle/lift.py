@@ -57,7 +57,7 @@ def lift(
     with _backends(to):
         arguments = copied_as(inputs, to, session)
         try:
-            with in_range(inputs), LiftMode(session), LiftFunctions(session):
+            with LiftMode(session), LiftFunctions(session):
                 result = fn(*arguments)
         except HookFailure as failure:
             raise failure.error from None

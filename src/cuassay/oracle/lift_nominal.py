@@ -24,6 +24,8 @@ _PROMOTING |= {"std", "var_mean", "linalg_vector_norm", "norm"}
 _PROMOTING |= {"cat", "stack", "mm", "bmm", "addmm"}
 _PROMOTING |= {"baddbmm", "tril", "triu", "roll", "flip", "index_select", "gather"}
 _PROMOTING |= {"embedding", "clone", "_safe_softmax"}
+_PROMOTING |= {"zeros_like", "ones_like", "empty_like", "full_like"}
+_PROMOTING |= {"new_zeros", "new_ones", "new_empty", "new_full"}
 _PROMOTING |= {
     "_softmax_backward_data",
     "_log_softmax_backward_data",

@@ -16,6 +16,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cuassay.errors import LiftError
+from cuassay.oracle import index_range
 from cuassay.oracle.lift_nominal import Nominals, nominal_at, nominals_of, tensors_in
 from cuassay.oracle.lift_source import source_line
 from cuassay.oracle.lift_special import SPECIAL
@@ -159,6 +160,7 @@ class Session:
 
     def call(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run an operation on payloads; int/int, literals and factories give lifted floats."""
+        index_range.look(op, args, kwargs)
         before = torch.get_default_dtype()
         torch.set_default_dtype(lifted_dtype(before, self.to))
         try:

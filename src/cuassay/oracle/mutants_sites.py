@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from cuassay.oracle.index_range import in_range
 from cuassay.oracle.lift_source import Position, source_position
 from cuassay.oracle.mutants_ops import Fault, constant_of, faults_of, replaced_constant
 from cuassay.oracle.mutants_precision import Precisions
@@ -156,7 +157,8 @@ class Mutation:
         if not here or self.site.turn not in (-1, turn):
             return NotImplemented
         self.met = True
-        return self.fault.wrong(op, args, kwargs)
+        with in_range(args):
+            return self.fault.wrong(op, args, kwargs)
 
     def after(
         self,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd import profiler
 
 from cuassay.build import binaries
 from cuassay.build.launch_ledger import LEDGER
@@ -43,15 +44,16 @@ def inspect(host: Host, step: Inspect, around: Around) -> Made:
 
 
 def _profiled(host: Host, step: Inspect) -> list[tuple[str, str]]:
-    """Call once under torch's profiler; a fact a kernel, those that took longest first."""
-    from torch.profiler import ProfilerActivity, profile
+    """Call once under torch's profiler; a fact a kernel, those that took longest first.
 
+    torch.profiler's own class would load torch's compiler on the way: seconds of every trial.
+    """
     outputs = host.destinations(step.slot, Poison.NAN)
     torch.cuda.synchronize()
-    seen = profile(activities=[ProfilerActivity.CUDA])
+    seen: Any = profiler.profile(use_device="cuda", use_cpu=False, use_kineto=True)
     try:
-        seen.start()
-    except RuntimeError as error:
+        seen.__enter__()
+    except (RuntimeError, AssertionError) as error:
         host.invoke(step.slot, outputs)
         return [(BLIND, f"it cannot start: {error}"[:200])]
     try:
@@ -60,7 +62,7 @@ def _profiled(host: Host, step: Inspect) -> list[tuple[str, str]]:
         torch.arange(_MARK, device=host.device)
         torch.cuda.synchronize()
     finally:
-        seen.stop()
+        seen.__exit__(None, None, None)
     try:
         return ran(_trace(seen))
     except (OSError, RuntimeError, ValueError) as error:
