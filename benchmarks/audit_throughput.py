@@ -108,6 +108,9 @@ def _summary(document: dict[str, Any], *, mode: str, lanes: int, wall_s: float) 
             [c["problem"], c["author"], c["candidate"], c["verdict"]] for c in candidates
         ),
         "attempts": max((c["attempts"] for c in candidates), default=0),
+        "each_s": {
+            f"{c['problem']}/{c['candidate']}": round(c["duration_s"], 2) for c in candidates
+        },
     }
 
 
@@ -132,7 +135,18 @@ def compared(results: list[dict[str, Any]]) -> dict[str, Any]:
         if kind != "warm" and lanes > 1 and f"{kind}1" in by_mode:
             share = speed(mode) / speed(f"{kind}1") / lanes
             found[f"{mode}_share_of_linear"] = round(share, 3)
+            found[f"{mode}_slower_each"] = slower(result, by_mode[f"{kind}1"])
     return found
+
+
+def slower(result: dict[str, Any], alone: dict[str, Any]) -> float:
+    """Return how many times longer the candidates of both runs took beside others than alone."""
+    both = result["each_s"].keys() & alone["each_s"].keys()
+    return round(
+        sum(result["each_s"][name] for name in both)
+        / max(sum(alone["each_s"][name] for name in both), 1e-9),
+        3,
+    )
 
 
 def main() -> int:

@@ -175,9 +175,11 @@ class Session:
 
     def _control(self) -> Control:
         candidate = reference_candidate(self.trial.problem)
-        # At `quick` it runs only where the candidate fails.
-        lazy = self._job.profile is Profile.QUICK
-        runner = self._stack.enter_context(self._runner(candidate, lazy=lazy))
+        # At `quick` it runs only where the candidate fails, and then a scenario or two.
+        quick = self._job.profile is Profile.QUICK
+        runner = self._stack.enter_context(
+            self._runner(candidate, lazy=quick, spares=1 if quick else None)
+        )
         return Control(self.trial, runner, lambda c, s, r: judge_scenario(self.trial, c, s, r))
 
     def _examine(

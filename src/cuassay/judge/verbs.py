@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import json
 import threading
 from collections.abc import Callable
@@ -85,9 +86,14 @@ def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurs
 
 
 def prepare(device: str) -> None:
-    """Start what every trial on `device` needs; importing this module was most of it."""
+    """Start what every trial on `device` needs; importing this module was most of it.
+
+    Torch loads its compiler, a second or more, for some decompositions, and parts of it for
+    upstream gradients: a judge that waits for its job has the time.
+    """
     if device.startswith("cuda"):
         _warm_up()
+    importlib.import_module("torch._dynamo")
 
 
 def _warm_up() -> None:
