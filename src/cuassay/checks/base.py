@@ -143,6 +143,7 @@ class Check:
     severity: ClassVar[Severity] = Severity.CRITICAL
     judges_failures: ClassVar[bool] = False  # True: `judge` sees raised and dead runs itself
     control_first: ClassVar[bool] = True  # False: the reference runs where the candidate fails
+    own_process: ClassVar[bool] = False  # True: what it does or reads is the whole process's
     side_by_side: ClassVar[bool] = False  # True: all scenarios may run at the same time
     searches: ClassVar[bool] = False  # True: the judge searches for cases for `on_case`
 

@@ -72,6 +72,7 @@ class Big001(Check):
     title = "More than 2^31 elements"
     classes = ("M1", "M2", "L12")
     group = "big"
+    own_process = True
     severity = Severity.CRITICAL
 
     def skip(self, trial: Trial) -> str:

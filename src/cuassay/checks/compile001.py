@@ -61,6 +61,7 @@ class Compile001(Check):
     title = "Inside torch.compile"
     classes = ("A14", "A5")
     group = "operators"
+    own_process = True
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH
     judges_failures = True

@@ -48,6 +48,7 @@ class Device001(Check):
     title = "Tensors on another GPU than the current one"
     classes = ("A8",)
     group = "devices"
+    own_process = True
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH
     judges_failures = True

@@ -56,6 +56,7 @@ class Ghost001(Check):
     code = "GHOST001"
     title = "The answer comes from the candidate's own kernels"
     classes = ("H8",)
+    own_process = True
     group = "integrity"  # nothing else runs in a process whose kernels were switched off
     finding_class = FindingClass.ADVICE
     severity = Severity.MEDIUM

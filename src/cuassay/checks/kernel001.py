@@ -63,6 +63,7 @@ class Kernel001(Check):
     title = "The kernels of a call"
     classes = ("H8", "M10", "M6")
     group = "kernels"
+    own_process = True
     finding_class = FindingClass.ADVICE
     severity = Severity.LOW
     judges_failures = True

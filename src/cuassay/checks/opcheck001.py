@@ -61,6 +61,7 @@ class Opcheck001(Check):
     title = "Custom operators keep torch's contract"
     classes = ("A14", "A11")
     group = "operators"
+    own_process = True
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH
 

@@ -59,6 +59,7 @@ class Perf001(Check):
     title = "Timed calls are real calls"
     classes = ("H2", "H5", "H10", "H11")
     group = "timing"
+    own_process = True
     severity = Severity.CRITICAL
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

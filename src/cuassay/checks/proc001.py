@@ -63,6 +63,7 @@ class Proc001(Check):
     title = "The process stays as it was"
     classes = ("S9", "H2", "H9")
     group = "host"
+    own_process = True
     severity = Severity.MEDIUM
     judges_failures = True  # a call that raises is another check's business
 

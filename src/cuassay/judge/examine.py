@@ -37,7 +37,7 @@ from cuassay.model.outcome import (
 )
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
-from cuassay.model.trace import BuildFailed, ScenarioResult, ToolMissing
+from cuassay.model.trace import BuildFailed, Finished, ScenarioResult, ToolMissing
 from cuassay.model.verdict import Profile
 from cuassay.oracle.compare import Comparison
 
@@ -229,13 +229,8 @@ class Examination:
         if first and self._control.findings(check, scenario):
             tally.shared.append(self._control.findings(check, scenario)[0].message)
             return
-        run = self._run(scenario)
+        run, findings, reason = self._settled(check, scenario, tally)
         tally.ran += 1
-        self._raise_if_unbuilt(scenario, run)
-        reason = inconclusive_reason(scenario, run) or self._ill_conditioned(scenario)
-        mark = len(self._trial.comparisons)
-        findings = [] if reason else list(judge_scenario(self._trial, check, scenario, run))
-        tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
         if findings and self._control.shares(check, scenario, findings):
             tally.shared.append(findings[0].message)
             return
@@ -254,6 +249,44 @@ class Examination:
             self._emit(FindingReported(finding=finding))
         duration_s = time.perf_counter() - started
         self._emit(CaseFinished(code=check.code, label=scenario.label, duration_s=duration_s))
+
+    def _settled(
+        self, check: Check, scenario: Scenario, tally: Tally
+    ) -> tuple[Run, list[Finding], str]:
+        """Run and judge a scenario; return the run, the findings, and why it decides nothing.
+
+        At `quick` a scenario that asks for a new process, a CUDA context on a GPU, first runs
+        in the one at hand. Only a clean pass there counts, or the end of the process; all else
+        is asked again in a new process, and that answer counts.
+        """
+        mark = len(self._trial.comparisons)
+        quick = self._trial.profile is Profile.QUICK
+        if quick and scenario.fresh and not check.own_process:
+            found = self._beside_others(check, scenario)
+            if found is not None:
+                tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
+                return found
+            del self._trial.comparisons[mark:]
+        run = self._run(scenario)
+        self._raise_if_unbuilt(scenario, run)
+        reason = inconclusive_reason(scenario, run) or self._ill_conditioned(scenario)
+        findings = [] if reason else list(judge_scenario(self._trial, check, scenario, run))
+        tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
+        return run, findings, reason
+
+    def _beside_others(
+        self, check: Check, scenario: Scenario
+    ) -> tuple[Run, list[Finding], str] | None:
+        """Return a run in the process at hand where it is conclusive."""
+        run = self._run(dataclasses.replace(scenario, fresh=False))
+        if inconclusive_reason(scenario, run):
+            return None
+        try:
+            findings = list(judge_scenario(self._trial, check, scenario, run))
+        except CannotJudgeError:
+            return None
+        ended = not isinstance(run.result.termination, Finished | BuildFailed | ToolMissing)
+        return (run, findings, "") if ended or not findings else None
 
     def _pinned(self, scenario: Scenario, run: Run, findings: list[Finding]) -> list[Finding]:
         """Pin a fault of the device to the launch that caused it, by a run that waits for each.

@@ -108,9 +108,14 @@ class Runner:
         """Seconds spent running scenarios, without the build."""
         return max(0.0, self._spent_s - self._pool.build_s)
 
-    def fresh_process(self) -> None:
-        """Make the next scenario run in a process that ran no other."""
-        self._fresh = True
+    def fresh_process(self, *, due: bool = True) -> None:
+        """Make the next scenario run in a process that ran no other, or take that back."""
+        self._fresh = due
+
+    @property
+    def fresh_is_due(self) -> bool:
+        """Whether the next scenario runs in a process that ran no other."""
+        return self._fresh
 
     def __call__(self, scenario: Scenario) -> Run:
         """Run one scenario."""

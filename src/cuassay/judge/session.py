@@ -111,7 +111,10 @@ class Session:
         check_constraints(self.trial)
         with self._stack:
             # Its worker starts to build at once, beside the reference's first run.
-            runner = self._stack.enter_context(self._runner(self._candidate))
+            quick = self._job.profile is Profile.QUICK  # few scenarios need a new process
+            runner = self._stack.enter_context(
+                self._runner(self._candidate, spares=1 if quick else None)
+            )
             smoke(self.trial)
             generate_once(self.trial)
             self._use_machine()
@@ -195,24 +198,16 @@ class Session:
             ahead=runner.ahead,
         )
         reports: list[CheckReport] = []
-        group = ""
+        before: Check | None = None
         entry = self._candidate.entry_file
         # A given seed asks for the same trial again: what others left must not change it.
         known = failures.known(self.trial.problem, entry) if self._job.seed is None else ()
         self.trial.preset("known", known)
         try:
             for check in self._checks():
-                self._emit(CheckStarted(code=check.code, title=check.title))
-                if check.group != group:
-                    group = check.group
-                    runner.fresh_process()
-                tried.code = check.code
-                mark = len(self.trial.comparisons)
-                report = examination.examine(check)
-                if check.code in _GRADED:
-                    self.graded += self.trial.comparisons[mark:]
+                report = self._checked(check, before, examination, runner)
+                before = check if report.scenarios else before
                 reports.append(report)
-                self._emit(CheckFinished(report=report))
         except BuildStopped as stopped:
             report = self._build_report(stopped)
             self._emit(CheckFinished(report=report))
@@ -228,6 +223,33 @@ class Session:
         self._time(runner, eager)
         self._select()
         return reports, (rule, measured)
+
+    def _checked(
+        self, check: Check, before: Check | None, examination: Examination, runner: Runner
+    ) -> CheckReport:
+        """Run one check; `before` is the last one that ran a scenario."""
+        self._emit(CheckStarted(code=check.code, title=check.title))
+        waiting, mark = runner.fresh_is_due, len(self.trial.comparisons)
+        if self._parts(before, check):
+            runner.fresh_process()
+        self._tried.code = check.code
+        report = examination.examine(check)
+        if not report.scenarios:
+            runner.fresh_process(due=waiting)
+        if check.code in _GRADED:
+            self.graded += self.trial.comparisons[mark:]
+        self._emit(CheckFinished(report=report))
+        return report
+
+    def _parts(self, before: Check | None, check: Check) -> bool:
+        """Whether a check needs another process than the one before it.
+
+        Groups of checks have processes of their own. At `quick` they share one, unless a check
+        changes or reads what is the whole process's: on a GPU each process costs a context.
+        """
+        if before is None or before.own_process or check.own_process:
+            return True
+        return self._job.profile is not Profile.QUICK and before.group != check.group
 
     def _reference_to_time(self, runner: Runner) -> Runner | None:
         """Return the reference's runner, whose worker builds while the power is measured.
