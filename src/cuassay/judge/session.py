@@ -188,10 +188,10 @@ class Session:
     def _examine(
         self, runner: Runner, control: Control
     ) -> tuple[list[CheckReport], tuple[BenchmarkRule | None, Power | None]]:
-        self._tried = tried = Tried(self.trial.problem, runner)
+        self._tried = Tried(self.trial.problem, runner)
         examination = Examination(
             self.trial,
-            run=tried,
+            run=self._tried,
             control=control,
             emit=self._emit,
             name=self._named,
