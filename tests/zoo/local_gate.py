@@ -50,7 +50,9 @@ class InProcess:
     ) -> None:
         return
 
-    def fresh_process(self) -> None:
+    fresh_is_due = False
+
+    def fresh_process(self, *, due: bool = True) -> None:
         """Nothing to do: one process runs everything."""
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
@@ -66,7 +68,7 @@ class InProcess:
 
 class _LocalSession(BriefSession):
     def _runner(  # type: ignore[override]
-        self, candidate: Candidate, *, lazy: bool = False
+        self, candidate: Candidate, *, lazy: bool = False, spares: int | None = None
     ) -> InProcess:
         return InProcess(self.trial, candidate, device=self._device)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from cuassay.checks.answers import reads_of, wrong_outputs
 from cuassay.checks.base import Check, Run
 from cuassay.checks.buildrun import (
     exception_text,
@@ -35,7 +36,7 @@ from cuassay.model.outcome import (
     Passed,
     Skipped,
 )
-from cuassay.model.scenario import Scenario
+from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import BuildFailed, Finished, ScenarioResult, ToolMissing
 from cuassay.model.verdict import Profile
@@ -256,37 +257,52 @@ class Examination:
         """Run and judge a scenario; return the run, the findings, and why it decides nothing.
 
         At `quick` a scenario that asks for a new process, a CUDA context on a GPU, first runs
-        in the one at hand. Only a clean pass there counts, or the end of the process; all else
-        is asked again in a new process, and that answer counts.
+        in the one at hand. Only a clean pass with every answer right counts there, or the end
+        of the process; all else is asked again in a new process, and that answer counts.
         """
-        mark = len(self._trial.comparisons)
         quick = self._trial.profile is Profile.QUICK
         if quick and scenario.fresh and not check.own_process:
-            found = self._beside_others(check, scenario)
+            found = self._beside_others(check, scenario, tally)
             if found is not None:
-                tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
                 return found
-            del self._trial.comparisons[mark:]
         run = self._run(scenario)
         self._raise_if_unbuilt(scenario, run)
         reason = inconclusive_reason(scenario, run) or self._ill_conditioned(scenario)
+        mark = len(self._trial.comparisons)
         findings = [] if reason else list(judge_scenario(self._trial, check, scenario, run))
         tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
         return run, findings, reason
 
     def _beside_others(
-        self, check: Check, scenario: Scenario
+        self, check: Check, scenario: Scenario, tally: Tally
     ) -> tuple[Run, list[Finding], str] | None:
         """Return a run in the process at hand where it is conclusive."""
         run = self._run(dataclasses.replace(scenario, fresh=False))
         if inconclusive_reason(scenario, run):
             return None
+        ended = not isinstance(run.result.termination, Finished | BuildFailed | ToolMissing)
+        mark = len(self._trial.comparisons)
         try:
             findings = list(judge_scenario(self._trial, check, scenario, run))
+            counts = ended or (not findings and self._all_right(scenario, run))
         except CannotJudgeError:
+            counts = False
+        if not counts:
+            del self._trial.comparisons[mark:]
             return None
-        ended = not isinstance(run.result.termination, Finished | BuildFailed | ToolMissing)
-        return (run, findings, "") if ended or not findings else None
+        tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
+        return run, findings, ""
+
+    def _all_right(self, scenario: Scenario, run: Run) -> bool:
+        """Whether every answer is right: after a wrong one a check may have nothing to say."""
+        reads = reads_of(scenario, run)
+        if len(reads) < sum(isinstance(step, ReadResult) for step in scenario.steps):
+            return False
+        recording, self._trial.record = self._trial.record, False
+        try:
+            return not any(wrong_outputs(self._trial, read, run) for read in reads)
+        finally:
+            self._trial.record = recording
 
     def _pinned(self, scenario: Scenario, run: Run, findings: list[Finding]) -> list[Finding]:
         """Pin a fault of the device to the launch that caused it, by a run that waits for each.
