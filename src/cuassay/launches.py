@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuassay.errors import UsageError
+from cuassay.store.files import write_atomically
 
 if TYPE_CHECKING:
     from cuassay.build.gpu_memory import Memory
@@ -109,9 +110,7 @@ def _save(target: Path, found: Recording) -> None:
     """Write a recording whole or not at all; a full disk costs the recording, not the program."""
     from cuassay.machine.recording import encode
 
-    draft = target.with_name(f".{target.name}.draft")
     try:
-        draft.write_bytes(encode(found))
-        draft.replace(target)
+        write_atomically(target, encode(found))
     except OSError as error:
         _LOG.warning("%s could not be written: %s", target, error.strerror or error)

@@ -60,7 +60,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "attest": {"model", "errors", "home", "formats"},
     "pytest_plugin": {"model", "errors", "home", "report", "api", "__version__"},
     "capture": {"errors"},
-    "launches": {"errors", "build", "machine.recording"},
+    "launches": {"errors", "build", "machine.recording", "store.files"},
     "__main__": {"cli"},
     "__init__": set(),
 }  # fmt: skip

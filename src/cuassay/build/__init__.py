@@ -53,7 +53,7 @@ def _loaded(
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / _MARK
     cached = mark.is_file()
-    triton = _has_triton(candidate, device)
+    triton = candidate.names_triton and not device.startswith("cuda")
     because = _interpreted_because(folder, wanted=machine) if triton else ""
     triton = triton and not because
     kind = _kind(candidate, device, triton)
@@ -113,13 +113,6 @@ def _python(
     return machine.watched(call, candidate, problem, launcher, mark=machine.mark_of(folder))
 
 
-def _has_triton(candidate: Candidate, device: str) -> bool:
-    """Whether the candidate may launch Triton kernels here without a GPU."""
-    if device.startswith("cuda") or candidate.language is not Language.PYTHON:
-        return False
-    return any("triton" in source.text for source in candidate.sources)
-
-
 def _interpreted_because(folder: Path, *, wanted: bool) -> str:
     from cuassay.build import machine
 
@@ -132,5 +125,5 @@ def _kind(candidate: Candidate, device: str, machine: bool) -> str:
         return candidate.language.value
     if candidate.language is Language.CUDA_KERNEL or machine:
         return candidate.language.value + MACHINE
-    interpreted = _has_triton(candidate, device)
+    interpreted = candidate.names_triton and not device.startswith("cuda")
     return candidate.language.value + (INTERPRETER if interpreted else "")

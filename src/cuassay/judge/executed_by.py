@@ -30,9 +30,7 @@ def executed_by(candidate: Candidate, device: str, kind: str, *, because: str = 
         return ""
     if candidate.language is Language.CUDA_KERNEL or kind.endswith(MACHINE):
         return IN_MACHINE
-    triton = any("triton" in source.text for source in candidate.sources)
-    python = candidate.language is Language.PYTHON
-    if not kind.endswith(INTERPRETER) and not (python and triton):
+    if not kind.endswith(INTERPRETER) and not candidate.names_triton:
         return ""
     reason = plain(because, _REASON)
     return INTERPRETED.format(because=f" because {reason}" if reason else "")

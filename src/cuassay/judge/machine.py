@@ -106,7 +106,7 @@ class Replayer:
                     "file with declared launches (see docs/machine.md)"
                 )
             case Language.PYTHON:
-                triton = any("triton" in source.text for source in self._candidate.sources)
+                triton = self._candidate.names_triton
                 return needed if triton else "the candidate has no CUDA C++ or Triton kernel"
             case other:
                 assert_never(other)

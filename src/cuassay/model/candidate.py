@@ -116,3 +116,9 @@ class Candidate:
     zero_outputs: bool = False  # raw kernels: whether the launch expects cleared outputs
     author: str = ""
     origin: Path | None = None
+
+    @property
+    def names_triton(self) -> bool:
+        """Whether a Python candidate's sources speak of Triton: it may launch its kernels."""
+        python = self.language is Language.PYTHON
+        return python and any("triton" in source.text for source in self.sources)

@@ -20,15 +20,15 @@ def fresh_id() -> str:
     return f"{now:%Y%m%d-%H%M%S}-{milliseconds:03d}{secrets.token_hex(2)}"
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a whole file, synced, so that readers see all of it or what was there before.
 
     Raises OSError.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with temporary.open("wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
