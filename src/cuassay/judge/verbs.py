@@ -88,12 +88,12 @@ def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurs
 def prepare(device: str) -> None:
     """Start what every trial on `device` needs; importing this module was most of it.
 
-    Torch loads its compiler, a second or more, for some decompositions, and parts of it for
-    upstream gradients: a judge that waits for its job has the time.
+    Torch loads its compiler, seconds on such a host, for some decompositions, and parts of it for
+    upstream gradients: a judge that waits for its job has the time, and a GPU's host the cores.
     """
     if device.startswith("cuda"):
         _warm_up()
-    importlib.import_module("torch._dynamo")
+        importlib.import_module("torch._dynamo")
 
 
 def _warm_up() -> None:
