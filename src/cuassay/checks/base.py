@@ -144,6 +144,7 @@ class Check:
     judges_failures: ClassVar[bool] = False  # True: `judge` sees raised and dead runs itself
     control_first: ClassVar[bool] = True  # False: the reference runs where the candidate fails
     own_process: ClassVar[bool] = False  # True: what it does or reads is the whole process's
+    only_reads: ClassVar[bool] = False  # True: others may go on in a process of its own
     side_by_side: ClassVar[bool] = False  # True: all scenarios may run at the same time
     searches: ClassVar[bool] = False  # True: the judge searches for cases for `on_case`
 

@@ -60,6 +60,7 @@ class Perf001(Check):
     classes = ("H2", "H5", "H10", "H11")
     group = "timing"
     own_process = True
+    only_reads = True
     severity = Severity.CRITICAL
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

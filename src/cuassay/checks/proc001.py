@@ -64,6 +64,7 @@ class Proc001(Check):
     classes = ("S9", "H2", "H9")
     group = "host"
     own_process = True
+    only_reads = True
     severity = Severity.MEDIUM
     judges_failures = True  # a call that raises is another check's business
 

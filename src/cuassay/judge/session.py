@@ -247,7 +247,9 @@ class Session:
         Groups of checks have processes of their own. At `quick` they share one, unless a check
         changes or reads what is the whole process's: on a GPU each process costs a context.
         """
-        if before is None or before.own_process or check.own_process:
+        if before is None or check.own_process:
+            return True
+        if before.own_process and not before.only_reads:
             return True
         return self._job.profile is not Profile.QUICK and before.group != check.group
 
