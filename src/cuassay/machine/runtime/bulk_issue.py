@@ -56,6 +56,23 @@ def attach(entry: int, thread: int, block: int, target: int) -> None:
     tick(thread)
 
 
+@native
+def beside(
+    thread: int, block: int, launch: int, target: int, owner: int, barrier: int, site: int
+) -> int:
+    """Return the mbarrier that an operation on `target` completes on; 0 if it is refused.
+
+    It has to lie in the block that owns the target.
+    """
+    found = find(thread, block, launch, barrier, L.ATOMIC, site)
+    if found == 0:
+        return 0
+    if owner == 0 or load_u64(found + L.M_BLOCK) != owner:
+        refuse(thread, launch, L.K_BULK_SHAPE, site, 1, target)
+        return 0
+    return found
+
+
 @export("void(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
 def rt_bulk_in(
     thread: int, block: int, launch: int, target: int, source: int, size: int, barrier: int,
@@ -103,11 +120,8 @@ def _inward(
     how: int, site: int,
 ) -> None:  # fmt: skip
     owner, across = owner_of(block, launch, target), how & 1
-    found = find(thread, block, launch, barrier, L.ATOMIC, site)
+    found = beside(thread, block, launch, target, owner, barrier, site)
     if found == 0:
-        return
-    if owner == 0 or load_u64(found + L.M_BLOCK) != owner:
-        refuse(thread, launch, L.K_BULK_SHAPE, site, 1, target)
         return
     entry = F.begin(
         owner, launch, F.ACROSS if across else F.TO_SHARED, site, load_u32(thread + L.GID)

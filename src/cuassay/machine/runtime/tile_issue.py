@@ -12,6 +12,7 @@ from cuassay.machine.runtime import layout as L
 from cuassay.machine.runtime import tensor_maps as T
 from cuassay.machine.runtime.bulk_issue import (
     attach,
+    beside,
     in_block,
     in_group,
     owner_of,
@@ -19,7 +20,6 @@ from cuassay.machine.runtime.bulk_issue import (
     serves,
     set_place,
 )
-from cuassay.machine.runtime.mbarriers import find
 from cuassay.machine.runtime.memory import rt_access_generic
 from cuassay.machine.runtime.native import export, native
 from cuassay.machine.runtime.raw import copy_bytes, load_u8, load_u32, load_u64, store_u32
@@ -96,11 +96,8 @@ def _tile_to(
     site: int,
 ) -> None:  # fmt: skip
     owner = owner_of(block, launch, target)
-    found = find(thread, block, launch, barrier, L.ATOMIC, site)
+    found = beside(thread, block, launch, target, owner, barrier, site)
     if found == 0:
-        return
-    if owner == 0 or load_u64(found + L.M_BLOCK) != owner:
-        refuse(thread, launch, L.K_BULK_SHAPE, site, 1, target)
         return
     entry = F.begin(owner, launch, F.TO_SHARED, site, load_u32(thread + L.GID))
     if entry == 0:

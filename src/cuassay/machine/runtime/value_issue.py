@@ -9,8 +9,7 @@ from __future__ import annotations
 from cuassay.machine.runtime import bulk
 from cuassay.machine.runtime import inflight as F
 from cuassay.machine.runtime import layout as L
-from cuassay.machine.runtime.bulk_issue import attach, owner_of, refuse
-from cuassay.machine.runtime.mbarriers import find
+from cuassay.machine.runtime.bulk_issue import attach, beside, owner_of
 from cuassay.machine.runtime.memory import rt_access_shared
 from cuassay.machine.runtime.native import export
 from cuassay.machine.runtime.raw import load_u32, load_u64, store_u32, store_u64
@@ -28,11 +27,8 @@ def rt_async_store(
     """
     nowhere, place = load_u64(launch + L.SCRATCH), target & 0xFFFFFFFF
     owner = owner_of(block, launch, place)
-    found = find(thread, block, launch, barrier, L.ATOMIC, site)
+    found = beside(thread, block, launch, place, owner, barrier, site)
     if found == 0:
-        return nowhere
-    if owner == 0 or load_u64(found + L.M_BLOCK) != owner:
-        refuse(thread, launch, L.K_BULK_SHAPE, site, 1, place)
         return nowhere
     reduces = (how >> 8) & 255
     out, kind = F.scratch_of(block), L.ATOMIC if reduces else L.WRITE
