@@ -154,7 +154,7 @@ def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 # Forks one child a module from a parent that has only other people's packages loaded.
 _ALONE = """
 import importlib, os, sys, traceback
-for name in ("torch", "numpy", "numba", "triton", "pydantic", "click", "rich.console"):
+for name in ("torch._dynamo", "numpy", "numba", "triton", "pydantic", "click", "rich.console"):
     try:
         importlib.import_module(name)
     except ImportError:
