@@ -127,3 +127,33 @@ def test_a_mutant_that_leaves_its_index_bare_raises() -> None:
     fault = Fault(kind="operand", words="", shown_by="", wrong=bare)
     with pytest.raises(IndexError, match="index 4 is out of bounds for 4 entries in aten"):
         lift(_wrapped, inputs, hook=Mutation(site, fault))
+
+
+@pytest.mark.usefixtures("_as_on_a_gpu")
+def test_what_no_mode_can_be_around_runs_without() -> None:
+    """As flex_attention and compiled functions, which trace through the mode's own code."""
+    seen: list[int] = []
+
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        seen.append(torch._C._len_torch_dispatch_stack())
+        if seen[-1]:
+            raise RuntimeError("cannot be traced")
+        return x * 2.0
+
+    (found,) = run_as_written(reference, [_source()])
+    assert torch.equal(found, _source() * 2.0)
+    assert seen == [1, 0]
+
+
+@pytest.mark.usefixtures("_as_on_a_gpu")
+def test_a_bad_index_is_never_run_without() -> None:
+    calls = 0
+
+    def reference(x: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        return x[ids]
+
+    with pytest.raises(ReferenceError_, match="out of bounds"):
+        run_as_written(reference, [_source(), torch.tensor([_ROWS])])
+    assert calls == 1

@@ -102,11 +102,11 @@ def _outputs(mutant: Mutant, inputs: Sequence[Value]) -> Outputs | None:
     try:
         return mutant.run(inputs)
     except CANNOT_RUN as error:
-        _device_is_left(error)
+        _raise_if_lost(error)
         return None
 
 
-def _device_is_left(failure: Exception) -> None:
+def _raise_if_lost(failure: Exception) -> None:
     """Raise DeviceLostError where a failure took the GPU's context with it."""
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return

@@ -215,7 +215,7 @@ class Session:
         reports = self._minimised(reports, runner, control)
         if not self._job.isolated:
             failures.keep(self.trial.problem, entry, failures.failing_cases(reports))
-        eager = self._reference_to_time(runner)
+        eager = self._optional(lambda: self._reference_to_time(runner))
         self._emit(Progress(text="the benchmark's own rule"))
         rule = self._optional(lambda: benchmark_rule.evaluate(self.trial, runner))
         self._emit(Progress(text="power of the inputs"))

@@ -11,11 +11,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+T = TypeVar("T")
 Named: TypeAlias = Mapping[str, Any]
 # An index tensor, how many there are to choose from, whether it may count from the end.
 Asked: TypeAlias = tuple[torch.Tensor, int, bool]
@@ -30,8 +31,27 @@ _CLASSES = ("nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_
 
 def in_range(inputs: Iterable[object]) -> AbstractContextManager[object]:
     """Return a block in which indices out of range raise IndexError, if an input is on a GPU."""
-    asserts = any(isinstance(value, torch.Tensor) and _asserts(value) for value in inputs)
-    return RangeMode() if asserts else nullcontext()
+    return RangeMode() if _any_asserts(inputs) else nullcontext()
+
+
+def called(call: Callable[[], T], inputs: Iterable[object]) -> T:
+    """Return what `call` returns, with indices looked at if an input is on a GPU.
+
+    What no dispatch mode can be around, flex_attention or a compiled function say, is called
+    again without. Raises what `call` raises.
+    """
+    if not _any_asserts(inputs):
+        return call()
+    mode = RangeMode()
+    try:
+        with mode:
+            return call()
+    except torch.OutOfMemoryError:
+        raise
+    except Exception:
+        if mode.refused:
+            raise
+        return call()
 
 
 def look(op: Any, args: Sequence[Any], kwargs: Named) -> None:
@@ -45,16 +65,26 @@ def look(op: Any, args: Sequence[Any], kwargs: Named) -> None:
         _refuse(op, (one for one in asked if _asserts(one[0])))
 
 
+def _any_asserts(inputs: Iterable[object]) -> bool:
+    return any(isinstance(value, torch.Tensor) and _asserts(value) for value in inputs)
+
+
 def _asserts(tensor: torch.Tensor) -> bool:
     """Whether a kernel finds a bad index in this tensor by an assertion on its device."""
     return tensor.is_cuda
 
 
 class RangeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Looks at the indices of every operation of the running thread, on any device."""
+    """Looks at the indices of every operation of the running thread, on any device.
+
+    `refused` says whether one was out of range.
+    """
+
+    supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.refused = False
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -71,7 +101,11 @@ class RangeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Run the operation. Raises IndexError for an index out of range."""
         rule = _rule(func)
         if rule is not None:
-            _refuse(func, rule(_named(func, args, kwargs or {})))
+            try:
+                _refuse(func, rule(_named(func, args, kwargs or {})))
+            except IndexError:
+                self.refused = True
+                raise
         return func(*args, **(kwargs or {}))
 
 

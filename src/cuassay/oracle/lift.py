@@ -21,7 +21,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from cuassay.errors import CuassayError, LiftError, ReferenceError_
-from cuassay.oracle.index_range import in_range
+from cuassay.oracle.index_range import called
 from cuassay.oracle.lift_functions import LiftFunctions
 from cuassay.oracle.lift_inputs import copied, copied_as
 from cuassay.oracle.lift_session import Hook, HookFailure, LiftMode, Session
@@ -79,8 +79,8 @@ def run_as_written(
     Raises ReferenceError_ for the reference's own exceptions.
     """
     try:
-        with in_range(inputs), torch.inference_mode(False), torch.enable_grad():
-            result = fn(*copied(inputs))
+        with torch.inference_mode(False), torch.enable_grad():
+            result = called(lambda: fn(*copied(inputs)), inputs)
     except (CuassayError, torch.OutOfMemoryError, KeyboardInterrupt):
         raise
     except (Exception, SystemExit) as error:
