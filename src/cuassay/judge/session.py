@@ -181,7 +181,7 @@ class Session:
         # At `quick` it runs only where the candidate fails, and then a scenario or two.
         quick = self._job.profile is Profile.QUICK
         runner = self._stack.enter_context(
-            self._runner(candidate, lazy=quick, spares=1 if quick else None)
+            self._runner(candidate, lazy=quick, spares=0 if quick else None)
         )
         return Control(self.trial, runner, lambda c, s, r: judge_scenario(self.trial, c, s, r))
 
