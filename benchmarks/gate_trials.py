@@ -129,7 +129,8 @@ def _open_gate(device: str, isolated: bool) -> None:
     from tests.zoo.local_gate import LocalGate
 
     torch.set_num_threads(1)
-    _gate = Gate(device) if isolated else LocalGate(device)
+    # On a CPU Triton and CUDA C++ run in the machine: load it once, not in every worker.
+    _gate = Gate(device, machine=device == "cpu") if isolated else LocalGate(device)
     atexit.register(_gate.close)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
