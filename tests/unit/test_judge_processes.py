@@ -9,6 +9,7 @@ import pytest
 import torch
 from tests.support.fake_trial import Function, scaled_add
 from tests.support.judging import Bench, bench
+from tests.unit.test_checks_state002 import honest, strides_by_shape
 
 from cuassay.checks.base import Check, Run
 from cuassay.checks.ghost001 import Ghost001
@@ -58,21 +59,6 @@ def examined(
     return [examination.examine(check) for check in checks], processes
 
 
-def honest() -> Function:
-    return lambda x, bias, gain: x * gain + bias
-
-
-def plan_by_shape() -> Function:
-    """Return a kernel that keeps how x lies in memory by its shape alone."""
-    kept: dict[object, tuple[int, ...]] = {}
-
-    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
-        strides = kept.setdefault(tuple(x.shape), x.stride())
-        return x.as_strided(x.shape, strides) * gain + bias
-
-    return call
-
-
 def worn_out() -> Function:
     """Return a kernel that is right in its first calls of a process, as many as a scenario has."""
     calls = 0
@@ -101,7 +87,7 @@ def test_elsewhere_each_scenario_has_the_process_that_it_asks_for(profile: Profi
 
 def test_what_only_a_new_process_shows_is_found() -> None:
     """In a used process the first call of the layout scenario is wrong: left to LAYOUT001."""
-    (_, report), ran = examined(plan_by_shape, State001(), State002())
+    (_, report), ran = examined(strides_by_shape, State001(), State002())
     assert isinstance(report.outcome, Failed)
     assert "from transposed to contiguous" in report.outcome.findings[0].message
     assert ran.made > 1
@@ -114,19 +100,9 @@ def test_what_a_new_process_does_not_show_is_no_finding() -> None:
 
 
 def test_comparisons_of_a_run_that_does_not_count_are_forgotten() -> None:
-    of = bench(scaled_add(), worn_out(), profile=Profile.QUICK)
-    processes = Processes(of=of, make=worn_out)
-    examination = Examination(
-        of.trial,
-        run=processes,
-        control=of.control,
-        emit=lambda event: None,
-        name=lambda finding: finding,
-    )
-    examination.examine(State001())
-    examination.examine(State002())
-    assert processes.made > 1
-    assert all(comparison.passed for comparison in of.trial.comparisons)
+    _, ran = examined(worn_out, State001(), State002())
+    assert ran.made > 1
+    assert all(comparison.passed for comparison in ran.of.trial.comparisons)
 
 
 def test_a_check_that_changes_the_process_keeps_its_own() -> None:
