@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.compiler_apart import compiler_apart
@@ -132,3 +134,23 @@ def test_libraries_of_a_build_are_noted_and_triton_s_launchers_are_not(
         (tmp_path / name).touch()
     build._note_libraries(tmp_path)
     assert sorted(Path(str(found)).name for found in ledger.binaries()) == ["ops-1.so", "y.so"]
+
+
+def test_a_folder_that_another_worker_removes_meanwhile_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Triton makes and renames folders in its cache: a build beside it failed there once."""
+    ledger, scandir = Ledger(), os.scandir
+    monkeypatch.setattr(build, "LEDGER", ledger)
+    for name in ("inductor/tmp.pid_1/a.so", "inductor/b.so", "triton/tmp.pid_2/c.so"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    def vanishing(place: Any) -> Any:
+        if "tmp.pid" in str(place):
+            raise FileNotFoundError(place)
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    build._note_libraries(tmp_path)
+    assert [Path(str(found)).name for found in ledger.binaries()] == ["b.so"]

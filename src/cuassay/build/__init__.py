@@ -9,6 +9,7 @@ that it is given.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -72,10 +73,15 @@ def _loaded(
 
 
 def _note_libraries(folder: Path) -> None:
-    """Note the shared libraries below a build's folder, Triton's launchers aside."""
-    for library in sorted(folder.rglob("*.so")):
-        if "triton" not in library.relative_to(folder).parts:
-            LEDGER.binary(library.name, library)
+    """Note the shared libraries below a build's folder, Triton's launchers aside.
+
+    Another worker may be making and removing folders there: those that are gone are passed over.
+    """
+    for place, below, names in os.walk(folder):
+        below[:] = sorted(name for name in below if name != "triton")
+        for name in sorted(names):
+            if name.endswith(".so"):
+                LEDGER.binary(name, Path(place, name))
 
 
 def _build(
