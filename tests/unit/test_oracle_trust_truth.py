@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +15,8 @@ from torch import Tensor
 from cuassay.errors import ReferenceError_
 from cuassay.oracle.compare import compare
 from cuassay.oracle.trust import hit_counts, make_truth
+
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def _softmax(x: Tensor) -> Tensor:
@@ -207,3 +212,18 @@ def test_masks_carry_no_noise_and_do_not_swallow_that_of_the_rest(low: float) ->
     assert 0.2 < float(ratio) < 5
     assert compare(masked(x, mask), truth.outputs[0]).passed
     assert not compare(masked(x, mask * 0), truth.outputs[0]).passed
+
+
+def test_a_decomposed_operation_does_not_load_torchs_compiler() -> None:
+    """torch loads it, a second, to exempt a dispatch mode that does not say so itself."""
+    program = (
+        "import sys, torch\n"
+        "from tests.support.oracle_cases import truth_of\n"
+        "def loss(x):\n"
+        "    targets = torch.zeros(len(x), dtype=torch.int64)\n"
+        "    return torch.nn.functional.cross_entropy(x, targets, reduction='none')\n"
+        "truth_of(loss, [torch.randn(4, 8)], 'float32', 'm')\n"
+        "sys.exit('torch._dynamo' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=False, cwd=_ROOT)
+    assert done.returncode == 0

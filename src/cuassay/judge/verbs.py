@@ -88,12 +88,12 @@ def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurs
 def prepare(device: str) -> None:
     """Start what every trial on `device` needs; importing this module was most of it.
 
-    Torch loads its compiler, seconds on such a host, for some decompositions, and parts of it for
-    upstream gradients: a judge that waits for its job has the time, and a GPU's host the cores.
+    Torch loads sympy, a second on such a host, for upstream gradients and for the shapes of some
+    operations: a judge that waits for its job has the time, and a GPU's host the cores.
     """
     if device.startswith("cuda"):
         _warm_up()
-        importlib.import_module("torch._dynamo")
+        importlib.import_module("torch.fx.experimental.symbolic_shapes")
 
 
 def _warm_up() -> None:

@@ -14,7 +14,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias, TypeVar
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from cuassay.oracle.untraced import UntracedMode
 
 T = TypeVar("T")
 Named: TypeAlias = Mapping[str, Any]
@@ -74,22 +75,15 @@ def _asserts(tensor: torch.Tensor) -> bool:
     return tensor.is_cuda
 
 
-class RangeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class RangeMode(UntracedMode):
     """Looks at the indices of every operation of the running thread, on any device.
 
     `refused` says whether one was out of range.
     """
 
-    supports_higher_order_operators = True
-
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.refused = False
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Spare the import of torch._dynamo (a second); see lift_session.LiftMode."""
-        return False
 
     def __torch_dispatch__(
         self,
@@ -107,10 +101,6 @@ class RangeMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self.refused = True
                 raise
         return func(*args, **(kwargs or {}))
-
-
-_EXEMPT: Any = RangeMode.__torch_dispatch__
-_EXEMPT._torchdynamo_disable = True
 
 
 def _refuse(op: Any, asked: Iterable[Asked]) -> None:

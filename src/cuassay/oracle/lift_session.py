@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import torch
 from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cuassay.errors import LiftError
 from cuassay.oracle import index_range
@@ -22,6 +21,7 @@ from cuassay.oracle.lift_source import source_line
 from cuassay.oracle.lift_special import SPECIAL
 from cuassay.oracle.lift_tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
 from cuassay.oracle.lift_traits import Traits, traits_of
+from cuassay.oracle.untraced import UntracedMode
 
 _LOW = (torch.bfloat16, torch.float16)
 _ROUNDS = (torch.ops.aten._to_copy.default, torch.ops.aten.copy.default)
@@ -302,21 +302,11 @@ class Session:
         return known[1]
 
 
-class LiftMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class LiftMode(UntracedMode):
     """Brings every operation of the running thread to a session."""
 
-    supports_higher_order_operators = True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Spare the import of torch._dynamo (a second) that torch makes to exempt a mode.
-
-        The attribute set below exempts it without.
-        """
-        return False
-
     def __init__(self, session: Session) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.session = session
 
     def __torch_dispatch__(
@@ -328,10 +318,6 @@ class LiftMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Hand the operation over."""
         return self.session.dispatch(func, args, kwargs or {})
-
-
-_EXEMPT: Any = LiftMode.__torch_dispatch__
-_EXEMPT._torchdynamo_disable = True
 
 
 def _returned(traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cuassay.oracle.hooks import PassThrough
 from cuassay.oracle.lift import nominal_of
@@ -33,6 +32,7 @@ from cuassay.oracle.trust_ops import (
 )
 from cuassay.oracle.trust_random import Noise, look_first
 from cuassay.oracle.trust_reductions import PRODUCTS, REDUCTIONS, deviation_of, product_terms
+from cuassay.oracle.untraced import UntracedMode
 
 LOW = (torch.bfloat16, torch.float16)
 _GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth
@@ -277,11 +277,11 @@ def _rounded(noise: Noise, noisy: Any, out: Any) -> Any:
     return noisy
 
 
-class _Inside(TorchDispatchMode):
+class _Inside(UntracedMode):
     """Runs a decomposition with the same noise; its internals are float32: no rounding."""
 
     def __init__(self, hook: NoiseHook) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._hook = hook
 
     def __torch_dispatch__(
