@@ -57,7 +57,7 @@ def _loaded(
     triton = candidate.names_triton and not device.startswith("cuda")
     because = _interpreted_because(folder, wanted=machine) if triton else ""
     triton = triton and not because
-    kind = _kind(candidate, device, triton)
+    kind = _kind(candidate, device, triton, interpreted=bool(because))
     call = _build(candidate, problem, device=device, folder=folder, triton=triton)
     if not cached:
         mark.touch()
@@ -125,11 +125,10 @@ def _interpreted_because(folder: Path, *, wanted: bool) -> str:
     return machine.interpreted_because(folder, wanted=wanted)
 
 
-def _kind(candidate: Candidate, device: str, machine: bool) -> str:
+def _kind(candidate: Candidate, device: str, machine: bool, *, interpreted: bool) -> str:
     """Return the language, and what executes its kernels where that is no GPU."""
     if device.startswith("cuda"):
         return candidate.language.value
     if candidate.language is Language.CUDA_KERNEL or machine:
         return candidate.language.value + MACHINE
-    interpreted = candidate.names_triton and not device.startswith("cuda")
     return candidate.language.value + (INTERPRETER if interpreted else "")
