@@ -27,6 +27,7 @@ class InProcess:
     """What a session needs of a candidate's runner, without workers."""
 
     build_s = 0.0
+    fresh = False  # whatever is asked for: one process runs everything
 
     def __init__(self, trial: JudgeTrial, candidate: Candidate, *, device: str) -> None:
         self._trial = trial
@@ -49,11 +50,6 @@ class InProcess:
         traceback: TracebackType | None,
     ) -> None:
         return
-
-    fresh_is_due = False
-
-    def fresh_process(self, *, due: bool = True) -> None:
-        """Nothing to do: one process runs everything."""
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
         """Nothing to do: one process runs one scenario at a time."""

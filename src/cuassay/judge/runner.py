@@ -47,7 +47,10 @@ def uncovered(run: Run) -> bool:
 
 
 class Runner:
-    """A candidate's worker pool with the trial's inputs and answers behind it."""
+    """A candidate's worker pool with the trial's inputs and answers behind it.
+
+    While `fresh` is set, the next scenario runs in a process that ran no other.
+    """
 
     def __init__(
         self,
@@ -64,7 +67,7 @@ class Runner:
         self._pool = WorkerPool(
             candidate, trial.problem, device=device, nursery=nursery, lazy=lazy, spares=spares
         )
-        self._fresh = False
+        self.fresh = False
         self._spent_s = 0.0
         self._tools = SideBySide(self._sanitized)
         self._given_host = host
@@ -108,15 +111,6 @@ class Runner:
         """Seconds spent running scenarios, without the build."""
         return max(0.0, self._spent_s - self._pool.build_s)
 
-    def fresh_process(self, *, due: bool = True) -> None:
-        """Make the next scenario run in a process that ran no other, or take that back."""
-        self._fresh = due
-
-    @property
-    def fresh_is_due(self) -> bool:
-        """Whether the next scenario runs in a process that ran no other."""
-        return self._fresh
-
     def __call__(self, scenario: Scenario) -> Run:
         """Run one scenario."""
         needs_answers = any(
@@ -126,7 +120,7 @@ class Runner:
         started = time.perf_counter()
         truth_s = self._trial.truth_s
         answers = self._trial.answers if needs_answers else None
-        fresh = self._fresh or scenario.fresh
+        fresh = self.fresh or scenario.fresh
         if scenario.mode in sanitizer.TOOLS:
             found = self._tools.result(scenario)
             self._spent_s += time.perf_counter() - started
@@ -141,7 +135,7 @@ class Runner:
             if not uncovered(run):
                 break
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
-        self._fresh = False
+        self.fresh = False
         # Answers are made inside the call: truth's time is counted as truth's.
         self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)
         return run

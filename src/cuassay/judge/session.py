@@ -229,13 +229,12 @@ class Session:
     ) -> CheckReport:
         """Run one check; `before` is the last one that ran a scenario."""
         self._emit(CheckStarted(code=check.code, title=check.title))
-        waiting, mark = runner.fresh_is_due, len(self.trial.comparisons)
-        if self._parts(before, check):
-            runner.fresh_process()
+        waiting, mark = runner.fresh, len(self.trial.comparisons)
+        runner.fresh = waiting or self._parts(before, check)
         self._tried.code = check.code
         report = examination.examine(check)
         if not report.scenarios:
-            runner.fresh_process(due=waiting)
+            runner.fresh = waiting
         if check.code in _GRADED:
             self.graded += self.trial.comparisons[mark:]
         self._emit(CheckFinished(report=report))
