@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from cuassay.errors import NothingToCheckError
+from cuassay.judge.trial import unrecorded
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.conditions import STANDING
@@ -53,15 +54,12 @@ class Control:
         """Return what `check` says of the reference on `scenario` (cached)."""
         key = check.code + serial.dumps(scenario)
         if key not in self._seen:
-            recording, self._trial.record = self._trial.record, False
             try:
-                run = self._run(scenario)
-                found = self._judge(check, scenario, run)
-                self._seen[key] = tuple(f for f in found if not _standing(f))
+                with unrecorded(self._trial):
+                    found = self._judge(check, scenario, self._run(scenario))
+                    self._seen[key] = tuple(f for f in found if not _standing(f))
             except NothingToCheckError:  # of the reference: the candidate may have something
                 self._seen[key] = ()
-            finally:
-                self._trial.record = recording
         return self._seen[key]
 
     def shares(self, check: Check, scenario: Scenario, findings: Iterable[Finding]) -> bool:

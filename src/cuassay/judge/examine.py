@@ -23,7 +23,7 @@ from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.judge.confirm import confirmed, marginal
 from cuassay.judge.control import Control, RunScenario
 from cuassay.judge.search import Answer, search
-from cuassay.judge.trial import JudgeTrial
+from cuassay.judge.trial import JudgeTrial, unrecorded
 from cuassay.model.events import CaseFinished, Event, FindingReported
 from cuassay.model.outcome import (
     CheckReport,
@@ -298,11 +298,8 @@ class Examination:
         reads = reads_of(scenario, run)
         if len(reads) < sum(isinstance(step, ReadResult) for step in scenario.steps):
             return False
-        recording, self._trial.record = self._trial.record, False
-        try:
+        with unrecorded(self._trial):
             return not any(wrong_outputs(self._trial, read, run) for read in reads)
-        finally:
-            self._trial.record = recording
 
     def _pinned(self, scenario: Scenario, run: Run, findings: list[Finding]) -> list[Finding]:
         """Pin a fault of the device to the launch that caused it, by a run that waits for each.
@@ -336,11 +333,8 @@ class Examination:
                 raise CannotJudgeError("ill-conditioned")
             return judge_scenario(self._trial, check, again, self._run(again))
 
-        recording, self._trial.record = self._trial.record, False
-        try:
+        with unrecorded(self._trial):
             luck = confirmed(self._trial, scenario, findings, judged=judged)
-        finally:
-            self._trial.record = recording
         return ([], luck) if luck else (findings, reason)
 
     def _beyond_spread(

@@ -82,7 +82,7 @@ def dependence(
     input. Raises as `truth_of`.
     """
     wanted = _differentiated(problem)
-    asked = [(n, s) for n, s in enumerate(problem.outputs) if s.dtype in DIFFERENTIABLE]
+    asked = [(n, s) for n, s in enumerate(problem.outputs) if differentiable(s)]
     sizes = resolve(problem.axes, case.axes)
     given = _given(asked, inputs, sizes, upstream=Upstream.CONTIGUOUS, seed=case.seed)
     numbers = [n for n, _ in asked]

@@ -16,6 +16,7 @@ from cuassay.inputs.shrink import shrink
 from cuassay.inputs.size_law import OutOfBudget
 from cuassay.judge.examine import judge_scenario
 from cuassay.judge.steady import steady
+from cuassay.judge.trial import unrecorded
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case, Fill
 from cuassay.model.outcome import Finding
@@ -66,8 +67,7 @@ class Minimiser:
         scenario = finding.scenario
         if scenario is None or len(scenario.cases) != 1 or not shows_again:
             return finding
-        recording, self._trial.record = self._trial.record, False
-        try:
+        with unrecorded(self._trial):
             smallest = self._smallest(finding, scenario)
             last = next((found for case, found in self._found if case == smallest), finding)
             # Shrinking a failure that comes and goes leaves a case that mostly passes.
@@ -78,8 +78,6 @@ class Minimiser:
             if not shows_again:
                 return told
             general = self._holds_for(last, scenario, smallest)
-        finally:
-            self._trial.record = recording
         details = [("smallest failing case", last.message)]
         text = counterexample_text(self._trial.problem, smallest, last)
         if general:

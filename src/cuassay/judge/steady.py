@@ -11,6 +11,7 @@ from cuassay.checks.base import Check
 from cuassay.checks.det001 import Det001, repeats
 from cuassay.errors import CuassayError
 from cuassay.judge.examine import judge_scenario
+from cuassay.judge.trial import unrecorded
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
@@ -67,14 +68,12 @@ def _counted(shows: Callable[[], bool], profile: Profile, shown: int) -> tuple[i
 def _shows(
     trial: JudgeTrial, check: Check, finding: Finding, scenario: Scenario, run: RunScenario
 ) -> bool:
-    recording, trial.record = trial.record, False
     try:
-        found = judge_scenario(trial, check, scenario, run(scenario))
-        return any(f.code == finding.code for f in found)
+        with unrecorded(trial):
+            found = judge_scenario(trial, check, scenario, run(scenario))
+            return any(f.code == finding.code for f in found)
     except CuassayError:
         return False
-    finally:
-        trial.record = recording
 
 
 def _unsteady(
@@ -107,12 +106,10 @@ def _repeated(trial: JudgeTrial, scenario: Scenario, run: RunScenario) -> Scenar
         return None
     check = Det001()
     many = repeats(trial, scenario.cases[0])
-    recording, trial.record = trial.record, False
     try:
-        found = judge_scenario(trial, check, many, run(many))
-        wrong = any(f.code == check.code and f.finding_class is FindingClass.WRONG for f in found)
-        return many if wrong else None
+        with unrecorded(trial):
+            found = list(judge_scenario(trial, check, many, run(many)))
     except CuassayError:
         return None
-    finally:
-        trial.record = recording
+    wrong = any(f.code == check.code and f.finding_class is FindingClass.WRONG for f in found)
+    return many if wrong else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -33,6 +34,16 @@ if TYPE_CHECKING:
 
 Truths = OrderedDict[str, Truth]  # by the case as JSON, its seed included
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
+
+
+@contextmanager
+def unrecorded(trial: JudgeTrial) -> Iterator[None]:
+    """Keep what is compared in this block out of the trial's comparisons."""
+    recording, trial.record = trial.record, False
+    try:
+        yield
+    finally:
+        trial.record = recording
 
 
 class JudgeTrial:
