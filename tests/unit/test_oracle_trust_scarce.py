@@ -92,8 +92,10 @@ def test_folding_kept_rows_gives_the_sums_of_all() -> None:
     kept = torch.tensor([3, 4, 40])
     values[kept] = torch.randn(3, 7, generator=torch.Generator().manual_seed(1)).double()
     device = values.device
-    few = compare_sums.fold((50, 7), lambda r, c: [values[kept][r, c]], 1, device=device, kept=kept)
-    full = compare_sums.fold((50, 7), lambda r, c: [values[r, c]], 1, device=device)
+    few = compare_sums.fold(
+        (50, 7), lambda r, c: [values[kept][r, c][None]], 1, device=device, kept=kept
+    )
+    full = compare_sums.fold((50, 7), lambda r, c: [values[r, c][None]], 1, device=device)
     for mine, theirs in zip(few, full, strict=True):
         torch.testing.assert_close(mine, theirs)
 

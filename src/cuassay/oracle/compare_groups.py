@@ -144,5 +144,8 @@ def group_name(yardstick: Yardstick, index: int, shape: Sequence[int]) -> str:
 
 
 def projection(total: Tensor, norm: Tensor, room: Tensor) -> Tensor:
-    """Return |sum e w / s| / norm(w), less the room for a systematic rounding error."""
-    return (total.abs() / torch.where(norm > 0, norm, 1.0) - room).clamp_min(0.0)
+    """Return |sum e w / s| / norm(w), less the room for a systematic rounding error.
+
+    `norm` is nowhere 0.
+    """
+    return (total.abs() / norm).sub_(room).clamp_min_(0.0)

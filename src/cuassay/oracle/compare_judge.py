@@ -24,7 +24,7 @@ from cuassay.oracle.compare_groups import (
     regroup,
 )
 from cuassay.oracle.compare_sums import Sums
-from cuassay.oracle.trust_types import OutputTruth, Yardstick
+from cuassay.oracle.trust_types import Joined, OutputTruth, Yardstick, joined
 
 _JUDGED = (
     ("G", LIMIT_G, ""),
@@ -56,7 +56,7 @@ def measure_groups(sums: Sums, truth: OutputTruth) -> Tensor:
     """Return what `read_groups` reads, a float64 vector; nothing waits for the device."""
     sticks = truth.yardsticks
     parts = [_reduce(sums, truth, stick) for stick in sticks]
-    scores = _scores(torch.cat(parts, 1), sticks)
+    scores = _scores(torch.cat(parts, 1), truth.joined or joined(sticks))
     numbers = []
     split = torch.split(scores, [part.shape[1] for part in parts], 1)
     for score, part, stick in zip(split, parts, sticks, strict=True):
@@ -74,20 +74,11 @@ def _reduce(sums: Sums, truth: OutputTruth, stick: Yardstick) -> Tensor:
     return regroup(sums.rows, sums.columns, kind, shape=truth.value.shape, hits=truth.hits)
 
 
-def _scores(sums: Tensor, sticks: Sequence[Yardstick]) -> Tensor:
+def _scores(sums: Tensor, among: Joined) -> Tensor:
     """Return (4, groups of all kinds): G, Z, P of the gain, P of the bias; -1: not judged."""
-    energy, squares, gain, bias = sums
-
-    def of(name: str) -> Tensor:
-        return torch.cat([getattr(stick, name) for stick in sticks])
-
-    trusted, common = of("energy"), of("common")
-    g = (energy / torch.where(trusted > 0, trusted, 1.0)).sqrt() / common
-    z = (squares / of("count").clamp_min(1.0)).sqrt() / common
-    p_gain = projection(gain, of("gain_norm"), of("gain_room")) / of("gain_trust")
-    p_bias = projection(bias, of("bias_norm"), of("bias_room")) / of("bias_trust")
-    judged = [of(f"judge_{name}") for name in ("energy", "z", "gain", "bias")]
-    return torch.where(torch.stack(judged), torch.stack([g, z, p_gain, p_bias]), -1.0)
+    size = (sums[:2] / among.base).sqrt_().div_(among.common)
+    way = projection(sums[2:], among.norm, among.room).div_(among.trust)
+    return torch.where(among.judged, torch.cat([size, way]), -1.0)
 
 
 def read_groups(numbers: Sequence[float], truth: OutputTruth) -> Judged:

@@ -55,7 +55,10 @@ def worst_element(matrix: Matrices, sums: Sums, output: OutputTruth) -> Tensor:
     columns.clamp_max_(sums.view - 1)
     flat = (rows[:, None] * sums.view + columns).clamp_max_(last).view(-1)
     candidate, truth, scale = (tensor.view(-1)[flat] for tensor in matrix)
-    z = relative(deviation(candidate, truth, scale, output), scale).abs()
+    if sums.plain:
+        z = _quick((candidate, truth, scale), output)
+    else:
+        z = relative(deviation(candidate, truth, scale, output), scale).abs()
     value, at = z.max(0, keepdim=True)  # indexing by a tensor without axes would wait
     found = (top, value, flat[at], candidate[at], truth[at])
     return torch.cat([number.double() for number in found])

@@ -30,7 +30,8 @@ class Sums:
     """Sums of a candidate's error: `rows` (4, R) and `columns` (4, C), float64.
 
     `peak` is the largest |z| per tile of (rows, columns) of a view with `view` columns of the
-    elements in order; MISMATCH where classes differ or an error is not finite.
+    elements in order; MISMATCH where classes differ or an error is not finite. `plain`: every
+    number is finite and every scale positive, as far as was looked.
     """
 
     rows: Tensor
@@ -38,6 +39,7 @@ class Sums:
     peak: Tensor
     tile: tuple[int, int]
     view: int
+    plain: bool = False
 
 
 def matrix_shape(shape: Sequence[int], by_row: bool) -> tuple[int, int]:
@@ -78,15 +80,20 @@ def fold(
 ) -> tuple[Tensor, Tensor]:
     """Sum `count` elementwise quantities over columns and over rows: (count, R), (count, C).
 
-    Where only the rows `kept` add anything, `measure` is asked for slices of those.
+    `measure` gives stacks of them, (several, rows, columns) each: on a GPU what a small output
+    costs is the number of launches. Where only the rows `kept` add anything, it is asked for
+    slices of those.
     """
     height = shape[0] if kept is None else len(kept)
     rows = torch.zeros(count, height, dtype=torch.float64, device=device)
     columns = torch.zeros(count, shape[1], dtype=torch.float64, device=device)
     for r, c in chunks(height, shape[1], budget=chunk_size(device)):
-        for index, part in enumerate(measure(r, c)):
-            rows[index, r] += part.sum(1)
-            columns[index, c] += part.sum(0)
+        first = 0
+        for part in measure(r, c):
+            last = first + len(part)
+            rows[first:last, r].add_(part.sum(2))
+            columns[first:last, c].add_(part.sum(1))
+            first = last
     if kept is None:
         return rows, columns
     spread = torch.zeros(count, shape[0], dtype=torch.float64, device=device)
@@ -126,12 +133,15 @@ def eager_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTr
     width = max(1, min(shape[1], chunk_size(device)))
     blocks = max(1, -(-shape[1] // width))
     peak = torch.zeros(shape[0], blocks, dtype=torch.float32, device=device)
+    masked = False
 
     def measure(r: slice, c: slice) -> tuple[Tensor, ...]:
+        nonlocal masked
         part = (candidate[r, c], truth[r, c], scale[r, c])
         plain = _plain_scores(*part, output)
         error, z, weight = _masked_scores(*part, output) if plain is None else plain
         if plain is None:
+            masked = True
             missed = relative(deviation(*part, output), part[2]).abs()
             seen = torch.where(mismatched(*part, output), MISMATCH, missed)
         else:
@@ -139,10 +149,12 @@ def eager_sums(candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTr
         peak[r, c.start // width] = seen.amax(1).float()
         z = z.clamp(-CLIP_P, CLIP_P)
         energy = error / output.unit
-        return energy.square_(), z.clamp(-CLIP_Z, CLIP_Z).square_(), weight.mul_(z), z
+        squares = torch.stack([energy, z.clamp(-CLIP_Z, CLIP_Z)]).square_()
+        return squares, torch.stack([weight.mul_(z), z])
 
     rows, columns = fold(shape, measure, SUMS, device=device)
-    return Sums(rows=rows, columns=columns, peak=peak, tile=(1, width), view=shape[1])
+    tile = (1, width)
+    return Sums(rows=rows, columns=columns, peak=peak, tile=tile, view=shape[1], plain=not masked)
 
 
 Scores: TypeAlias = tuple[Tensor, Tensor, Tensor]  # error, z, weight
@@ -151,17 +163,20 @@ Scores: TypeAlias = tuple[Tensor, Tensor, Tensor]  # error, z, weight
 def _plain_scores(
     candidate: Tensor, truth: Tensor, scale: Tensor, output: OutputTruth
 ) -> Scores | None:
-    """Return scores without masks where every number is finite and every scale positive."""
-    if not bool(scale.amin() > 0):
-        return None
-    if not (special.all_finite(truth) and special.all_finite(candidate)):
+    """Return scores without masks where every number is finite and every scale positive.
+
+    One look at the extremes of the error tells: each look waits for the device.
+    """
+    if not output.least > 0:
         return None
     error = candidate.double().sub_(truth)
-    least, most = torch.aminmax(error)
+    least, most = torch.stack(torch.aminmax(error)).tolist()
+    if not (math.isfinite(least) and math.isfinite(most)):
+        return None
     threshold = special.flush_threshold(output.dtype)
-    if max(-float(least), float(most)) <= threshold:
+    if max(-least, most) <= threshold:
         error.zero_()
-    elif float(scale.amin()) < threshold * 1e6:  # errors that flush may matter here
+    elif output.least < threshold * 1e6:  # errors that flush may matter here
         error = torch.where(error.abs() <= threshold, 0.0, error)
     wide = scale.double()
     return error, error / wide, truth / wide

@@ -57,11 +57,12 @@ def element_room(
     """
     worst = torch.zeros((), dtype=torch.float64, device=square.device)
     whole, floor = square.reshape(-1), least.reshape(-1)
-    for m in deviations:
-        flat = m.reshape(-1)
-        for part in range(0, len(flat), _AT_ONCE):
-            at = slice(part, part + _AT_ONCE)
-            own = flat[at].double().square_()
+    flat = [m.reshape(-1) for m in deviations]
+    together = max(1, min(len(flat), _AT_ONCE // max(len(whole), 1)))  # a launch for all draws
+    for first in range(0, len(flat), together):
+        for start in range(0, len(whole), _AT_ONCE):
+            at = slice(start, start + _AT_ONCE)
+            own = torch.stack([m[at] for m in flat[first : first + together]]).double().square_()
             rest = torch.maximum(torch.sub(whole[at], own, alpha=share), floor[at])
             ratio = own.div_(rest.clamp_min_(_LEAST_SQUARE)).nan_to_num_(0.0, 0.0, 0.0)
             worst = torch.maximum(worst, ratio.amax())

@@ -14,7 +14,7 @@ from cuassay.model.problem import TensorSpec
 from cuassay.oracle import special, trust_scale
 from cuassay.oracle.trust_index import Choice
 from cuassay.oracle.trust_noise import LOW
-from cuassay.oracle.trust_types import OutputTruth
+from cuassay.oracle.trust_types import OutputTruth, joined
 from cuassay.oracle.trust_yardstick import Trusted, yardsticks
 
 ILL_CONDITIONED = 0.25  # trusted error over truth, whole tensor
@@ -179,6 +179,8 @@ def _finish_floating(
         tied=found.tied,
     )
     value = special.settle_overflow(value, scale.full, spec.dtype)
+    full = scale.full.float()
+    least = _least(value, full)
     unit = min(max(trust_scale.rms(scale.noise), _UNIT_RANGE[0]), _UNIT_RANGE[1])
     sticks = yardsticks(
         Trusted(
@@ -193,6 +195,7 @@ def _finish_floating(
             roundoff=roundoff,
             rounded=rounded,
             lean=lean,
+            least=least,
         )
     )
     ambiguous = scale.ambiguous
@@ -201,10 +204,12 @@ def _finish_floating(
         name=spec.name,
         dtype=spec.dtype,
         value=value,
-        scale=scale.full.float(),
+        scale=full,
+        least=least,
         unit=unit,
         element_room=scale.room,
         yardsticks=sticks.sticks,
+        joined=joined(sticks.sticks),
         gain=sticks.gain,
         bias=sticks.bias,
         alternative=_alternative(found.written, value),
@@ -212,6 +217,14 @@ def _finish_floating(
         ambiguous_share=share,
         hits=found.hits,
     )
+
+
+def _least(value: Tensor, scale: Tensor) -> float:
+    """Return the smallest scale, 0 where one is not positive or a value is not finite."""
+    if not value.numel():
+        return 0.0
+    low, high, least = torch.stack([*torch.aminmax(value), scale.amin().double()]).tolist()
+    return max(float(least), 0.0) if math.isfinite(low) and math.isfinite(high) else 0.0
 
 
 def _finish_exact(found: Collector, discontinuous: bool) -> OutputTruth:

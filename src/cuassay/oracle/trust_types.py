@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from cuassay.model.dtype import DType
@@ -50,6 +51,40 @@ class Yardstick:
     judge_bias: Tensor
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Joined:
+    """Denominators of the groups of all kinds, side by side: made once, used by every candidate.
+
+    Rows: `base` (2, groups) energy and count, `norm`, `room`, `trust` (2, groups) gain and bias,
+    `judged` (4, groups) all four. Nothing in `base` and `norm` is 0.
+    """
+
+    base: Tensor
+    common: Tensor
+    norm: Tensor
+    room: Tensor
+    trust: Tensor
+    judged: Tensor
+
+
+def joined(sticks: Sequence[Yardstick]) -> Joined:
+    """Put the yardsticks of all kinds of groups side by side."""
+
+    def of(*names: str) -> Tensor:
+        rows = [torch.cat([getattr(stick, name) for stick in sticks]) for name in names]
+        return torch.stack(rows)
+
+    base, norm = of("energy", "count"), of("gain_norm", "bias_norm")
+    return Joined(
+        base=torch.where(base > 0, base, 1.0),
+        common=of("common"),
+        norm=torch.where(norm > 0, norm, 1.0),
+        room=of("gain_room", "bias_room"),
+        trust=of("gain_trust", "bias_trust"),
+        judged=of("judge_energy", "judge_z", "judge_gain", "judge_bias"),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedBias:
     """Whole-tensor projections of trusted runs, for accumulation over seeds.
@@ -83,6 +118,9 @@ class OutputTruth:
     choice          what its places along an axis obey however they tie; None for other outputs
     ill_conditioned why this output's numbers decide nothing, or empty; the others still do
     element_room    factor on the limit of single elements (trust_left_out)
+    least           the smallest scale where all of `value` is finite and every scale positive,
+                    else 0: comparisons then look at every element's class
+    joined          what `joined` makes of the yardsticks, where that was done once for all
     """
 
     name: str
@@ -103,6 +141,8 @@ class OutputTruth:
     choice: Choice | None = None
     ill_conditioned: str = ""
     element_room: float = 1.0
+    least: float = 0.0
+    joined: Joined | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -40,6 +41,7 @@ class Trusted:
     `deviations` are draws less truth (float32); `errors` those of the reference as written
     and of the float32 lift, 0 where not finite. `rounded`: the draws hold the final rounding.
     `lean`: the relative error by which truncating tensor cores may make every element too small.
+    `least`: as in OutputTruth, 0 where it is not known.
     """
 
     value: Tensor
@@ -53,6 +55,7 @@ class Trusted:
     roundoff: float
     rounded: bool
     lean: float = 0.0
+    least: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,13 +76,14 @@ def yardsticks(trusted: Trusted) -> Yardsticks:
     looked = _rows(views, kept)
     flat = _rows([run.reshape(shape) for run in runs], kept)
     per_unit = 1.0 / trusted.unit
-    count = _FIXED + len(trusted.errors) + 2 * len(runs) + len(trusted.deviations)
+    draws = len(trusted.deviations)
+    count = _FIXED + len(trusted.errors) + 2 * len(runs) + draws
 
     def measure(r: slice, c: slice) -> list[Tensor]:
         value, scale, noise = (view[r, c] for view in looked)
         inverse = scale.reciprocal()
         mask: Tensor | None = None
-        if not (bool(scale.amin() > 0) and special.all_finite(value)):
+        if not (trusted.least > 0 or (bool(scale.amin() > 0) and special.all_finite(value))):
             mask = torch.isfinite(value) & (scale > 0)
             value = torch.where(mask, value, 0.0)
             inverse = torch.where(mask, inverse, 0.0)
@@ -91,13 +95,13 @@ def yardsticks(trusted: Trusted) -> Yardsticks:
         size = _masked((scale * per_unit).float(), mask).square_()
         own = _masked((noise * per_unit).float(), mask).square_()
         count = torch.ones_like(weight) if mask is None else mask.float()
-        fixed = [count, own, size, size.square(), square, small.square_(), weight.abs(), signal]
+        fixed = [count, own, size, size.square(), square, small.square_(), weight.abs()]
         errors = [run[r, c] for run in flat]
-        own_errors = errors[len(trusted.deviations) :]
-        energies = [_masked((e * per_unit).float(), mask).square_() for e in own_errors]
-        scores = [(e.float() * narrow).clamp_(-CLIP_P, CLIP_P) for e in errors]
-        squares = [z.square() for z in scores[: len(trusted.deviations)]]
-        return [*fixed, *energies, *(z * weight for z in scores), *scores, *squares]
+        known = [_masked((e * per_unit).float(), mask) for e in errors[draws:]]
+        scores = torch.stack([e.float() for e in errors]).mul_(narrow).clamp_(-CLIP_P, CLIP_P)
+        parts = [torch.stack(fixed), signal[None]]
+        parts += [torch.stack(known).square_()] if known else []
+        return [*parts, scores * weight, scores, scores[:draws].square()]
 
     rows, columns = fold(shape, measure, count, device=trusted.value.device, kept=kept)
     kinds = group_kinds(trusted.value.shape, trusted.names, trusted.hits)
@@ -161,8 +165,9 @@ def _stick(kind: GroupKind, sums: Tensor, same: Shared, trusted: Trusted) -> Yar
     bias_room = roundoff * weight1 / bias_norm.clamp_min(1.0)
     judge_gain = enough & (_participation(weight2, weight4, same.weight) >= MIN_PARTICIPATION)
     judge_energy = _participation(size2, size4, same.size) >= MIN_PARTICIPATION
-    gain_own = projection(gains, gain_norm, torch.zeros_like(gain_norm))
-    bias_own = projection(biases, bias_norm, torch.zeros_like(bias_norm))
+    own_of = partial(projection, room=torch.zeros_like(terms))
+    gain_own = own_of(gains, torch.where(gain_norm > 0, gain_norm, 1.0))
+    bias_own = own_of(biases, torch.where(bias_norm > 0, bias_norm, 1.0))
     gain_trust = _spread(gain_own, 1.0 + others * same.gain, trusted, kind, judge_gain)
     bias_trust = _spread(bias_own, 1.0 + others * same.pairs, trusted, kind, enough)
     return Yardstick(
