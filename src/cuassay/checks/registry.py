@@ -19,7 +19,8 @@ HEADINGS = (
     "Options",
 )
 _FOLDER = Path(__file__).parent
-# Every check in running order, cheap host-state checks first and violent ones last.
+# Every check in running order, cheap host-state checks first and violent ones last. Those with a
+# process of their own stand together: before and after one of them each costs a CUDA context.
 _CHECKS = (
     "API002",
     "API001",
@@ -27,7 +28,6 @@ _CHECKS = (
     "PROC001",
     "STATE001",
     "STATE002",
-    "GHOST001",
     "MEM001",
     "MEM002",
     "MEM004",
@@ -46,11 +46,12 @@ _CHECKS = (
     "GRAD001",
     "LOOP001",
     "LOOP002",
+    "DET001",
+    "DET002",
+    "GHOST001",
     "KERNEL001",
     "OPCHECK001",
     "COMPILE001",
-    "DET001",
-    "DET002",
     "PERF001",
     "STREAM001",
     "GRAPH001",
