@@ -7,10 +7,11 @@ import dataclasses
 import pytest
 
 from cuassay.catalog import registry
-from cuassay.inputs.geometry import elements
+from cuassay.checks.num002 import growth_axis, growth_groups
+from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.inputs.plan import plan_cases
 from cuassay.model.case import Case
-from cuassay.model.problem import ConstAxis, Problem
+from cuassay.model.problem import ConstAxis, ExprAxis, Problem
 from cuassay.model.verdict import Profile
 
 
@@ -61,3 +62,32 @@ def test_a_declared_axis_with_a_low_maximum_grows_up_to_it() -> None:
 
 def test_constant_axes_beyond_the_cap_give_no_growth() -> None:
     assert _growth(_with_constants(1 << 18, 1 << 12), "cuda") == ()
+
+
+def _with_a_computed_axis() -> Problem:
+    """moe_scatter as SOL-ExecBench writes it: `tokens*2` is an axis with a name of its own."""
+    problem = registry.get("moe_scatter")
+    specs = tuple(
+        dataclasses.replace(spec, shape=("pairs", *spec.shape[1:]))
+        for spec in tensor_inputs(problem)
+    )
+    axes = (*problem.axes, ExprAxis(name="pairs", expression="tokens*2"))
+    return dataclasses.replace(problem, axes=axes, inputs=specs)
+
+
+@pytest.mark.parametrize("purpose", ["hot", "growth"])
+def test_an_index_along_a_computed_axis_is_lengthened_like_any_other(purpose: str) -> None:
+    plans = [
+        plan_cases(problem, purpose, profile=Profile.QUICK, root_seed=3)
+        for problem in (registry.get("moe_scatter"), _with_a_computed_axis())
+    ]
+    plain, computed = ([case.axes["tokens"] for case in cases] for cases in plans)
+    assert computed == plain
+    assert computed
+
+
+def test_a_series_is_named_after_the_axis_that_may_be_chosen() -> None:
+    problem = _with_a_computed_axis()
+    (group, *_) = growth_groups(plan_cases(problem, "growth", profile=Profile.QUICK, root_seed=3))
+    assert group[0].axes["pairs"] != group[-1].axes["pairs"]
+    assert growth_axis(problem, group) == "tokens"

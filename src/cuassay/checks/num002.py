@@ -13,6 +13,7 @@ from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario
 
 if TYPE_CHECKING:
     from cuassay.model.case import Case
+    from cuassay.model.problem import Problem
     from cuassay.oracle.compare import Comparison
 
 _GROWTH = "growth: "
@@ -71,7 +72,7 @@ class Num002(Check):
         hot = [single_call(case, label=f"hot: {case.label}") for case in trial.cases("hot")]
         yield from hot[:1]
         for group in growth_groups(trial.cases("growth")):
-            yield _growth_scenario(group)
+            yield _growth_scenario(trial.problem, group)
         yield from hot[1:]
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
@@ -94,7 +95,7 @@ class Num002(Check):
             if record is None:
                 return
             rows.append(trial.compare(case, run, record.items))
-        axis = growth_axis(scenario.cases)
+        axis = growth_axis(trial.problem, scenario.cases)
         for column, spec in enumerate(trial.problem.outputs):
             series = [row[column] for row in rows]
             if any(comparison.mismatch for comparison in series):
@@ -147,14 +148,16 @@ def growth_groups(cases: Iterable[Case]) -> list[tuple[Case, ...]]:
     return [tuple(group) for group in groups.values() if len(group) >= 3]
 
 
-def growth_axis(cases: tuple[Case, ...]) -> str:
-    """Return the axis whose size differs between the cases of a growth group."""
+def growth_axis(problem: Problem, cases: tuple[Case, ...]) -> str:
+    """Return the axis that a growth group lengthens; computed axes may have grown with it."""
     first, last = cases[0].axes, cases[-1].axes
-    return max((name for name in first if first[name] != last[name]), key=lambda n: last[n])
+    names = [axis.name for axis in problem.var_axes()]
+    return next(name for name in names if first[name] != last[name])
 
 
-def _growth_scenario(group: tuple[Case, ...]) -> Scenario:
-    ordered = tuple(sorted(group, key=lambda case: case.axes[growth_axis(group)]))
+def _growth_scenario(problem: Problem, group: tuple[Case, ...]) -> Scenario:
+    axis = growth_axis(problem, group)
+    ordered = tuple(sorted(group, key=lambda case: case.axes[axis]))
     steps: list[Step] = []
     for index in range(len(ordered)):
         steps += [

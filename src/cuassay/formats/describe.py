@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from cuassay.model import serial
@@ -18,11 +19,14 @@ from cuassay.model.problem import (
 )
 
 
-def problem_document(problem: Problem, truth: str, truth_reason: str) -> dict[str, Any]:
+def problem_document(
+    problem: Problem, truth: str, truth_reason: str, *, reduced: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the document of a problem and of the truth it will be judged by.
 
-    Its keys are name, description, origin, path, digest, reference, axes, inputs, outputs,
-    domains, workloads, tolerance, accumulation, index_inputs, reduction_axes, growth_target,
+    `reduced` names the axes that the reference was seen to reduce. Its keys are
+    name, description, origin, path, digest, reference, axes, inputs, outputs, domains, workloads,
+    tolerance, accumulation, index_inputs, reduction_axes, reduction_axes_seen, growth_target,
     constraints, truth (float64 or float32) and truth_reason. Every value is plain JSON.
     """
     reference = problem.reference
@@ -46,6 +50,7 @@ def problem_document(problem: Problem, truth: str, truth_reason: str) -> dict[st
         "accumulation": problem.accumulation.value,
         "index_inputs": serial.to_json(problem.index_inputs),
         "reduction_axes": list(problem.reduction_axes),
+        "reduction_axes_seen": list(reduced),
         "growth_target": dict(problem.growth_target),
         "constraints": list(problem.constraints),
         "truth": truth,

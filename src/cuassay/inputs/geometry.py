@@ -118,22 +118,22 @@ def growth_axes(problem: Problem) -> tuple[str, ...]:
     if problem.reduction_axes:
         return tuple(name for name in problem.reduction_axes if name in variable)
     absent = {
-        name: sum(name not in _axes_of(problem, spec) for spec in problem.outputs)
+        name: sum(name not in axes_of(problem, spec) for spec in problem.outputs)
         for name in variable
     }
-    used = {name for spec in tensor_inputs(problem) for name in _axes_of(problem, spec)}
+    used = {name for spec in tensor_inputs(problem) for name in axes_of(problem, spec)}
     found = [name for name in variable if absent[name] and name in used]
     return tuple(sorted(found, key=lambda name: -absent[name]))
 
 
-def _axes_of(problem: Problem, spec: TensorSpec) -> set[str]:
-    """Return the names that a spec's shape depends on, through computed axes too."""
+def axes_of(problem: Problem, spec: TensorSpec) -> tuple[str, ...]:
+    """Return the names that a spec's shape depends on, through computed axes too, in order."""
     expressions = {a.name: a.expression for a in problem.axes if isinstance(a, ExprAxis)}
     pending = [name for dimension in spec.shape for name in _NAME.findall(dimension)]
-    seen: set[str] = set()
+    seen: dict[str, None] = {}
     while pending:
-        name = pending.pop()
+        name = pending.pop(0)
         if name not in seen:
-            seen.add(name)
+            seen[name] = None
             pending += _NAME.findall(expressions.get(name, ""))
-    return seen
+    return tuple(seen)

@@ -35,11 +35,14 @@ def plan_cases(
     root_seed: int,
     device: str = "cpu",
     first: Sequence[str] = (),
+    reduced: Sequence[str] = (),
 ) -> tuple[Case, ...]:
     """Return the cases of a purpose, most telling first; deterministic in all arguments.
 
     `first` names regimes that this problem needs most: `numeric` runs them before those that
-    the profile always runs. The cases of a regime are the same with and without it.
+    the profile always runs. The cases of a regime are the same with and without it. `reduced`
+    names axes that the reference was seen to reduce: `hot` and `growth` lengthen them after
+    those that the problem tells of, up to the largest listed size where no maximum is declared.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
     workloads or with axes that contradict each other.
     """
@@ -50,6 +53,7 @@ def plan_cases(
         budget=budget_for(profile, device=device),
         root_seed=derive(root_seed, "plan", purpose),
         first=tuple(first),
+        reduced=tuple(reduced),
     )
     return PURPOSES[purpose](planner)
 

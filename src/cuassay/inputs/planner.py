@@ -17,12 +17,16 @@ from cuassay.model.problem import CustomSource, Problem, Scalar, Workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planner:
-    """A problem, a budget and a root seed; `first` names numeric regimes to run before others."""
+    """A problem, a budget and a root seed; `first` names numeric regimes to run before others.
+
+    `reduced` names reduction axes that the problem does not state.
+    """
 
     problem: Problem
     budget: Budget
     root_seed: int
     first: tuple[str, ...] = ()
+    reduced: tuple[str, ...] = ()
 
     def case(
         self,

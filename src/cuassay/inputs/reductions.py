@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 from cuassay.inputs.fills import family
 from cuassay.inputs.geometry import (
+    axes_of,
     elements,
     fit,
     growth_axes,
@@ -32,7 +33,7 @@ _HALF = 0.7  # a length this much below the last one tells the exponent nothing 
 
 def hot(planner: Planner) -> tuple[Case, ...]:
     """Return cases that put many terms on one sum; () where no axis is reduced."""
-    axis = _hot_axis(planner.problem)
+    axis = next(iter(_growth_axes(planner)), None)
     if axis is None:
         return ()
     regimes = _regimes(planner.problem)
@@ -56,7 +57,7 @@ def growth(planner: Planner) -> tuple[Case, ...]:
     Cases of one series are equal in `fills` and scalars and differ in `axes`. A series has
     at least three lengths, or there is none.
     """
-    axes = _growth_axes(planner.problem)[: planner.budget.growth_axes]
+    axes = _growth_axes(planner)[: planner.budget.growth_axes]
     return tuple(case for axis in axes for case in _grown(planner, axis))
 
 
@@ -94,19 +95,26 @@ def _has_index(problem: Problem) -> bool:
     return any(family(spec) == "index" for spec in tensor_inputs(problem))
 
 
-def _hot_axis(problem: Problem) -> VarAxis | None:
-    """Return the first axis to lengthen, if there is one."""
-    return next(iter(_growth_axes(problem)), None)
-
-
-def _growth_axes(problem: Problem) -> list[VarAxis]:
-    """Return the axes to lengthen: reduction axes, else those along which indices lie."""
+def _growth_axes(planner: Planner) -> list[VarAxis]:
+    """Return the axes to lengthen: reduction axes, else those along which indices lie; then
+    those that the reference was seen to reduce.
+    """
+    problem = planner.problem
     variable = {axis.name: axis for axis in problem.var_axes()}
     names = [*growth_axes(problem)]
     for spec in tensor_inputs(problem) if not names else ():
         if family(spec) == "index":
-            names += [name for part in spec.shape for name in re.findall(r"[A-Za-z_]\w*", part)]
-    return [variable[name] for name in dict.fromkeys(names) if name in variable]
+            names += axes_of(problem, spec)
+    told = dict.fromkeys(name for name in names if name in variable)
+    seen = [_up_to_listed(planner, variable[name]) for name in planner.reduced if name not in told]
+    return [*(variable[name] for name in told), *seen]
+
+
+def _up_to_listed(planner: Planner, axis: VarAxis) -> VarAxis:
+    """Return the axis, held to the largest listed size where its maximum is a mere default."""
+    if axis.declared:
+        return axis
+    return dataclasses.replace(axis, maximum=max(s[axis.name] for _, s in planner.workloads()))
 
 
 def _hot_sizes(planner: Planner, axis: VarAxis) -> dict[str, int]:
@@ -129,7 +137,8 @@ def _lengths(planner: Planner, axis: VarAxis) -> list[dict[str, int]]:
     maximum leaves too few of the wished lengths gets a series that ends there.
     """
     found = _fitting(planner, axis, planner.budget.growth_lengths)
-    if 0 < len(found) < _FEWEST_LENGTHS and axis.name in planner.problem.reduction_axes:
+    known = (*planner.problem.reduction_axes, *planner.reduced)
+    if 0 < len(found) < _FEWEST_LENGTHS and axis.name in known:
         top = found[-1][axis.name]
         lengths = [top // _APART**power for power in range(_FEWEST_LENGTHS - 1, -1, -1)]
         found = _fitting(planner, axis, lengths) if lengths[0] >= _SHORTEST else []

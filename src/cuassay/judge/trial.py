@@ -16,6 +16,7 @@ from cuassay.inputs import benchmark, plan
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
+from cuassay.judge.reduced import reduced_axes
 from cuassay.judge.structure import matched
 from cuassay.model import serial
 from cuassay.model.axes import resolve
@@ -142,6 +143,7 @@ class JudgeTrial:
                 root_seed=self._root,
                 device=self._device,
                 first=self._regimes() if purpose == "numeric" else (),
+                reduced=reduced_axes(self) if purpose in ("hot", "growth") else (),
             )
         return self._plans[purpose]
 

@@ -179,34 +179,36 @@ def _finish_floating(
         tied=found.tied,
     )
     value = special.settle_overflow(value, scale.full, spec.dtype)
-    full = scale.full.float()
-    least = _least(value, full)
+    least = _least(value, scale.full.float())
     unit = min(max(trust_scale.rms(scale.noise), _UNIT_RANGE[0]), _UNIT_RANGE[1])
-    sticks = yardsticks(
-        Trusted(
-            value=value,
-            scale=scale.full,
-            noise=scale.noise,
-            deviations=found.deviations,
-            errors=found.errors,
-            hits=found.hits,
-            names=spec.shape,
-            unit=unit,
-            roundoff=roundoff,
-            rounded=rounded,
-            lean=lean,
-            least=least,
-        )
+    trusted = Trusted(
+        value=value,
+        scale=scale.full,
+        noise=scale.noise,
+        deviations=found.deviations,
+        errors=found.errors,
+        hits=found.hits,
+        names=spec.shape,
+        unit=unit,
+        roundoff=roundoff,
+        rounded=rounded,
+        lean=lean,
+        least=least,
     )
+    return _with_yardsticks(found, trusted, scale)
+
+
+def _with_yardsticks(found: Collector, trusted: Trusted, scale: trust_scale.Scale) -> OutputTruth:
+    value, sticks = trusted.value, yardsticks(trusted)
     ambiguous = scale.ambiguous
     share = 0.0 if ambiguous is None else float(ambiguous.double().mean())
     return OutputTruth(
-        name=spec.name,
-        dtype=spec.dtype,
+        name=found.spec.name,
+        dtype=found.spec.dtype,
         value=value,
-        scale=full,
-        least=least,
-        unit=unit,
+        scale=scale.full.float(),
+        least=trusted.least,
+        unit=trusted.unit,
         element_room=scale.room,
         yardsticks=sticks.sticks,
         joined=joined(sticks.sticks),

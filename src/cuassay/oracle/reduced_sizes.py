@@ -1,0 +1,98 @@
+"""Which lengths a reference adds up over: what its operations do, on one set of inputs.
+
+A format of others states no reduction axes. Where an axis is absent from an output, it is
+reduced; an axis that is normalised (softmax, RMSNorm) is there before and after, and only the
+reference's own operations tell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from cuassay.oracle.hooks import PassThrough
+from cuassay.oracle.trust_ops import base_name, bind, floating_in
+from cuassay.oracle.trust_reductions import PRODUCTS
+from cuassay.oracle.trust_runs import Runner, Value
+
+_ALONG = {"sum", "mean", "nansum", "prod", "var", "std", "var_mean", "std_mean", "logsumexp"}
+_ALONG |= {"linalg_vector_norm", "norm", "cumsum", "cumprod", "logcumsumexp"}
+_ALONG |= {"_softmax", "_safe_softmax", "_log_softmax"}
+_NORMALISED = {"native_layer_norm", "_fused_rms_norm"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReducedSizes:
+    """What one run showed, in elements.
+
+    lengths     of the axes that sums, norms, soft-maxes, scans and products run over
+    squared     that occur twice in one tensor's shape (scores of a sequence against itself):
+                its elements grow with the square
+    operations  how many ran
+    """
+
+    lengths: frozenset[int]
+    squared: frozenset[int]
+    operations: int
+
+
+def reduced_sizes(fn: Any, inputs: Sequence[Value], names: Sequence[str]) -> ReducedSizes:
+    """Run `fn` lifted to float64 and return the lengths that it reduces.
+
+    `names` are those of its outputs. Raises LiftError and ReferenceError_ as a truth does.
+    """
+    seen = _Lengths()
+    Runner(fn, inputs, names, 0).lifted(torch.float64, seen)
+    return ReducedSizes(
+        lengths=frozenset(seen.lengths), squared=frozenset(seen.squared), operations=seen.count
+    )
+
+
+class _Lengths(PassThrough):
+    """Looks at every operation and changes nothing."""
+
+    def __init__(self) -> None:
+        self.lengths: set[int] = set()
+        self.squared: set[int] = set()
+        self.count = 0
+
+    def instead(
+        self, op: OpOverload, args: Any, kwargs: Any, nominal: torch.dtype | None
+    ) -> object:
+        """Note what the operation reduces."""
+        self.count += 1
+        if nominal is not None:
+            self.lengths.update(_reduced(base_name(op), bind(op, args, kwargs)))
+        return NotImplemented
+
+    def after(self, op: OpOverload, args: Any, kwargs: Any, out: Any, nominal: Any) -> object:
+        """Note lengths that a result has twice."""
+        for tensor in floating_in(out):
+            shape = list(tensor.shape)
+            self.squared.update(size for size in shape if shape.count(size) > 1)
+        return out
+
+
+def _reduced(name: str, named: Mapping[str, Any]) -> set[int]:
+    tensors = [value for value in named.values() if isinstance(value, Tensor)]
+    if not tensors:
+        return set()
+    if name in PRODUCTS:  # an addend comes before the factors
+        return {tensors[-2].shape[-1]} if len(tensors) > 1 and tensors[-2].dim() else set()
+    if name in _NORMALISED:
+        shape = named.get("normalized_shape") or ()
+        return {*shape, math.prod(shape)}
+    return _lengths_of(tensors[0], named.get("dim")) if name in _ALONG else set()
+
+
+def _lengths_of(values: Tensor, dims: Any) -> set[int]:
+    if dims is None or dims == []:
+        return {*values.shape}
+    listed = dims if isinstance(dims, list | tuple) else [dims]
+    return {values.shape[dim] for dim in listed} if values.dim() else set()
