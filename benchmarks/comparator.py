@@ -26,7 +26,7 @@ from cuassay.oracle import compare_groups, trust_yardstick
 from cuassay.oracle.compare import compare, output_sums
 from cuassay.oracle.compare_judge import judge_groups
 from cuassay.oracle.special import half_spacing
-from cuassay.oracle.trust_types import OutputTruth
+from cuassay.oracle.trust_types import OutputTruth, joined
 
 COLUMNS = 4096
 _BYTES = 2 + 8 + 4  # candidate bfloat16, truth float64, scale float32
@@ -61,8 +61,10 @@ def synthetic(rows: int, device: str) -> tuple[Tensor, OutputTruth]:
         dtype=DType.BFLOAT16,
         value=value,
         scale=scale,
+        least=float(scale.amin()),
         unit=1e-3,
         yardsticks=sticks.sticks,
+        joined=joined(sticks.sticks),
         gain=sticks.gain,
         bias=sticks.bias,
         hits=hits,

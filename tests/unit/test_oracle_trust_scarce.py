@@ -8,7 +8,7 @@ from tests.support.oracle_cases import spec
 from torch import Tensor
 
 from cuassay.model.dtype import DType
-from cuassay.oracle import compare_sums, trust_random, trust_scale
+from cuassay.oracle import compare_sums, trust_random, trust_scale, trust_yardstick
 from cuassay.oracle.compare import compare
 from cuassay.oracle.trust import OutputTruth, hit_counts, make_truth
 
@@ -103,3 +103,23 @@ def test_folding_kept_rows_gives_the_sums_of_all() -> None:
 @pytest.mark.usefixtures("small_is_large")
 def test_full_tensors_have_no_scarce_rows() -> None:
     assert trust_random.scarce_rows(torch.ones(10, 10)) is None
+
+
+def test_a_truth_without_any_trusted_run_has_yardsticks_all_the_same() -> None:
+    value = torch.randn(40, 24, generator=torch.Generator().manual_seed(2)).double()
+    scale = torch.full_like(value, 1e-3)
+    trusted = trust_yardstick.Trusted(
+        value=value,
+        scale=scale,
+        noise=scale,
+        deviations=[],
+        errors=[],
+        hits=None,
+        names=("m", "n"),
+        unit=1e-3,
+        roundoff=2.0**-24,
+        rounded=False,
+    )
+    whole = trust_yardstick.yardsticks(trusted).sticks[0]
+    assert float(whole.count[0]) == value.numel()
+    assert float(whole.energy[0]) == pytest.approx(value.numel())

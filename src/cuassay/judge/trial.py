@@ -72,6 +72,7 @@ class JudgeTrial:
         self._truths: Truths = OrderedDict() if truths is None else truths
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._deterministic: bool | None = None
+        self._reduced: tuple[str, ...] | None = None
         self._machine: Machine | None = None
         self.truth_s = 0.0
         self.compare_s = 0.0
@@ -112,6 +113,13 @@ class JudgeTrial:
             self._deterministic = self.repeats(cases[0])
         return self._deterministic
 
+    @property
+    def reduced(self) -> tuple[str, ...]:
+        """The axes that the reference was seen to reduce, where the problem states none."""
+        if self._reduced is None:
+            self._reduced = reduced_axes(self)
+        return self._reduced
+
     def repeats(self, case: Case) -> bool:
         """Whether the reference gives the same bits twice on the inputs of `case`."""
         values = list(self.inputs(case).values())
@@ -143,7 +151,7 @@ class JudgeTrial:
                 root_seed=self._root,
                 device=self._device,
                 first=self._regimes() if purpose == "numeric" else (),
-                reduced=reduced_axes(self) if purpose in ("hot", "growth") else (),
+                reduced=self.reduced if purpose in ("hot", "growth") else (),
             )
         return self._plans[purpose]
 

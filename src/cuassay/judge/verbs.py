@@ -21,7 +21,6 @@ from cuassay.formats.on_device import on_device
 from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import execute
 from cuassay.judge.power_document import power_document
-from cuassay.judge.reduced import reduced_axes
 from cuassay.judge.replay import replay
 from cuassay.judge.session import Session
 from cuassay.judge.smoke import smoke
@@ -119,4 +118,4 @@ def show(job: Job) -> dict[str, object]:
         root_seed=job.seed or 0,
     )
     truth = smoke(trial)
-    return problem_document(problem, truth.kind, truth.reason, reduced=reduced_axes(trial))
+    return problem_document(problem, truth.kind, truth.reason, reduced=trial.reduced)

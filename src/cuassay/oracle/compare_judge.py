@@ -24,7 +24,7 @@ from cuassay.oracle.compare_groups import (
     regroup,
 )
 from cuassay.oracle.compare_sums import Sums
-from cuassay.oracle.trust_types import Joined, OutputTruth, Yardstick, joined
+from cuassay.oracle.trust_types import Joined, OutputTruth, Yardstick
 
 _JUDGED = (
     ("G", LIMIT_G, ""),
@@ -54,9 +54,10 @@ def judge_groups(sums: Sums, truth: OutputTruth) -> Judged:
 
 def measure_groups(sums: Sums, truth: OutputTruth) -> Tensor:
     """Return what `read_groups` reads, a float64 vector; nothing waits for the device."""
+    assert truth.joined is not None  # as in every truth of a floating output
     sticks = truth.yardsticks
     parts = [_reduce(sums, truth, stick) for stick in sticks]
-    scores = _scores(torch.cat(parts, 1), truth.joined or joined(sticks))
+    scores = _scores(torch.cat(parts, 1), truth.joined)
     numbers = []
     split = torch.split(scores, [part.shape[1] for part in parts], 1)
     for score, part, stick in zip(split, parts, sticks, strict=True):

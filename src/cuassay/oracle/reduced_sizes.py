@@ -8,7 +8,7 @@ reference's own operations tell.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch._ops import OpOverload
 
 from cuassay.oracle.hooks import PassThrough
 from cuassay.oracle.trust_ops import base_name, bind, floating_in
-from cuassay.oracle.trust_reductions import PRODUCTS
+from cuassay.oracle.trust_reductions import product_terms, reduced_dims
 from cuassay.oracle.trust_runs import Runner, Value
 
 _ALONG = {"sum", "mean", "nansum", "prod", "var", "std", "var_mean", "std_mean", "logsumexp"}
@@ -68,7 +68,7 @@ class _Lengths(PassThrough):
         """Note what the operation reduces."""
         self.count += 1
         if nominal is not None:
-            self.lengths.update(_reduced(base_name(op), bind(op, args, kwargs)))
+            self.lengths.update(_reduced(op, args, kwargs))
         return NotImplemented
 
     def after(self, op: OpOverload, args: Any, kwargs: Any, out: Any, nominal: Any) -> object:
@@ -79,20 +79,15 @@ class _Lengths(PassThrough):
         return out
 
 
-def _reduced(name: str, named: Mapping[str, Any]) -> set[int]:
-    tensors = [value for value in named.values() if isinstance(value, Tensor)]
-    if not tensors:
-        return set()
-    if name in PRODUCTS:  # an addend comes before the factors
-        return {tensors[-2].shape[-1]} if len(tensors) > 1 and tensors[-2].dim() else set()
+def _reduced(op: OpOverload, args: Any, kwargs: Any) -> set[int]:
+    inner = product_terms(op, args, kwargs)
+    if inner:
+        return {inner}
+    name, named = base_name(op), bind(op, args, kwargs)
     if name in _NORMALISED:
         shape = named.get("normalized_shape") or ()
         return {*shape, math.prod(shape)}
-    return _lengths_of(tensors[0], named.get("dim")) if name in _ALONG else set()
-
-
-def _lengths_of(values: Tensor, dims: Any) -> set[int]:
-    if dims is None or dims == []:
-        return {*values.shape}
-    listed = dims if isinstance(dims, list | tuple) else [dims]
-    return {values.shape[dim] for dim in listed} if values.dim() else set()
+    values = named.get("self")
+    if name not in _ALONG or not isinstance(values, Tensor):
+        return set()
+    return {values.shape[dim] for dim in reduced_dims(named.get("dim"), values.dim())}

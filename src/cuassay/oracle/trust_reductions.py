@@ -85,7 +85,7 @@ def _sum(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
     if not values.dtype.is_floating_point:
         return None
     dims = named.get("dim")
-    axes = _axes(dims, values.dim())
+    axes = reduced_dims(dims, values.dim())
     terms = 1
     for axis in axes:
         terms *= values.shape[axis]
@@ -133,7 +133,8 @@ def _at_least(noise: Tensor, systematic: Tensor | None) -> Tensor:
     return noise if systematic is None else torch.maximum(noise, systematic)
 
 
-def _axes(dims: Any, rank: int) -> list[int]:
+def reduced_dims(dims: Any, rank: int) -> list[int]:
+    """Return the dimensions that a reduction's `dim` argument means, all for None or []."""
     if dims is None or (isinstance(dims, list | tuple) and not dims):
         return list(range(rank))
     listed = dims if isinstance(dims, list | tuple) else [dims]
@@ -273,7 +274,7 @@ def _prod(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
 def _variance(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
     """var and std: two-pass noise times rms(x)/std, which one-pass and Welford forms show."""
     values: Tensor = named["self"]
-    axes = _axes(named.get("dim"), values.dim())
+    axes = reduced_dims(named.get("dim"), values.dim())
     if not axes:
         return torch.zeros_like(out)
     flat = _last(values, axes)

@@ -120,7 +120,7 @@ class OutputTruth:
     element_room    factor on the limit of single elements (trust_left_out)
     least           the smallest scale where all of `value` is finite and every scale positive,
                     else 0: comparisons then look at every element's class
-    joined          what `joined` makes of the yardsticks, where that was done once for all
+    joined          what `joined` makes of the yardsticks; None where answers are exact
     """
 
     name: str

@@ -98,9 +98,9 @@ def yardsticks(trusted: Trusted) -> Yardsticks:
         fixed = [count, own, size, size.square(), square, small.square_(), weight.abs()]
         errors = [run[r, c] for run in flat]
         known = [_masked((e * per_unit).float(), mask) for e in errors[draws:]]
-        scores = torch.stack([e.float() for e in errors]).mul_(narrow).clamp_(-CLIP_P, CLIP_P)
-        parts = [torch.stack(fixed), signal[None]]
-        parts += [torch.stack(known).square_()] if known else []
+        scores = _stacked([e.float() for e in errors], weight).mul_(narrow).clamp_(-CLIP_P, CLIP_P)
+        energies = _stacked(known, weight).square_()
+        parts = (torch.stack(fixed), signal[None], energies)
         return [*parts, scores * weight, scores, scores[:draws].square()]
 
     rows, columns = fold(shape, measure, count, device=trusted.value.device, kept=kept)
@@ -141,6 +141,11 @@ def _shared(
 
 def _rows(tensors: Sequence[Tensor], kept: Tensor | None) -> list[Tensor]:
     return [tensor if kept is None else tensor[kept] for tensor in tensors]
+
+
+def _stacked(parts: Sequence[Tensor], like: Tensor) -> Tensor:
+    """Return (several, rows, columns), also of none."""
+    return torch.stack(list(parts)) if parts else like.new_empty(0, *like.shape)
 
 
 def _masked(values: Tensor, mask: Tensor | None) -> Tensor:
