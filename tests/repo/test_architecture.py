@@ -24,18 +24,19 @@ _FILE_LINES, _FUNCTION_LINES = 400, 50
 _MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "home": set(),
+    "dispatch_modes": set(),
     "model": {"errors"},
     "machine": {"model", "errors", "home"},
     "formats": {"model", "errors", "home", "catalog"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
-    "oracle": {"model", "errors"},
-    "build": {"model", "errors", "home", "machine"},
-    "worker": {"model", "errors", "home", "inputs", "build", "machine"},
+    "oracle": {"model", "errors", "dispatch_modes"},
+    "build": {"model", "errors", "home", "machine", "dispatch_modes"},
+    "worker": {"model", "errors", "home", "inputs", "build", "machine", "dispatch_modes"},
     "checks": {"model", "errors", "inputs", "oracle"},
     "loops": {
         "model", "errors", "home", "formats", "catalog", "inputs", "oracle", "worker",
-        "checks.buildrun",
+        "checks.buildrun", "dispatch_modes",
     },
     "judge": {
         "model", "errors", "home", "formats", "inputs", "oracle", "build", "worker", "checks",

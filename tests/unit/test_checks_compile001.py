@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from tests.support.fake_trial import FakeTrial, Function, examine, judged, run_one, scaled_add
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from cuassay.checks.compile001 import Compile001
 from cuassay.checks.opcheck001 import Opcheck001
@@ -245,6 +246,29 @@ def test_a_gradient_that_nobody_registered_is_advice() -> None:
 def test_without_operators_there_is_nothing_to_check() -> None:
     with pytest.raises(NothingToCheckError, match="no custom operator"):
         checked(honest)
+
+
+def test_what_fails_below_a_mode_alone_is_skipped_and_what_fails_anyway_is_told() -> None:
+    def shy(x: torch.Tensor, b: torch.Tensor, g: float) -> torch.Tensor:
+        if _get_current_dispatch_mode() is not None:
+            raise ValueError("not below a mode")
+        return honest(x, b, g)
+
+    with pytest.raises(NothingToCheckError, match="makes it raise ValueError: not below a mode"):
+        checked(shy)
+    calls: list[int] = []
+
+    def worn(x: torch.Tensor, b: torch.Tensor, g: float) -> torch.Tensor:
+        calls.append(0)
+        if len(calls) > 1:
+            raise ValueError("once is enough")
+        return honest(x, b, g)
+
+    made = trial()
+    (scenario,) = Opcheck001().propose(made)
+    raised = run_one(made, worn, scenario).result.records[3]
+    assert isinstance(raised, StepRaised)
+    assert raised.message == "once is enough"
 
 
 def test_a_candidate_that_is_compiled_already_is_watched_too() -> None:

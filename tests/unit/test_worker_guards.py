@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.attention.bias import causal_lower_right
 
 from cuassay.build import machine_memory, zones
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
@@ -60,6 +61,16 @@ def test_fresh_tensors_look_like_any_other(around: Around) -> None:
     assert made["full"].tolist() == [2.5] * 9
     assert made["clone"].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     assert damage(around) == []
+
+
+def test_a_subclass_of_tensor_is_made_between_guards(around: Around) -> None:
+    with around.call():
+        mask = causal_lower_right(2, 3)
+        made = torch.empty(2, 3).fill_(1.0)
+    assert (mask.seq_len_q, mask.seq_len_kv) == (2, 3)
+    write(made, made.nbytes, 4)
+    (found,) = damage(around)
+    assert found["changed"] == 4
 
 
 def test_guarding_does_not_load_the_compiler() -> None:

@@ -398,6 +398,8 @@ alarm_sentinel          | cross_entropy
 alarm_last_of_equals    | moe_route
 # absolute bias statistics
 alarm_biased_reference  | zoo:rounded_softcap
+# a subclass of Tensor cannot be made below a dispatch mode
+alarm_tensor_subclass   | attention@float32
 """
 
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cuassay.build import zones
 from cuassay.build.unwritten import UNWRITTEN
+from cuassay.dispatch_modes import UntracedMode
 from cuassay.machine.launch import Buffer, Pointer
 
 _POINTER = struct.Struct("<Q")
@@ -172,16 +172,11 @@ class Arena:
             self.clear()
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Watch(UntracedMode):
     """Tells the arena what every torch operation makes and writes."""
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Keep torch from importing its compiler, two seconds, at the first operation."""
-        return False
-
     def __init__(self, arena: Arena) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._arena = arena
 
     def __torch_dispatch__(
@@ -201,7 +196,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return made
 
 
-class _CompiledWatch(_Watch):  # type: ignore[no-untyped-call]
+class _CompiledWatch(_Watch):
     """The same for candidates that are compiled: their compiler is loaded, and stays outside."""
 
     @classmethod
@@ -212,10 +207,6 @@ class _CompiledWatch(_Watch):  # type: ignore[no-untyped-call]
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         return super().__torch_dispatch__(func, types, args, kwargs)
-
-
-_EXEMPT: Any = _Watch.__torch_dispatch__
-_EXEMPT._torchdynamo_disable = True
 
 
 def _written(schema: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:

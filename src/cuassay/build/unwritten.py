@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from cuassay.build.gpu_memory import unseen
+from cuassay.dispatch_modes import UntracedMode
 
 GRANULE = 16
 _TAIL = 4  # bytes of a last granule that are enough to tell
@@ -68,7 +68,7 @@ def lay(tensor: torch.Tensor, pattern: bytes) -> None:
         view[whole * GRANULE :].copy_(one[: view.numel() - whole * GRANULE])
 
 
-class Fill(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Fill(UntracedMode):
     """Lays the pattern into what this thread's torch allocates on a device of `kind`."""
 
     @classmethod
@@ -77,7 +77,7 @@ class Fill(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return True
 
     def __init__(self, pattern: bytes, *, kind: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._pattern, self._kind = pattern, kind
         with unseen():  # a copy to the device is no part of a graph that is captured later
             _on_device(pattern, torch.empty(0, device=kind).device)

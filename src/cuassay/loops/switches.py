@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from cuassay.dispatch_modes import UntracedMode
 from cuassay.errors import UsageError, suggestion
 
 FORWARD, BACKWARD = "forward pass", "backward pass"
@@ -162,11 +162,16 @@ class _Routed(nn.Module):
         return self._switch[0](*arguments, **keywords)
 
 
-class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Operators(UntracedMode):
     """Routes calls of custom operators to their switches, below autograd."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Stay outside of what a compiled model compiles."""
+        return True
+
     def __init__(self, switches: Mapping[str, Switch]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._switches = switches
 
     def __torch_dispatch__(

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 
-from cuassay.oracle.untraced import UntracedMode
+from cuassay.dispatch_modes import UntracedMode
 
 T = TypeVar("T")
 Named: TypeAlias = Mapping[str, Any]

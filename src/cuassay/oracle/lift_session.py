@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch._ops import OpOverload
 
+from cuassay.dispatch_modes import UntracedMode
 from cuassay.errors import LiftError
 from cuassay.oracle import index_range
 from cuassay.oracle.lift_nominal import Nominals, nominal_at, nominals_of, tensors_in
@@ -21,7 +22,6 @@ from cuassay.oracle.lift_source import source_line
 from cuassay.oracle.lift_special import SPECIAL
 from cuassay.oracle.lift_tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
 from cuassay.oracle.lift_traits import Traits, traits_of
-from cuassay.oracle.untraced import UntracedMode
 
 _LOW = (torch.bfloat16, torch.float16)
 _ROUNDS = (torch.ops.aten._to_copy.default, torch.ops.aten.copy.default)

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch._decomp import decomposition_table
 from torch._ops import OpOverload
 
+from cuassay.dispatch_modes import UntracedMode
 from cuassay.oracle.hooks import PassThrough
 from cuassay.oracle.lift import nominal_of
 from cuassay.oracle.trust_centred import NOTED, Centred
@@ -32,7 +33,6 @@ from cuassay.oracle.trust_ops import (
 )
 from cuassay.oracle.trust_random import Noise, look_first
 from cuassay.oracle.trust_reductions import PRODUCTS, REDUCTIONS, deviation_of, product_terms
-from cuassay.oracle.untraced import UntracedMode
 
 LOW = (torch.bfloat16, torch.float16)
 _GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from cuassay.dispatch_modes import UntracedMode
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import OpCheck
 from cuassay.worker.host import Around, Host, Made
@@ -34,16 +34,11 @@ _Called = tuple[Any, tuple[Any, ...], dict[str, Any]]
 _GRADIENT_TESTS = ("test_autograd_registration", "test_aot_dispatch_dynamic")
 
 
-class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Recorder(UntracedMode):
     """Notes the first call of every operator that is not torch's own."""
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Keep torch from importing its compiler, two seconds, at the first operator."""
-        return False
-
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.calls: dict[str, _Called] = {}
 
     def __torch_dispatch__(
@@ -56,7 +51,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
-class _CompiledRecorder(_Recorder):  # type: ignore[no-untyped-call]
+class _CompiledRecorder(_Recorder):
     """The same for candidates that are compiled: their compiler is loaded, and stays outside."""
 
     @classmethod
@@ -74,9 +69,13 @@ def check(host: Host, step: OpCheck, around: Around) -> Made:
     if around.untraceable:
         return Made(facts=((SKIPPED, around.untraceable),))
     recorder = _CompiledRecorder() if "torch._dynamo" in sys.modules else _Recorder()
-    outputs = host.destinations(step.slot, Poison.NAN)
-    with recorder:
-        host.invoke(step.slot, outputs)
+    try:
+        with recorder:
+            host.invoke(step.slot, host.destinations(step.slot, Poison.NAN))
+    except Exception as error:
+        host.invoke(step.slot, host.destinations(step.slot, Poison.NAN))  # its own fault is told
+        why = f"watching its operators makes it raise {type(error).__name__}: {error}"
+        return Made(facts=((SKIPPED, why[:_TEXT]),))
     facts: list[tuple[str, str]] = []
     for name, called in recorder.calls.items():
         facts.append((f"{OPERATOR} {name[:100]}", "called"))

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from cuassay.dispatch_modes import UntracedMode
 from cuassay.worker.guard_zones import Block, Ledger, guard_bytes
 
 _ALIGNMENT, _LEAST = 64, 4096
@@ -125,21 +125,14 @@ class HostGuards:
         return tensor.untyped_storage().data_ptr() in self._owners
 
 
-class GuardMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Gives guarded tensors where the candidate asks torch for fresh ones."""
+class GuardMode(UntracedMode):
+    """Gives guarded tensors where the candidate asks torch for fresh ones.
 
-    supports_higher_order_operators = True
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Keep torch from importing its compiler, two seconds, at the first operator.
-
-        Compiled candidates are called without this mode.
-        """
-        return False
+    Compiled candidates are called without this mode.
+    """
 
     def __init__(self, guards: HostGuards) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._guards = guards
 
     def __torch_dispatch__(

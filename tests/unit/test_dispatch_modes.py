@@ -1,0 +1,115 @@
+"""Dispatch modes around other people's code: what they see, and what they stay clear of."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.attention.bias import CausalBias, causal_lower_right
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from cuassay.dispatch_modes import UntracedMode
+
+
+class _Seen(UntracedMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        self.names.append(func.name())
+        return func(*args, **(kwargs or {}))
+
+
+class _Theirs(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        self.names.append(func.name())
+        return func(*args, **(kwargs or {}))
+
+
+class _Plain(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize("make", [lambda: causal_lower_right(4, 6), lambda: _Plain([1.0, 2.0])])
+def test_subclasses_of_tensor_are_made_below_modes(make: Callable[[], torch.Tensor]) -> None:
+    outside = make()
+    with _Seen() as outer, _Seen() as inner:
+        made = make()
+        assert type(made) is type(outside)
+        assert made.shape == outside.shape
+        one = torch.ones(1)
+        torch.add(one, one)
+    assert outer.names == inner.names == ["aten::ones", "aten::add.Tensor"]
+
+
+def test_a_mask_that_is_a_subclass_masks() -> None:
+    query = torch.randn(1, 2, 4, 8)
+    wanted = torch.nn.functional.scaled_dot_product_attention(query, query, query, is_causal=True)
+    with _Seen():
+        mask = causal_lower_right(4, 4)
+        assert isinstance(mask, CausalBias)
+        found = torch.nn.functional.scaled_dot_product_attention(query, query, query, mask)
+    assert torch.allclose(found, wanted)
+
+
+def test_plain_tensors_are_still_seen_being_made() -> None:
+    with _Seen() as seen:
+        assert torch.Tensor(3).shape == (3,)
+        assert torch.Tensor([1.0, 2.0]).tolist() == [1.0, 2.0]
+        assert isinstance(torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter)
+    assert seen.names.count("aten::empty.memory_format") >= 1
+
+
+def test_what_a_mode_of_others_inside_ours_refuses_it_still_refuses() -> None:
+    with _Seen(), _Theirs() as theirs:
+        with pytest.raises(RuntimeError, match="already associated"):
+            causal_lower_right(4, 4)
+        assert theirs.names != []
+
+
+def test_the_constructor_is_torchs_again_after_the_last_mode() -> None:
+    with pytest.raises(KeyError), _Seen():  # noqa: PT012
+        with _Seen():
+            pass
+        assert "__new__" in torch.Tensor.__dict__
+        raise KeyError
+    assert "__new__" not in torch.Tensor.__dict__
+    assert torch.Tensor([2.0]).item() == 2.0
+    assert type(_Plain([1.0])) is _Plain
+
+
+def test_threads_enter_and_leave_in_any_order() -> None:
+    inside, leave, failed = threading.Barrier(3), threading.Event(), []
+
+    def work() -> None:
+        try:
+            with _Seen():
+                inside.wait(10)
+                causal_lower_right(2, 2)
+                leave.wait(10)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    with _Seen():
+        inside.wait(10)
+        leave.set()
+    causal_lower_right(2, 2)
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert "__new__" not in torch.Tensor.__dict__
