@@ -14,7 +14,7 @@ from tests.support.builds import candidate, problem
 
 from cuassay import build
 from cuassay.build import machine, nvrtc, raw_kernel, toolkit
-from cuassay.build.driver import Parameter
+from cuassay.build.driver import NOT_FOUND, OUT_OF_MEMORY, DriverError, Parameter
 from cuassay.build.tile_maps import Encoded
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import Candidate, Convention, Language, Launch, Scratch, TileMap
@@ -38,16 +38,19 @@ LAUNCH = Launch(
 
 
 class FakeLauncher:
-    """Records launches; knows one kernel."""
+    """Records launches; knows one kernel, and fails to load any with a status."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, status: int = 0) -> None:
+        self.status = status
         self.launches: list[tuple[object, ...]] = []
         self.clusters: list[tuple[int, int, int]] = []
         self.maps: list[Encoded] = []
 
     def function(self, cubin: bytes, name: str) -> int:
+        if self.status:
+            raise DriverError(f"CUDA error: returned {self.status}", status=self.status)
         if name != "scale":
-            raise RuntimeError("named symbol not found")
+            raise DriverError("named symbol not found", status=NOT_FOUND)
         return 5
 
     def launch(
@@ -141,6 +144,22 @@ def test_kernel_that_the_source_lacks_is_a_build_error() -> None:
     wrong = raw(launches=(dataclasses.replace(LAUNCH, kernel="other"),))
     with pytest.raises(BuildError, match='declare it extern "C" __global__'):
         raw_kernel.bind(wrong, problem(), device="cpu", cubin=b"", launcher=FakeLauncher())
+
+
+def test_a_full_device_is_no_build_error() -> None:
+    with pytest.raises(DriverError) as raised:
+        raw_kernel.bind(
+            raw(), problem(), device="cpu", cubin=b"", launcher=FakeLauncher(status=OUT_OF_MEMORY)
+        )
+    assert raised.value.status == OUT_OF_MEMORY
+
+
+def test_a_cubin_that_the_driver_refuses_gets_no_hint_on_names() -> None:
+    with pytest.raises(BuildError, match=r"cannot be loaded$") as raised:
+        raw_kernel.bind(
+            raw(), problem(), device="cpu", cubin=b"", launcher=FakeLauncher(status=209)
+        )
+    assert "returned 209" in raised.value.log
 
 
 def test_own_headers_are_inlined_once(tmp_path: Path) -> None:

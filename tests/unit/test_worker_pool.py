@@ -191,6 +191,15 @@ def test_a_missing_tool_is_no_failure_of_the_candidate(cpu: Nursery, tmp_path: P
     assert end == ToolMissing(what="nvcc is not installed")
 
 
+def test_no_memory_left_at_its_import_is_no_failure_of_the_candidate(
+    cpu: Nursery, tmp_path: Path
+) -> None:
+    with pool("raise torch.OutOfMemoryError('CUDA out of memory')", tmp_path, cpu) as workers:
+        end = workers.run(scenario(), ramp).result.termination
+    assert isinstance(end, ToolMissing)
+    assert end.what.startswith("out of memory while the candidate was loaded (OutOfMemoryError: ")
+
+
 def test_what_the_candidate_prints_is_kept(cpu: Nursery, tmp_path: Path) -> None:
     source = """
         def run(x):

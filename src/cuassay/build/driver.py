@@ -47,8 +47,18 @@ class _Config(ctypes.Structure):
     )
 
 
+OUT_OF_MEMORY, NOT_FOUND = 2, 500  # CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_FOUND
+
+
 class DriverError(RuntimeError):
-    """A driver call failed while the candidate's kernel was loaded or launched."""
+    """A driver call failed while the candidate's kernel was loaded or launched.
+
+    `status` is the CUresult that it returned.
+    """
+
+    def __init__(self, message: str, *, status: int) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 class Launcher(Protocol):
@@ -175,7 +185,7 @@ class Driver:
             text = ctypes.c_char_p()
             self._library.cuGetErrorString(status, ctypes.byref(text))
             reason = (text.value or b"unknown error").decode(errors="replace")
-            raise DriverError(f"CUDA error: {call} returned {status}: {reason}")
+            raise DriverError(f"CUDA error: {call} returned {status}: {reason}", status=status)
 
 
 @cache

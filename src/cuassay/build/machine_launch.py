@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from cuassay.build.driver import NOT_FOUND, DriverError
 from cuassay.build.launch_ledger import LEDGER
 from cuassay.build.tile_maps import Encoded, machine_bytes
 from cuassay.errors import MissingToolError
@@ -101,11 +102,12 @@ class MachineLauncher:
         self._until = time.monotonic() + _LIMIT_S
 
     def function(self, cubin: bytes, name: str) -> int:
-        """Parse PTX (once) and return a handle of its kernel `name`. Raises RuntimeError."""
+        """Parse PTX (once) and return a handle of its kernel `name`. Raises DriverError."""
         text = cubin.decode()
         module = self._module(text)
         if name not in module.entries:
-            raise RuntimeError(f"named symbol not found: {name}; the module has {module.entries}")
+            why = f"named symbol not found: {name}; the module has {module.entries}"
+            raise DriverError(why, status=NOT_FOUND)
         if (text, name) not in self._functions:
             self._functions.append((text, name))
         return self._functions.index((text, name))

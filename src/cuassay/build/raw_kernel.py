@@ -13,7 +13,14 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cuassay.build.driver import Launcher, Parameter, load_driver
+from cuassay.build.driver import (
+    NOT_FOUND,
+    OUT_OF_MEMORY,
+    DriverError,
+    Launcher,
+    Parameter,
+    load_driver,
+)
 from cuassay.build.launch_ledger import LEDGER
 from cuassay.build.nvrtc import compile_cubin, compile_ptx
 from cuassay.build.perturbation import active
@@ -202,11 +209,12 @@ def _perturbed(
 def _function(launcher: Launcher, cubin: bytes, launch: Launch) -> int:
     try:
         return launcher.function(cubin, launch.kernel)
-    except RuntimeError as error:
-        raise BuildError(
-            f"the kernel '{launch.kernel}' cannot be loaded; declare it extern \"C\" __global__",
-            str(error),
-        ) from error
+    except DriverError as error:
+        if error.status == OUT_OF_MEMORY:
+            raise  # the device is full: no fault of the candidate's
+        hint = '; declare it extern "C" __global__' if error.status == NOT_FOUND else ""
+        what = f"the kernel '{launch.kernel}' cannot be loaded{hint}"
+        raise BuildError(what, str(error)) from error
 
 
 def _named(problem: Problem, candidate: Candidate, arguments: Sequence[Value]) -> dict[str, Value]:

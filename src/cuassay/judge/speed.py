@@ -46,7 +46,8 @@ def measure(
     fused = None
     if compiled is not None and cuda and trial.profile is not Profile.QUICK:
         fused = per_call_s(scenario, compiled()(scenario))
-    floor = bytes_of(trial, scenario.cases[0]) / _bandwidth() if cuda else None
+    rate = _bandwidth() if cuda else None
+    floor = None if rate is None else bytes_of(trial, scenario.cases[0]) / rate
     return Speed(
         axes=dict(scenario.cases[0].axes),
         candidate_us=1e6 * own,
@@ -71,10 +72,16 @@ def compiled_reference(reference: Candidate) -> Candidate:
     )
 
 
-def _bandwidth() -> float:
-    """Return the bytes/s that a copy within the device's memory moves, read and written."""
-    source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device="cuda")
-    target = torch.empty_like(source)
+def _bandwidth() -> float | None:
+    """Return the bytes/s that a copy within the device's memory moves, read and written.
+
+    None where others have taken the memory for it.
+    """
+    try:
+        source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device="cuda")
+        target = torch.empty_like(source)
+    except torch.OutOfMemoryError:
+        return None
     target.copy_(source)
     torch.cuda.synchronize()
     started = time.perf_counter()

@@ -205,6 +205,9 @@ class Worker:
         except BaseException as error:
             record = raised(0, error)
             what = f"{record.exception}: {record.message}"
+            if record.out_of_memory:
+                why = f"out of memory while the candidate was loaded ({what[:500]})"
+                return {"missing": f"{why}: run it again alone"}
             return {"failed": {"what": what, "log": record.traceback}}
         self._make = lambda: Interpreter(
             built.call,
