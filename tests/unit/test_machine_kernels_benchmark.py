@@ -1,0 +1,47 @@
+"""The comparison of the corpus with a GPU: what is compared by place, and what as a set."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+
+from tests.machine.corpus import KERNELS, prepare
+
+_BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    monkeypatch.syspath_prepend(str(_BENCHMARKS))
+    yield importlib.import_module("machine_kernels_gpu")
+    for name in ("machine_kernels_gpu", "common"):
+        sys.modules.pop(name, None)
+
+
+def test_values_in_order_of_arrival_are_compared_as_a_set(benchmark: ModuleType) -> None:
+    prepared = prepare(KERNELS["ballot_compaction"], 3)
+    data = [one.data.copy() for one in prepared.buffers.values()]
+    values = data[list(prepared.buffers).index("y")].view(np.float32)
+    values[:4] = [3.0, -1.0, 2.0, 5.0]
+    first = benchmark._kept("ballot_compaction", prepared, data)
+    values[:4] = [2.0, 5.0, 3.0, -1.0]  # the other warp came first
+    assert benchmark._kept("ballot_compaction", prepared, data) == first
+    assert benchmark._kept("warp_sum", prepared, data) != first
+    values[3] = -2.0
+    found = benchmark._kept("ballot_compaction", prepared, data)
+    row = benchmark.compared("ballot_compaction", [first, first], [first, found])
+    assert (row["identical_launches"], row["good"]) == (1, False)
+
+
+def test_only_buffers_of_the_corpus_are_named(benchmark: ModuleType) -> None:
+    for table in (benchmark.ARRIVAL, benchmark.ADDRESSES):
+        for name, buffers in table.items():
+            assert buffers <= set(prepare(KERNELS[name], 0).buffers)
