@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
+import torch
+
 from cuassay import build
 from cuassay.checks.base import Check
 from cuassay.engine.job import Job
@@ -254,10 +256,16 @@ class Gate:
 
     @contextmanager
     def _private(self) -> Iterator[None]:
-        """Use the private home, and forget afterwards which inputs a trial saw fail."""
+        """Use the private home, and forget afterwards which inputs a trial saw fail.
+
+        Memory that torch keeps for the next tensor goes back to the GPU: a judge of its own
+        would be gone by then, and others may judge on it too.
+        """
         with _home(self._home):
             yield
         shutil.rmtree(self._home / "failures", ignore_errors=True)
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
 
     def _reference(self, problem: Problem) -> LoadedReference:
         """Load a problem's reference once; the problem is kept so that its id stays its own."""

@@ -138,11 +138,14 @@ class Run004(Ending):
         sentinel never ends.
 
     How it decides
-        One step took longer than the scenario's limit (60 s unless said otherwise).
+        One step took longer than the scenario's limit (60 s unless said otherwise), and in a
+        new process longer than twice that: what compiles when it is first called, such as
+        Triton's autotuner, finds most of it done by then. Limits above 60 s are not doubled,
+        and a candidate that hung twice is not asked again.
 
     Can it be wrong?
-        A kernel that compiles for minutes on its first call looks the same; builds have a
-        limit of their own, first calls count as calls. The reference has the same limit.
+        A kernel that compiles for three minutes on its first call looks the same; builds have
+        a limit of their own, first calls count as calls. The reference has the same limit.
 
     Example
         A split-K kernel that waits for a flag that block 0 sets, on a grid larger than the GPU.

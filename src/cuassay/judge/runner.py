@@ -15,6 +15,7 @@ from cuassay.checks.buildrun import first_raised, worker_failed
 from cuassay.checks.sanitizer_report import find_sanitizer
 from cuassay.judge.busy import keep_busy
 from cuassay.judge.machine import HostNursery
+from cuassay.judge.patience import Patience
 from cuassay.judge.side_by_side import SideBySide
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
@@ -74,6 +75,7 @@ class Runner:
         self._host = host or HostNursery(nursery)
         self._machine: WorkerPool | None = None  # of a trial on a GPU: workers without one
         self._recorded: OrderedDict[str, Run] = OrderedDict()
+        self._patience = Patience()
 
     def __enter__(self) -> Runner:
         return self
@@ -127,8 +129,13 @@ class Runner:
             return found
         if any(isinstance(step, RecordLaunches) and not step.on_gpu for step in scenario.steps):
             return self._recording(scenario)
+        scenario = self._patience.of(scenario)
         with keep_busy(scenario.busy):
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
+        longer = self._patience.longer(scenario, run)
+        if longer is not None:
+            run = self._pool.run(longer, self._trial.inputs, answers, fresh=True)
+            self._patience.saw(run)
         if worker_failed(scenario, run):  # a busy device may have room a moment later
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
