@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.support.workers import candidate, problem, scenario
 
+from cuassay.errors import CannotJudgeError
 from cuassay.judge import runner as judge_runner
 from cuassay.judge.patience import Patience
 from cuassay.judge.runner import Runner
@@ -43,7 +44,7 @@ def test_the_first_that_is_late_gets_twice_the_time() -> None:
     longer = patience.longer(ASKED, LATE)
     assert longer is not None
     assert longer.timeout_s == 120.0
-    patience.saw(DONE)
+    patience.saw(DONE, longer=True)
     assert patience.of(ASKED) == longer  # from now on at once
     assert patience.longer(longer, LATE) is None
 
@@ -51,9 +52,19 @@ def test_the_first_that_is_late_gets_twice_the_time() -> None:
 def test_what_never_ends_shows_it_once() -> None:
     patience = Patience()
     assert patience.longer(ASKED, LATE) is not None
-    patience.saw(LATE)
+    patience.saw(LATE, longer=True)
     assert patience.longer(ASKED, LATE) is None
     assert patience.of(ASKED) is ASKED
+
+
+def test_what_hangs_again_and_again_is_not_run_any_more() -> None:
+    patience = Patience()
+    for _ in range(4):
+        patience.saw(DONE, longer=False)
+        patience.of(ASKED)
+        patience.saw(LATE, longer=False)
+    with pytest.raises(CannotJudgeError, match="not run: 4 scenarios before it did not end"):
+        patience.of(ASKED)
 
 
 def test_long_limits_are_left_alone() -> None:

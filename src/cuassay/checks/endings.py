@@ -140,8 +140,8 @@ class Run004(Ending):
     How it decides
         One step took longer than the scenario's limit (60 s unless said otherwise), and in a
         new process longer than twice that: what compiles when it is first called, such as
-        Triton's autotuner, finds most of it done by then. Limits above 60 s are not doubled,
-        and a candidate that hung twice is not asked again.
+        Triton's autotuner, finds most of it done by then. Limits above 60 s are not doubled.
+        After a hang no limit is, and after four the candidate is not run any more.
 
     Can it be wrong?
         A kernel that compiles for three minutes on its first call looks the same; builds have

@@ -2,7 +2,8 @@
 
 What compiles when it is first called (Triton's autotuner, torch.compile) or shares a busy
 machine may need longer than a step's limit, and finds most of its work done the second time.
-What never ends shows it twice; after that its candidate gets no more patience.
+What never ends shows it twice; after that its candidate gets no more patience, and after some
+more scenarios without an end it is not run any more.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+from cuassay.errors import CannotJudgeError
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import TimedOut
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from cuassay.checks.base import Run
 
 _TIMES = 2.0
+_MOST = 4  # scenarios without an end, after which no other is run
 _LONGEST_S = 120.0  # limits that twice are more than this are long enough as they are
 
 
@@ -24,22 +27,31 @@ class Patience:
     """What one candidate's steps have shown of the time they need."""
 
     def __init__(self) -> None:
-        self._slow = self._hangs = False
+        self._slow, self._hung = False, 0
 
     def of(self, scenario: Scenario) -> Scenario:
-        """Return a scenario with the limit that the candidate is known to need."""
+        """Return a scenario with the limit that the candidate is known to need.
+
+        Raises CannotJudgeError after too many without an end: each costs its whole limit.
+        """
+        if self._hung >= _MOST:
+            raise CannotJudgeError(f"not run: {self._hung} scenarios before it did not end")
         return _with_more(scenario) if self._slow and _may_be_longer(scenario) else scenario
 
     def longer(self, scenario: Scenario, run: Run) -> Scenario | None:
         """Return the scenario to run in place of one that timed out; None to believe it."""
-        if not isinstance(run.result.termination, TimedOut) or self._hangs:
+        if not _timed_out(run) or self._hung:
             return None
         return _with_more(scenario) if _may_be_longer(scenario) else None
 
-    def saw(self, run: Run) -> None:
-        """Learn from the run of a longer scenario."""
-        self._hangs = isinstance(run.result.termination, TimedOut)
-        self._slow = not self._hangs
+    def saw(self, run: Run, *, longer: bool) -> None:
+        """Learn from a run that is believed; `longer`: it had twice the time."""
+        self._hung += _timed_out(run)
+        self._slow = self._slow or (longer and not _timed_out(run))
+
+
+def _timed_out(run: Run) -> bool:
+    return isinstance(run.result.termination, TimedOut)
 
 
 def _may_be_longer(scenario: Scenario) -> bool:

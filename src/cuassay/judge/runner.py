@@ -114,7 +114,7 @@ class Runner:
         return max(0.0, self._spent_s - self._pool.build_s)
 
     def __call__(self, scenario: Scenario) -> Run:
-        """Run one scenario."""
+        """Run one scenario. Raises CannotJudgeError for a candidate that hung too often."""
         needs_answers = any(
             isinstance(step, Call) and step.poison in (Poison.NEGATED, Poison.RIGHT)
             for step in scenario.steps
@@ -135,7 +135,7 @@ class Runner:
         longer = self._patience.longer(scenario, run)
         if longer is not None:
             run = self._pool.run(longer, self._trial.inputs, answers, fresh=True)
-            self._patience.saw(run)
+        self._patience.saw(run, longer=longer is not None)
         if worker_failed(scenario, run):  # a busy device may have room a moment later
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
