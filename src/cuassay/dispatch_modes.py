@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -45,14 +44,9 @@ class UntracedMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         _CONSTRUCTORS.moved_outside()
         return super().__enter__()  # type: ignore[no-untyped-call]
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         try:
-            super().__exit__(kind, error, traceback)  # type: ignore[no-untyped-call]
+            super().__exit__(*raised)  # type: ignore[no-untyped-call]
         finally:
             _CONSTRUCTORS.moved_back()
 
