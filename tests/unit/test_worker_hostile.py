@@ -24,6 +24,7 @@ from cuassay.model.trace import (
     ScenarioResult,
     StepRaised,
     TimedOut,
+    ToolMissing,
 )
 from cuassay.worker import processes
 from cuassay.worker.limits import Limits
@@ -266,6 +267,16 @@ def test_builds_that_misbehave(
         end = workers.run(scenario(), ramp).result.termination
     assert isinstance(end, BuildFailed)
     assert what in end.what
+
+
+def test_a_compiler_that_needs_longer_is_no_fault_of_the_candidate(
+    cpu: Nursery, tmp_path: Path
+) -> None:
+    source = "from torch.utils import cpp_extension\ntime.sleep(1000)"
+    with pool(source, tmp_path, cpu, limits=Limits(build_s=0.5)) as workers:
+        end = workers.run(scenario(), ramp).result.termination
+    assert isinstance(end, ToolMissing)
+    assert end.what.endswith("did not end within 0.5 s: run it again, what was compiled is kept")
 
 
 def test_nothing_is_left_behind(tmp_path: Path) -> None:

@@ -27,8 +27,9 @@ class Build001(Ending):
 
     How it decides
         An error of the compiler, of the linker or of the import is the candidate's own fault
-        and rejects it, with the message. A compiler or device that is not there is no fault
-        of the candidate: the trial ends INCONCLUSIVE.
+        and rejects it, with the message. So does an import that does not end within 300 s. A
+        compiler or device that is not there, one that needs longer than that, and memory that
+        runs out are no fault of the candidate: the trial ends INCONCLUSIVE.
 
     Can it be wrong?
         A source that needs a newer compiler or another architecture than this machine has

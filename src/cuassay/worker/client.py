@@ -15,7 +15,7 @@ import torch
 
 from cuassay.home import cache_dir
 from cuassay.model import serial
-from cuassay.model.candidate import Candidate
+from cuassay.model.candidate import Candidate, Language
 from cuassay.model.digest import candidate_digest
 from cuassay.model.problem import Problem, Reference
 from cuassay.model.scenario import Scenario
@@ -271,6 +271,8 @@ class WorkerPool:
     def _died_building(self, worker: WorkerHandle, gone: GoneError) -> BuildFailed | ToolMissing:
         if gone.kind == "timeout":
             what = f"building and importing did not end within {self._limits.build_s:g} s"
+            if _compiles(self._candidate):
+                return ToolMissing(what=f"{what}: run it again, what was compiled is kept")
         elif gone.kind == "ended":
             status = worker.end()
             signal = status & 0x7F
@@ -336,6 +338,12 @@ class WorkerPool:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _compiles(candidate: Candidate) -> bool:
+    """Whether a build may take long because compilers run: no hang, then, of the candidate's."""
+    inline = any("cpp_extension" in source.text for source in candidate.sources)
+    return inline or candidate.language is not Language.PYTHON
 
 
 def _redacted(problem: Problem) -> Problem:
