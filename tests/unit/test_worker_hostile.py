@@ -169,6 +169,34 @@ def test_a_huge_allocation_is_refused(cpu: Nursery, tmp_path: Path) -> None:
     assert raised.out_of_memory
 
 
+@pytest.mark.parametrize(("own", "ended"), [(False, False), (True, True)])
+def test_memory_that_forks_share_is_counted_once(
+    own: bool, ended: bool, cpu: Nursery, tmp_path: Path
+) -> None:
+    """As of torch's compiler, which forks a process a core from one that has loaded all."""
+    source = f"""
+        held = bytearray(b"1") * (600 << 20)
+
+        def run(x):
+            children = []
+            for _ in range(5):
+                child = os.fork()
+                if not child:
+                    mine = bytearray(b"2") * (600 << 20) if {own} else None
+                    time.sleep(3)
+                    os._exit(0)
+                children.append(child)
+            for child in children:
+                os.waitpid(child, 0)
+            return x + 1
+    """
+    limits = Limits(memory_bytes=2 << 30, watch_s=0.05)
+    with pool(source, tmp_path, cpu, limits=limits) as workers:
+        result = workers.run(scenario(), ramp).result
+    assert isinstance(result.termination, Killed if ended else Finished)
+    assert ("bytes held, allowed" in result.output_text) is ended
+
+
 def test_writes_outside_are_refused(cpu: Nursery, tmp_path: Path) -> None:
     target = tmp_path / "outside"
     body = f"open({str(target)!r}, 'w').write('x')"

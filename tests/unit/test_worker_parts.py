@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -101,6 +104,28 @@ def test_process_trees() -> None:
     count, held = processes.tree_size(me)
     assert count >= 1
     assert held > 1 << 20
+
+
+def test_memory_that_forks_share_is_counted_once() -> None:
+    code = (
+        "import os, sys\n"
+        "held = bytearray(b'1') * (64 << 20)\n"
+        "for _ in range(7):\n"
+        "    if not os.fork():\n"
+        "        sys.stdin.read()\n"
+        "        os._exit(0)\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        count, held = processes.tree_size(process.pid)
+        exact = processes.tree_bytes(process.pid)
+    assert count == 8
+    assert held > 8 * (64 << 20)
+    assert (64 << 20) < exact < (64 << 20) + (64 << 20)
 
 
 def test_every_measure_of_the_sandbox_has_an_outcome() -> None:

@@ -13,7 +13,8 @@ class Limits:
     """Bounds on one worker process and its descendants.
 
     `memory_bytes` bounds private writable memory of each process by RLIMIT_DATA on the CPU,
-    and on every device the resident memory of the whole process tree by the judge's watch.
+    and on every device the resident memory of the whole process tree by the judge's watch,
+    what processes share counted once.
     `output_kept_bytes` of what is printed are kept, a scenario that prints more than
     `output_bytes` is ended. `results_bytes` bounds the bytes that one Read step may send.
     """
