@@ -16,6 +16,7 @@ from cuassay.errors import MissingToolError
 if TYPE_CHECKING:
     from cuassay.build.tile_maps import Encoded
 
+OUT_OF_MEMORY, NOT_FOUND = 2, 500  # CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_FOUND
 _MAX_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _DEFAULT_SHARED = 48 * 1024  # bytes that a launch may take without asking
 _NON_PORTABLE_CLUSTER = 13  # CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
@@ -45,9 +46,6 @@ class _Config(ctypes.Structure):
         ("attributes", ctypes.POINTER(_Attribute)),
         ("count", ctypes.c_uint),
     )
-
-
-OUT_OF_MEMORY, NOT_FOUND = 2, 500  # CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_FOUND
 
 
 class DriverError(RuntimeError):

@@ -132,9 +132,9 @@ class Runner:
         scenario = self._patience.of(scenario)
         with keep_busy(scenario.busy):
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
-        longer = self._patience.longer(scenario, run)
-        if longer is not None:
-            run = self._pool.run(longer, self._trial.inputs, answers, fresh=True)
+            longer = self._patience.longer(scenario, run)
+            if longer is not None:
+                run = self._pool.run(longer, self._trial.inputs, answers, fresh=True)
         self._patience.saw(run, longer=longer is not None)
         if worker_failed(scenario, run):  # a busy device may have room a moment later
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
