@@ -187,10 +187,15 @@ print(int(y.sum()))
 """
 
 
+def paths(*first: Path) -> str:
+    """Return a PYTHONPATH that begins with these folders and keeps the caller's."""
+    return os.pathsep.join([*map(str, first), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def program(tmp_path: Path, far: int) -> tuple[Path, subprocess.CompletedProcess[str]]:
     script, file = tmp_path / "program.py", tmp_path / "program.safetensors"
     script.write_text(PROGRAM)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    environment = {**os.environ, "PYTHONPATH": paths(ROOT / "src")}
     words = [sys.executable, str(script), str(file), str(far)]
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     return file, done
@@ -231,7 +236,7 @@ with cuassay.record_launches(sys.argv[1], limit_s=2.0):
 def test_a_launch_that_hangs_is_kept_while_it_hangs(tmp_path: Path) -> None:
     script, file = tmp_path / "hangs.py", tmp_path / "hangs.safetensors"
     script.write_text(HANGS)
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    environment = {**os.environ, "PYTHONPATH": paths(ROOT / "src", ROOT)}
     started = subprocess.Popen([sys.executable, str(script), str(file)], env=environment)
     try:
         for _ in range(1200):
