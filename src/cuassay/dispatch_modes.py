@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -52,31 +53,43 @@ class UntracedMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class _Constructors:
-    """torch.Tensor's constructor, replaced while at least one mode is entered."""
+    """The constructors of torch.Tensor's subclasses, replaced while a mode is entered.
+
+    torch.Tensor's own stays: torch's compiler looks at it when it is loaded.
+    """
 
     def __init__(self) -> None:
         self._lock, self._entered = threading.Lock(), 0
+        self._replaced: list[Any] = []
 
     def moved_outside(self) -> None:
         with self._lock:
             self._entered += 1
-            if self._entered == 1:
-                torch.Tensor.__new__ = _new  # type: ignore[method-assign,assignment]
+            for one in _without_constructor(torch.Tensor):
+                one.__new__ = staticmethod(_new)
+                self._replaced.append(one)
 
     def moved_back(self) -> None:
         with self._lock:
             self._entered -= 1
-            if not self._entered and torch.Tensor.__dict__.get("__new__") is not None:
-                del torch.Tensor.__new__
+            while not self._entered and self._replaced:
+                del self._replaced.pop().__new__
 
 
 _CONSTRUCTORS = _Constructors()
 
 
+def _without_constructor(of: type[torch.Tensor]) -> Iterator[Any]:
+    """Yield the direct subclasses that torch's constructor makes; those below inherit theirs."""
+    for one in type.__subclasses__(of):
+        if next(base for base in one.__mro__ if "__new__" in vars(base)) is torch._C.TensorBase:
+            yield one
+
+
 def _new(cls: type[torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
     make: Any = torch._C.TensorBase.__new__
     with contextlib.ExitStack() as outside:
-        while cls is not torch.Tensor and isinstance(_get_current_dispatch_mode(), UntracedMode):
+        while isinstance(_get_current_dispatch_mode(), UntracedMode):
             outside.enter_context(_pop_mode_temporarily())
         made: torch.Tensor = make(cls, *args, **kwargs)
         return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -42,6 +44,16 @@ class _Plain(torch.Tensor):
     pass
 
 
+class _Made:
+    def __new__(cls, *args: Any) -> Any:
+        make: Any = torch.Tensor._make_subclass
+        return make(cls, torch.ones(len(args)))
+
+
+class _Mixed(_Made, torch.Tensor):
+    pass
+
+
 @pytest.mark.parametrize("make", [lambda: causal_lower_right(4, 6), lambda: _Plain([1.0, 2.0])])
 def test_subclasses_of_tensor_are_made_below_modes(make: Callable[[], torch.Tensor]) -> None:
     outside = make()
@@ -52,6 +64,12 @@ def test_subclasses_of_tensor_are_made_below_modes(make: Callable[[], torch.Tens
         one = torch.ones(1)
         torch.add(one, one)
     assert outer.names == inner.names == ["aten::ones", "aten::add.Tensor"]
+
+
+def test_a_constructor_of_their_own_is_left_to_subclasses() -> None:
+    with _Seen():
+        assert "__new__" not in vars(_Mixed)
+        assert _Mixed(1.0, 2.0, 3.0).shape == (3,)
 
 
 def test_a_mask_that_is_a_subclass_masks() -> None:
@@ -79,14 +97,13 @@ def test_what_a_mode_of_others_inside_ours_refuses_it_still_refuses() -> None:
         assert theirs.names != []
 
 
-def test_the_constructor_is_torchs_again_after_the_last_mode() -> None:
+def test_constructors_are_as_they_were_after_the_last_mode() -> None:
     with pytest.raises(KeyError), _Seen():  # noqa: PT012
         with _Seen():
             pass
-        assert "__new__" in torch.Tensor.__dict__
+        assert "__new__" in vars(_Plain)
         raise KeyError
-    assert "__new__" not in torch.Tensor.__dict__
-    assert torch.Tensor([2.0]).item() == 2.0
+    assert "__new__" not in vars(_Plain) | vars(CausalBias)
     assert type(_Plain([1.0])) is _Plain
 
 
@@ -112,4 +129,21 @@ def test_threads_enter_and_leave_in_any_order() -> None:
     for thread in threads:
         thread.join()
     assert failed == []
-    assert "__new__" not in torch.Tensor.__dict__
+    assert "__new__" not in vars(CausalBias)
+
+
+def test_torchs_compiler_can_be_loaded_below_a_mode() -> None:
+    """It compares the signature of torch.Tensor's constructor with its own word for it."""
+    code = (
+        "import torch\n"
+        "from torch.nn.attention.bias import causal_lower_right\n"
+        "from cuassay.dispatch_modes import UntracedMode\n"
+        "class Seen(UntracedMode):\n"
+        "    def __torch_dispatch__(self, func, types, args=(), kwargs=None):\n"
+        "        return func(*args, **(kwargs or {}))\n"
+        "with Seen():\n"
+        "    import torch._dynamo\n"
+        "    print(type(causal_lower_right(2, 2)).__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "CausalBias", done.stderr
