@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.support.benchmark_modules import loaded
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,13 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
     monkeypatch.setenv("CUASSAY_RESULTS", str(tmp_path))
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    for name in ("run", "bench_table"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    module = importlib.import_module("run")
-    yield module
-    for name in ("run", "bench_table"):
-        sys.modules.pop(name, None)
+    yield from loaded(monkeypatch, "run", "bench_table")
 
 
 def _row(bench: ModuleType, source: str, **more: object) -> object:

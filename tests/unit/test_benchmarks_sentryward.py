@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import struct
 import sys
@@ -13,11 +12,11 @@ from typing import Any
 
 import pytest
 from tests.machine.corpus import KERNELS, prepare
+from tests.support.benchmark_modules import loaded
 
 from cuassay.machine.launch import Launch, TensorMap
 from cuassay.machine.parser import parse
 
-_BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 _PTX = """.version 8.4
 .target sm_80
 .address_size 64
@@ -31,10 +30,7 @@ ret;
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ModuleType]:
     monkeypatch.setenv("CUASSAY_RESULTS", str(tmp_path))
-    monkeypatch.syspath_prepend(str(_BENCHMARKS))
-    yield importlib.import_module("machine_sentryward")
-    for name in ("machine_sentryward", "sentryward_input", "common"):
-        sys.modules.pop(name, None)
+    yield from loaded(monkeypatch, "machine_sentryward", "sentryward_input", "common")
 
 
 def _rows(benchmark: ModuleType, **results: tuple[str, str]) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cuassay.dispatch_modes import UntracedMode
 
 
-class _Seen(UntracedMode):
+class _Names:
+    """What both modes do: note the names of operations."""
+
     def __init__(self) -> None:
         super().__init__()
         self.names: list[str] = []
@@ -28,16 +30,12 @@ class _Seen(UntracedMode):
         return func(*args, **(kwargs or {}))
 
 
-class _Theirs(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.names: list[str] = []
+class _Seen(_Names, UntracedMode):
+    pass
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        self.names.append(func.name())
-        return func(*args, **(kwargs or {}))
+
+class _Theirs(_Names, TorchDispatchMode):  # type: ignore[no-untyped-call]
+    pass
 
 
 class _Plain(torch.Tensor):

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-
-_BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+from tests.support.benchmark_modules import BENCHMARKS, loaded
 
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(_BENCHMARKS))
-    yield importlib.import_module("loops_gpu")
-    for name in ("loops_gpu", "common"):
-        sys.modules.pop(name, None)
+    yield from loaded(monkeypatch, "loops_gpu", "common")
 
 
 def _run(task: Any, **more: object) -> dict[str, Any]:
@@ -45,6 +39,6 @@ def test_runs_that_are_there_are_not_made_again(benchmark: ModuleType, tmp_path:
 
 def test_the_kept_headline_is_known_by_its_runs(benchmark: ModuleType) -> None:
     planned = {benchmark._key(task) for task in benchmark.tasks(True, "medium")}
-    found = benchmark.earlier([_BENCHMARKS / "results" / "loops-h200.json"], [])
+    found = benchmark.earlier([BENCHMARKS / "results" / "loops-h200.json"], [])
     assert len(found) >= 22
     assert set(found) <= planned

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -14,16 +11,12 @@ import pytest
 pytest.importorskip("numba")
 
 from tests.machine.corpus import KERNELS, prepare
-
-_BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+from tests.support.benchmark_modules import loaded
 
 
 @pytest.fixture
 def benchmark(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(_BENCHMARKS))
-    yield importlib.import_module("machine_kernels_gpu")
-    for name in ("machine_kernels_gpu", "common"):
-        sys.modules.pop(name, None)
+    yield from loaded(monkeypatch, "machine_kernels_gpu", "common")
 
 
 def test_values_in_order_of_arrival_are_compared_as_a_set(benchmark: ModuleType) -> None:

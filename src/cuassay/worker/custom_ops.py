@@ -69,11 +69,12 @@ def check(host: Host, step: OpCheck, around: Around) -> Made:
     if around.untraceable:
         return Made(facts=((SKIPPED, around.untraceable),))
     recorder = _CompiledRecorder() if "torch._dynamo" in sys.modules else _Recorder()
+    outputs = host.destinations(step.slot, Poison.NAN)
     try:
         with recorder:
-            host.invoke(step.slot, host.destinations(step.slot, Poison.NAN))
+            host.invoke(step.slot, outputs)
     except Exception as error:
-        host.invoke(step.slot, host.destinations(step.slot, Poison.NAN))  # its own fault is told
+        host.invoke(step.slot, outputs)  # what it raises by itself is told as its own fault
         why = f"watching its operators makes it raise {type(error).__name__}: {error}"
         return Made(facts=((SKIPPED, why[:_TEXT]),))
     facts: list[tuple[str, str]] = []
