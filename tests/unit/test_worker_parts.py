@@ -63,6 +63,16 @@ def test_the_environment_is_an_allow_list(tmp_path: Path) -> None:
     assert made["CUDA_VISIBLE_DEVICES"] == ""
 
 
+def test_torch_compile_starts_no_processes_in_a_worker(tmp_path: Path) -> None:
+    """They could not use the GPU: the kernels of torch.compile failed to build on GPUs."""
+    made = environment.scrubbed({}, device="cuda", folder=tmp_path)
+    asked = "import torch._inductor.config as c; print(c.decide_compile_threads())"
+    done = subprocess.run(
+        [sys.executable, "-c", asked], env=made, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1"]
+
+
 def test_blocks_are_placed_apart() -> None:
     assert place([1, 0, 257]) == ([0, 256, 256], 768)
 

@@ -58,6 +58,9 @@ def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[st
         "CUASSAY_RUNTIME": str(runtime_dir()),  # compiled once; loaded before workers are forked
         # Small blocks then hold poison as well (see placement): the cache skips M_PERTURB.
         "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
+        # torch.compile builds its kernels in the worker: what it starts could not use the GPU
+        # (cuInit writes to /proc/self, which only the worker itself may) and would count too.
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
     if device == "cpu":
         kept |= {"CUDA_VISIBLE_DEVICES": ""}
