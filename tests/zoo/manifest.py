@@ -400,6 +400,8 @@ alarm_last_of_equals    | moe_route
 alarm_biased_reference  | zoo:rounded_softcap
 # a subclass of Tensor cannot be made below a dispatch mode
 alarm_tensor_subclass   | attention@float32
+# threads that hold copies load what others overwrite, and nobody uses it
+alarm_in_place_triton   | rmsnorm
 """
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from cuassay.machine import asynchronous, printed
+from cuassay.machine import asynchronous, blind, printed
 from cuassay.machine.findings import Access, Kind, MachineFinding, Severity
 from cuassay.machine.launch import Dim3, Launch
 from cuassay.machine.program import Program
@@ -34,10 +34,20 @@ def records(state: LaunchState) -> Iterator[Record]:
 
 
 class Describer:
-    """Turns records of one launch into findings."""
+    """Turns records of one launch into findings.
 
-    def __init__(self, program: Program, launch: Launch, state: LaunchState) -> None:
+    `unused` are the racing loads whose values reach nothing (blind.py).
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        launch: Launch,
+        state: LaunchState,
+        unused: Collection[int] = (),
+    ) -> None:
         self._program, self._launch, self._state = program, launch, state
+        self._unused = unused
         self._shared = sorted(program.shared, key=lambda one: one.address)
         self._local = sorted(program.local, key=lambda one: one.address)
 
@@ -138,7 +148,7 @@ class Describer:
 
     def _race(self, one: Record) -> MachineFinding:
         name, offset = self._place(one)
-        other_what = _other(one)
+        other_what = _NOUN[one.other_kind]
         same = one.extra == 0 and one.what == L.WRITE and other_what == "write"
         same = same and one.site == one.other_site
         first = self._access(_NOUN[one.what], one.site, one.gid)
@@ -149,7 +159,10 @@ class Describer:
         )
         if same:
             text = f"several threads write the same value to offset {offset} of {name} at once"
-        mild = same or _reads_an_update(one, first, partner)
+        unused = blind.is_about(one, self._unused)
+        if unused:
+            text += "; a value that is read too late reaches nothing"
+        mild = same or unused or _reads_an_update(one, first, partner)
         return MachineFinding(
             kind=Kind.SAME_VALUE_RACE if same else Kind.RACE,
             severity=Severity.NOTE if mild else Severity.WRONG,
@@ -245,15 +258,6 @@ def outermost(source: SourceLine | None) -> SourceLine | None:
     while source is not None and source.inlined_at is not None:
         source = source.inlined_at
     return source
-
-
-def _other(one: Record) -> str:
-    """Return what the partner of a race did: a kind (from watch.py) or the flags of a record."""
-    if one.other_what & 64:
-        return _NOUN[one.other_what & 15]
-    if one.other_what & 4:
-        return "atomic"
-    return "read" if one.other_what & 8 else "write"
 
 
 def _reads_an_update(one: Record, first: Access, partner: Access) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cuassay.machine.runtime import layout as L
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -23,3 +25,12 @@ class Record:
     other_what: int
     extra: int
     granule: int
+
+    @property
+    def other_kind(self) -> int:
+        """What the partner of a race did: a kind (from watch.py) or the flags of a record."""
+        if self.other_what & 64:
+            return self.other_what & 15
+        if self.other_what & 4:
+            return L.ATOMIC
+        return L.READ if self.other_what & 8 else L.WRITE

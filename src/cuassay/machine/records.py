@@ -173,7 +173,7 @@ def _fill_allocations(state: LaunchState, program: Program) -> None:
     for one in state.allocations:
         rows.append(
             struct.pack(
-                "<QQQQQQII8x",
+                "<QQQQQQII24x",
                 one.base,
                 one.data.size,
                 one.data.ctypes.data,

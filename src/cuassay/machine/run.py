@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from cuassay.errors import MachineError
-from cuassay.machine import budget, coalescing, contexts, describe, precision, printed, watching
+from cuassay.machine import (
+    blind,
+    budget,
+    coalescing,
+    contexts,
+    describe,
+    precision,
+    printed,
+    watching,
+)
 from cuassay.machine.codegen import Code, generate
 from cuassay.machine.compile import Compiled, compile_code
 from cuassay.machine.findings import Kind, MachineFinding, MachineReport, Severity, Statistics
@@ -155,19 +166,69 @@ class _Run:
             self._inconclusive = None
             self._watch.restore()
             state = self._execute(None)
-        found = list(describe.records(state))
+        runs, found = [state], list(describe.records(state))
         suspects = [one for one in found if one.kind == L.K_SUSPECT]
-        describer = describe.Describer(self._loaded.program, self._launch, state)
-        findings = [describer.finding(one) for one in found]
         if suspects and self._watch is not None and self._inconclusive is None:
             self._watch.restore()
-            again = self._execute(suspects)
-            second = describe.Describer(self._loaded.program, self._launch, again)
-            findings += [second.finding(one) for one in describe.records(again)]
+            runs.append(self._execute(suspects))
+        findings = self._described(runs)
         findings += coalescing.advice(self._loaded.program, self._launch, state)
         return self._summary(state, _unique(findings))
 
-    def _execute(self, suspects: list[Record] | None) -> LaunchState:
+    def _described(self, runs: list[LaunchState]) -> list[MachineFinding | None]:
+        program = self._loaded.program
+        found = [list(describe.records(state)) for state in runs]
+        unused = self._unused_loads([one for records in found for one in records], runs[0])
+        findings = []
+        for state, records in zip(runs, found, strict=True):
+            describer = describe.Describer(program, self._launch, state, unused)
+            findings += [describer.finding(one) for one in records]
+        return findings
+
+    def _unused_loads(self, found: list[Record], state: LaunchState) -> frozenset[int]:
+        """Return the racing loads whose values reach nothing, by running the launch without."""
+        loads = blind.racing_loads(self._loaded.program, found)
+        if not loads or self._watch is None or self._inconclusive is not None:
+            return frozenset()
+        after = watching.Snapshot(self._launch, self._variables)
+        unused = self._nothing_differs(loads, found, state, after)
+        self._inconclusive = None
+        after.restore()
+        return loads if unused else frozenset()
+
+    def _nothing_differs(
+        self,
+        loads: frozenset[int],
+        found: list[Record],
+        state: LaunchState,
+        after: watching.Snapshot,
+    ) -> bool:
+        writers = blind.writers(state)
+        learnt = self._again(functools.partial(blind.learn, writers=writers))
+        said = printed.lines(self._launch, state)
+        take_away = functools.partial(blind.take_away, loads=loads, writers=writers)
+        for given in blind.givens(learnt):
+            without = self._again(functools.partial(take_away, given=given))
+            new = blind.others(describe.records(without)) - blind.others(found)
+            if not blind.decide(new) or self._inconclusive is not None or not after.is_now():
+                return False
+            if printed.lines(self._launch, without) != said:
+                return False
+            if not new:  # no branch depends on the number that is given
+                break
+        return True
+
+    def _again(self, ready: Callable[[LaunchState], None]) -> LaunchState:
+        assert self._watch is not None
+        self._watch.restore()
+        return self._execute([], ready=ready)
+
+    def _execute(
+        self,
+        suspects: list[Record] | None,
+        *,
+        ready: Callable[[LaunchState], None] = lambda state: None,
+    ) -> LaunchState:
         loaded, launch, options = self._loaded, self._launch, self._options
         state = prepare(loaded.program, loaded.code, launch, options, self._variables)
         _fill_code(state, loaded)
@@ -190,6 +251,7 @@ class _Run:
         state.set32(L.RACES, int(options.races) | (2 if workers > 1 else 0))
         if suspects:
             watching.fill(state, suspects, places)
+        ready(state)
         with watching.stored_pointers(loaded.program, launch):
             self._start(state, places)
         for one in state.allocations:
@@ -270,7 +332,8 @@ def _depends_on_order(state: LaunchState) -> bool:
     global memory.
     """
     table = next(one for one in state.keep if one.ctypes.data == state.get64(L.ALLOCATIONS))
-    marks = table.view(np.uint32).reshape(-1, L.A_RECORD // 4)[:, L.A_SEEN // 4 :]
+    words = table.view(np.uint32).reshape(-1, L.A_RECORD // 4)
+    marks = words[:, [L.A_SEEN // 4, L.A_UPDATED // 4]]
     raced = any(one.kind == L.K_RACE and one.space == L.S_GLOBAL for one in describe.records(state))
     return bool(marks.all(axis=1).any()) or state.get32(L.STOP) not in (0, 3) or raced
 

@@ -33,6 +33,16 @@ class Snapshot:
         ]
         self._variables = [(one, one.copy()) for one in variables.values()]
 
+    def is_now(self) -> bool:
+        """Whether all memory holds what it held then, and the same bytes count as written."""
+        flags = [(one.initialised, before) for one, _, before in self._kept]
+        pairs = [(one.data, before) for one, before, _ in self._kept] + self._variables
+        return all(np.array_equal(now, before) for now, before in pairs) and all(
+            np.array_equal(now, before)
+            for now, before in flags
+            if now is not None and before is not None
+        )
+
     def restore(self) -> None:
         """Put everything back."""
         for buffer, data, initialised in self._kept:
@@ -40,7 +50,7 @@ class Snapshot:
             if buffer.initialised is not None and initialised is not None:
                 buffer.initialised[...] = initialised
         for buffer, shadow in self._shadows:
-            buffer.shadow = shadow
+            buffer.shadow = None if shadow is None else shadow.copy()
         for memory, before in self._variables:
             memory[...] = before
 

@@ -50,6 +50,7 @@ PROXY_FRESH = 688  # u32: 1: fenced since anything was learnt of others
 CLUSTER_CAME = 692  # u32: 1 + the phase of the cluster's barrier arrived at; 0: none
 TILE_AT = 704  # i32 x 5: coordinates of a tensor copy
 TILE_OFFSETS = 724  # u32 x 3: im2col offsets of it
+MEETINGS = 736  # u32: collectives that every lane of the warp took part in
 EXCHANGE = 768  # slots of collectives, then local memory, then spilled registers
 
 SLOT = 32  # bytes of one exchange slot: u64 bits, f64 x 2 shadow, u32 poison, u32 unused
@@ -197,7 +198,8 @@ SNAPSHOT_LIMIT = 424  # u32: how many
 SNAPSHOT_COUNT = 428  # u32
 ENDING = 432  # u64: address of what ends a block, 0: nothing is left in flight by any
 CARRY_OUT = 440  # u64: address of what does a deferred update
-LAUNCH_BYTES = 448
+BLIND = 448  # u64: loads whose values are taken away (blind.py), 0: none
+LAUNCH_BYTES = 456
 OBSERVED = 4  # executions of each instruction that are observed
 
 # pending cp.async: 128 bytes of scratch, then entries of u64 target, u64 source bytes, flags and
@@ -215,11 +217,21 @@ MOST_FAR = 64  # entries of FAR_LIST
 # watched granules: u32 slots, u32 nodes, u32 limit, u64 nodes, then slots of (granule, first node)
 W_SLOTS, W_COUNT, W_LIMIT, W_NODES, W_TABLE = 0, 4, 8, 16, 32
 
-# allocation record (global memory), 64 bytes
+# allocation record (global memory), 80 bytes
 A_BASE, A_BYTES, A_DATA, A_INIT, A_SHADOW, A_META, A_FLAGS, A_SHIFT = 0, 8, 16, 24, 32, 40, 48, 52
 A_SEEN, A_UPDATED = 56, 60  # u32 each: 1: read or written; updated by atomics
-A_RECORD = 64
+A_WRITERS = 64  # u64: who writes each granule (blind.py), 0: not asked
+A_GIVEN = 72  # u64: what blind loads of this allocation see, 0: B_GARBAGE
+A_RECORD = 80
 REGION_SHIFT = 34  # each allocation has 16 GiB of addresses for itself, its bytes in the middle
+
+# blind loads: 64 bytes of garbage, 64 flags that say unwritten, then a byte an instruction
+B_GARBAGE, B_UNWRITTEN, B_SITES = 0, 64, 128
+
+# writers of a granule: two of (u32 thread + 1, u32 least BASE, u32 latest CLOCK, u32 least
+# MEETINGS), then u32 whether there are more
+N_GID, N_BASE, N_CLOCK, N_MEETINGS, N_WRITER = 0, 4, 8, 12, 16
+N_WRITERS, N_MORE, N_RECORD = 2, 32, 40
 
 # variable record (shared or local symbol), 32 bytes
 V_ADDRESS, V_BYTES, V_DATA = 0, 4, 8  # u32, u32, u32 offset of its bytes

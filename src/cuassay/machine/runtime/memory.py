@@ -11,6 +11,7 @@ from __future__ import annotations
 from cuassay.machine.program import PARAM_WINDOW
 from cuassay.machine.runtime import inflight
 from cuassay.machine.runtime import layout as L
+from cuassay.machine.runtime.blind import note_or_blind
 from cuassay.machine.runtime.native import export, native
 from cuassay.machine.runtime.races import check_races
 from cuassay.machine.runtime.raw import load_u8, load_u32, load_u64, store_u32, store_u64
@@ -163,8 +164,10 @@ def rt_access_global(
     if kind == L.STRONG_READ and load_u8(load_u64(out + 8)) & 2:
         info |= 1 << 22
     shift = load_u32(record + L.A_SHIFT)
-    first = meta + 16 * (offset >> shift)
-    last = meta + 16 * ((offset + nbytes - 1) >> shift)
+    first, last = offset >> shift, (offset + nbytes - 1) >> shift
+    if load_u64(record + L.A_WRITERS):
+        note_or_blind(thread, block, launch, record, first, last, info, out)
+    first, last = meta + 16 * first, meta + 16 * last
     return check_races(thread, block, launch, first, last, info, address, L.S_GLOBAL, shift)
 
 

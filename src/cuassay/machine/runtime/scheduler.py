@@ -163,9 +163,12 @@ def _collect(first: int, count: int, block: int, launch: int) -> int:
             load_u64(record + L.C_HANDLER), first + L.EXCHANGE, stride, mask, inputs, inputs,
             load_u64(record + L.C_IMMEDIATE),
         )  # fmt: skip
+        whole = mask == (1 << count) - 1
         for other in range(count):
             if (mask >> other) & 1:
-                store_u32(first + other * stride + L.STATUS, L.READY)
+                partner = first + other * stride
+                store_u32(partner + L.STATUS, L.READY)
+                store_u32(partner + L.MEETINGS, load_u32(partner + L.MEETINGS) + whole)
         done += 1
     return done
 
