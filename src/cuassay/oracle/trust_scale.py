@@ -26,6 +26,7 @@ from cuassay.oracle.trust_left_out import element_room
 from cuassay.oracle.trust_random import scarce_rows
 
 FLOOR_ROUNDOFFS = 4.0
+_AT_ONCE = 1 << 24  # elements of a pass
 _LEAST_SCALE = 2.0**-126  # below it float32 arithmetic may flush; errors there flush as well
 _PRIOR_DRAWS = 8.0  # how many draws of its own an element's row and column are worth
 _JUMP_GAP = 50.0  # ratio between neighbours among sorted |m| that no smooth noise shows
@@ -49,9 +50,10 @@ class Scale:
 def pooled(variance: Tensor, draws: int, value: Tensor | None = None) -> Tensor:
     """Return a mix of the own variance and of what rows and columns make likely.
 
-    Likely is rowmean * colmean / mean and, with `value`, the same model of relative errors
-    where that is more (see `_likely`). The own part is draws / (draws + 8): half of it with
-    eight draws, a fifth with two. Overwrites `variance`.
+    Likely is rowmean * colmean / mean, where a row counts for no less than its columns say
+    evenly (see `_even_rows`), and, with `value`, the same model of relative errors where that
+    is more (see `_likely`). The own part is draws / (draws + 8): half of it with eight draws, a
+    fifth with two. Overwrites `variance`.
     """
     if variance.dim() < 2 or variance.numel() < MIN_TERMS:
         return variance
@@ -61,12 +63,29 @@ def pooled(variance: Tensor, draws: int, value: Tensor | None = None) -> Tensor:
     if not bool(mean > 0):
         return variance
     own = draws / (draws + _PRIOR_DRAWS)
+    rows = _even_rows(matrix, rows, columns)
     if value is None:
         matrix.mul_(own).addcmul_(rows, columns * ((1.0 - own) / mean))
         return variance
     likely = _likely(value.view(matrix.shape), rows, columns, mean=mean, prior=1.0 - own)
     matrix.mul_(own).add_(likely, alpha=1.0 - own)
     return variance
+
+
+def _even_rows(matrix: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Return row means that no single column decides: at least what all columns say evenly.
+
+    Where one column has most of the noise (an outlier channel of attention's values), a row's
+    mean is the luck of two draws in that one column. Each column's deviation over that column's
+    own says as much of the row; the mean of those (not of their squares, which one column
+    without noise elsewhere would decide), squared and scaled to the same mean.
+    """
+    even = torch.zeros_like(rows)
+    inverse = torch.where(columns > 0, columns, math.inf).rsqrt_()
+    for start in range(0, len(matrix), step := max(1, _AT_ONCE // matrix.shape[1])):
+        part = matrix[start : start + step].sqrt()
+        even[start : start + step] = part.mul_(inverse).mean(1, keepdim=True).square_()
+    return torch.maximum(rows, even.mul_(rows.mean() / even.mean()))
 
 
 def _likely(value: Tensor, rows: Tensor, columns: Tensor, *, mean: Tensor, prior: float) -> Tensor:
