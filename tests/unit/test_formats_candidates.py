@@ -288,3 +288,19 @@ def test_what_is_no_candidate(problem: Problem, tmp_path: Path, name: str, messa
     if name == "empty":
         with pytest.raises(CandidateError, match=message):
             load_candidates(str(tmp_path / name), problem)
+
+
+@pytest.mark.parametrize(
+    ("first", "names"),
+    [
+        ("import triton", True),
+        ("from liger_kernel.ops.geglu import geglu_forward", True),
+        ("import torch", False),
+    ],
+)
+def test_what_may_launch_triton_kernels(
+    first: str, names: bool, problem: Problem, tmp_path: Path
+) -> None:
+    """Its own or a library's: on a CPU both run in the machine."""
+    source = f"{first}\ndef run(x, shift, bias, gain): ...\n"
+    assert load_candidate(python(tmp_path, source), problem).names_triton is names

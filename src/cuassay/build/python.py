@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from cuassay.build.sources import build_lock, candidate_traceback, write_sources
 from cuassay.build.toolkit import architecture, cuda_home, hopper_arch
 from cuassay.errors import BuildError, CuassayError, MissingToolError, suggestion
-from cuassay.model.candidate import Candidate
+from cuassay.model.candidate import Candidate, speaks_of_triton
 
 _OPTIONAL_PACKAGES = (
     *("triton", "cutlass", "cuda", "cupy", "numba", "tilelang", "tvm", "tvm_ffi", "pycuda", "jax"),
@@ -46,7 +46,7 @@ def load_python(
     """
     text = "\n".join(source.text for source in candidate.sources)
     on_cpu = not device.startswith("cuda")
-    if on_cpu and interpret and "triton" in text:
+    if on_cpu and interpret and speaks_of_triton(text):
         from cuassay.build.triton_interpreter import enable
 
         enable()
@@ -105,7 +105,7 @@ def _owned_extensions(folder: Path) -> Iterator[None]:
 
 def speaks_of_a_gpu(text: str) -> bool:
     """Return whether the facade is wanted; torch.compile does not trace through it."""
-    return "triton" in text or ("cuda" in text and "torch.compile" not in text)
+    return speaks_of_triton(text) or ("cuda" in text and "torch.compile" not in text)
 
 
 def _surroundings(facade: bool) -> Callable[[], contextlib.AbstractContextManager[None]]:

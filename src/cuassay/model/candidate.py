@@ -6,6 +6,14 @@ import enum
 from dataclasses import dataclass
 from pathlib import Path
 
+# Packages whose kernels are Triton's: a candidate may run them without a word of Triton itself.
+_TRITON_LIBRARIES = ("liger_kernel", "flag_gems", "unsloth", "gemlite")
+
+
+def speaks_of_triton(text: str) -> bool:
+    """Whether a Python source may launch Triton kernels, its own or a library's."""
+    return any(word in text for word in ("triton", *_TRITON_LIBRARIES))
+
 
 class Language(enum.StrEnum):
     """How a candidate is turned into a callable."""
@@ -121,4 +129,4 @@ class Candidate:
     def names_triton(self) -> bool:
         """Whether a Python candidate's sources speak of Triton: it may launch its kernels."""
         python = self.language is Language.PYTHON
-        return python and any("triton" in source.text for source in self.sources)
+        return python and any(speaks_of_triton(source.text) for source in self.sources)
