@@ -1,9 +1,10 @@
 """False alarms: every correct kernel of the zoo through the gate, over many secret seeds.
 
 Correct are the twins of planted bugs, honest rewrites of the catalogued operators in bfloat16,
-float16 and float32, and kernels that stand for causes of false alarms met. Each run draws its
-own seed. Prints every kernel that was not ACCEPTED and the largest shares of the numeric
-budget that any used; exit code 1 where there was an alarm.
+float16 and float32, kernels that stand for causes of false alarms met, and, with `--kinds
+trusted` on a GPU, those of torch.compile, SDPA and Liger-Kernel (saved as a result of their
+own). Each run draws its own seed. Prints every kernel that was not ACCEPTED and the largest
+shares of the numeric budget that any used; exit code 1 where there was an alarm.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import asdict
 from common import ROOT, save
 from gate_trials import Row, Trial, cuda_or_cpu, gpus, run_trials, say, seconds_of
 from tests.zoo.manifest import ALARMS, HONEST, PAIRS, Honest
+from tests.zoo.manifest_trusted import TRUSTED
 
 from cuassay.catalog.registry import DTYPES, dtypes
 
@@ -33,6 +35,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
         "--kernels", nargs="*", help="only kernels whose name contains one of these"
     )
     parser.add_argument("--kinds", nargs="*", default=["honest", "alarm", "twin"])
+    parser.add_argument("--dtypes", nargs="*", help="only these working dtypes")
     parser.add_argument("--device", default=cuda_or_cpu())
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument(
@@ -76,6 +79,15 @@ def kernels(device: str) -> Iterator[Trial]:
                 problem=pair.problem,
                 require=pair.require,
             )
+    for one in TRUSTED:
+        if one.installed:
+            yield Trial(
+                kind="trusted",
+                name=one.name,
+                path=str(one.path),
+                problem=one.problem,
+                dtype=one.variant or "",
+            )
 
 
 def trials(given: argparse.Namespace) -> list[Trial]:
@@ -85,6 +97,7 @@ def trials(given: argparse.Namespace) -> list[Trial]:
         for trial in kernels(given.device)
         if trial.kind in given.kinds
         and (not given.kernels or any(part in trial.name for part in given.kernels))
+        and (not given.dtypes or trial.dtype in given.dtypes)
     ]
     return [
         Trial(
@@ -135,7 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     alarms = sum(report(rows, profile) for profile in given.profile)
     if given.kernels is None:
         kept = {"seeds": given.seeds, "alarms": alarms, "rows": [asdict(row) for row in rows]}
-        print(f"results: {save('false-alarms', kept)}")
+        name = "trusted" if given.kinds == ["trusted"] else "false-alarms"
+        print(f"results: {save(name, kept)}")
     return 1 if alarms else 0
 
 

@@ -177,7 +177,7 @@ def _judge(trial: Trial, seed: int) -> Row:
         seed=seed,
         decision=decision,
         codes=codes,
-        reason=reason[:400],
+        reason=reason[:2000],
         share=share if share < 1e30 else 1e30,
         seconds=round(time.perf_counter() - started, 3),
         checks_s=checks_s,
@@ -187,7 +187,7 @@ def _judge(trial: Trial, seed: int) -> Row:
 def say(row: Row) -> None:
     """Print one finished trial."""
     name = f"{row.name}{'@' + row.dtype if row.dtype else ''}"
-    said = f"{row.profile:9s}{row.kind:7s}{name:40s}{row.decision:13s}{row.seconds:6.1f} s"
+    said = f"{row.profile:9s}{row.kind:8s}{name:46s}{row.decision:13s}{row.seconds:6.1f} s"
     print(f"{said}  {' '.join(row.codes)}", flush=True)
 
 
