@@ -269,7 +269,7 @@ truncated_result            | swiglu                      | NUM001              
 truncated_codes             | quantize_int8_per_row       | NUM001                 | N9
 # arithmetic: approximations cut short
 exp_by_squares              | softmax_masked              | NUM001                 | N14
-exp2_two_terms              | softmax_softcap             | NUM001                 | N14
+exp2_two_terms              | softmax_softcap             | NUM001                 | N14 | standard
 rational_tanh               | softmax_softcap             | NUM001                 | N14
 gelu_other_form             | geglu                       | NUM001         | N14 O1 | standard
 gelu_by_sigmoid             | gemm_bias_gelu              | NUM001                 | N14

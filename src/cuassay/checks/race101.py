@@ -32,8 +32,10 @@ class Race101(MachineCheck):
 
     How it decides
         An unordered pair rejects, with both lines, threads and blocks. Lanes that store the same
-        value to one place are advice: Triton does so by design. A result that differs between two
-        schedules without a race, as sums by floating atomics do, is advice with both schedules.
+        value to one place are advice: Triton does so by design. So is a load that races with a
+        store where the launch, run again without what it loads, does the same: a copy that
+        nobody uses. A result that differs between two schedules without a race, as sums by
+        floating atomics do, is advice with both schedules.
 
     Can it be wrong?
         The order is that of happens-before in one execution: a race on a path that these inputs do

@@ -54,10 +54,16 @@ def _load_of(program: Program, one: Record) -> int | None:
 
 def is_about(one: Record, loads: Collection[int]) -> bool:
     """Whether a record is of a race of one of these loads."""
-    return one.kind == L.K_RACE and (
-        (one.what == L.READ and one.site in loads)
-        or (one.other_kind == L.READ and one.other_site in loads)
-    )
+    if one.kind != L.K_RACE or one.space != L.S_GLOBAL:
+        return False
+    first = one.what == L.READ and one.site in loads
+    return first or (one.other_kind == L.READ and one.other_site in loads)
+
+
+def bytes_needed(state: LaunchState) -> int:
+    """Return what the table of writers and copies of all memory take at most."""
+    granules = sum(one.meta.size // 2 + 1 for one in state.allocations)
+    return granules * L.N_RECORD + 2 * sum(one.data.size for one in state.allocations)
 
 
 def writers(state: LaunchState) -> Writers:

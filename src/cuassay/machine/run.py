@@ -190,6 +190,8 @@ class _Run:
         loads = blind.racing_loads(self._loaded.program, found)
         if not loads or self._watch is None or self._inconclusive is not None:
             return frozenset()
+        if blind.bytes_needed(state) > self._options.memory_bytes:
+            return frozenset()
         after = watching.Snapshot(self._launch, self._variables)
         unused = self._nothing_differs(loads, found, state, after)
         self._inconclusive = None

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from tests.support import ptx
 
+from cuassay.machine import blind
 from cuassay.machine.findings import Kind, MachineReport, Severity
 from cuassay.machine.options import Options
 
@@ -130,6 +131,26 @@ def test_a_value_that_is_used_is_a_race(use: str, zero: bool) -> None:
     report, _ = _run(_LOAD + "mov.f32 %f4, 0f3F800000;" + _USES[use], zero=zero)
     assert report.inconclusive is None
     assert any(one.kind is Kind.RACE for one in report.wrong), report.findings
+
+
+def test_without_memory_for_the_question_a_race_is_a_race(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blind, "bytes_needed", lambda state: 1 << 60)
+    report, _ = _run(_LOAD + _STORE)
+    assert report.wrong
+
+
+def test_a_load_of_either_space_is_judged_in_each() -> None:
+    """One generic load: its race in shared memory is one, whatever it does in global memory."""
+    body = (
+        "mov.u32 %r6, tile; cvt.u64.u32 %rd7, %r6; cvta.shared.u64 %rd7, %rd7;"
+        "mov.u32 %r9, 0; add.s64 %rd8, %rd7, %rd3; mov.f32 %f4, 0f3F800000;"
+        "setp.eq.u32 %p5, %r1, %r1;"
+        "$again: ld.f32 %f3, [%rd4];"
+        "@%p1 st.f32 [%rd4], %f4; mov.u64 %rd4, %rd8; add.u32 %r9, %r9, 1;"
+        "setp.lt.u32 %p3, %r9, 2; @%p3 bra $again;"
+    )
+    report, _ = _run(_LOAD + body)
+    assert {one.space for one in report.wrong if one.kind is Kind.RACE} == {"shared"}
 
 
 def test_memory_is_left_as_the_launch_left_it() -> None:
