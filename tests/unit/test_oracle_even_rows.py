@@ -26,7 +26,7 @@ def _variances() -> Tensor:
     return rows * columns
 
 
-@pytest.mark.parametrize("draws", [2, 3, 8])
+@pytest.mark.parametrize("draws", [2, 3, 4])
 def test_no_element_of_the_loud_column_is_thought_quiet(draws: int) -> None:
     true = _variances()
     found = trust_scale.pooled(_drawn(true, draws=draws), draws)

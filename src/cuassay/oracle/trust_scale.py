@@ -28,6 +28,7 @@ from cuassay.oracle.trust_random import scarce_rows
 FLOOR_ROUNDOFFS = 4.0
 _AT_ONCE = 1 << 24  # elements of a pass
 _LEAST_SCALE = 2.0**-126  # below it float32 arithmetic may flush; errors there flush as well
+_FEW_DRAWS = 4  # up to which a loud column's luck counts for more than what columns differ in
 _PRIOR_DRAWS = 8.0  # how many draws of its own an element's row and column are worth
 _JUMP_GAP = 50.0  # ratio between neighbours among sorted |m| that no smooth noise shows
 _JUMP_SIZE = 64.0  # in roundings: smaller jumps are judged like any error
@@ -50,10 +51,10 @@ class Scale:
 def pooled(variance: Tensor, draws: int, value: Tensor | None = None) -> Tensor:
     """Return a mix of the own variance and of what rows and columns make likely.
 
-    Likely is rowmean * colmean / mean, where a row counts for no less than its columns say
-    evenly (see `_even_rows`), and, with `value`, the same model of relative errors where that
-    is more (see `_likely`). The own part is draws / (draws + 8): half of it with eight draws, a
-    fifth with two. Overwrites `variance`.
+    Likely is rowmean * colmean / mean, where with up to four draws a row counts for no less than
+    its columns say evenly (see `_even_rows`), and, with `value`, the same model of relative
+    errors where that is more (see `_likely`). The own part is draws / (draws + 8): half of it
+    with eight draws, a fifth with two. Overwrites `variance`.
     """
     if variance.dim() < 2 or variance.numel() < MIN_TERMS:
         return variance
@@ -63,7 +64,8 @@ def pooled(variance: Tensor, draws: int, value: Tensor | None = None) -> Tensor:
     if not bool(mean > 0):
         return variance
     own = draws / (draws + _PRIOR_DRAWS)
-    rows = _even_rows(matrix, rows, columns)
+    if draws <= _FEW_DRAWS:
+        rows = _even_rows(matrix, rows, columns)
     if value is None:
         matrix.mul_(own).addcmul_(rows, columns * ((1.0 - own) / mean))
         return variance
