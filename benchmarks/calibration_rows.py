@@ -10,13 +10,11 @@ or the soft-max's sum in too few bits. Each is judged with and without
 from __future__ import annotations
 
 import argparse
-import json
 import math
-from pathlib import Path
 from unittest import mock
 
 import torch
-from common import machine
+from common import save
 from torch import Tensor
 
 from cuassay.catalog import registry
@@ -74,15 +72,14 @@ def judged(seed: int) -> dict[str, dict[str, float]]:
     v, scale = outliers(keys, math.inf, generator), 0.02 + 0.02 * (seed % 4)
     problem = registry.get("attention", dtype="float16")
     reference, given = load_reference(problem).call, answers(q, k, v, scale)
-    found: dict[str, dict[str, float]] = {}
-    plain = mock.patch.object(trust_scale, "_even_rows", lambda matrix, rows, columns: rows)
-    for name in ("with", "without"):
-        if name == "without":
-            plain.start()
+
+    def shares() -> dict[str, float]:
         truth = make_truth(reference, [q, k, v, scale], problem.outputs, seed=seed, draws=2)
-        found[name] = {one: compare(y, truth.outputs[0]).share for one, y in given.items()}
-    plain.stop()
-    return found
+        return {one: compare(y, truth.outputs[0]).share for one, y in given.items()}
+
+    with_rule = shares()
+    with mock.patch.object(trust_scale, "_even_rows", lambda matrix, rows, columns: rows):
+        return {"with": with_rule, "without": shares()}
 
 
 def main() -> None:
@@ -96,8 +93,7 @@ def main() -> None:
         caught = {one: sum(share > 1 for share in shares[one]) for one in FAULTS}
         summary[rule] = {"honest shares": shares["honest"], "caught": caught, "of": len(seeds)}
         print(rule, "honest up to", round(shares["honest"][-1], 3), "caught", caught)
-    out = Path(__file__).parent / "results" / "calibration-rows-cpu.json"
-    out.write_text(json.dumps({"machine": machine(), "results": summary}, indent=1) + "\n")
+    print(f"results: {save('calibration-rows', summary)}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ thread without effects, other garbage and what the launch leaves behind are trie
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cuassay.machine import pages
 from cuassay.machine.program import Program
 from cuassay.machine.record import Record
-from cuassay.machine.records import LaunchState
+from cuassay.machine.records import Allocation, LaunchState
 from cuassay.machine.runtime import layout as L
 
 _GARBAGE = (0xBF, 0x7F)  # in every byte: about -1.5 and the largest, in any type of float
@@ -62,14 +62,17 @@ def is_about(one: Record, loads: Collection[int]) -> bool:
 
 def bytes_needed(state: LaunchState) -> int:
     """Return what the table of writers and copies of all memory take at most."""
-    granules = sum(one.meta.size // 2 + 1 for one in state.allocations)
-    return granules * L.N_RECORD + 2 * sum(one.data.size for one in state.allocations)
+    memory = sum(one.data.size for one in state.allocations)
+    return sum(_table_bytes(one) for one in state.allocations) + 2 * memory
 
 
 def writers(state: LaunchState) -> Writers:
     """Return an empty table of who writes what: for each allocation a record a granule."""
-    granules = [one.meta.size // 2 + 1 for one in state.allocations]
-    return [pages.zeros(L.N_RECORD * count) for count in granules]
+    return [pages.zeros(_table_bytes(one)) for one in state.allocations]
+
+
+def _table_bytes(one: Allocation) -> int:
+    return L.N_RECORD * (one.meta.size // 2 + 1)
 
 
 def learn(state: LaunchState, writers: Writers) -> None:
@@ -87,9 +90,13 @@ def _point(state: LaunchState, field: int, arrays: Writers) -> None:
         row[field // 8] = array.ctypes.data
 
 
-def givens(state: LaunchState) -> tuple[Given, ...]:
-    """Return what to give to loads, one run after another; `state` is that of a run just ended."""
-    return (*_GARBAGE, [one.data.copy() for one in state.allocations])
+def givens(state: LaunchState) -> Iterator[Given]:
+    """Yield what to give to loads, one run after another; the last is what a run left behind.
+
+    `state` is that of an earlier run; every run so far has left the same.
+    """
+    yield from _GARBAGE
+    yield [one.data.copy() for one in state.allocations]
 
 
 def take_away(

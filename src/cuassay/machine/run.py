@@ -41,6 +41,7 @@ from cuassay.machine.syntax import Module
 from cuassay.machine.taint import data_dependent
 
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
+_Ready = Callable[[LaunchState], None]
 _Key = tuple[str, str, str, bool, int, bool]
 _MOST_LOADED = 512
 _FULL = {
@@ -166,21 +167,23 @@ class _Run:
             self._inconclusive = None
             self._watch.restore()
             state = self._execute(None)
-        runs, found = [state], list(describe.records(state))
-        suspects = [one for one in found if one.kind == L.K_SUSPECT]
+        runs = [(state, list(describe.records(state)))]
+        suspects = [one for one in runs[0][1] if one.kind == L.K_SUSPECT]
         if suspects and self._watch is not None and self._inconclusive is None:
-            self._watch.restore()
-            runs.append(self._execute(suspects))
+            again = self._again(self._watch, suspects)
+            runs.append((again, list(describe.records(again))))
         findings = self._described(runs)
         findings += coalescing.advice(self._loaded.program, self._launch, state)
         return self._summary(state, _unique(findings))
 
-    def _described(self, runs: list[LaunchState]) -> list[MachineFinding | None]:
+    def _described(
+        self, runs: list[tuple[LaunchState, list[Record]]]
+    ) -> list[MachineFinding | None]:
         program = self._loaded.program
-        found = [list(describe.records(state)) for state in runs]
-        unused = self._unused_loads([one for records in found for one in records], runs[0])
+        found = [one for _, records in runs for one in records]
+        unused = self._unused_loads(found, runs[0][0])
         findings = []
-        for state, records in zip(runs, found, strict=True):
+        for state, records in runs:
             describer = describe.Describer(program, self._launch, state, unused)
             findings += [describer.finding(one) for one in records]
         return findings
@@ -193,7 +196,7 @@ class _Run:
         if blind.bytes_needed(state) > self._options.memory_bytes:
             return frozenset()
         after = watching.Snapshot(self._launch, self._variables)
-        unused = self._nothing_differs(loads, found, state, after)
+        unused = self._nothing_differs(loads, found, state, before=self._watch, after=after)
         self._inconclusive = None
         after.restore()
         return loads if unused else frozenset()
@@ -203,14 +206,16 @@ class _Run:
         loads: frozenset[int],
         found: list[Record],
         state: LaunchState,
+        *,
+        before: watching.Snapshot,
         after: watching.Snapshot,
     ) -> bool:
         writers = blind.writers(state)
-        learnt = self._again(functools.partial(blind.learn, writers=writers))
+        learnt = self._again(before, [], functools.partial(blind.learn, writers=writers))
         said = printed.lines(self._launch, state)
         take_away = functools.partial(blind.take_away, loads=loads, writers=writers)
         for given in blind.givens(learnt):
-            without = self._again(functools.partial(take_away, given=given))
+            without = self._again(before, [], functools.partial(take_away, given=given))
             new = blind.others(describe.records(without)) - blind.others(found)
             if not blind.decide(new) or self._inconclusive is not None or not after.is_now():
                 return False
@@ -220,16 +225,15 @@ class _Run:
                 break
         return True
 
-    def _again(self, ready: Callable[[LaunchState], None]) -> LaunchState:
-        assert self._watch is not None
-        self._watch.restore()
-        return self._execute([], ready=ready)
+    def _again(
+        self, before: watching.Snapshot, suspects: list[Record], ready: _Ready = lambda state: None
+    ) -> LaunchState:
+        """Run the launch once more as the first time, with these granules watched."""
+        before.restore()
+        return self._execute(suspects, ready)
 
     def _execute(
-        self,
-        suspects: list[Record] | None,
-        *,
-        ready: Callable[[LaunchState], None] = lambda state: None,
+        self, suspects: list[Record] | None, ready: _Ready = lambda state: None
     ) -> LaunchState:
         loaded, launch, options = self._loaded, self._launch, self._options
         state = prepare(loaded.program, loaded.code, launch, options, self._variables)
