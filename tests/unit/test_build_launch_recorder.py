@@ -23,11 +23,11 @@ from cuassay.build.recorded_driver import RecordedDriver
 from cuassay.build.unwritten import Fill, lay, new_pattern, unwritten
 from cuassay.checks.machine_faults import recorded_call
 from cuassay.errors import MissingToolError, UsageError
-from cuassay.machine.recording import Recording, decode, encode
 from cuassay.model.candidate import Convention, Language, Launch
 from cuassay.model.case import Case
 from cuassay.model.machine import MachineEvidence
 from cuassay.model.problem import Scalar
+from cuassay.model.recording import Recording, decode, encode
 from cuassay.model.trace import StepDone
 from cuassay.report.machine_text import lines
 from cuassay.worker.local import LocalRunner

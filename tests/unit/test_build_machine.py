@@ -20,8 +20,8 @@ from cuassay.build.machine_memory import Arena
 from cuassay.build.machine_replay import execute, plain_names
 from cuassay.build.nvrtc import find_nvrtc
 from cuassay.errors import MissingToolError
-from cuassay.machine.recording import Recording, decode, encode
 from cuassay.model.candidate import Candidate, Language, Launch, Scratch
+from cuassay.model.recording import Recording, decode, encode
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")

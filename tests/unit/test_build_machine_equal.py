@@ -16,9 +16,9 @@ from cuassay.build import machine
 from cuassay.build.machine_equal import compare
 from cuassay.build.nvrtc import find_nvrtc
 from cuassay.errors import UsageError
-from cuassay.machine.recording import RecordedResult, Recording, decode, encode
 from cuassay.model import serial
 from cuassay.model.machine import EqualityEvidence
+from cuassay.model.recording import RecordedResult, Recording, decode, encode
 from cuassay.model.steps import ReadRecording
 from cuassay.worker import recordings
 from cuassay.worker.host import Around

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.machine.hopper_words import WORDS
 from tests.support.builds import candidate, problem
 
 from cuassay.build import machine
 from cuassay.build.nvrtc import find_nvrtc
 from cuassay.build.tile_maps import encoded, machine_bytes
 from cuassay.errors import BuildError
-from cuassay.machine.launch import Columns
 from cuassay.model.candidate import Candidate, Language, Launch, PixelColumns, TileMap
+from ptxsan.launch import Columns
+from ptxsan_corpus.hopper_words import WORDS
 
 SOURCE = (
     WORDS

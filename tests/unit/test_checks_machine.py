@@ -16,7 +16,6 @@ from cuassay.checks.prec101 import Prec101
 from cuassay.checks.race101 import Race101
 from cuassay.checks.sync101 import Sync101
 from cuassay.errors import CannotJudgeError, NothingToCheckError
-from cuassay.machine.findings import Kind
 from cuassay.model.machine import (
     LaunchEvidence,
     MachineEvidence,
@@ -29,6 +28,7 @@ from cuassay.model.scenario import Scenario
 from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile
 from cuassay.worker.local import LocalRun
+from ptxsan.findings import Kind
 
 CHECKS: tuple[MachineCheck, ...] = (Mem101(), Init101(), Race101(), Sync101(), Prec101())
 HERE = Touch(what="read", ptx_line=40, file="k.cu", line=7, block=(0, 0, 0), thread=(35, 0, 0))

@@ -13,7 +13,7 @@ import torch
 import cuassay
 from cuassay.build.machine_replay import execute
 from cuassay.errors import MissingToolError, UsageError
-from cuassay.machine.recording import decode
+from cuassay.model.recording import decode
 
 pytest.importorskip("triton")
 pytest.importorskip("numba")

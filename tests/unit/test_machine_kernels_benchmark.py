@@ -10,8 +10,9 @@ import pytest
 
 pytest.importorskip("numba")
 
-from tests.machine.corpus import KERNELS, prepare
 from tests.support.benchmark_modules import loaded
+
+from ptxsan_corpus.corpus import KERNELS, prepare
 
 
 @pytest.fixture
