@@ -40,9 +40,9 @@ import numpy as np  # noqa: E402
 from common import result_path  # noqa: E402
 from tests.machine.driver_maps import driver_map  # noqa: E402
 
-from cuassay.build.driver import load_driver  # noqa: E402
-from cuassay.build.nvrtc import compile_ptx  # noqa: E402
-from cuassay.checks.sanitizer_report import Record, find_sanitizer, parse  # noqa: E402
+from cuassay.build.cuda.driver import load_driver  # noqa: E402
+from cuassay.build.cuda.nvrtc import compile_ptx  # noqa: E402
+from cuassay.checks.memory.sanitizer_report import Record, find_sanitizer, parse  # noqa: E402
 from ptxsan_corpus.case import Empty, Kernel, Number, Tile  # noqa: E402
 from ptxsan_corpus.corpus import FAULTS, KERNELS, planted  # noqa: E402
 

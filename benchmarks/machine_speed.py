@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from common import RESULTS, machine
 
-from cuassay.build.nvrtc import compile_ptx
+from cuassay.build.cuda.nvrtc import compile_ptx
 from ptxsan.launch import Argument, Buffer, Launch, Pointer
 from ptxsan.options import Options
 from ptxsan.parser import parse

@@ -19,8 +19,8 @@ import torch
 from tests.zoo.manifest import PAIRS
 
 import cuassay
-from cuassay.build.driver import load_driver
-from cuassay.build.machine_replay import execute
+from cuassay.build.cuda.driver import load_driver
+from cuassay.build.machine.replay import execute
 from cuassay.model.machine import LaunchEvidence, MachineEvidence
 from cuassay.model.recording import Recording, decode
 from ptxsan_corpus.hopper_words import WORDS

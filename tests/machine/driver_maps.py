@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuassay.build.tile_maps import Encoded
+from cuassay.build.cuda.tile_maps import Encoded
 from ptxsan.launch import TensorMap
 from ptxsan_corpus.case import Tile
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from cuassay.build import machine_triton
 from cuassay.build.cuda_facade import cuda_facade
-from cuassay.build.machine_launch import MachineLauncher, prepared
-from cuassay.build.machine_memory import Arena
+from cuassay.build.machine import triton_kernels as machine_triton
+from cuassay.build.machine.launch import MachineLauncher, prepared
+from cuassay.build.machine.memory import Arena
 from ptxsan.equivalence import Equivalence, Executed, Output, equivalent
 from ptxsan.errors import MachineError
 from ptxsan.findings import MachineReport

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 import torch
 
-from cuassay.build import machine_triton
 from cuassay.build.cuda_facade import cuda_facade
-from cuassay.build.machine_launch import MachineLauncher, prepared, raise_fault
-from cuassay.build.machine_memory import Arena
+from cuassay.build.machine import triton_kernels as machine_triton
+from cuassay.build.machine.launch import MachineLauncher, prepared, raise_fault
+from cuassay.build.machine.memory import Arena
 from cuassay.errors import CuassayError
 from ptxsan.errors import PtxsanError
 from ptxsan.findings import MachineReport

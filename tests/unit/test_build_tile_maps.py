@@ -9,9 +9,9 @@ import pytest
 import torch
 from tests.support.builds import candidate, problem
 
-from cuassay.build import machine
-from cuassay.build.nvrtc import find_nvrtc
-from cuassay.build.tile_maps import encoded, machine_bytes
+from cuassay.build.cuda.nvrtc import find_nvrtc
+from cuassay.build.cuda.tile_maps import encoded, machine_bytes
+from cuassay.build.machine import candidates as machine
 from cuassay.errors import BuildError
 from cuassay.model.candidate import Candidate, Language, Launch, PixelColumns, TileMap
 from ptxsan.launch import Columns

@@ -15,7 +15,7 @@ from cuassay.judge.machine_worker import asked, byte_inputs, machine_pool
 from cuassay.model.machine import EqualityEvidence
 
 _LAUNCH_LIMIT_S, _LIMIT_S = 120.0, 900.0
-_BUILDER = "cuassay.build.machine_equal:load"
+_BUILDER = "cuassay.build.machine.equal:load"
 _AXES = {"first": "f", "second": "s", "request": "r"}
 
 
@@ -27,7 +27,7 @@ def compare(
     `digest` keeps the compiled kernels of one pair apart from those of another. Raises
     CannotJudgeError where the process ends without an answer.
     """
-    from cuassay.build.machine_equal import prepare
+    from cuassay.build.machine.equal import prepare
 
     prepare()  # here, for a worker cannot write the runtime's folder
     wanted = json.dumps({"limit_s": _LAUNCH_LIMIT_S}).encode()
