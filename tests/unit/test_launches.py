@@ -21,7 +21,7 @@ pytest.importorskip("numba")
 SCRIPT = """
 import sys, torch, triton, triton.language as tl
 from pathlib import Path
-from cuassay.build import machine_triton
+from cuassay.build.machine import triton_kernels as machine_triton
 from cuassay.build.cuda_facade import cuda_facade
 from cuassay.build.recording.gpu_memory import Memory
 from cuassay.build.recording.recorder import Wish

@@ -10,9 +10,8 @@ import pytest
 
 pytest.importorskip("numba")
 
-from tests.support.benchmark_modules import loaded
-
 from ptxsan_corpus.corpus import KERNELS, prepare
+from tests.support.benchmark_modules import loaded
 
 
 @pytest.fixture
