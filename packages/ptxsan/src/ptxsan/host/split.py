@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from cuassay.machine.host.tokens import (
+from ptxsan.host.tokens import (
     Kind,
     Token,
     closing,

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cuassay.errors import BuildError
-from cuassay.machine.host.tokens import Kind, tokenize
+from ptxsan.errors import CompileError
+from ptxsan.host.tokens import Kind, tokenize
 
 _INCLUDE = re.compile(r'#\s*include\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
 _UNROLL = re.compile(r"#\s*pragma\s+(unroll|nounroll)\b(.*)", re.DOTALL)
@@ -51,7 +51,7 @@ class Source:
 def expand(source: Source, scratch: Path, *, arch: int | None) -> str:
     """Return the unit's text expanded, as device code for `arch` (80, 90), None as host code.
 
-    `scratch` is a folder for rewritten copies. Raises BuildError with the preprocessor's log.
+    `scratch` is a folder for rewritten copies. Raises CompileError with the preprocessor's log.
     """
     own = _Own(source, scratch)
     main = own.rewritten(source.path)
@@ -66,7 +66,7 @@ def expand(source: Source, scratch: Path, *, arch: int | None) -> str:
     )
     log = own.named(done.stderr.decode(errors="replace"))
     if done.returncode != 0:
-        raise BuildError(f"{source.path.name} cannot be preprocessed", log)
+        raise CompileError(f"{source.path.name} cannot be preprocessed", log)
     text = own.named(done.stdout.decode(errors="replace"))
     text = _INCLUDED_BACK.sub(lambda found: f"#include {found[1]}", text)
     return _PASSED_BACK.sub(lambda found: f"#pragma {found[1]} {found[2]}", text)
