@@ -585,7 +585,8 @@ def _line_mark(directive: str) -> str | None:
     if len(words) < 2 or not words[0].isdecimal():
         return None
     name = directive.split('"')[1] if '"' in directive else ""
-    return f'#line {words[0]} "{name}"' if name and not name.startswith("<") else ""
+    known = name and not name.startswith(("<", "/usr/")) and words[0] != "0"
+    return f'#line {words[0]} "{name}"' if known else ""
 
 
 def renamed(words: Mapping[str, str]) -> Rename:
