@@ -57,7 +57,8 @@ def _loaded(
     triton = candidate.names_triton and not device.startswith("cuda")
     because = _interpreted_because(folder, wanted=machine) if triton else ""
     triton = triton and not because
-    kind = _kind(candidate, device, triton, interpreted=bool(because))
+    hosted = candidate.compiles_cuda and not device.startswith("cuda")
+    kind = _kind(candidate, device, triton or hosted, interpreted=bool(because))
     call = _build(candidate, problem, device=device, folder=folder, triton=triton)
     if not cached:
         mark.touch()
@@ -93,7 +94,13 @@ def _build(
         case Language.CUDA_EXTENSION:
             from cuassay.build.cuda.extension import load_extension
 
-            return load_extension(candidate, device=device, folder=folder)
+            if device.startswith("cuda") or not candidate.compiles_cuda:
+                return load_extension(candidate, device=device, folder=folder)
+            from cuassay.build.machine import candidates as machine
+
+            return machine.load_hosted(
+                candidate, problem, lambda: load_extension(candidate, device=device, folder=folder)
+            )
         case Language.CUDA_KERNEL if device.startswith("cuda"):
             from cuassay.build.cuda.raw_kernel import load_kernels
 
@@ -110,10 +117,19 @@ def _python(
     """Import a Python candidate; with `triton` its Triton kernels go to the PTX machine."""
     from cuassay.build.python import load_python
 
-    if not triton:
-        return load_python(candidate, device=device, folder=folder)
     from cuassay.build.machine import candidates as machine
 
+    if candidate.compiles_cuda and not device.startswith("cuda"):
+        if triton:
+            machine.enable_triton(candidate)
+        interpret = not triton
+        return machine.load_hosted(
+            candidate,
+            problem,
+            lambda: load_python(candidate, device=device, folder=folder, interpret=interpret),
+        )
+    if not triton:
+        return load_python(candidate, device=device, folder=folder)
     launcher = machine.enable_triton(candidate)
     call = load_python(candidate, device=device, folder=folder, interpret=False)
     return machine.watched(call, candidate, problem, launcher, mark=machine.mark_of(folder))

@@ -100,14 +100,9 @@ class Replayer:
         match self._candidate.language:
             case Language.CUDA_KERNEL:
                 return needed
-            case Language.CUDA_EXTENSION:
-                return (
-                    "the launches of a compiled extension are not seen: give the kernels as a .cu "
-                    "file with declared launches (see docs/machine.md)"
-                )
-            case Language.PYTHON:
-                triton = self._candidate.names_triton
-                return needed if triton else "the candidate has no CUDA C++ or Triton kernel"
+            case Language.CUDA_EXTENSION | Language.PYTHON:
+                launches = self._candidate.names_triton or self._candidate.compiles_cuda
+                return needed if launches else "the candidate has no CUDA C++ or Triton kernel"
             case other:
                 assert_never(other)
 

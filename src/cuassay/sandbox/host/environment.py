@@ -89,4 +89,11 @@ def _machine_runtime() -> dict[str, str]:
         from ptxsan.home import runtime_dir
     except ImportError:
         return {}
-    return {"PTXSAN_RUNTIME": str(runtime_dir())}
+    return {"PTXSAN_RUNTIME": str(runtime_dir()), **_torch_headers()}
+
+
+def _torch_headers() -> dict[str, str]:
+    """Name the folder of torch's precompiled headers: workers read it and cannot write there."""
+    from cuassay.build.cuda.hosted import VARIABLE, headers_place
+
+    return {VARIABLE: str(headers_place())}

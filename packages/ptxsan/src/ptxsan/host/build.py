@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from ptxsan.errors import CompileError, UsageError
 from ptxsan.host.device import compile_device
 from ptxsan.host.expand import Source, expand
 from ptxsan.host.split import Rename, split
+from ptxsan.host.tokens import tokenize
 from ptxsan.nvrtc import include_folders
 
 NATIVE = Path(__file__).parent / "native"
@@ -29,8 +31,8 @@ class Options:
     `prelude` is included first in the host's text, as a file for which a precompiled header may
     lie beside; `first` are include folders before all others, where headers stand in for the
     toolkit's; `defines`, `folders` and `host_flags`, `device_flags` are the program's own.
-    `host_words` rename tokens of the host's text; `device_prelude` is text before the device's,
-    `device_headers` are headers that its sources may include.
+    `rename` rewords tokens of the host's text; `device_prelude` is text before the device's where
+    that names one of `device_words`, `device_headers` are headers that it may include.
     """
 
     prelude: Path = NATIVE / "cuda_host.h"
@@ -42,6 +44,7 @@ class Options:
     device_flags: tuple[str, ...] = ()
     rename: Rename | None = None
     device_prelude: str = ""
+    device_words: frozenset[str] = frozenset()
     device_headers: Mapping[str, str] | None = None
     compiler: str = "g++"
 
@@ -94,13 +97,42 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
         if (expression := _expression(plain, parted.kernels)) is not None
     }
     device = split(expand(source, folder / "device", arch=90))
-    wanted = [one for name, one in kernels.items() if one.endswith(">")]
+    wanted = [one for one in kernels.values() if one.endswith(">")]
+    words = {token.text for token in tokenize(" ".join([device.device, *wanted]))}
+    prelude = options.device_prelude if words & options.device_words else ""
     found = compile_device(
         device.device, tuple(dict.fromkeys(wanted)), doubtful=device.doubtful, name=path.name,
-        flags=options.device_flags, prelude=options.device_prelude, headers=options.device_headers,
+        flags=options.device_flags, prelude=prelude, headers=options.device_headers,
     )  # fmt: skip
     names = {name: found.names.get(one, name) for name, one in kernels.items()}
+    names = _matched(names, kernels, found.ptx)
     return Compiled(object=target, ptx=found.ptx, names=names)
+
+
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+
+
+def _matched(
+    names: Mapping[str, str], kernels: Mapping[str, str], ptx: str
+) -> dict[str, str]:
+    """Return the names with those that the PTX lacks replaced by its kernel of that expression.
+
+    Kernels of internal linkage, and those that take a type which has another name on the device,
+    are mangled differently.
+    """
+    entries = _ENTRY.findall(ptx)
+    if all(name in entries for name in names.values()):
+        return dict(names)
+    plain = _demangled(entries)
+    by_expression: dict[str, list[str]] = {}
+    for entry in entries:
+        expression = _called(plain[entry])
+        by_expression.setdefault(expression, []).append(entry)
+    found = {}
+    for symbol, name in names.items():
+        others = by_expression.get(kernels[symbol], [])
+        found[symbol] = name if name in entries or len(others) != 1 else others[0]
+    return found
 
 
 def _compile_host(
@@ -245,7 +277,10 @@ def _table(binary: Path) -> list[tuple[int, int, str, str]]:
 
 def _symbols(binary: Path) -> dict[str, str]:
     """Return the functions that an object file defines, by their C++ names."""
-    names = [name for _, _, kind, name in _table(binary) if kind in _FUNCTIONS]
+    return _demangled([name for _, _, kind, name in _table(binary) if kind in _FUNCTIONS])
+
+
+def _demangled(names: Sequence[str]) -> dict[str, str]:
     done = subprocess.run(
         ["c++filt"], input="\n".join(names), capture_output=True, text=True,
         timeout=_TIMEOUT_S, check=True,
@@ -254,10 +289,14 @@ def _symbols(binary: Path) -> dict[str, str]:
 
 
 def _expression(plain: str, kernels: frozenset[str]) -> str | None:
-    """Return a demangled function of this name as an expression; None for other functions.
+    """Return a demangled function of these names as an expression; None for other functions."""
+    expression = _called(plain)
+    base = expression.split("<", 1)[0].rpartition("::")[2]
+    return expression if base in kernels else None
 
-    `void ns::scale<float, 4>(float*, int)` is `ns::scale<float, 4>`.
-    """
+
+def _called(plain: str) -> str:
+    """Return `ns::scale<float, 4>` of `void ns::scale<float, 4>(float*, int)`."""
     text = plain.replace("(anonymous namespace)::", "")
     depth, end, start = 0, len(text), 0
     for place, letter in enumerate(text):
@@ -267,6 +306,4 @@ def _expression(plain: str, kernels: frozenset[str]) -> str | None:
             break
         if letter == " " and depth == 0:
             start = place + 1
-    expression = text[start:end]
-    base = expression.split("<", 1)[0].rpartition("::")[2]
-    return expression if base in kernels else None
+    return text[start:end]
