@@ -90,7 +90,7 @@ def test_one_json_document(
 ) -> None:
     engine = install(monkeypatch, Engine())
     arguments = ["power", "p.py", "--json", "--inputs", "theirs", "--profile", "quick"]
-    assert main([*arguments, "--device", "cpu", "--seed", "5", "--lenient"]) == 0
+    assert main([*arguments, "--device", "cpu", "--seed", "5", "--strict"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
     assert err == ""
@@ -100,7 +100,7 @@ def test_one_json_document(
     assert {key: found[key] for key in _COUNTS} == _COUNTS
     (job,) = engine.jobs
     assert job == Job(
-        problem="p.py", profile=Profile.QUICK, device="cpu", seed=5, lenient=True, mode="power"
+        problem="p.py", profile=Profile.QUICK, device="cpu", seed=5, strict=True, mode="power"
     )
 
 

@@ -27,7 +27,7 @@ class Job:
     profile: Profile = Profile.STANDARD
     device: str | None = None
     seed: int | None = None
-    lenient: bool = False
+    strict: bool = False
     require: tuple[str, ...] = ()
     replay: str | None = None
     run_dir: str = ""

@@ -63,13 +63,13 @@ def replay(where: str, *, device: str | None = None) -> Iterator[Event]:
     yield from check(again)
 
 
-def show_problem(where: str, *, lenient: bool = False) -> Mapping[str, Any]:
+def show_problem(where: str, *, strict: bool = False) -> Mapping[str, Any]:
     """Return the document of `cuassay problem show --json`.
 
     Runs the lifted reference on the smallest workload in a judge process. Raises UsageError
     or CannotJudgeError with the judge's message.
     """
-    return document(Job(problem=where, lenient=lenient, mode="show"), lambda text: None)
+    return document(Job(problem=where, strict=strict, mode="show"), lambda text: None)
 
 
 def measure_power(job: Job, *, progress: Callable[[str], None]) -> Mapping[str, Any]:

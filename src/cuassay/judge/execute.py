@@ -60,8 +60,8 @@ def _execute(job: Job, emit: Callable[[Event], None], host: HostNursery) -> dict
     if not job.problem:
         raise UsageError("give --problem: it says which tensors the kernel is called on")
     notes: list[str] = []
-    problem = load_problem(job.problem, lenient=job.lenient, notes=notes)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient, notes=notes)
+    problem = load_problem(job.problem, strict=job.strict, notes=notes)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
     for note in notes:
         emit(Progress(text=note))
     device = choose_device(job.device or "cpu")
@@ -76,7 +76,7 @@ def _execute(job: Job, emit: Callable[[Event], None], host: HostNursery) -> dict
     )
     case = _case(trial, job.axes)
     if job.against:
-        other = load_candidate(job.against, problem, lenient=job.lenient, notes=[])
+        other = load_candidate(job.against, problem, strict=job.strict, notes=[])
         pair = (candidate, on_device(other, problem, "cpu"))
         return _compared(trial, pair, case, host)
     with Replayer(candidate, digest, profile=job.profile, host=host) as machine:

@@ -60,8 +60,8 @@ def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurs
     if nursery is not None and nursery.device.startswith("cuda"):
         _warm_up()
     notes: list[str] = []
-    problem = load_problem(job.problem, lenient=job.lenient, notes=notes, recorded=job.recorded)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient, notes=notes)
+    problem = load_problem(job.problem, strict=job.strict, notes=notes, recorded=job.recorded)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
     for note in notes:
         emit(Progress(text=note))
     device = choose_device(job.device)
@@ -109,7 +109,7 @@ def _warm_up() -> None:
 
 def show(job: Job) -> dict[str, object]:
     """Return the document of a problem, with the truth found by running the lifted reference."""
-    problem = load_problem(job.problem, lenient=job.lenient)
+    problem = load_problem(job.problem, strict=job.strict)
     trial = JudgeTrial(
         problem,
         load_reference(problem),
