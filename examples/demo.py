@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cuassay.engine.job import Job
+from cuassay.model.jobs import Job
 from cuassay.engine.run import check
 from cuassay.errors import CuassayError
 from cuassay.model.events import EngineFinished, EngineStopped
