@@ -84,7 +84,11 @@ def test_an_unknown_key_is_not_trusted(
     [
         (samples.rejected(), _JOB, "only ACCEPTED is certified"),
         (samples.accepted(), _REPLAY, "is a replay"),
-        (samples.accepted(), dataclasses.replace(_JOB, seed=4), "a seed that is chosen proves nothing"),
+        (
+            samples.accepted(),
+            dataclasses.replace(_JOB, seed=4),
+            "a seed that is chosen proves nothing",
+        ),
     ],
 )
 def test_what_is_not_certified(
