@@ -14,9 +14,9 @@ from cuassay.audit.found import FoundProblem
 from cuassay.audit.plan import problem_key
 from cuassay.engine import run
 from cuassay.engine.executors import Lane
-from cuassay.engine.job import Job
 from cuassay.errors import CuassayError
 from cuassay.model.audit import Audit, AuditHeader, Oddity, ProblemPower
+from cuassay.model.jobs import PowerJob
 from cuassay.store.audits import AuditFolder, load
 from cuassay.store.files import locked
 
@@ -116,13 +116,12 @@ def _one(
         "family": family,
         "key": key,
     }
-    job = Job(
+    job = PowerJob(
         problem=problem.where,
         profile=header.profile,
         device=lane.device,
         seed=seed_for(header.seed, key),
         strict=header.strict,
-        mode="power",
         isolated=True,
     )
     try:

@@ -64,13 +64,13 @@ def check(
     Exit code 0: accepted, 1: rejected, 2: the call is off, 3: could not be decided.
     """
     from cuassay.engine import run
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import TrialJob
     from cuassay.model.verdict import Profile
 
     output = options.output(
         as_json=as_json, html=html, quiet=quiet, no_color=no_color, formats=formats, path=path
     )
-    job = Job(
+    job = TrialJob(
         problem=problem,
         candidate=options.candidate(path),
         profile=Profile(profile),

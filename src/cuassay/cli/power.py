@@ -49,17 +49,16 @@ def power(
     that it needs most.
     """
     from cuassay.engine import run
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import PowerJob
     from cuassay.model.verdict import Profile
     from cuassay.report.power_report import document, lines
 
-    job = Job(
+    job = PowerJob(
         problem=where,
         profile=Profile(profile),
         device=options.device(device),
         seed=options.seed(seed),
         strict=strict,
-        mode="power",
     )
     quiet = as_json or not sys.stderr.isatty()
     found = document(

@@ -67,12 +67,12 @@ def run(
     0 where they are, 3 where that asks for a second look.
     """
     from cuassay.engine import run as engine
-    from cuassay.engine.job import Job
     from cuassay.model import serial
+    from cuassay.model.jobs import ExecuteJob
     from cuassay.model.machine import MachineEvidence
     from cuassay.report.terminal.machine import lines
 
-    job = Job(
+    job = ExecuteJob(
         problem=problem,
         candidate=options.candidate(path),
         seed=options.seed(seed),

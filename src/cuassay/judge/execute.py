@@ -14,7 +14,6 @@ from cuassay.checks.base import Run
 from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
 from cuassay.checks.machine.faults import machine_cases, recorded_call
 from cuassay.checks.state.answers import placed
-from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
@@ -30,6 +29,7 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.digest import candidate_digest, sha256_fields
 from cuassay.model.events import Event, Progress
+from cuassay.model.jobs import ExecuteJob
 from cuassay.model.machine import MachineEvidence
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
@@ -41,7 +41,9 @@ _CASES = 0  # which of the cases that checks execute is run: the smallest
 _RECORDING = Scenario(label="a file of recorded launches", cases=(), steps=())
 
 
-def execute(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) -> dict[str, Any]:
+def execute(
+    job: ExecuteJob, emit: Callable[[Event], None], nursery: Nursery | None
+) -> dict[str, Any]:
     """Return the document of a run: the evidence, the sources, and what was called on.
 
     Raises UsageError for a job that names nothing to run, and CannotJudgeError where the
@@ -54,7 +56,7 @@ def execute(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) ->
         host.close()
 
 
-def _execute(job: Job, emit: Callable[[Event], None], host: HostNursery) -> dict[str, Any]:
+def _execute(job: ExecuteJob, emit: Callable[[Event], None], host: HostNursery) -> dict[str, Any]:
     if job.candidate.endswith(SUFFIX):
         return _file(job, host)
     if not job.problem:
@@ -112,7 +114,7 @@ def _compared(
     }
 
 
-def _file(job: Job, host: HostNursery) -> dict[str, Any]:
+def _file(job: ExecuteJob, host: HostNursery) -> dict[str, Any]:
     from cuassay.model.recording import decode
 
     path = Path(job.candidate)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cuassay.cli.main import main
-from cuassay.engine.job import Job
 from cuassay.model.events import EngineStopped
+from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Profile, Verdict
 from tests.support import fake_engine, samples
 from tests.support.snapshot import assert_snapshot
@@ -75,7 +75,7 @@ def test_the_job_holds_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     options = ["--profile", "deep", "--device", "cuda:1", "--seed", "7", "--strict"]
     assert main([*_CALL, *options, "--require", "shapes, deterministic,shapes"]) == 0
     assert fake.jobs == [
-        Job(
+        TrialJob(
             problem="embedding_gradient_rmsnorm_backward",
             candidate="kernel.py",
             profile=Profile.DEEP,
