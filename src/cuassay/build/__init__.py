@@ -20,7 +20,7 @@ from cuassay.build.recording.ledger import LEDGER
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.problem import Problem
 
-__all__ = ["Built", "load", "load_to_record", "toolchain"]
+__all__ = ["Built", "load", "load_to_record", "prepare", "toolchain"]
 
 MACHINE, INTERPRETER = "+ptx-machine", "+triton-interpreter"
 _MARK = "built"  # written last: a folder that holds it was built whole
@@ -35,6 +35,22 @@ def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -
     a package or a GPU is missing here.
     """
     return _loaded(candidate, problem, device=device, folder=folder, machine=False)
+
+
+def prepare(
+    candidate: Candidate, *, device: str, notify: Callable[[str], None] = lambda text: None
+) -> None:
+    """Make what builds of this candidate share and may not write themselves, unless it is there.
+
+    For the judge's process: `notify` is told what takes long. Does nothing where it cannot.
+    """
+    if candidate.compiles_cuda and not device.startswith("cuda"):
+        from cuassay.build.machine import candidates as machine
+
+        if not machine.missing():
+            from cuassay.build.cuda.hosted import prepare_headers
+
+            prepare_headers(notify)
 
 
 def load_to_record(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Built:
@@ -115,9 +131,8 @@ def _python(
     candidate: Candidate, problem: Problem, *, device: str, folder: Path, triton: bool
 ) -> Callable[..., object]:
     """Import a Python candidate; with `triton` its Triton kernels go to the PTX machine."""
-    from cuassay.build.python import load_python
-
     from cuassay.build.machine import candidates as machine
+    from cuassay.build.python import load_python
 
     if candidate.compiles_cuda and not device.startswith("cuda"):
         if triton:

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from cuassay.build.cuda.compile_units import Unit, compile_units, link
 from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
 from cuassay.build.sources import build_lock, candidate_traceback, write_sources
-from cuassay.errors import BuildError, MissingToolError, suggestion
+from cuassay.errors import BuildError, suggestion
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import sha256_fields
 

@@ -8,6 +8,8 @@ reworded where it is compiled: `is_cuda` asks for the CPU, `kCUDA` is the CPU.
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import os
 import platform
 import shutil
@@ -27,10 +29,9 @@ from cuassay.model.candidate import BuildFlags
 from cuassay.model.digest import sha256_fields
 
 if TYPE_CHECKING:
+    from cuassay.build.machine.hosted import HostedLaunches
     from ptxsan.host.build import Options
     from ptxsan.host.split import Rename
-
-    from cuassay.build.machine.hosted import HostedLaunches
 
 VARIABLE = "CUASSAY_TORCH_HEADERS"
 _NATIVE = Path(__file__).parent / "native"
@@ -114,7 +115,7 @@ def _missing_header(log: str) -> str:
         before, found, _ = line.partition(": No such file or directory")
         if found and "fatal error:" in before:
             return before.rpartition(" ")[2]
-        before, found, rest = line.partition("could not open source file \"")
+        before, found, rest = line.partition('could not open source file "')
         if found:
             return rest.partition('"')[0]
     return ""
@@ -140,7 +141,10 @@ def _options(
     ready = (folder / f"{_PRELUDE}.gch").is_file() and not all_of_torch
     given = [flag for flag in (*flags.cflags, *flags.cuda_cflags) if flag.startswith("-D")]
     defines = [f"TORCH_EXTENSION_NAME={name}", *(flag[2:] for flag in given)]
-    folders = [*own, *(Path(flag[2:]) for flag in (*flags.cflags, *flags.cuda_cflags) if flag[:2] == "-I")]
+    folders = [
+        *own,
+        *(Path(flag[2:]) for flag in (*flags.cflags, *flags.cuda_cflags) if flag[:2] == "-I"),
+    ]
     return Options(
         prelude=(folder if ready else _NATIVE) / _PRELUDE,
         first=_first(all_of_torch=all_of_torch),
@@ -219,7 +223,6 @@ def headers_place() -> Path:
 
     An absolute path also where the compiler or torch is missing.
     """
-    import torch
     from ptxsan.home import runtime_dir
     from ptxsan.host.build import NATIVE
 
@@ -230,7 +233,15 @@ def headers_place() -> Path:
         version = done.stdout.partition("\n")[0]
     texts = [(NATIVE / "cuda_host.h").read_text(), (NATIVE / "cuda_host.cpp").read_text()]
     texts.append((_NATIVE / _PRELUDE).read_text())
-    fields = (torch.__version__, torch.__file__, platform.python_version(), compiler, version)
+    spec = importlib.util.find_spec("torch")  # found, not imported: that takes seconds
+    where = str(spec.origin) if spec is not None else ""
+    fields = (
+        importlib.metadata.version("torch"),
+        where,
+        platform.python_version(),
+        compiler,
+        version,
+    )
     return runtime_dir() / f"torch-headers-{sha256_fields(*fields, *texts)[:20]}"
 
 
@@ -291,7 +302,9 @@ def _launches(folder: Path) -> HostedLaunches:
     from cuassay.build.machine.hosted import HostedLaunches
 
     if candidates.current is None:
-        raise MissingToolError(f"CUDA extensions run without a GPU in the PTX machine, and {candidates.missing()}")
+        raise MissingToolError(
+            f"CUDA extensions run without a GPU in the PTX machine, and {candidates.missing()}"
+        )
     if _connected is None:
         _connected = HostedLaunches.connect(_runtime_library(folder), candidates.current)
     _connected.launcher = candidates.current

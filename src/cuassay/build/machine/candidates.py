@@ -101,7 +101,9 @@ def load_hosted(
     """
     absent = missing()
     if absent:
-        raise MissingToolError(f"CUDA extensions run without a GPU in the PTX machine, and {absent}")
+        raise MissingToolError(
+            f"CUDA extensions run without a GPU in the PTX machine, and {absent}"
+        )
     launcher = current or _launcher(candidate)
     return watched(load(), candidate, problem, launcher)
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from ptxsan.host.runtime import SUCCESS, Dim3, Runtime
 
 from cuassay.build.machine.launch import LaunchFault, MachineLauncher
 from cuassay.build.recording.ledger import LEDGER
+from ptxsan.host.runtime import SUCCESS, Dim3, Runtime
 
 if TYPE_CHECKING:
     from ptxsan.syntax import Module

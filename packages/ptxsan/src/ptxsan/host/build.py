@@ -112,9 +112,7 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")
 
 
-def _matched(
-    names: Mapping[str, str], kernels: Mapping[str, str], ptx: str
-) -> dict[str, str]:
+def _matched(names: Mapping[str, str], kernels: Mapping[str, str], ptx: str) -> dict[str, str]:
     """Return the names with those that the PTX lacks replaced by its kernel of that expression.
 
     Kernels of internal linkage, and those that take a type which has another name on the device,

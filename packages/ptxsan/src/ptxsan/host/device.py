@@ -87,7 +87,7 @@ def compile_device(
 
     def compiled(body: str) -> DeviceCode:
         opening = _standard_library(body) + prelude
-        whole = f"{opening}\n#line 1 \"{name}\"\n{body}" if opening else body
+        whole = f'{opening}\n#line 1 "{name}"\n{body}' if opening else body
         ptx, names = compile_named(
             whole, expressions, arch=arch, flags=options, name=name, headers=known
         )

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ptxsan.errors import CompileError, MachineError, UsageError
+from ptxsan.errors import MachineError, UsageError
 from ptxsan.findings import Kind as Fault
 from ptxsan.findings import MachineFinding, MachineReport
 from ptxsan.host.build import Linked, Options, compile_unit, find_compiler, link, runtime_library
@@ -75,7 +75,9 @@ class ProgramReport:
     @property
     def not_covered(self) -> tuple[str, ...]:
         """Why launches could not be executed, one text a launch."""
-        return tuple(f"{one.kernel}: {one.inconclusive}" for one in self.launches if one.inconclusive)
+        return tuple(
+            f"{one.kernel}: {one.inconclusive}" for one in self.launches if one.inconclusive
+        )
 
 
 def _main_renamed(tokens: Any, index: int) -> str | None:
@@ -92,7 +94,11 @@ _RENAME: Rename = _main_renamed
 
 
 def build_program(
-    sources: Sequence[Path], folder: Path, *, defines: Sequence[str] = (), folders: Sequence[Path] = ()
+    sources: Sequence[Path],
+    folder: Path,
+    *,
+    defines: Sequence[str] = (),
+    folders: Sequence[Path] = (),
 ) -> Linked:
     """Compile a program's sources (.cu, .cpp) into a library in `folder`.
 
@@ -248,9 +254,7 @@ def _serve(request: Path) -> int:
     options = RunOptions(
         schedule=wish["schedule"], seed=wish["seed"], limit_s=wish["limit_s"], shadow=False
     )
-    runtime = Runtime(
-        Path(wish["runtime"]), _Sanitizer(options, Path(wish["report"])), strict=True
-    )
+    runtime = Runtime(Path(wish["runtime"]), _Sanitizer(options, Path(wish["report"])), strict=True)
     code = runtime.register(Linked.read(Path(wish["library"])))
     words = [wish["program"], *wish["arguments"]]
     vector = (ctypes.c_char_p * (len(words) + 1))(*(word.encode() for word in words), None)

@@ -89,7 +89,9 @@ class Runtime:
         for found, rows in (
             (self._functions, linked.functions), (self._variables, linked.variables)
         ):  # fmt: skip
-            found += [(base + at, base + at + n, name, linked.modules[m]) for at, n, name, m in rows]
+            found += [
+                (base + at, base + at + n, name, linked.modules[m]) for at, n, name, m in rows
+            ]
             found.sort()
         return code
 
@@ -124,7 +126,9 @@ class Runtime:
             grid, block, cluster = (
                 (int(numbers[i]), int(numbers[i + 1]), int(numbers[i + 2])) for i in (0, 3, 6)
             )
-            allowed = int(self._code.cuda_host_dynamic_shared(ctypes.c_void_p(self._start(function))))
+            allowed = int(
+                self._code.cuda_host_dynamic_shared(ctypes.c_void_p(self._start(function)))
+            )
             error = limits(entry, grid, block, shared, allowed)
             if error != SUCCESS:
                 return error

@@ -400,10 +400,14 @@ def _stub(item: Item) -> str:
     addresses = []
     for number, part in enumerate(_parameters(item)):
         name = _parameter_name(part) or f"cuda_host_p{number}"
-        dots = "..." if any(a.text == b.text == "." for a, b in zip(part, part[1:], strict=False)) else ""
+        dots = (
+            "..."
+            if any(a.text == b.text == "." for a, b in zip(part, part[1:], strict=False))
+            else ""
+        )
         addresses.append(f"(const void*)__builtin_addressof({name}){dots}")
     listed = ", ".join([*addresses, "(const void*)0"])
-    return f"{{ const void* cuda_host_a[] = {{{listed}}}; cuda_host_stub(cuda_host_a); __asm__ volatile(\"\"); }}"
+    return f'{{ const void* cuda_host_a[] = {{{listed}}}; cuda_host_stub(cuda_host_a); __asm__ volatile(""); }}'
 
 
 def _is_launch(tokens: Sequence[Token], index: int) -> bool:
@@ -561,7 +565,13 @@ def _device_text(
                 for inner in item.inner:
                     visit(inner, member=True)
             case Role.OTHER if member or item.has(
-                "using", "typedef", "static_assert", "const", "constexpr", "concept", "namespace",
+                "using",
+                "typedef",
+                "static_assert",
+                "const",
+                "constexpr",
+                "concept",
+                "namespace",
                 *_CLASS_KEYS,
             ):
                 doubt(item)

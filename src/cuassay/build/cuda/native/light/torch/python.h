@@ -1,2 +1,0 @@
-// What this header declares is in torch_host.h.
-#pragma once
