@@ -19,6 +19,7 @@ class Kind(StrEnum):
     UNINITIALISED = "uninitialised"
     RACE = "race"
     SAME_VALUE_RACE = "same-value-race"
+    UNORDERED = "unordered"
     DIVERGENT_BARRIER = "divergent-barrier"
     DIVERGENT_COLLECTIVE = "divergent-collective"
     DEADLOCK = "deadlock"

@@ -1,0 +1,430 @@
+"""What the machine says of suites that others wrote: found, missed, alarms, not covered, seconds.
+
+Fetches nothing: each suite is a folder that the caller has. Sources are compiled as they are, but for
+functions of the host, which are cut out, and host headers, which are empty. Needs no GPU. Prints one table and
+writes benchmarks/results/suites-cpu.json, which keeps what was said of every case.
+
+    python benchmarks/suites.py --indigo FOLDER/indigo --scor FOLDER --gpuverify FOLDER --samples FOLDER
+
+A fault counts as found where the machine reports it at all: severity wrong, or a visible note (counted apart). An
+alarm is a finding of severity wrong on a case that its authors call clean; notes on clean cases are listed with
+it. Cases whose label contradicts their text, the PTX ISA or the compiler are named below LABELS, with
+the reason, and counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import save
+
+from cuassay.build.nvrtc import compile_ptx
+from cuassay.errors import CuassayError
+from cuassay.machine.emit.values import width_of
+from cuassay.machine.findings import Kind, MachineReport, Severity
+from cuassay.machine.launch import Argument, Buffer, Launch, Pointer
+from cuassay.machine.options import Options
+from cuassay.machine.parser import parse
+from cuassay.machine.run import run
+
+RACES = frozenset({Kind.RACE, Kind.UNORDERED})
+ORDER = RACES | {
+    Kind.DIVERGENT_BARRIER,
+    Kind.DIVERGENT_COLLECTIVE,
+    Kind.DEADLOCK,
+    Kind.EXITED_SHARED,
+}
+FAULTS = ORDER | {Kind.OUT_OF_BOUNDS, Kind.ADDRESS_OVERFLOW, Kind.MISALIGNED, Kind.ASSERT, Kind.TRAP}
+"""Kinds that count against a case of GPUVerify: it proves absence of races, divergence and assertions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A program of a suite with the verdict of its authors.
+
+    `kinds` are what may be found in it; `launches` are (grid, block) as its authors launch it.
+    """
+
+    suite: str
+    name: str
+    faulty: bool
+    source: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    kinds: frozenset[Kind]
+    kernel: str = ""
+    arguments: tuple[Any, ...] | None = None
+    flags: tuple[str, ...] = ()
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What came out of one case: `result` is found, noted, missed, clean, alarm or not covered."""
+
+    suite: str
+    name: str
+    faulty: bool
+    result: str
+    said: tuple[str, ...]
+    besides: tuple[str, ...]
+    seconds: float
+    label: str
+
+
+# ---- sources
+
+
+_KEPT = re.compile(r"\b(__device__|__global__|struct|class|union|enum|namespace)\b|\bextern\s*\"C\"|=\s*$")
+
+
+def without_comments(text: str) -> str:
+    """Return a C++ source with comments blanked, lines kept."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+
+    def blank(match: re.Match[str]) -> str:
+        found = match[0]
+        return found if found.startswith('"') else re.sub(r"[^\n]", " ", found)
+
+    return pattern.sub(blank, text)
+
+
+def device_code(text: str) -> str:
+    """Return a CUDA source without functions of the host; lines keep their numbers."""
+    text = without_comments(text)
+    out, place, begin, depth = list(text), 0, 0, 0
+    while place < len(text):
+        letter = text[place]
+        if letter == "#" and depth == 0 and not text[begin:place].strip():
+            while (end := text.find("\n", place)) > 0 and text[end - 1] == "\\":
+                place = end + 1
+            place = begin = len(text) if end < 0 else end + 1
+            continue
+        if letter == "{":
+            if depth == 0:
+                head = text[begin:place]
+                inside = re.search(r"\b(namespace|extern)\b", head) and "(" not in head
+                keep, start = bool(inside) or bool(_KEPT.search(head)) or "(" not in head, begin
+                if inside:
+                    place = begin = place + 1
+                    continue
+            depth += 1
+        elif letter == "}":
+            depth -= 1
+            if depth == 0:
+                if not keep:
+                    for index in range(start, place + 1):
+                        out[index] = "\n" if text[index] == "\n" else " "
+                begin = place + 1
+            depth = max(depth, 0)
+        elif letter == ";" and depth == 0:
+            if "(" in text[begin:place] and not _KEPT.search(text[begin:place]):
+                for index in range(begin, place + 1):
+                    out[index] = "\n" if text[index] == "\n" else " "
+            begin = place + 1
+        place += 1
+    return "".join(out)
+
+
+_STUBS = {
+    name: ""
+    for name in (
+        "stdio.h", "stdlib.h", "string.h", "assert.h", "cuda.h", "cuda_runtime.h", "time.h", "iostream", "cstdio",
+        "cstdlib", "cstring", "cassert", "string", "vector", "sm_20_atomic_functions.h", "indigo_cuda.h",
+        "cuda_device_runtime_api.h", "call_kernel.h",
+    )
+}  # fmt: skip
+_SPECIFICATION = """
+#define __requires(...)
+#define __ensures(...)
+#define __invariant(...)
+#define __global_invariant(...)
+#define __function_wide_invariant(...)
+#define __function_wide_candidate_invariant(...)
+#define __candidate_invariant(...)
+#define __candidate_assert(...)
+#define __candidate_global_assert(...)
+#define __array_snapshot(...)
+#define __axiom(...)
+#define __unroll(...)
+#define __non_temporal(x) x
+#define __assert(...) assert(__VA_ARGS__)
+#define __global_assert(...) assert(__VA_ARGS__)
+#define __assume(x) do { if (!(x)) return; } while (0)
+"""
+
+
+def compiled(case: Case, folder: Path, *, debug: bool = False) -> str:
+    """Return the PTX of a case, with line information. Raises CuassayError with the compiler's log."""
+    for name, text in _STUBS.items():
+        (folder / name).write_text(text)
+    source = _SPECIFICATION * (case.suite == "gpuverify") + "#line 1\n" + case.source
+    flags = [f"-I{folder}", *case.flags, *(["-G"] if debug else [])]
+    return compile_ptx(source, arch="sm_80", flags=flags, name=Path(case.name).name)
+
+
+# ---- suites
+
+
+def indigo(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
+    """Yield the kernels of Indigo (HiRace's selection: those without a bug in bounds alone)."""
+    sources = sorted(one for one in (folder / "indigo_sources").iterdir() if one.is_dir())
+    graphs = sorted((folder / "input").glob("*.egr"))
+    for graph in graphs:
+        if chosen.graphs and graph.stem not in chosen.graphs:
+            continue
+        for algorithm in half(sources, chosen):
+            for file in sorted(algorithm.glob("*.cu")):
+                bugs = set(re.findall(r"[a-z]+Bug", file.stem))
+                if bugs == {"boundsBug"}:
+                    continue
+                yield from indigo_launches(file, graph, faulty=bool(bugs), chosen=chosen)
+
+
+def indigo_launches(
+    file: Path, graph: Path, *, faulty: bool, chosen: argparse.Namespace
+) -> Iterator[Case]:
+    """Yield a kernel of Indigo at each launch that is wanted."""
+    words = np.frombuffer(graph.read_bytes(), np.int32)
+    nodes, edges = int(words[0]), int(words[1])
+    nindex, nlist = words[2 : 3 + nodes], words[3 + nodes : 3 + nodes + edges]
+    size, generator = max(nodes, edges, 1), np.random.default_rng(1)
+    first, second = generator.integers(0, nodes, size), generator.integers(0, max(edges, 1), size)
+    first[0] = second[0] = 0
+    arrays = (nindex, nlist, first.astype(np.int32), second.astype(np.int32), nodes)
+    for blocks, threads in chosen.launches:
+        yield Case(
+            suite=f"indigo {blocks}x{threads}",
+            name=f"{file.stem}:{graph.stem}",
+            faulty=faulty,
+            source=device_code(file.read_text(errors="replace")),
+            grid=(blocks, 1, 1),
+            block=(threads, 1, 1),
+            kinds=RACES,
+            kernel="test_kernel",
+            arguments=arrays,
+        )
+
+
+def scor(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
+    """Yield the microbenchmarks of ScoR at their own launches."""
+    for file in sorted((folder / "microbenchmarks" / "src").glob("*.cu")):
+        text = file.read_text()
+        sizes = dict(re.findall(r"#define\s+(NBLOCKS|TPERBLK)\s+(\d+)", text))
+        yield Case(
+            suite="scor",
+            name=file.stem,
+            faulty=file.stem.startswith("race"),
+            source=device_code(text),
+            grid=(int(sizes["NBLOCKS"]), 1, 1),
+            block=(int(sizes["TPERBLK"]), 1, 1),
+            kinds=RACES,
+            kernel="kmain",
+            arguments=(np.zeros(1, np.uint32),),
+            label=LABELS.get(file.stem, ""),
+        )
+
+
+def gpuverify(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
+    """Yield the CUDA cases of GPUVerify's own test suite."""
+    root = folder / "testsuite" / "CUDA"
+    for file in half(sorted(root.rglob("*.cu")), chosen):
+        text = file.read_text(errors="replace")
+        lines = text.splitlines()
+        name = str(file.parent.relative_to(root))
+        options = " ".join(lines[1:2])
+        verdict = lines[0].strip("/ ").lower()
+        if "error" in verdict and "verified" not in verdict:
+            continue  # their front end's refusals say nothing of the kernel
+        yield Case(
+            suite="gpuverify",
+            name=name,
+            faulty=verdict.startswith("xfail"),
+            source=device_code(text),
+            grid=size_of(options, "gridDim"),
+            block=size_of(options, "blockDim"),
+            kinds=FAULTS,
+            flags=tuple(re.findall(r"-D\S+", options)),
+            label=LABELS.get(name, ""),
+        )
+
+
+def samples(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
+    """Yield the kernels of compute-sanitizer's samples, each launched as its program does."""
+    for file, kernel, grid, block, arguments, kinds in SAMPLES:
+        text = (folder / file).read_text()
+        yield Case(
+            suite="samples",
+            name=f"{file}:{kernel}",
+            faulty=bool(kinds),
+            source=device_code(text),
+            grid=(grid, 1, 1),
+            block=(block, 1, 1),
+            kinds=kinds or frozenset(Kind),
+            kernel=kernel,
+            arguments=arguments,
+        )
+
+
+SAMPLES: tuple[tuple[str, str, int, int, tuple[Any, ...], frozenset[Kind]], ...] = ()
+
+
+def size_of(options: str, word: str) -> tuple[int, int, int]:
+    """Return a dimension of a launch as GPUVerify's options have it."""
+    found = re.search(rf"--{word}=\[?([\d,]+)\]?", options)
+    sizes = [int(one) for one in found[1].split(",") if one] if found else [1]
+    sizes += [1] * (3 - len(sizes))
+    if word == "blockDim" and sizes[0] > 1024:
+        sizes[0] = 1024  # they prove things of blocks that no GPU launches
+    return sizes[0], sizes[1], sizes[2]
+
+
+def half(items: Sequence[Path], chosen: argparse.Namespace) -> list[Path]:
+    """Return the items of even or odd position, or all."""
+    if chosen.half == "all":
+        return list(items)
+    return list(items[chosen.half == "odd" :: 2])
+
+
+LABELS: dict[str, str] = {}
+
+
+# ---- running
+
+
+def launch_of(case: Case, module: Any) -> Launch:
+    """Return the launch of a case: its own arguments, or memory and small numbers made up for it."""
+    entries = [one for one in module.entries if case.kernel in one]
+    if not entries:
+        raise CuassayError(f"no kernel '{case.kernel}' in the compiled source")
+    entry = module.functions[entries[0]]
+    arguments: list[Argument] = []
+    for index, parameter in enumerate(entry.params):
+        size = parameter.count * width_of(parameter.type) // 8
+        value = case.arguments[index] if case.arguments is not None else None
+        if isinstance(value, np.ndarray):
+            data = np.frombuffer(bytearray(value.tobytes()), np.uint8)
+            arguments.append(Pointer(buffer=Buffer(name=f"argument {index}", data=data)))
+        elif value is not None:
+            arguments.append(int(value).to_bytes(size, "little", signed=True))
+        elif size == 8 and parameter.type in ("u64", "b64"):
+            data = np.zeros(1 << 16, np.uint8)
+            arguments.append(Pointer(buffer=Buffer(name=f"argument {index}", data=data)))
+        else:
+            arguments.append(bytes(size))
+    return Launch(kernel=entries[0], grid=case.grid, block=case.block, arguments=tuple(arguments))
+
+
+def judge(case: Case, report: MachineReport, seconds: float) -> Row:
+    """Return what came out of a case."""
+    said = [one for one in report.findings if one.kind in case.kinds and one.severity is not Severity.ADVICE]
+    wrong = [one for one in said if one.severity is Severity.WRONG]
+    besides = tuple(f"{one.kind} ({one.severity}): {one.text}" for one in report.findings if one not in said)
+    if report.inconclusive and not wrong:
+        result, besides = "not covered", (report.inconclusive, *besides)
+    elif case.faulty:
+        result = "found" if wrong else "noted" if said else "missed"
+    else:
+        result = "alarm" if wrong else "clean with a note" if said else "clean"
+    texts = tuple(f"{one.kind} ({one.severity}): {one.text}" for one in said)
+    return Row(
+        suite=case.suite, name=case.name, faulty=case.faulty, result=result, said=texts, besides=besides,
+        seconds=round(seconds, 3), label=case.label,
+    )  # fmt: skip
+
+
+def examine(case: Case, folder: Path, texts: dict[str, str], *, debug: bool = False) -> Row:
+    """Compile and run a case."""
+    started = time.perf_counter()
+    key = case.source + " ".join(case.flags)
+    try:
+        if key not in texts:
+            texts.clear()
+            texts[key] = compiled(case, folder, debug=debug)
+        module = parse(texts[key])
+        options = Options(shadow=False, optimise=False, limit_s=60.0)
+        started = time.perf_counter()
+        report = run(module, launch_of(case, module), options=options)
+    except CuassayError as error:
+        return Row(
+            suite=case.suite, name=case.name, faulty=case.faulty, result="not covered", said=(),
+            besides=(str(error)[:600], *(line[:200] for line in getattr(error, "log", "").splitlines() if "error" in line)), seconds=round(time.perf_counter() - started, 3), label=case.label,
+        )  # fmt: skip
+    return judge(case, report, time.perf_counter() - started)
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Return a line for each suite."""
+    lines = []
+    for suite in dict.fromkeys(row.suite for row in rows):
+        those = [row for row in rows if row.suite == suite]
+        count = Counter((row.faulty, row.result) for row in those)
+        faulty, clean = sum(row.faulty for row in those), sum(not row.faulty for row in those)
+        uncovered = sum(row.result == "not covered" for row in those)
+        seconds = sorted(row.seconds for row in those)
+        lines.append(
+            f"{suite:18s} faults {faulty}: found {count[True, 'found']}, noted {count[True, 'noted']}, "
+            f"missed {count[True, 'missed']}; clean {clean}: alarms {count[False, 'alarm']}, "
+            f"notes {count[False, 'clean with a note']}; not covered {uncovered}; "
+            f"seconds {sum(seconds):.1f}, median {seconds[len(seconds) // 2]:.2f}"
+        )
+    return lines
+
+
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    for name in SUITES:
+        parser.add_argument(f"--{name}", type=Path, help=f"folder of the suite {name}")
+    parser.add_argument("--half", choices=("even", "odd", "all"), default="even")
+    parser.add_argument("--graphs", nargs="*", default=["power_law_200n_1000e"], help="of Indigo; none: all")
+    parser.add_argument("--launches", nargs="*", default=["2x64", "1024x256"], help="of Indigo")
+    parser.add_argument("--only", nargs="*", default=[], help="names that contain one of these")
+    parser.add_argument("--verbose", action="store_true", help="print what was said of every case")
+    parser.add_argument("--no-save", action="store_true")
+    chosen = parser.parse_args(arguments)
+    chosen.launches = [tuple(map(int, one.split("x"))) for one in chosen.launches]
+    return chosen
+
+
+SUITES = {"indigo": indigo, "scor": scor, "gpuverify": gpuverify, "samples": samples}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the suites whose folders are given."""
+    chosen = options_of(arguments)
+    rows: list[Row] = []
+    texts: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, cases in SUITES.items():
+            given = getattr(chosen, name)
+            for case in cases(given, chosen) if given else ():
+                if chosen.only and not any(word in case.name for word in chosen.only):
+                    continue
+                row = examine(case, Path(folder), texts)
+                if row.faulty and row.result == "missed" and case.suite == "gpuverify":
+                    row = examine(case, Path(folder), {}, debug=True)
+                rows.append(row)
+                odd = row.result in ("missed", "alarm", "not covered", "clean with a note")
+                if chosen.verbose or odd:
+                    print(f"{row.result:18s} {row.suite} {row.name} {row.seconds:.2f}s {row.label}")
+                    for text in (*row.said, *(row.besides if chosen.verbose or not row.said else ())):
+                        print(f"      {text[:240]}")
+    print("\n".join(table(rows)))
+    if not chosen.no_save:
+        save("suites", {"half": chosen.half, "rows": [asdict(row) for row in rows], "table": table(rows)})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
