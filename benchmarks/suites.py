@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from common import save
 
-from cuassay.build.nvrtc import compile_ptx
+from cuassay.build.cuda.nvrtc import compile_ptx
 from cuassay.errors import CuassayError
 from cuassay.machine.emit.values import width_of
 from cuassay.machine.findings import Kind, MachineReport, Severity
@@ -44,7 +44,13 @@ ORDER = RACES | {
     Kind.DEADLOCK,
     Kind.EXITED_SHARED,
 }
-FAULTS = ORDER | {Kind.OUT_OF_BOUNDS, Kind.ADDRESS_OVERFLOW, Kind.MISALIGNED, Kind.ASSERT, Kind.TRAP}
+FAULTS = ORDER | {
+    Kind.OUT_OF_BOUNDS,
+    Kind.ADDRESS_OVERFLOW,
+    Kind.MISALIGNED,
+    Kind.ASSERT,
+    Kind.TRAP,
+}
 """Kinds that count against a case of GPUVerify: it proves absence of races, divergence and assertions."""
 
 
@@ -85,7 +91,9 @@ class Row:
 # ---- sources
 
 
-_KEPT = re.compile(r"\b(__device__|__global__|struct|class|union|enum|namespace)\b|\bextern\s*\"C\"|=\s*$")
+_KEPT = re.compile(
+    r"\b(__device__|__global__|struct|class|union|enum|namespace)\b|\bextern\s*\"C\"|=\s*$"
+)
 
 
 def without_comments(text: str) -> str:
@@ -327,9 +335,15 @@ def launch_of(case: Case, module: Any) -> Launch:
 
 def judge(case: Case, report: MachineReport, seconds: float) -> Row:
     """Return what came out of a case."""
-    said = [one for one in report.findings if one.kind in case.kinds and one.severity is not Severity.ADVICE]
+    said = [
+        one
+        for one in report.findings
+        if one.kind in case.kinds and one.severity is not Severity.ADVICE
+    ]
     wrong = [one for one in said if one.severity is Severity.WRONG]
-    besides = tuple(f"{one.kind} ({one.severity}): {one.text}" for one in report.findings if one not in said)
+    besides = tuple(
+        f"{one.kind} ({one.severity}): {one.text}" for one in report.findings if one not in said
+    )
     if report.inconclusive and not wrong:
         result, besides = "not covered", (report.inconclusive, *besides)
     elif case.faulty:
@@ -383,11 +397,15 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     for name in SUITES:
         parser.add_argument(f"--{name}", type=Path, help=f"folder of the suite {name}")
     parser.add_argument("--half", choices=("even", "odd", "all"), default="even")
-    parser.add_argument("--graphs", nargs="*", default=["power_law_200n_1000e"], help="of Indigo; none: all")
+    parser.add_argument(
+        "--graphs", nargs="*", default=["power_law_200n_1000e"], help="of Indigo; none: all"
+    )
     parser.add_argument("--launches", nargs="*", default=["2x64", "1024x256"], help="of Indigo")
     parser.add_argument("--only", nargs="*", default=[], help="names that contain one of these")
     parser.add_argument("--verbose", action="store_true", help="print what was said of every case")
@@ -418,11 +436,17 @@ def main(arguments: Sequence[str]) -> int:
                 odd = row.result in ("missed", "alarm", "not covered", "clean with a note")
                 if chosen.verbose or odd:
                     print(f"{row.result:18s} {row.suite} {row.name} {row.seconds:.2f}s {row.label}")
-                    for text in (*row.said, *(row.besides if chosen.verbose or not row.said else ())):
+                    for text in (
+                        *row.said,
+                        *(row.besides if chosen.verbose or not row.said else ()),
+                    ):
                         print(f"      {text[:240]}")
     print("\n".join(table(rows)))
     if not chosen.no_save:
-        save("suites", {"half": chosen.half, "rows": [asdict(row) for row in rows], "table": table(rows)})
+        save(
+            "suites",
+            {"half": chosen.half, "rows": [asdict(row) for row in rows], "table": table(rows)},
+        )
     return 0
 
 
