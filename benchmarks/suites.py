@@ -15,6 +15,7 @@ the reason, and counted apart.
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
 import tempfile
@@ -31,13 +32,13 @@ from common import save
 from cuassay.build.cuda.nvrtc import compile_ptx
 from cuassay.errors import CuassayError
 from cuassay.machine.emit.values import width_of
-from cuassay.machine.findings import Kind, MachineReport, Severity
+from cuassay.machine.findings import Kind, MachineFinding, MachineReport, Severity
 from cuassay.machine.launch import Argument, Buffer, Launch, Pointer
 from cuassay.machine.options import Options
 from cuassay.machine.parser import parse
 from cuassay.machine.run import run
 
-RACES = frozenset({Kind.RACE, Kind.UNORDERED})
+RACES = frozenset({Kind.RACE, Kind.UNORDERED, Kind.ACQUIRE_FENCE, Kind.SAME_VALUE_RACE})
 ORDER = RACES | {
     Kind.DIVERGENT_BARRIER,
     Kind.DIVERGENT_COLLECTIVE,
@@ -92,7 +93,7 @@ class Row:
 
 
 _KEPT = re.compile(
-    r"\b(__device__|__global__|struct|class|union|enum|namespace)\b|\bextern\s*\"C\"|=\s*$"
+    r"\b(__device__|__global__|__constant__|__shared__|struct|class|union|enum|namespace|typedef|using|template)\b|\bextern\s*\"C\"|=\s*$"
 )
 
 
@@ -153,23 +154,47 @@ _STUBS = {
     )
 }  # fmt: skip
 _SPECIFICATION = """
-#define __requires(...)
-#define __ensures(...)
-#define __invariant(...)
-#define __global_invariant(...)
-#define __function_wide_invariant(...)
-#define __function_wide_candidate_invariant(...)
-#define __candidate_invariant(...)
-#define __candidate_assert(...)
-#define __candidate_global_assert(...)
-#define __array_snapshot(...)
+#define __invariant(...) ((void)0)
+#define __requires(...) ((void)0)
+#define __requires_fresh_array(...) ((void)0)
+#define __ensures(...) ((void)0)
+#define __global_invariant(...) ((void)0)
+#define __function_wide_invariant(...) ((void)0)
+#define __function_wide_candidate_invariant(...) ((void)0)
+#define __candidate_invariant(...) ((void)0)
+#define __array_snapshot(...) ((void)0)
 #define __axiom(...)
-#define __unroll(...)
 #define __non_temporal(x) x
 #define __assert(...) assert(__VA_ARGS__)
 #define __global_assert(...) assert(__VA_ARGS__)
 #define __assume(x) do { if (!(x)) return; } while (0)
+typedef unsigned int uint;
+#include <cooperative_groups.h>
+namespace cooperative_groups { template <class G> __device__ void synchronize(const G& g) { g.sync(); } }
+static __device__ __forceinline__ void* __builtin_memcpy(void* to, const void* from, size_t n) {
+  for (size_t i = 0; i < n; i++) ((char*)to)[i] = ((const char*)from)[i];
+  return to;
+}
+static __device__ __forceinline__ void* __builtin_memset(void* to, int value, size_t n) {
+  for (size_t i = 0; i < n; i++) ((char*)to)[i] = value;
+  return to;
+}
 """
+"""What GPUVerify's own headers declare; its specifications are dropped, but for assertions."""
+
+
+def with_bodies(text: str) -> str:
+    """Return a source with an empty body for each device function that it declares alone.
+
+    GPUVerify takes such a function for one that does anything; here it does nothing.
+    """
+    added = []
+    for match in re.finditer(r"^\s*__device__\s+([\w ]+?)\s*\b(\w+)\(([^;{}()]*)\);", text, re.MULTILINE):
+        result, name = match[1].strip(), match[2]
+        if not re.search(rf"\b{name}\([^;{{}}()]*\)\s*{{", text):
+            body = "" if result == "void" else "return 0;"
+            added.append(f"__device__ {result} {name}({match[3]}) {{ {body} }}")
+    return text + "\n" + "\n".join(added) + "\n"
 
 
 def compiled(case: Case, folder: Path, *, debug: bool = False) -> str:
@@ -258,11 +283,12 @@ def gpuverify(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
             suite="gpuverify",
             name=name,
             faulty=verdict.startswith("xfail"),
-            source=device_code(text),
+            source=with_bodies(device_code(text)),
             grid=size_of(options, "gridDim"),
             block=size_of(options, "blockDim"),
             kinds=FAULTS,
             flags=tuple(re.findall(r"-D\S+", options)),
+            arguments=required(text),
             label=LABELS.get(name, ""),
         )
 
@@ -285,6 +311,16 @@ def samples(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
 
 
 SAMPLES: tuple[tuple[str, str, int, int, tuple[Any, ...], frozenset[Kind]], ...] = ()
+
+
+def required(text: str) -> tuple[int | None, ...] | None:
+    """Return the scalars that a kernel requires by `__requires(name == number)`, by parameter."""
+    values = dict(re.findall(r"__requires\(\s*(\w+)\s*==\s*(\d+)\s*\)", text))
+    found = re.search(r"__global__\s+void\s+\w+\s*\(([^)]*)\)", text)
+    if not values or not found:
+        return None
+    names = [one.split()[-1].strip("*& ") if one.split() else "" for one in found[1].split(",")]
+    return tuple(int(values[name]) if name in values else None for name in names)
 
 
 def size_of(options: str, word: str) -> tuple[int, int, int]:
@@ -317,20 +353,35 @@ def launch_of(case: Case, module: Any) -> Launch:
         raise CuassayError(f"no kernel '{case.kernel}' in the compiled source")
     entry = module.functions[entries[0]]
     arguments: list[Argument] = []
+    inside: list[tuple[int, int, Pointer]] = []
+    memory = 1 << 23 if math.prod(case.grid) * math.prod(case.block) > 1 << 12 else 1 << 16
     for index, parameter in enumerate(entry.params):
         size = parameter.count * width_of(parameter.type) // 8
         value = case.arguments[index] if case.arguments is not None else None
+        name = f"argument {index}"
         if isinstance(value, np.ndarray):
             data = np.frombuffer(bytearray(value.tobytes()), np.uint8)
-            arguments.append(Pointer(buffer=Buffer(name=f"argument {index}", data=data)))
+            arguments.append(Pointer(buffer=Buffer(name=name, data=data)))
         elif value is not None:
             arguments.append(int(value).to_bytes(size, "little", signed=True))
         elif size == 8 and parameter.type in ("u64", "b64"):
-            data = np.zeros(1 << 16, np.uint8)
-            arguments.append(Pointer(buffer=Buffer(name=f"argument {index}", data=data)))
-        else:
+            arguments.append(Pointer(buffer=Buffer(name=name, data=np.zeros(memory, np.uint8))))
+        elif parameter.type == "b8":
             arguments.append(bytes(size))
-    return Launch(kernel=entries[0], grid=case.grid, block=case.block, arguments=tuple(arguments))
+            for offset in range(0, size - 7, 8) if parameter.align == 8 else ():
+                made = Buffer(name=f"{name} + {offset}", data=np.zeros(memory, np.uint8))
+                inside.append((index, offset, Pointer(buffer=made)))
+        else:
+            arguments.append((1).to_bytes(size, "little"))
+    return Launch(
+        kernel=entries[0], grid=case.grid, block=case.block, arguments=tuple(arguments), pointers_inside=tuple(inside)
+    )
+
+
+def counts(case: Case, finding: MachineFinding) -> bool:
+    """Whether a finding speaks of the case, not of the memory that was made up for it."""
+    made_up = finding.kind is Kind.OUT_OF_BOUNDS and finding.allocation.startswith("buffer 'argument")
+    return finding.kind in case.kinds and finding.severity is not Severity.ADVICE and not made_up
 
 
 def judge(case: Case, report: MachineReport, seconds: float) -> Row:

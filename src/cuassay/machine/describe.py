@@ -57,6 +57,8 @@ class Describer:
             return self._memory(one)
         if one.kind == L.K_RACE:
             return self._race(one)
+        if one.kind in (L.K_UNORDERED, L.K_ACQUIRE):
+            return self._strong(one)
         if one.kind in _UNINITIALISED:
             return self._plain(one, Kind.UNINITIALISED, _UNINITIALISED[one.kind])
         if one.kind == L.K_ASSERT:
@@ -168,6 +170,38 @@ class Describer:
             severity=Severity.NOTE if mild else Severity.WRONG,
             text=text, accesses=(first, partner), space=_SPACES[one.space], address=one.address,
             allocation=name, offset=offset, bytes=one.bytes, count=one.count,
+        )  # fmt: skip
+
+    def _strong(self, one: Record) -> MachineFinding | None:
+        """A pair that is no data race by PTX's memory model, or is one for want of a fence."""
+        name, offset = self._place(one)
+        first = self._access(_NOUN[one.what], one.site, one.gid)
+        site = self._memory_site(one.other_site)
+        other_what = _NOUN[one.other_kind]
+        if one.other_kind == L.ATOMIC and self._program.body[site].base == "st":
+            other_what = _NOUN[L.STRONG_WRITE]
+        partner = self._access(other_what, site, one.other_gid)
+        stores = {L.WRITE, L.STRONG_WRITE}
+        if one.what in stores and other_what.endswith("write") and one.extra == 0:
+            return None  # whoever comes last, the same value stays
+        pair = f"{first.what} by {_who(first)} and {partner.what} by {_who(partner)}"
+        where = f"the same bytes of {name} (offset {offset})"
+        if one.kind == L.K_ACQUIRE:
+            kind = Kind.ACQUIRE_FENCE
+            text = (
+                f"{pair} touch {where}; {_who(first)} saw that the other had released them, but has no "
+                "fence behind the read that saw it: add __threadfence() there, or read with acquire"
+            )
+        else:
+            kind = Kind.UNORDERED
+            text = (
+                f"{pair} touch {where}, and nothing orders them: no data race by the PTX memory model, "
+                "but who comes first decides the result"
+            )
+        return MachineFinding(
+            kind=kind, severity=Severity.NOTE, text=text, accesses=(first, partner),
+            space=_SPACES[one.space], address=one.address, allocation=name, offset=offset,
+            bytes=one.bytes, count=one.count,
         )  # fmt: skip
 
     def _memory_site(self, site: int) -> int:

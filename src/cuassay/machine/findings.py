@@ -20,6 +20,7 @@ class Kind(StrEnum):
     RACE = "race"
     SAME_VALUE_RACE = "same-value-race"
     UNORDERED = "unordered"
+    ACQUIRE_FENCE = "missing-acquire-fence"
     DIVERGENT_BARRIER = "divergent-barrier"
     DIVERGENT_COLLECTIVE = "divergent-collective"
     DEADLOCK = "deadlock"

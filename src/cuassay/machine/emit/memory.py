@@ -109,9 +109,9 @@ def emit_store(cx: Emit, ins: Instruction) -> None:
 def synchronise(cx: Emit, ins: Instruction, *, acquire: bool, release: bool) -> None:
     """Tell the race detector that a strong access releases or acquires at its address.
 
-    A relaxed access publishes what a fence before it covered; every strong read counts as an
-    acquire (an acquiring fence behind it is not demanded). Where nothing acquires, nobody would
-    hear of a release.
+    A relaxed access publishes what a fence before it covered, and what a relaxed read sees
+    counts as acquired once a fence follows. Where nothing acquires, nobody would hear of a
+    release.
     """
     release = release and cx.updates.heard
     if not cx.options.races or not (acquire or release):
@@ -121,7 +121,9 @@ def synchronise(cx: Emit, ins: Instruction, *, acquire: bool, release: bool) -> 
     text, _ = cells.address(cx, address, space)
     text = cells.tagged(cx, text, space)
     full = any(part in ("release", "acq_rel") for part in ins.parts)
+    acquires = any(part in ("acquire", "acq_rel") for part in ins.parts)
     flags = acquire | release << 1 | full << 2 | (ins.base == "st") << 3
+    flags |= acquires << 4 | (ins.base in ("atom", "red")) << 5
     scope = ("cta", "cluster", "gpu", "sys").index(scope_of(ins))
     cx.call(
         "void",
