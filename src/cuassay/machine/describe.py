@@ -6,7 +6,7 @@ import dataclasses
 import struct
 from collections.abc import Collection, Iterator
 
-from cuassay.machine import asynchronous, blind, printed
+from cuassay.machine import asynchronous, blind, printed, roles
 from cuassay.machine.findings import Access, Kind, MachineFinding, Severity
 from cuassay.machine.launch import Dim3, Launch
 from cuassay.machine.program import Program
@@ -164,13 +164,26 @@ class Describer:
         unused = blind.is_about(one, self._unused)
         if unused:
             text += "; a value that is read too late reaches nothing"
-        mild = same or unused or _reads_an_update(one, first, partner)
+        mild = same or unused or self._replicated(one, first, partner)
         return MachineFinding(
             kind=Kind.SAME_VALUE_RACE if same else Kind.RACE,
             severity=Severity.NOTE if mild else Severity.WRONG,
             text=text, accesses=(first, partner), space=_SPACES[one.space], address=one.address,
             allocation=name, offset=offset, bytes=one.bytes, count=one.count,
         )  # fmt: skip
+
+    def _replicated(self, one: Record, first: Access, partner: Access) -> bool:
+        """Whether every thread of a block loads what one chosen thread of it then updates.
+
+        So Triton compiles a program that loads a scalar and exchanges it: each thread loads the
+        scalar for itself, and the program as it was written has one load before one update.
+        """
+        if first.block != partner.block or one.space != L.S_GLOBAL:
+            return False
+        sites = {one.what: one.site, one.other_kind: self._memory_site(one.other_site)}
+        if set(sites) != {L.READ, L.ATOMIC}:
+            return False
+        return roles.is_replicated(self._program, sites[L.READ], sites[L.ATOMIC])
 
     def _strong(self, one: Record) -> MachineFinding | None:
         """A pair that is no data race by PTX's memory model, or is one for want of a fence."""
@@ -292,15 +305,6 @@ def outermost(source: SourceLine | None) -> SourceLine | None:
     while source is not None and source.inlined_at is not None:
         source = source.inlined_at
     return source
-
-
-def _reads_an_update(one: Record, first: Access, partner: Access) -> bool:
-    """Whether a block reads, with no order, what it updates by atomics in global memory.
-
-    Triton's own lock counters do: every thread loads what one of them exchanges.
-    """
-    pair = {first.what, partner.what}
-    return pair == {"read", "atomic"} and first.block == partner.block and one.space == L.S_GLOBAL
 
 
 def _distance(offset: int, size: int) -> str:

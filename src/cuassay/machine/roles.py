@@ -21,6 +21,7 @@ from cuassay.machine.runtime import layout as L
 from cuassay.machine.syntax import Address, Instruction
 
 _ATOMICS = frozenset(("atom", "red"))
+_OWN_NUMBERS = frozenset(("%tid.x", "%tid.y", "%tid.z", "%laneid", "%warpid"))
 _GIVES_AWAY = _ATOMICS | {"st", "cp", "call", "shfl", "redux", "match", "stmatrix", "wmma", "mma"}
 
 
@@ -30,7 +31,8 @@ def table_of(program: Program) -> NDArray[np.uint8] | None:
     strong = [
         index
         for index, one in enumerate(body)
-        if one.base in _ATOMICS or (one.base in ("ld", "st") and is_strong(one))
+        if "async" not in one.parts
+        and (one.base in _ATOMICS or (one.base in ("ld", "st") and is_strong(one)))
     ]
     if not strong:
         return None
@@ -43,6 +45,39 @@ def table_of(program: Program) -> NDArray[np.uint8] | None:
         if table[index] & L.LOADS and _place(body[index]) in polled:
             table[index] |= L.POLLED
     return table
+
+
+def is_replicated(program: Program, load: int, update: int) -> bool:
+    """Whether all threads of a block execute a load, and one of them, chosen by its number, updates.
+
+    Both addresses and the load's being executed hang on no thread's number, and what is stored is
+    guarded by a predicate that does; the load is on every way to the update.
+    """
+    body, blocks = program.body, program.blocks
+    if body[load].base != "ld" or body[update].base not in _ATOMICS:
+        return False
+    guard = body[update].predicate
+    own = _reached(body, frozenset(name for one in body for name in _numbers(one)))
+    own -= frozenset(definitions(body[load]))
+    steering = {name for operand in body[load].operands[1:] for name in registers_of(operand)}
+    steering |= {
+        name
+        for operand in body[update].operands
+        if isinstance(operand, Address)
+        for name in registers_of(operand)
+    }
+    if guard is None or guard.name not in own or not own.isdisjoint(steering):
+        return False
+    number = {n: k for k, each in enumerate(blocks) for n in range(each.start, each.end)}
+    before = number[load] in _dominators(blocks)[number[update]]
+    return before and (number[load] != number[update] or load < update)
+
+
+def _numbers(one: Instruction) -> tuple[str, ...]:
+    """Return what an instruction writes that differs from thread to thread of a block."""
+    names = {name for operand in one.operands for name in registers_of(operand)}
+    apart = one.base in _ATOMICS or not names.isdisjoint(_OWN_NUMBERS)
+    return definitions(one) if apart else ()
 
 
 def _place(one: Instruction) -> tuple[str, str]:
@@ -94,26 +129,37 @@ def _gives_away(one: Instruction, value: set[str]) -> bool:
 
 def _loops(blocks: Sequence[Block]) -> list[frozenset[int]]:
     """Return the natural loops: the blocks between each jump back and what dominates it."""
-    before: list[list[int]] = [[] for _ in blocks]
-    for number, block in enumerate(blocks):
-        for successor in block.successors:
-            before[successor].append(number)
-    everything = frozenset(range(len(blocks)))
-    dominators = [frozenset((0,)), *[everything] * (len(blocks) - 1)]
-    changed = True
-    while changed:
-        changed = False
-        for number in range(1, len(blocks)):
-            over = [dominators[one] for one in before[number]]
-            new = frozenset.intersection(*over) | {number} if over else frozenset((number,))
-            changed |= new != dominators[number]
-            dominators[number] = new
+    before, dominators = _predecessors(blocks), _dominators(blocks)
     loops = []
     for number, block in enumerate(blocks):
         for head in block.successors:
             if head in dominators[number]:
                 loops.append(_body_of(head, number, before))
     return loops
+
+
+def _predecessors(blocks: Sequence[Block]) -> list[list[int]]:
+    before: list[list[int]] = [[] for _ in blocks]
+    for number, block in enumerate(blocks):
+        for successor in block.successors:
+            before[successor].append(number)
+    return before
+
+
+def _dominators(blocks: Sequence[Block]) -> list[frozenset[int]]:
+    """Return for each block those that are on every way to it."""
+    before = _predecessors(blocks)
+    everything = frozenset(range(len(blocks)))
+    found = [frozenset((0,)), *[everything] * (len(blocks) - 1)]
+    changed = True
+    while changed:
+        changed = False
+        for number in range(1, len(blocks)):
+            over = [found[one] for one in before[number]]
+            new = frozenset.intersection(*over) | {number} if over else frozenset((number,))
+            changed |= new != found[number]
+            found[number] = new
+    return found
 
 
 def _body_of(head: int, tail: int, before: Sequence[Sequence[int]]) -> frozenset[int]:

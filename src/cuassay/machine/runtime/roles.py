@@ -20,7 +20,7 @@ def nothing_orders(role: int, other: int) -> bool:
 
     Atomics among themselves, and whoever repeats a read until its value says go, need no order.
     """
-    if (role | other) & L.POLLED or role & other & L.UPDATES:
+    if role == 0 or other == 0 or (role | other) & L.POLLED or role & other & L.UPDATES:
         return False
     if (role | other) & L.LOADS == 0:
         return True
