@@ -1,20 +1,24 @@
 """What the machine says of suites that others wrote: found, missed, alarms, not covered, seconds.
 
-Fetches nothing: each suite is a folder that the caller has. Sources are compiled as they are, but for
-functions of the host, which are cut out, and host headers, which are empty. Needs no GPU. Prints one table and
-writes benchmarks/results/suites-cpu.json, which keeps what was said of every case.
+Fetches nothing: each suite is a folder that the caller has, a checkout of its repository. Sources
+are compiled as they are, but for functions of the host, which are cut out, and headers of the
+host, which are empty. Needs no GPU. Prints a line for each suite and writes
+benchmarks/results/suites-cpu.json, which keeps what was said of every case.
 
-    python benchmarks/suites.py --indigo FOLDER/indigo --scor FOLDER --gpuverify FOLDER --samples FOLDER
+    python benchmarks/suites.py --indigo HiRace-Artifact-SC24/indigo --scor ScoR \\
+        --gpuverify gpuverify --samples compute-sanitizer-samples --litmus Dat3M --matrix MMA-Sim
 
-A fault counts as found where the machine reports it at all: severity wrong, or a visible note (counted apart). An
-alarm is a finding of severity wrong on a case that its authors call clean; notes on clean cases are listed with
-it. Cases whose label contradicts their text, the PTX ISA or the compiler are named below LABELS, with
-the reason, and counted apart.
+A fault counts as found where the machine reports it with severity wrong, as noted where it reports
+it as a visible note. An alarm is a finding of severity wrong in a case that its authors call
+clean; such cases with a note are counted apart. A case of Indigo is a kernel at one launch, on all
+the graphs that were chosen. LABELS names the cases whose label contradicts the PTX ISA, or what a
+compiler may do, with the reason.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import re
 import sys
@@ -22,21 +26,23 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import suites_matrix
 from common import save
+from suites_litmus import verdict_of
 
-from cuassay.build.cuda.nvrtc import compile_ptx
-from cuassay.errors import CuassayError
-from cuassay.machine.emit.values import width_of
-from cuassay.machine.findings import Kind, MachineFinding, MachineReport, Severity
-from cuassay.machine.launch import Argument, Buffer, Launch, Pointer
-from cuassay.machine.options import Options
-from cuassay.machine.parser import parse
-from cuassay.machine.run import run
+from ptxsan.emit.values import width_of
+from ptxsan.errors import PtxsanError
+from ptxsan.findings import Kind, MachineFinding, MachineReport, Severity
+from ptxsan.launch import Argument, Buffer, Launch, Pointer
+from ptxsan.nvrtc import compile_ptx
+from ptxsan.options import Options
+from ptxsan.parser import parse
+from ptxsan.run import run
 
 RACES = frozenset({Kind.RACE, Kind.UNORDERED, Kind.ACQUIRE_FENCE, Kind.SAME_VALUE_RACE})
 ORDER = RACES | {
@@ -49,10 +55,11 @@ FAULTS = ORDER | {
     Kind.OUT_OF_BOUNDS,
     Kind.ADDRESS_OVERFLOW,
     Kind.MISALIGNED,
+    Kind.READ_ONLY,
     Kind.ASSERT,
     Kind.TRAP,
 }
-"""Kinds that count against a case of GPUVerify: it proves absence of races, divergence and assertions."""
+"""What GPUVerify proves the absence of: races, divergence, failing assertions, bad pointers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +77,7 @@ class Case:
     block: tuple[int, int, int]
     kinds: frozenset[Kind]
     kernel: str = ""
-    arguments: tuple[Any, ...] | None = None
+    arguments: tuple[tuple[Any, ...] | None, ...] = (None,)
     flags: tuple[str, ...] = ()
     label: str = ""
 
@@ -83,17 +90,18 @@ class Row:
     name: str
     faulty: bool
     result: str
-    said: tuple[str, ...]
-    besides: tuple[str, ...]
     seconds: float
-    label: str
+    said: tuple[str, ...] = ()
+    besides: tuple[str, ...] = ()
+    label: str = ""
 
 
 # ---- sources
 
 
 _KEPT = re.compile(
-    r"\b(__device__|__global__|__constant__|__shared__|struct|class|union|enum|namespace|typedef|using|template)\b|\bextern\s*\"C\"|=\s*$"
+    r"\b(__device__|__global__|__constant__|__shared__|struct|class|union|enum|namespace|typedef)\b"
+    r"|\b(using|template)\b|\bextern\s*\"C\"|=\s*$"
 )
 
 
@@ -145,14 +153,11 @@ def device_code(text: str) -> str:
     return "".join(out)
 
 
-_STUBS = {
-    name: ""
-    for name in (
-        "stdio.h", "stdlib.h", "string.h", "assert.h", "cuda.h", "cuda_runtime.h", "time.h", "iostream", "cstdio",
-        "cstdlib", "cstring", "cassert", "string", "vector", "sm_20_atomic_functions.h", "indigo_cuda.h",
-        "cuda_device_runtime_api.h", "call_kernel.h",
-    )
-}  # fmt: skip
+_STUBS = (
+    *("stdio.h", "stdlib.h", "string.h", "assert.h", "time.h", "cuda.h", "cuda_runtime.h"),
+    *("iostream", "cstdio", "cstdlib", "cstring", "cassert", "string", "vector"),
+    *("sm_20_atomic_functions.h", "cuda_device_runtime_api.h", "call_kernel.h", "indigo_cuda.h"),
+)
 _SPECIFICATION = """
 #define __invariant(...) ((void)0)
 #define __requires(...) ((void)0)
@@ -170,7 +175,9 @@ _SPECIFICATION = """
 #define __assume(x) do { if (!(x)) return; } while (0)
 typedef unsigned int uint;
 #include <cooperative_groups.h>
-namespace cooperative_groups { template <class G> __device__ void synchronize(const G& g) { g.sync(); } }
+namespace cooperative_groups {
+template <class G> __device__ void synchronize(const G& g) { g.sync(); }
+}
 static __device__ __forceinline__ void* __builtin_memcpy(void* to, const void* from, size_t n) {
   for (size_t i = 0; i < n; i++) ((char*)to)[i] = ((const char*)from)[i];
   return to;
@@ -189,7 +196,9 @@ def with_bodies(text: str) -> str:
     GPUVerify takes such a function for one that does anything; here it does nothing.
     """
     added = []
-    for match in re.finditer(r"^\s*__device__\s+([\w ]+?)\s*\b(\w+)\(([^;{}()]*)\);", text, re.MULTILINE):
+    for match in re.finditer(
+        r"^\s*__device__\s+([\w ]+?)\s*\b(\w+)\(([^;{}()]*)\);", text, re.MULTILINE
+    ):
         result, name = match[1].strip(), match[2]
         if not re.search(rf"\b{name}\([^;{{}}()]*\)\s*{{", text):
             body = "" if result == "void" else "return 0;"
@@ -198,9 +207,9 @@ def with_bodies(text: str) -> str:
 
 
 def compiled(case: Case, folder: Path, *, debug: bool = False) -> str:
-    """Return the PTX of a case, with line information. Raises CuassayError with the compiler's log."""
-    for name, text in _STUBS.items():
-        (folder / name).write_text(text)
+    """Return the PTX of a case. Raises CompileError with the compiler's log."""
+    for name in _STUBS:
+        (folder / name).touch()
     source = _SPECIFICATION * (case.suite == "gpuverify") + "#line 1\n" + case.source
     flags = [f"-I{folder}", *case.flags, *(["-G"] if debug else [])]
     return compile_ptx(source, arch="sm_80", flags=flags, name=Path(case.name).name)
@@ -213,40 +222,37 @@ def indigo(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
     """Yield the kernels of Indigo (HiRace's selection: those without a bug in bounds alone)."""
     sources = sorted(one for one in (folder / "indigo_sources").iterdir() if one.is_dir())
     graphs = sorted((folder / "input").glob("*.egr"))
-    for graph in graphs:
-        if chosen.graphs and graph.stem not in chosen.graphs:
-            continue
-        for algorithm in half(sources, chosen):
-            for file in sorted(algorithm.glob("*.cu")):
-                bugs = set(re.findall(r"[a-z]+Bug", file.stem))
-                if bugs == {"boundsBug"}:
-                    continue
-                yield from indigo_launches(file, graph, faulty=bool(bugs), chosen=chosen)
+    graphs = [one for one in graphs if not chosen.graphs or one.stem in chosen.graphs]
+    arguments = tuple(on_graph(one) for one in graphs)
+    for algorithm in half(sources, chosen):
+        for file in sorted(algorithm.glob("*.cu")):
+            bugs = set(re.findall(r"[a-z]+Bug", file.stem))
+            if bugs == {"boundsBug"}:
+                continue
+            for blocks, threads in chosen.launches:
+                yield Case(
+                    suite=f"indigo {blocks}x{threads}",
+                    name=file.stem,
+                    faulty=bool(bugs),
+                    source=device_code(file.read_text(errors="replace")),
+                    grid=(blocks, 1, 1),
+                    block=(threads, 1, 1),
+                    kinds=RACES,
+                    kernel="test_kernel",
+                    arguments=arguments,
+                    label=LABELS.get(file.stem, ""),
+                )
 
 
-def indigo_launches(
-    file: Path, graph: Path, *, faulty: bool, chosen: argparse.Namespace
-) -> Iterator[Case]:
-    """Yield a kernel of Indigo at each launch that is wanted."""
+def on_graph(graph: Path) -> tuple[Any, ...]:
+    """Return the arguments of Indigo's kernels on a graph, as its own main() makes them."""
     words = np.frombuffer(graph.read_bytes(), np.int32)
     nodes, edges = int(words[0]), int(words[1])
     nindex, nlist = words[2 : 3 + nodes], words[3 + nodes : 3 + nodes + edges]
     size, generator = max(nodes, edges, 1), np.random.default_rng(1)
     first, second = generator.integers(0, nodes, size), generator.integers(0, max(edges, 1), size)
     first[0] = second[0] = 0
-    arrays = (nindex, nlist, first.astype(np.int32), second.astype(np.int32), nodes)
-    for blocks, threads in chosen.launches:
-        yield Case(
-            suite=f"indigo {blocks}x{threads}",
-            name=f"{file.stem}:{graph.stem}",
-            faulty=faulty,
-            source=device_code(file.read_text(errors="replace")),
-            grid=(blocks, 1, 1),
-            block=(threads, 1, 1),
-            kinds=RACES,
-            kernel="test_kernel",
-            arguments=arrays,
-        )
+    return nindex, nlist, first.astype(np.int32), second.astype(np.int32), nodes
 
 
 def scor(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
@@ -263,7 +269,7 @@ def scor(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
             block=(int(sizes["TPERBLK"]), 1, 1),
             kinds=RACES,
             kernel="kmain",
-            arguments=(np.zeros(1, np.uint32),),
+            arguments=((np.zeros(1, np.uint32),),),
             label=LABELS.get(file.stem, ""),
         )
 
@@ -288,7 +294,7 @@ def gpuverify(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
             block=size_of(options, "blockDim"),
             kinds=FAULTS,
             flags=tuple(re.findall(r"-D\S+", options)),
-            arguments=required(text),
+            arguments=(required(text),),
             label=LABELS.get(name, ""),
         )
 
@@ -306,7 +312,7 @@ def samples(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
             block=(block, 1, 1),
             kinds=kinds or frozenset(Kind),
             kernel=kernel,
-            arguments=arguments,
+            arguments=(arguments,),
         )
 
 
@@ -346,18 +352,18 @@ LABELS: dict[str, str] = {}
 # ---- running
 
 
-def launch_of(case: Case, module: Any) -> Launch:
-    """Return the launch of a case: its own arguments, or memory and small numbers made up for it."""
+def launch_of(case: Case, module: Any, given: tuple[Any, ...] | None) -> Launch:
+    """Return the launch of a case: its own arguments, or memory and numbers made up for it."""
     entries = [one for one in module.entries if case.kernel in one]
     if not entries:
-        raise CuassayError(f"no kernel '{case.kernel}' in the compiled source")
+        raise PtxsanError(f"no kernel '{case.kernel}' in the compiled source")
     entry = module.functions[entries[0]]
     arguments: list[Argument] = []
     inside: list[tuple[int, int, Pointer]] = []
     memory = 1 << 23 if math.prod(case.grid) * math.prod(case.block) > 1 << 12 else 1 << 16
     for index, parameter in enumerate(entry.params):
         size = parameter.count * width_of(parameter.type) // 8
-        value = case.arguments[index] if case.arguments is not None else None
+        value = given[index] if given is not None else None
         name = f"argument {index}"
         if isinstance(value, np.ndarray):
             data = np.frombuffer(bytearray(value.tobytes()), np.uint8)
@@ -374,13 +380,19 @@ def launch_of(case: Case, module: Any) -> Launch:
         else:
             arguments.append((1).to_bytes(size, "little"))
     return Launch(
-        kernel=entries[0], grid=case.grid, block=case.block, arguments=tuple(arguments), pointers_inside=tuple(inside)
+        kernel=entries[0],
+        grid=case.grid,
+        block=case.block,
+        arguments=tuple(arguments),
+        pointers_inside=tuple(inside),
     )
 
 
 def counts(case: Case, finding: MachineFinding) -> bool:
     """Whether a finding speaks of the case, not of the memory that was made up for it."""
-    made_up = finding.kind is Kind.OUT_OF_BOUNDS and finding.allocation.startswith("buffer 'argument")
+    made_up = finding.kind is Kind.OUT_OF_BOUNDS and finding.allocation.startswith(
+        "buffer 'argument"
+    )
     return finding.kind in case.kinds and finding.severity is not Severity.ADVICE and not made_up
 
 
@@ -403,29 +415,92 @@ def judge(case: Case, report: MachineReport, seconds: float) -> Row:
         result = "alarm" if wrong else "clean with a note" if said else "clean"
     texts = tuple(f"{one.kind} ({one.severity}): {one.text}" for one in said)
     return Row(
-        suite=case.suite, name=case.name, faulty=case.faulty, result=result, said=texts, besides=besides,
-        seconds=round(seconds, 3), label=case.label,
-    )  # fmt: skip
+        suite=case.suite,
+        name=case.name,
+        faulty=case.faulty,
+        result=result,
+        said=texts,
+        besides=besides,
+        seconds=round(seconds, 3),
+        label=case.label,
+    )
 
 
 def examine(case: Case, folder: Path, texts: dict[str, str], *, debug: bool = False) -> Row:
-    """Compile and run a case."""
+    """Compile a case and run it on each of its arguments until a fault is found; keep its PTX."""
+    key = case.source + " ".join(case.flags) + str(debug)
+    rows: list[Row] = []
     started = time.perf_counter()
-    key = case.source + " ".join(case.flags)
     try:
         if key not in texts:
             texts.clear()
             texts[key] = compiled(case, folder, debug=debug)
         module = parse(texts[key])
-        options = Options(shadow=False, optimise=False, limit_s=60.0)
-        started = time.perf_counter()
-        report = run(module, launch_of(case, module), options=options)
-    except CuassayError as error:
-        return Row(
-            suite=case.suite, name=case.name, faulty=case.faulty, result="not covered", said=(),
-            besides=(str(error)[:600], *(line[:200] for line in getattr(error, "log", "").splitlines() if "error" in line)), seconds=round(time.perf_counter() - started, 3), label=case.label,
-        )  # fmt: skip
-    return judge(case, report, time.perf_counter() - started)
+        for arguments in case.arguments:
+            started = time.perf_counter()
+            options = Options(shadow=False, optimise=False, limit_s=60.0)
+            report = run(module, launch_of(case, module, arguments), options=options)
+            rows.append(judge(case, report, time.perf_counter() - started))
+            if rows[-1].result in ("found", "alarm"):
+                break
+    except PtxsanError as error:
+        log = [line[:200] for line in getattr(error, "log", "").splitlines() if "error" in line]
+        rows.append(
+            Row(
+                suite=case.suite,
+                name=case.name,
+                faulty=case.faulty,
+                result="not covered",
+                besides=(str(error)[:300], *log[:4]),
+                seconds=time.perf_counter() - started,
+                label=case.label,
+            )
+        )
+    worst = ("found", "alarm", "not covered", "noted", "clean with a note", "missed", "clean")
+    row = min(rows, key=lambda one: worst.index(one.result))
+    return replace(row, seconds=round(sum(one.seconds for one in rows), 3))
+
+
+def litmus(folder: Path, chosen: argparse.Namespace) -> Iterator[Row]:
+    """Yield a row for each litmus test that has an expected verdict (1: its condition holds)."""
+    for version in ("v6_0", "v7_5"):
+        table = folder / "dartagnan" / "src" / "test" / "resources" / f"PTX{version}-expected.csv"
+        for line in table.read_text().splitlines():
+            name, _, wanted = line.partition(",")
+            if wanted.strip() not in ("0", "1") or (
+                chosen.only and not any(one in name for one in chosen.only)
+            ):
+                continue
+            started = time.perf_counter()
+            try:
+                found = verdict_of((folder / name).read_text())
+                result = "right" if found == (wanted.strip() == "1") else "wrong"
+                besides: tuple[str, ...] = (f"expected {wanted.strip()}, found {int(found)}",)
+            except (NotImplementedError, TimeoutError) as why:
+                result, besides = "not covered", (str(why),)
+            yield Row(
+                suite=f"litmus {version}",
+                name=name,
+                faulty=False,
+                result=result,
+                besides=besides,
+                seconds=round(time.perf_counter() - started, 3),
+            )
+
+
+def matrix(folder: Path, chosen: argparse.Namespace) -> Iterator[Row]:
+    """Yield a row for each matrix instruction of MMA-Sim: are all cases equal, bit by bit?"""
+    for one in suites_matrix.compare(folder, chosen.cases, chosen.only):
+        result = "equal" if one.cases and one.equal == one.cases else "different"
+        said = one.left_out or f"{one.equal} of {one.cases} equal; {one.first}".rstrip("; ")
+        yield Row(
+            suite="mma-sim",
+            name=one.name,
+            faulty=False,
+            result="not covered" if one.left_out else result,
+            besides=(said,),
+            seconds=one.seconds,
+        )
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -433,14 +508,20 @@ def table(rows: Sequence[Row]) -> list[str]:
     lines = []
     for suite in dict.fromkeys(row.suite for row in rows):
         those = [row for row in rows if row.suite == suite]
+        if not suite.startswith(GPU_SUITES):
+            results = Counter(row.result for row in those)
+            counts = ", ".join(f"{name} {number}" for name, number in sorted(results.items()))
+            seconds = sum(row.seconds for row in those)
+            lines.append(f"{suite:18s} {len(those)}: {counts}; seconds {seconds:.1f}")
+            continue
         count = Counter((row.faulty, row.result) for row in those)
         faulty, clean = sum(row.faulty for row in those), sum(not row.faulty for row in those)
         uncovered = sum(row.result == "not covered" for row in those)
         seconds = sorted(row.seconds for row in those)
         lines.append(
-            f"{suite:18s} faults {faulty}: found {count[True, 'found']}, noted {count[True, 'noted']}, "
-            f"missed {count[True, 'missed']}; clean {clean}: alarms {count[False, 'alarm']}, "
-            f"notes {count[False, 'clean with a note']}; not covered {uncovered}; "
+            f"{suite:18s} faults {faulty}: found {count[True, 'found']}, "
+            f"noted {count[True, 'noted']}, missed {count[True, 'missed']}; clean {clean}: "
+            f"alarms {count[False, 'alarm']}, notes {count[False, 'clean with a note']}; not covered {uncovered}; "
             f"seconds {sum(seconds):.1f}, median {seconds[len(seconds) // 2]:.2f}"
         )
     return lines
@@ -451,14 +532,13 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    for name in SUITES:
+    for name in (*SUITES, "litmus", "matrix"):
         parser.add_argument(f"--{name}", type=Path, help=f"folder of the suite {name}")
     parser.add_argument("--half", choices=("even", "odd", "all"), default="even")
-    parser.add_argument(
-        "--graphs", nargs="*", default=["power_law_200n_1000e"], help="of Indigo; none: all"
-    )
+    parser.add_argument("--graphs", nargs="*", default=[], help="of Indigo; none: all")
     parser.add_argument("--launches", nargs="*", default=["2x64", "1024x256"], help="of Indigo")
     parser.add_argument("--only", nargs="*", default=[], help="names that contain one of these")
+    parser.add_argument("--cases", type=int, default=100_000, help="of each matrix instruction")
     parser.add_argument("--verbose", action="store_true", help="print what was said of every case")
     parser.add_argument("--no-save", action="store_true")
     chosen = parser.parse_args(arguments)
@@ -466,6 +546,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     return chosen
 
 
+GPU_SUITES = ("indigo", "scor", "gpuverify", "samples")
 SUITES = {"indigo": indigo, "scor": scor, "gpuverify": gpuverify, "samples": samples}
 
 
@@ -492,6 +573,12 @@ def main(arguments: Sequence[str]) -> int:
                         *(row.besides if chosen.verbose or not row.said else ()),
                     ):
                         print(f"      {text[:240]}")
+    judged = litmus(chosen.litmus, chosen) if chosen.litmus else ()
+    compared = matrix(chosen.matrix, chosen) if chosen.matrix else ()
+    for row in itertools.chain(judged, compared):
+        rows.append(row)
+        if row.result not in ("right", "equal") or chosen.verbose:
+            print(f"{row.result:18s} {row.suite} {row.name} {row.seconds:.2f}s", *row.besides)
     print("\n".join(table(rows)))
     if not chosen.no_save:
         save(

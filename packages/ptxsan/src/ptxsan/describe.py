@@ -202,14 +202,15 @@ class Describer:
         if one.kind == L.K_ACQUIRE:
             kind = Kind.ACQUIRE_FENCE
             text = (
-                f"{pair} touch {where}; {_who(first)} saw that the other had released them, but has no "
-                "fence behind the read that saw it: add __threadfence() there, or read with acquire"
+                f"{pair} touch {where}; {_who(first)} saw that the other had released them, but "
+                "has no fence behind the read that saw it: add __threadfence() there, or read with "
+                "acquire"
             )
         else:
             kind = Kind.UNORDERED
             text = (
-                f"{pair} touch {where}, and nothing orders them: no data race by the PTX memory model, "
-                "but who comes first decides the result"
+                f"{pair} touch {where}, and nothing orders them: no data race by the PTX memory "
+                "model, but who comes first decides the result"
             )
         return MachineFinding(
             kind=kind, severity=Severity.NOTE, text=text, accesses=(first, partner),

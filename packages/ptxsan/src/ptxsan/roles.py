@@ -48,7 +48,7 @@ def table_of(program: Program) -> NDArray[np.uint8] | None:
 
 
 def is_replicated(program: Program, load: int, update: int) -> bool:
-    """Whether all threads of a block execute a load, and one of them, chosen by its number, updates.
+    """Whether all threads of a block execute a load, and one, chosen by its number, updates.
 
     Both addresses and the load's being executed hang on no thread's number, and what is stored is
     guarded by a predicate that does; the load is on every way to the update.
@@ -118,7 +118,7 @@ def _reached(body: Sequence[Instruction], start: frozenset[str]) -> set[str]:
 
 
 def _gives_away(one: Instruction, value: set[str]) -> bool:
-    """Whether an instruction puts a value into memory, before another thread, or into an address."""
+    """Whether an instruction puts a value into memory, an address, or before another thread."""
     given = {name for operand in one.operands for name in registers_of(operand)}
     given -= set(definitions(one))
     if one.base in _GIVES_AWAY:

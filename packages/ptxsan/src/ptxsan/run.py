@@ -197,7 +197,7 @@ class _Run:
         return chosen and self._inconclusive is None
 
     def _other_order(self, before: watching.Snapshot) -> list[MachineFinding | None]:
-        """Return what the launch shows when those who came last come first; memory stays as it is."""
+        """Return what the launch shows when those who came last come first; keep memory."""
         after = watching.Snapshot(self._launch, self._variables)
         before.restore()
         schedule = "forward" if self._options.schedule == "reverse" else "reverse"

@@ -409,7 +409,7 @@ def learn_in_block(
 
 @native
 def _fence_what_was_seen(thread: int, block: int, wide: int) -> None:
-    """Let what strong reads saw so far count as acquired; after a barrier, what any of the block saw."""
+    """Let what strong reads of this thread, or its block's before a barrier, saw be acquired."""
     for index in range(4 + load_u32(block + L.BLOCK_FAR)):
         place, fenced = thread + L.FAR + 8 * index, thread + L.FAR_FENCED + 8 * index
         if index >= 4:

@@ -161,7 +161,7 @@ def merged(old: int, me: int, block: int) -> int:
 
 @native
 def _write(thread: int, block: int, launch: int, place: int, me: int, out: int) -> int:
-    """Record a plain write; put the record that it races with, or 0, at `out`: return what it is."""
+    """Record a plain write; put the record that it meets at `out` and return what that makes."""
     if load_u32(launch + L.RACES) & 2:
         old = exchange_u64(place, me)
         readers = exchange_u64(place + 8, 0)
@@ -216,7 +216,7 @@ def _after_write(thread: int, block: int, launch: int, place: int, out: int) -> 
 def _other(
     thread: int, block: int, launch: int, place: int, me: int, kind: int, info: int, out: int
 ) -> int:
-    """Record a read or a strong access; put the record that it meets at `out`: return what it is."""
+    """Record another access; put the record that it meets at `out` and return what that makes."""
     old = load_u64(place + 8)
     if _says_so_already(old, me, block, kind):
         return int(_after_write(thread, block, launch, place, out))
