@@ -19,6 +19,7 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
 from cuassay.model.scenario import Scenario
+from cuassay.model.verdict import Lane
 from cuassay.sandbox.local import LocalRunner
 from tests.zoo.judging import BriefSession, Gate
 
@@ -29,8 +30,8 @@ class InProcess:
     build_s = 0.0
     fresh = False  # whatever is asked for: one process runs everything
 
-    def __init__(self, trial: JudgeTrial, candidate: Candidate, *, device: str) -> None:
-        self._trial = trial
+    def __init__(self, trial: JudgeTrial, candidate: Candidate, *, device: str, lane: Lane) -> None:
+        self._trial, self._lane = trial, lane
         self.candidate_s = 0.0
         digest = candidate_digest(candidate, build.toolchain(device))
         folder = cache_dir() / digest
@@ -57,16 +58,22 @@ class InProcess:
     def __call__(self, scenario: Scenario) -> Run:
         """Run one scenario."""
         started = time.perf_counter()
-        run = self._runner.run(scenario, self._trial.inputs, self._trial.answers)
+        with self._trial.timeline.span(self._lane, scenario.label):
+            run = self._runner.run(scenario, self._trial.inputs, self._trial.answers)
         self.candidate_s += time.perf_counter() - started
         return run
 
 
 class _LocalSession(BriefSession):
     def _runner(  # type: ignore[override]
-        self, candidate: Candidate, *, lazy: bool = False, spares: int | None = None
+        self,
+        candidate: Candidate,
+        *,
+        lazy: bool = False,
+        spares: int | None = None,
+        lane: Lane = Lane.CANDIDATE,
     ) -> InProcess:
-        return InProcess(self.trial, candidate, device=self._device)
+        return InProcess(self.trial, candidate, device=self._device, lane=lane)
 
 
 class LocalGate(Gate):

@@ -37,6 +37,9 @@ PROFILES = ("quick", "standard", "deep")
     help=f"Conditions that must hold, not merely be stated: {', '.join(options.CONDITIONS)}.",
 )
 @click.option(
+    "--fail-fast", is_flag=True, help="Stop at the first wrong result; skip what only adds to it."
+)
+@click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
 )
 @click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
@@ -51,6 +54,7 @@ def check(
     device: str | None,
     seed: int | None,
     require: str,
+    fail_fast: bool,
     recorded: str,
     lenient: bool,
     formats: tuple[str, ...],
@@ -78,6 +82,7 @@ def check(
         seed=options.seed(seed),
         lenient=lenient,
         require=options.require(require),
+        fail_fast=fail_fast,
         recorded=options.folder(recorded, option="--recorded"),
     )
     context.exit(drive(run.check(job), output))
