@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cuassay.checks.buildrun import first_raised, worker_failed
+from cuassay.checks.buildrun import claims_no_memory, ended_between_calls, first_raised
 from cuassay.checks.sanitizer_report import find_sanitizer
 from cuassay.judge.busy import keep_busy
 from cuassay.judge.machine import HostNursery
@@ -136,7 +136,8 @@ class Runner:
             if longer is not None:
                 run = self._pool.run(longer, self._trial.inputs, answers, fresh=True)
         self._patience.saw(run, longer=longer is not None)
-        if worker_failed(scenario, run):  # a busy device may have room a moment later
+        # A busy device may have room a moment later; what it says again is held against it.
+        if ended_between_calls(scenario, run) or claims_no_memory(run):
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
             if not uncovered(run):

@@ -65,7 +65,6 @@ class Finished:
 
 
 LOST_CHANNEL, NO_SANDBOX = 71, 72
-OWN_FAULTS = (LOST_CHANNEL, NO_SANDBOX)  # exit codes of a worker that failed by itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from cuassay.model.problem import Problem, Reference
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import (
-    OWN_FAULTS,
+
     BuildFailed,
     ScenarioResult,
     Termination,
