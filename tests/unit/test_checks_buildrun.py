@@ -8,14 +8,14 @@ import pytest
 import torch
 from tests.support.fake_trial import row_sum
 
-from cuassay.checks.buildrun import (
+from cuassay.checks.endings.findings import (
     claims_no_memory,
     claims_no_tool,
     ended_between_calls,
     inconclusive_reason,
     termination_finding,
 )
-from cuassay.checks.numeric import single_call
+from cuassay.checks.numeric.common import single_call
 from cuassay.model.case import Case
 from cuassay.model.outcome import FindingClass, Severity
 from cuassay.model.trace import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cuassay.checks.listed import elements_of
+from cuassay.checks.numeric.listed_sizes import elements_of
 
 if TYPE_CHECKING:
     from cuassay.model.problem import Problem
