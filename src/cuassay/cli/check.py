@@ -40,6 +40,11 @@ PROFILES = ("quick", "standard", "deep")
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
 )
 @click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+@click.option(
+    "--no-sandbox",
+    is_flag=True,
+    help="Also judge where this machine does not confine the kernel, under a condition.",
+)
 @options.output_options
 @click.pass_context
 def check(
@@ -53,6 +58,7 @@ def check(
     require: str,
     recorded: str,
     lenient: bool,
+    no_sandbox: bool,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
@@ -78,6 +84,7 @@ def check(
         seed=options.seed(seed),
         lenient=lenient,
         require=options.require(require),
+        no_sandbox=no_sandbox,
         recorded=options.folder(recorded, option="--recorded"),
     )
     context.exit(drive(run.check(job), output))

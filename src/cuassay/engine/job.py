@@ -19,7 +19,9 @@ class Job:
     its findings; empty for the folder's name. `isolated` ignores what earlier trials left (cases
     that failed, the choice of regimes) and leaves nothing: the verdict depends on nothing but
     the files and the seed. `hide` names folders that the candidate shall not see.
-    `axes` are sizes to call at and `record` a file to keep the launches in, for mode run.
+    With `no_sandbox` a machine that does not confine candidates judges all the same, under a
+    condition. `axes` are sizes to call at and `record` a file to keep the launches in, for mode
+    run.
     """
 
     problem: str
@@ -40,3 +42,4 @@ class Job:
     record: str = ""
     against: str = ""  # another candidate, compared with in the algebra (mode run)
     loop: LoopJob | None = None
+    no_sandbox: bool = False

@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from cuassay import settings
 from cuassay.build import ways
 from cuassay.engine.job import Job
 from cuassay.errors import BuildError, CannotJudgeError, CuassayError, UsageError
@@ -25,6 +26,7 @@ from cuassay.home import private_dirs
 from cuassay.model import serial
 from cuassay.model.events import EngineStopped, Event
 from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.syscalls import set_dumpable
 
 # The driver's names for them are engine.judge_process.PREWARM and DRIVER.
 PREWARM, DRIVER = "CUASSAY_PREWARM", "CUASSAY_DRIVER"
@@ -36,6 +38,7 @@ def main() -> int:
     """Judge the job on standard input and write its events; return the exit code."""
     started = float(os.environ.get("CUASSAY_STARTED", time.time()))
     _end_with_driver()
+    set_dumpable(False)  # no other process of this user reads the seed out of this one
     with os.fdopen(int(sys.argv[1]), "wb", buffering=0) as sink, ExitStack() as stack:
 
         def emit(event: Event) -> None:
@@ -87,6 +90,8 @@ def _guarded(
     try:
         with ExitStack() as stack:
             _known_settings()
+            if job.no_sandbox:
+                settings.tell(settings.told() | {"CUASSAY_SANDBOX": "off"})
             # Before torch is imported here: the zygote imports its own copy meanwhile.
             if nursery is None and _works(job):
                 nursery = stack.enter_context(_nursery(job))
@@ -137,7 +142,7 @@ def _likely_machine(job: Job) -> bool:
 
 def _known_settings() -> None:
     """Raise UsageError for a setting of the environment that means nothing."""
-    way = os.environ.get(ways.VARIABLE, "")
+    way = settings.get(ways.VARIABLE)
     if way and way not in ways.WAYS:
         raise UsageError(
             f"{ways.VARIABLE} is '{way}': expected {' or '.join(ways.WAYS)}; leave it unset for "

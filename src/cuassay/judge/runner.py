@@ -23,6 +23,7 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.model.steps import RecordLaunches
+from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
 from cuassay.sandbox.host.client import WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
@@ -102,6 +103,12 @@ class Runner:
     def because(self) -> str:
         """Why its numbers are the interpreter's, as the worker says: untrusted text."""
         return self._pool.because
+
+    @property
+    def walls(self) -> Mapping[str, str]:
+        """Which walls stood around the candidate's process: name -> "yes", or why not."""
+        found = self._pool.sandbox
+        return {wall.name: found[wall.name] for wall in WALLS if wall.name in found}
 
     @property
     def build_s(self) -> float:

@@ -64,7 +64,7 @@ class Finished:
     """Every step has a record."""
 
 
-LOST_CHANNEL, NO_SANDBOX = 71, 72
+LOST_CHANNEL = 71  # exit code of a worker without a judge; says nothing of why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import cuassay
+from cuassay import settings
 from cuassay.home import runtime_dir
 
 # What compilers, the CUDA driver and torch need to find their files. Everything else stays out.
@@ -33,10 +34,8 @@ _PASSED = (
     "OMP_WAIT_POLICY",
     "MKL_NUM_THREADS",
     "PYTHONPYCACHEPREFIX",
-    "CUASSAY_TRITON",
-    "CUASSAY_MACHINE_ARCH",
-    "CUASSAY_CUDA_COMPILER",
 )
+_SETTINGS = ("CUASSAY_TRITON", "CUASSAY_MACHINE_ARCH", "CUASSAY_CUDA_COMPILER")
 
 
 def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[str, str]:
@@ -53,9 +52,6 @@ def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[st
         "PYTHONSAFEPATH": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUTF8": "1",
-        # A candidate that is under guard in production is judged bare: no fallback helps it.
-        "CUASSAY_GUARD": "off",
-        "CUASSAY_RUNTIME": str(runtime_dir()),  # compiled once; loaded before workers are forked
         # Small blocks then hold poison as well (see placement): the cache skips M_PERTURB.
         "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
         # torch.compile builds its kernels in the worker: what it starts could not use the GPU
@@ -68,12 +64,24 @@ def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[st
     return kept
 
 
+def told(cache: Path | None = None) -> dict[str, str]:
+    """Return the settings of a zygote, or of a worker whose candidate has the folder `cache`.
+
+    They are told and stand in no environment: a candidate must not see that it is watched.
+    """
+    kept = {name: settings.get(name) for name in _SETTINGS if settings.get(name)}
+    # A candidate that is under guard in production is judged bare: no fallback helps it.
+    kept["CUASSAY_GUARD"] = "off"
+    if cache is None:
+        return kept | {"CUASSAY_RUNTIME": str(runtime_dir())}  # compiled once, for all workers
+    # What the PTX machine compiles stays with its candidate.
+    return kept | {"CUASSAY_RUNTIME": str(cache / "runtime"), "CUASSAY_HOME": str(cache)}
+
+
 def private(folder: Path, cache: Path) -> dict[str, str]:
     """Return the variables of one worker: its own temporary folder, the candidate's caches."""
     return {
         "HOME": str(folder),
-        "CUASSAY_RUNTIME": str(cache / "runtime"),
-        "CUASSAY_HOME": str(cache),  # what the PTX machine compiles stays with its candidate
         "TMPDIR": str(folder / "tmp"),
         "TRITON_CACHE_DIR": str(cache / "triton"),
         "TRITON_HOME": str(cache),
