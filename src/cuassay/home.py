@@ -42,15 +42,3 @@ def private_dirs() -> tuple[Path, ...]:
     """Return the folders that no candidate may read: keys, seeds, and what trials left."""
     kept = ("failures", "guard", "hypothesis", "loops")
     return keys_dir(), runs_dir(), audits_dir(), *(home() / name for name in kept)
-
-
-def runtime_dir() -> Path:
-    """Return the folder of the PTX machine's own compiled runtime: $CUASSAY_RUNTIME, else the
-    XDG cache folder. It is shared by every home, for compiling it takes half a minute.
-    """
-    explicit = settings.get("CUASSAY_RUNTIME")
-    if explicit:
-        return Path(explicit).expanduser().absolute()
-    cache = os.environ.get("XDG_CACHE_HOME")
-    base = Path(cache) if cache else Path.home() / ".cache"
-    return (base / "cuassay" / "runtime").absolute()

@@ -23,7 +23,6 @@ from typing import Any
 
 import torch
 
-from cuassay import settings
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model import serial, walls
 from cuassay.model.candidate import Candidate
@@ -79,7 +78,7 @@ def main(
         os._exit(LOST_CHANNEL)
     hidden = _take_descriptors(channel, output)
     os.environ.update(environment.private(Path(folder), Path(cache)))
-    settings.tell(confinement.told)
+    environment.adopt(confinement.told)
     os.chdir(folder)
     tempfile.tempdir = None
     sys.stdout = open(1, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115

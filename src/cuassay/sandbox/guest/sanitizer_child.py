@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 
-from cuassay import settings
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
@@ -26,6 +25,7 @@ from cuassay.model.trace import StepRaised
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.interface import Given
 from cuassay.sandbox.guest.interpreter import Interpreter
+from cuassay.sandbox.host import environment
 from cuassay.sandbox.limits import Limits
 
 
@@ -33,7 +33,7 @@ def call_once(folder: Path, *, confine: bool = True) -> str:
     """Build and call; return what was raised, or an empty string."""
     held = json.loads((folder / "case.json").read_text(encoding="utf-8"))
     device, recipe = str(held["device"]), held["recipe"]
-    settings.tell(held["told"])
+    environment.adopt(held["told"])
     values = torch.load(folder / "inputs.pt", weights_only=True)
     given = Given(
         inputs={k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in values.items()},

@@ -19,13 +19,13 @@ import sys
 import time
 from typing import Any
 
-from cuassay import settings
 from cuassay.model.steps import Mode
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox import trees
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.preload import preload
 from cuassay.sandbox.host import processes
+from cuassay.sandbox.host import environment
 from cuassay.sandbox.limits import Limits
 
 CONTROL_CAP = 1 << 16
@@ -44,7 +44,7 @@ class Zygote:
 
     def prepare(self) -> None:
         """Enter the sandbox, import what workers need, and say that workers can be had."""
-        settings.tell(self._settings["told"])
+        environment.adopt(self._settings["told"])
         report = sandbox.enter_namespaces(self._settings["hide"])
         kernel.set_dumpable(False)
         kernel.adopt_orphans()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import cuassay
 from cuassay import settings
-from cuassay.home import runtime_dir
 
 # What compilers, the CUDA driver and torch need to find their files. Everything else stays out.
 _PASSED = (
@@ -73,9 +73,21 @@ def told(cache: Path | None = None) -> dict[str, str]:
     # A candidate that is under guard in production is judged bare: no fallback helps it.
     kept["CUASSAY_GUARD"] = "off"
     if cache is None:
-        return kept | {"CUASSAY_RUNTIME": str(runtime_dir())}  # compiled once, for all workers
+        return kept | _machine_runtime()
     # What the PTX machine compiles stays with its candidate.
-    return kept | {"CUASSAY_RUNTIME": str(cache / "runtime"), "CUASSAY_HOME": str(cache)}
+    own = {"PTXSAN_CACHE": str(cache / "ptxsan"), "PTXSAN_RUNTIME": str(cache / "runtime")}
+    return kept | own | {"CUASSAY_HOME": str(cache)}
+
+
+def adopt(given: Mapping[str, str]) -> None:
+    """Use the settings that `told` made from now on, in a zygote or a worker."""
+    settings.tell(given)
+    with contextlib.suppress(ImportError):  # a trial without the PTX machine
+        from ptxsan import home
+
+        for name in ("PTXSAN_CACHE", "PTXSAN_RUNTIME"):
+            if name in given:
+                home.TOLD[name] = Path(given[name])
 
 
 def private(folder: Path, cache: Path) -> dict[str, str]:
@@ -90,3 +102,12 @@ def private(folder: Path, cache: Path) -> dict[str, str]:
         "CUDA_CACHE_PATH": str(cache / "cuda"),
         "XDG_CACHE_HOME": str(cache / "xdg"),
     }
+
+
+def _machine_runtime() -> dict[str, str]:
+    """Name the folder of the PTX machine's runtime: compiled once, loaded before workers fork."""
+    try:
+        from ptxsan.home import runtime_dir
+    except ImportError:
+        return {}
+    return {"PTXSAN_RUNTIME": str(runtime_dir())}
