@@ -33,7 +33,9 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "inputs": {"model", "errors", "formats"},
     "oracle": {"model", "errors", "dispatch_modes"},
     "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
-    "sandbox": {"model", "errors", "settings", "home", "inputs", "build", "ptxsan", "dispatch_modes"},
+    "sandbox": {
+        "model", "errors", "settings", "home", "inputs", "build", "ptxsan", "dispatch_modes",
+    },
     "checks": {"model", "errors", "inputs", "oracle"},
     "loops": {
         "model", "errors", "home", "formats", "catalog", "inputs", "oracle", "sandbox",

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cuassay.checks.endings.findings import claims_no_memory, ended_between_calls, first_raised
+from cuassay.checks.endings.findings import claims_no_memory, first_raised
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
 from cuassay.judge.busy import keep_busy
 from cuassay.judge.machine import HostNursery
+from cuassay.judge.memory import shortage
 from cuassay.judge.patience import Patience
 from cuassay.judge.side_by_side import SideBySide
 from cuassay.model import serial
@@ -143,11 +144,13 @@ class Runner:
             if longer is not None:
                 run = self._pool.run(longer, self._trial.inputs, answers, fresh=True)
         self._patience.saw(run, longer=longer is not None)
-        # A busy device may have room a moment later; what it says again is held against it.
-        if ended_between_calls(scenario, run) or claims_no_memory(run):
+        # A busy device may have room a moment later. Where it has room, a kernel that now and
+        # then finds none is not asked again until it does.
+        scarce = claims_no_memory(run) and shortage(self._device, scenario, self._trial.problem)
+        if scarce:
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
-            if not uncovered(run):
+            if not uncovered(run) or not self._candidate.names_triton:
                 break
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         self.fresh = False

@@ -179,7 +179,7 @@ def test_a_child_that_fails_gives_an_empty_answer() -> None:
 
 
 def test_required_conditions_are_those_that_checks_know() -> None:
-    sources = (_ROOT / "src" / "cuassay" / "checks").glob("*.py")
+    sources = (_ROOT / "src" / "cuassay" / "checks").rglob("*.py")
     text = "\n".join(path.read_text() for path in sources)
     for name in CONDITIONS:
         assert f'"{name}: ' in text

@@ -11,7 +11,7 @@ from cuassay.checks.endings.pages import ENDINGS, Ending
 from cuassay.checks.follow import case_of_step
 from cuassay.checks.numeric.listed_sizes import refusal_condition
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Call, Scenario
+from cuassay.model.scenario import Scenario
 from cuassay.model.trace import (
     BuildFailed,
     Exited,
@@ -75,19 +75,6 @@ def termination_finding(
             return _garbled(what, scenario, index=index, evidence=printed)
         case _:
             return None
-
-
-def ended_between_calls(scenario: Scenario, run: Run) -> bool:
-    """Whether the process ended by itself in a step that calls nothing of the candidate.
-
-    Worth another try in a new process, never an excuse: the candidate may have ended it.
-    """
-    end = run.result.termination
-    if not isinstance(end, Exited):
-        return False
-    return not (
-        0 <= end.index < len(scenario.steps) and isinstance(scenario.steps[end.index], Call)
-    )
 
 
 def claims_no_memory(run: Run) -> bool:

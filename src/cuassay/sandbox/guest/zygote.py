@@ -24,8 +24,7 @@ from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox import trees
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.preload import preload
-from cuassay.sandbox.host import processes
-from cuassay.sandbox.host import environment
+from cuassay.sandbox.host import environment, processes
 from cuassay.sandbox.limits import Limits
 
 CONTROL_CAP = 1 << 16
