@@ -545,7 +545,7 @@ def run(x): raise Odd
         line="process state",
         body="def run(x):\n    torch.set_default_dtype(torch.float16)\n    return right(x)",
         codes=("NUM001", "PROC001"),
-        condition="process",
+        condition="process-state",
     ),
     Hostile(
         name="own-input-returned",
