@@ -43,11 +43,11 @@ _MAY_IMPORT: dict[str, set[str]] = {
     },
     "judge": {
         "model", "errors", "settings", "home", "formats", "inputs", "oracle", "build", "sandbox",
-        "checks", "loops", "engine.job", "__version__",
+        "checks", "loops", "__version__",
     },
     "guard": {"model", "errors", "settings", "home", "formats", "oracle"},
     "report": {"model", "errors"},
-    "store": {"model", "errors", "home", "engine.job"},
+    "store": {"model", "errors", "home"},
     "engine": {
         "model", "errors", "home", "store", "__version__",
     },

@@ -89,9 +89,9 @@ def test_problem_show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     fake_engine.install(monkeypatch)
     assert main(["problem", "show", "rmsnorm"]) == 0
     assert_snapshot("problem_show.txt", capsys.readouterr().out)
-    assert main(["problem", "show", "rmsnorm", "--json", "--lenient"]) == 0
+    assert main(["problem", "show", "rmsnorm", "--json", "--strict"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found == fake_engine.DOCUMENT | {"name": "rmsnorm", "lenient": True}
+    assert found == fake_engine.DOCUMENT | {"name": "rmsnorm", "strict": True}
 
 
 @pytest.mark.parametrize(
