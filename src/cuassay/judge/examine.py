@@ -390,6 +390,12 @@ class Examination:
 
     def _raise_if_unbuilt(self, scenario: Scenario, run: Run) -> None:
         match run.result.termination:
+            case BuildFailed(out_of_memory=True) if shortage(
+                self._trial.device, scenario, self._trial.problem
+            ):
+                raise BuildStopped(
+                    None, shortage(self._trial.device, scenario, self._trial.problem)
+                )
             case BuildFailed():
                 raise BuildStopped(termination_finding(scenario, run), "it does not build")
             case ToolMissing(what=what):

@@ -101,10 +101,14 @@ class Garbled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildFailed:
-    """The candidate did not build or import; `log` is untrusted text."""
+    """The candidate did not build or import; `log` is untrusted text.
+
+    `out_of_memory`: its process says that memory ran out, which nobody else saw.
+    """
 
     what: str
     log: str
+    out_of_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

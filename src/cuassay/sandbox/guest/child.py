@@ -231,7 +231,9 @@ class Worker:
         except BaseException as error:
             record = raised(0, error)
             what = f"{record.exception}: {record.message}"
-            return {"failed": {"what": what, "log": record.traceback}}
+            return {
+                "failed": {"what": what, "log": record.traceback, "memory": record.out_of_memory}
+            }
         self._make = lambda: Interpreter(
             built.call,
             problem,

@@ -260,7 +260,11 @@ class WorkerPool:
             return ToolMissing(what=str(reply["missing"]))
         failed, built = reply.get("failed"), reply.get("built")
         if isinstance(failed, dict):
-            return BuildFailed(what=str(failed.get("what")), log=str(failed.get("log")))
+            return BuildFailed(
+                what=str(failed.get("what")),
+                log=str(failed.get("log")),
+                out_of_memory=failed.get("memory") is True,
+            )
         if not isinstance(built, dict) or not isinstance(built.get("seconds"), float):
             return BuildFailed(what="the build sent no valid reply", log="")
         if not self._built_once:
