@@ -25,7 +25,7 @@ from cuassay.model.scenario import (
     Release,
     Step,
 )
-from cuassay.model.trace import BuildFailed, Finished, ToolMissing
+from cuassay.model.trace import BuildFailed, Finished, StepRaised, ToolMissing
 from cuassay.sandbox.host.nursery import Nursery
 from tests.support.workers import items, nursery, pool, problem, ramp, read, scenario, tensor_spec
 
