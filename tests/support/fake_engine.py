@@ -29,10 +29,10 @@ class FakeEngine:
         self.replays.append((where, device))
         return self._stream()
 
-    def show_problem(self, where: str, *, lenient: bool = False) -> Mapping[str, Any]:
+    def show_problem(self, where: str, *, strict: bool = False) -> Mapping[str, Any]:
         if self.error is not None:
             raise self.error
-        return DOCUMENT | {"name": where, "lenient": lenient}
+        return DOCUMENT | {"name": where, "strict": strict}
 
     def _stream(self) -> Iterator[Event]:
         yield from self.events

@@ -43,6 +43,7 @@ from cuassay.model.verdict import (
     Timing,
     Verdict,
 )
+from cuassay.model.walls import STANDS, WALLS
 
 RUN = "20261121-091500-042a1f2"
 SEED = 8240011437251936143
@@ -300,6 +301,7 @@ def rejected() -> Verdict:
             Span(lane=Lane.CANDIDATE, what="plain", begin_s=1.5, end_s=2.0),
             Span(lane=Lane.JUDGE, what="NUM001", begin_s=1.2, end_s=2.1),
         ),
+        walls={wall.name: STANDS for wall in WALLS},
     )
 
 

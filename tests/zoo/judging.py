@@ -141,6 +141,11 @@ class Gate:
         self._key: tuple[str, int] | None = None
         self._truths: Truths = OrderedDict()
 
+    @property
+    def processes_folder(self) -> Path | None:
+        """The folder in which each of the candidates' processes has its own; None without."""
+        return self._nursery.folder if self._nursery else None
+
     def judge(
         self,
         problem: Problem,

@@ -139,7 +139,7 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
         candidate=item.candidate,
         profile=header.profile,
         seed=seed_for(header.seed, item.key),
-        lenient=header.lenient,
+        strict=header.strict,
         require=header.require,
         run_label=_quoted(place),
         isolated=True,

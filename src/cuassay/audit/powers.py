@@ -41,7 +41,7 @@ def run_powers(
     started = time.monotonic()
     folder.path.mkdir(parents=True, exist_ok=True)
     with locked(folder.path, what="audit"):
-        salt = f"{header.profile.value} {header.lenient}"
+        salt = f"{header.profile.value} {header.strict}"
         keys = {p.where: problem_key(p, root=header.tree, salt=salt) for p in problems}
         folder.begin(header, (), oddities)
         done = {p.problem: p for p in load(folder.path).powers if keys.get(p.problem) == p.key}
@@ -121,7 +121,7 @@ def _one(
         profile=header.profile,
         device=lane.device,
         seed=seed_for(header.seed, key),
-        lenient=header.lenient,
+        strict=header.strict,
         isolated=True,
     )
     try:

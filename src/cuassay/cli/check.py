@@ -42,7 +42,12 @@ PROFILES = ("quick", "standard", "deep")
 @click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
 )
-@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+@click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
+@click.option(
+    "--no-sandbox",
+    is_flag=True,
+    help="Also judge where this machine does not confine the kernel, under a condition.",
+)
 @options.output_options
 @click.pass_context
 def check(
@@ -56,7 +61,8 @@ def check(
     require: str,
     fail_fast: bool,
     recorded: str,
-    lenient: bool,
+    strict: bool,
+    no_sandbox: bool,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
@@ -80,9 +86,10 @@ def check(
         profile=Profile(profile),
         device=options.device(device),
         seed=options.seed(seed),
-        lenient=lenient,
+        strict=strict,
         require=options.require(require),
         fail_fast=fail_fast,
+        no_sandbox=no_sandbox,
         recorded=options.folder(recorded, option="--recorded"),
     )
     context.exit(drive(run.check(job), output))

@@ -62,7 +62,7 @@ class Builders:
                 problem=job.problem,
                 candidate=job.candidate,
                 device=job.device,
-                lenient=job.lenient,
+                strict=job.strict,
                 hide=job.hide,
             )
             try:

@@ -61,19 +61,19 @@ def replay(where: str, *, device: str | None = None) -> Iterator[Event]:
         profile=job.profile,
         device=device or job.device,
         seed=job.seed,
-        lenient=job.lenient,
+        strict=job.strict,
         hide=job.hide,
     )
     yield from check(again)
 
 
-def show_problem(where: str, *, lenient: bool = False) -> Mapping[str, Any]:
+def show_problem(where: str, *, strict: bool = False) -> Mapping[str, Any]:
     """Return the document of `cuassay problem show --json`.
 
     Runs the lifted reference on the smallest workload in a judge process. Raises UsageError
     or CannotJudgeError with the judge's message.
     """
-    return document(ShowJob(problem=where, lenient=lenient), lambda text: None)
+    return document(ShowJob(problem=where, strict=strict), lambda text: None)
 
 
 def measure_power(job: PowerJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:

@@ -62,8 +62,8 @@ def _execute(job: ExecuteJob, emit: Callable[[Event], None], host: HostNursery) 
     if not job.problem:
         raise UsageError("give --problem: it says which tensors the kernel is called on")
     notes: list[str] = []
-    problem = load_problem(job.problem, lenient=job.lenient, notes=notes)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient, notes=notes)
+    problem = load_problem(job.problem, strict=job.strict, notes=notes)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
     for note in notes:
         emit(Progress(text=note))
     device = choose_device(job.device or "cpu")
@@ -78,7 +78,7 @@ def _execute(job: ExecuteJob, emit: Callable[[Event], None], host: HostNursery) 
     )
     case = _case(trial, job.axes)
     if job.against:
-        other = load_candidate(job.against, problem, lenient=job.lenient, notes=[])
+        other = load_candidate(job.against, problem, strict=job.strict, notes=[])
         pair = (candidate, on_device(other, problem, "cpu"))
         return _compared(trial, pair, case, host)
     with Replayer(candidate, digest, profile=job.profile, host=host) as machine:
@@ -180,7 +180,7 @@ def _recorded(
     nursery = host.given_for(trial.device) if on_gpu else host.get()
     with Runner(trial, candidate, device=trial.device, nursery=nursery, host=host) as runner:
         run = runner(scenario)
-        reason = inconclusive_reason(scenario, run)
+        reason = inconclusive_reason(run)
         ended = termination_finding(scenario, run, problem=trial.problem)
         record = run.result.records[3] if len(run.result.records) > 3 else None
         if reason or ended is not None or not isinstance(record, StepDone) or not record.items:

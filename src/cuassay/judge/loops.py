@@ -71,7 +71,7 @@ def _train(
         digest = ""
         for precision in wanted.precisions:
             problem = sites.problem_of(site, precision, vocab=preset.vocab, source=wanted.source)
-            candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+            candidate = load_candidate(job.candidate, problem, strict=job.strict)
             digest = digest or candidate_digest(candidate, toolchain)
             kernels[precision] = stack.enter_context(
                 IsolatedKernel(candidate, problem, device=device, nursery=nursery)
@@ -103,7 +103,7 @@ def _infer(
     preset = presets.holding(sized(wanted, device), [site])
     toolchain = build.toolchain(device)
     problem = sites.problem_of(site, wanted.precisions[0], vocab=preset.vocab, source=wanted.source)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict)
     with IsolatedKernel(candidate, problem, device=device, nursery=nursery) as kernel:
         report = infer(
             wanted,
@@ -131,7 +131,7 @@ def _encode(
     toolchain = build.toolchain(device)
     vocab = weights.sizes.vocab
     problem = sites.problem_of(site, wanted.precisions[0], vocab=vocab, source=wanted.source)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict)
     with IsolatedKernel(candidate, problem, device=device, nursery=nursery) as kernel:
         report = encoding.encode(
             wanted,

@@ -46,7 +46,7 @@ def power_document(job: PowerJob, emit: Callable[[Event], None]) -> Row:
     enough or the reference itself fails.
     """
     notes: list[str] = []
-    problem = load_problem(job.problem, lenient=job.lenient, notes=notes)
+    problem = load_problem(job.problem, strict=job.strict, notes=notes)
     seed = secrets.randbits(62) if job.seed is None else job.seed
     trial = JudgeTrial(
         problem,

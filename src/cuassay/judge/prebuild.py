@@ -15,8 +15,8 @@ def prebuild(job: BuildJob, nursery: Nursery | None) -> dict[str, object]:
 
     A build that fails is told by the trial that follows. Raises UsageError or CannotJudgeError.
     """
-    problem = load_problem(job.problem, lenient=job.lenient)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+    problem = load_problem(job.problem, strict=job.strict)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict)
     device = choose_device(job.device)
     pool = WorkerPool(candidate, problem, device=device, nursery=nursery, spares=0)
     try:

@@ -28,6 +28,7 @@ from cuassay.judge.source_views import source_views
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.judge.tried import Tried
+from cuassay.model import walls
 from cuassay.model.candidate import Candidate
 from cuassay.model.events import (
     CheckFinished,
@@ -113,6 +114,7 @@ class Session:
         self.graded: list[Comparison] = []  # of plain calls: what they say of the arithmetic
         self._speed: Speed | None = None
         self._sources: tuple[SourceView, ...] = ()
+        self._walls: Mapping[str, str] = {}
         self._kind, self._because = "", ""  # what the candidate's worker says that it built
 
     def judge(self) -> Verdict:
@@ -133,6 +135,7 @@ class Session:
             reports, extras = self._examine(runner, control)
             build_s, candidate_s = runner.build_s, runner.candidate_s
             self._kind, self._because = runner.kind, runner.because
+            self._walls = runner.walls
             self._sources = source_views(self._candidate, self._replayer.seen)
         bound = bind(reports, self._job.require)
         decision, reason = decide(bound, profile=self._job.profile)
@@ -383,7 +386,7 @@ class Session:
             truth_reason=self.trial.kinds.get(kind, ""),
             precision_grade=grade(self.graded),
             checks=reports,
-            conditions=(*conditions(reports), *self._device_condition()),
+            conditions=(*conditions(reports), *self._device_condition(), *self._unconfined()),
             benchmark_rule=extras[0],
             power=extras[1],
             timing=timing,
@@ -394,7 +397,12 @@ class Session:
             speed=self._speed,
             sources=self._sources,
             timeline=tuple(self.trial.timeline.spans),
+            walls=self._walls,
         )
+
+    def _unconfined(self) -> tuple[str, ...]:
+        text = walls.condition(self._walls) if self._walls else ""
+        return (text,) if text else ()
 
     def _device_condition(self) -> tuple[str, ...]:
         said = executed_by(self._candidate, self._device, self._kind, because=self._because)

@@ -76,8 +76,8 @@ def check(
     if nursery is not None and nursery.device.startswith("cuda"):
         _warm_up()
     notes: list[str] = []
-    problem = load_problem(job.problem, lenient=job.lenient, notes=notes, recorded=job.recorded)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient, notes=notes)
+    problem = load_problem(job.problem, strict=job.strict, notes=notes, recorded=job.recorded)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
     for note in notes:
         emit(Progress(text=note))
     device = choose_device(job.device)
@@ -125,7 +125,7 @@ def _warm_up() -> None:
 
 def show(job: ShowJob) -> dict[str, object]:
     """Return the document of a problem, with the truth found by running the lifted reference."""
-    problem = load_problem(job.problem, lenient=job.lenient)
+    problem = load_problem(job.problem, strict=job.strict)
     trial = JudgeTrial(
         problem,
         load_reference(problem),

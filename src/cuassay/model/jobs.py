@@ -16,20 +16,25 @@ from cuassay.model.verdict import Profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What every job says. `seed` None: a secret one is drawn; `lenient`: as `--lenient`."""
+    """What every job says. `seed` None: a secret one is drawn; `strict`: as `--strict`."""
 
     problem: str
     device: str | None = None
     seed: int | None = None
-    lenient: bool = False
+    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OnCandidate(_Asked):
-    """A job that runs a candidate. `hide` names folders that the candidate shall not see."""
+    """A job that runs a candidate. `hide` names folders that the candidate shall not see.
+
+    With `no_sandbox` a machine that does not confine candidates runs it all the same; a verdict
+    then has a condition that says so.
+    """
 
     candidate: str
     hide: tuple[str, ...] = ()
+    no_sandbox: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

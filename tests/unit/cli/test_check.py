@@ -72,7 +72,7 @@ def test_json_is_the_only_thing_on_stdout(
 
 def test_the_job_holds_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = fake_engine.install(monkeypatch, samples.accepted())
-    options = ["--profile", "deep", "--device", "cuda:1", "--seed", "7", "--lenient"]
+    options = ["--profile", "deep", "--device", "cuda:1", "--seed", "7", "--strict"]
     assert main([*_CALL, *options, "--require", "shapes, deterministic,shapes"]) == 0
     assert fake.jobs == [
         TrialJob(
@@ -81,7 +81,7 @@ def test_the_job_holds_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
             profile=Profile.DEEP,
             device="cuda:1",
             seed=7,
-            lenient=True,
+            strict=True,
             require=("shapes", "deterministic"),
         )
     ]

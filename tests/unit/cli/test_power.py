@@ -90,7 +90,7 @@ def test_one_json_document(
 ) -> None:
     engine = install(monkeypatch, Engine())
     arguments = ["power", "p.py", "--json", "--inputs", "theirs", "--profile", "quick"]
-    assert main([*arguments, "--device", "cpu", "--seed", "5", "--lenient"]) == 0
+    assert main([*arguments, "--device", "cpu", "--seed", "5", "--strict"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
     assert err == ""
@@ -99,9 +99,7 @@ def test_one_json_document(
     assert "survivors_theirs" not in found
     assert {key: found[key] for key in _COUNTS} == _COUNTS
     (job,) = engine.jobs
-    assert job == PowerJob(
-        problem="p.py", profile=Profile.QUICK, device="cpu", seed=5, lenient=True
-    )
+    assert job == PowerJob(problem="p.py", profile=Profile.QUICK, device="cpu", seed=5, strict=True)
 
 
 def test_nothing_survives_and_nothing_of_theirs_was_measured(
