@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from ptxsan import isa
 from ptxsan.dataflow import Liveness, definitions, registers_of, uses
+from ptxsan.isa import Defined, Memory, Shadow
 from ptxsan.syntax import Address, Instruction
-
-FLOATS = frozenset(
-    ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32", "e4m3", "e5m2", "e4m3x2", "e5m2x2")
-)
-_MOVES = frozenset(("mov", "shfl", "selp", "prmt", "movmatrix", "ldmatrix", "cvt", "redux"))
-_MEMORY = frozenset(("ld", "ldu", "atom", "wmma", "ldmatrix"))
-_STORES = frozenset(("st", "red", "atom", "stmatrix", "wmma"))
-
 
 _Test = Callable[[Instruction], bool]
 
@@ -40,25 +34,21 @@ def collect(body: Sequence[Instruction], liveness: Liveness, registers: Collecti
     return Facts(poisonable=frozenset(poisonable), shadowed=frozenset(sources & sinks))
 
 
-def is_float(instruction: Instruction) -> bool:
-    """Whether an instruction computes with floating-point numbers."""
-    return any(part in FLOATS for part in instruction.parts[1:])
-
-
 def _from_memory(one: Instruction) -> bool:
-    return one.base in _MEMORY and "param" not in one.parts
+    return isa.row(one).memory in (Memory.READ, Memory.UPDATE) and isa.space_of(one) != "param"
 
 
 def _gives_poison(one: Instruction) -> bool:
-    return _from_memory(one) or one.base in ("shfl", "call", "match", "mbarrier")
+    return _from_memory(one) or isa.row(one).defined is Defined.OTHERS
 
 
 def _gives_shadow(one: Instruction) -> bool:
-    return is_float(one) or _from_memory(one) or one.base in ("mma", "wgmma", "call")
+    computed = isa.is_float(one) or isa.row(one).shadow is Shadow.PRODUCED
+    return computed or _from_memory(one)
 
 
 def _moves_shadow(one: Instruction) -> bool:
-    return one.base in _MOVES or is_float(one) or one.base in ("shl", "shr", "and", "or", "xor")
+    return isa.is_float(one) or isa.row(one).shadow in (Shadow.MOVED, Shadow.LOADED)
 
 
 def _always(_one: Instruction) -> bool:
@@ -87,7 +77,9 @@ def _backward(body: Sequence[Instruction]) -> set[str]:
     while changed:
         changed = False
         for one in body:
-            wanted = is_float(one) or one.base in _STORES or one.base in ("mma", "wgmma")
+            row = isa.row(one)
+            stores = row.memory in (Memory.WRITE, Memory.UPDATE)
+            wanted = isa.is_float(one) or stores or row.shadow is Shadow.PRODUCED
             if wanted or (_moves_shadow(one) and not found.isdisjoint(definitions(one))):
                 named = _values(one)
                 if not found.issuperset(named):

@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
+from ptxsan import isa
 from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
+from ptxsan.isa import Ends, Memory
 from ptxsan.syntax import (
     Address,
     Declaration,
@@ -114,31 +116,28 @@ def _one(
     *,
     depth: int,
 ) -> None:
-    base = instruction.base
-    if base == "ret" and depth:
-        jump = dataclasses.replace(
-            instruction, opcode="bra", parts=("bra",), operands=(Symbol(names.end),)
-        )
-        flat.body.append(jump)
-    elif base == "call":
+    row = isa.row(instruction)
+    if row.ends is Ends.RETURN and depth:
+        flat.body.append(isa.jump(instruction, names.end, when=instruction.predicate))
+    elif row.calls:
         _call(module, instruction, flat, depth=depth)
-    elif base in ("ld", "st") and "param" in instruction.parts and _is_passed(instruction):
+    elif _is_passed(instruction):
         flat.body.extend(_moves(instruction, flat))
     else:
         flat.body.append(instruction)
 
 
 def _is_passed(instruction: Instruction) -> bool:
-    """Whether the address is a variable of a call."""
-    address = instruction.operands[0 if instruction.base == "st" else 1]
-    if not isinstance(address, Address) or not isinstance(address.base, Symbol):
+    """Whether it reads or writes a variable of a call."""
+    address = isa.parameter(instruction)
+    if address is None or not isinstance(address.base, Symbol):
         return False
     return address.base.name.startswith("%=")
 
 
 def _moves(instruction: Instruction, flat: Flat) -> list[Instruction]:
     """Turn `st.param.v2.b32 [p+8], {a, b}` into moves to registers of their own."""
-    store = instruction.base == "st"
+    store = isa.row(instruction).memory is Memory.WRITE
     address, value = instruction.operands if store else reversed(instruction.operands)
     assert isinstance(address, Address)
     assert isinstance(address.base, Symbol)
@@ -149,14 +148,8 @@ def _moves(instruction: Instruction, flat: Flat) -> list[Instruction]:
     for number, item in enumerate(items):
         cell = Register(f"{address.base.name}+{address.offset + number * size}:{size}")
         flat.registers.setdefault(cell.name, f"b{8 * size}")
-        found.append(
-            dataclasses.replace(
-                instruction,
-                opcode=f"mov.b{8 * size}",
-                parts=("mov", f"b{8 * size}"),
-                operands=(cell, item) if store else (item, cell),
-            )
-        )
+        to, source = (cell, item) if store else (item, cell)
+        found.append(isa.move(instruction, f"b{8 * size}", to, source))
     return found
 
 
@@ -192,9 +185,7 @@ def _external(
     line = instruction.line
     cells = [_cell(one, each, flat, line) for one, each in zip(given, sizes, strict=True)]
     result = _cell(results[0], size, flat, line) if results else Register("_")
-    return dataclasses.replace(
-        instruction, opcode=f"call.{name}", parts=("call", name), operands=(result, *cells)
-    )
+    return isa.call(instruction, name, (result, *cells))
 
 
 def _cell(operand: Operand, size: int, flat: Flat, line: int) -> Register:

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ptxsan import isa
 from ptxsan.dataflow import Block, basic_blocks
 from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
 from ptxsan.inline import flatten
+from ptxsan.isa import Memory
 from ptxsan.syntax import Address, Declaration, Function, Instruction, Module, Symbol
 
 SHARED_WINDOW = 1 << 56
@@ -65,23 +67,17 @@ class Program:
     @property
     def asynchronous(self) -> bool:
         """Whether it has mbarriers, bulk copies or clusters: then vector clocks are kept."""
-        return any(
-            one.base in ("mbarrier", "mapa") or "bulk" in one.parts
-            or any("cluster" in part for part in one.parts)
-            for one in self.body
-        )  # fmt: skip
+        return any(map(isa.is_asynchronous, self.body))
 
     @property
     def copies(self) -> bool:
         """Whether it has asynchronous copies: they move shadows, also where none were wanted."""
-        return any(one.base == "cp" for one in self.body)
+        return any(isa.row(one).memory is Memory.COPY for one in self.body)
 
     @property
     def has_objects(self) -> bool:
         """Whether it has mbarriers or bulk copies."""
-        return any(
-            part == "bulk" or part.startswith("mbarrier") for one in self.body for part in one.parts
-        )
+        return any(isa.row(one).objects for one in self.body)
 
     @property
     def param_bytes(self) -> int:
@@ -101,7 +97,7 @@ def build(module: Module, kernel: str) -> Program:
     flat = flatten(module, entry)
     every = {**module.variables, **flat.variables}
     body = tuple(flat.body)
-    near = any(one.base in ("wgmma", "mbarrier") or "bulk" in one.parts for one in body)
+    near = any(isa.row(one).near for one in body)
     used = {one.name for one in _symbols(body)} | set(flat.variables)
     return Program(
         name=kernel,
@@ -171,11 +167,10 @@ def _granule(body: Iterable[Instruction], space: str) -> int:
     """
     smallest = 4
     for one in body:
-        if one.base not in ("ld", "st", "atom", "red", "cp", "stmatrix", "multimem", "ldu"):
+        row = isa.row(one)
+        if row.memory in (Memory.NONE, Memory.HINT) or row.rows:
             continue
-        spaces = {part.partition("::")[0] for part in one.parts}
-        named = spaces & {"global", "shared", "local", "param", "const"}
-        if named and space not in named:
+        if not isa.names_space(one, space):
             continue
         try:
             smallest = min(smallest, size_of(one.parts[-1]))

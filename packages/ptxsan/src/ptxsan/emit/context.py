@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from ptxsan import isa
 from ptxsan.dataflow import Liveness, registers_of
 from ptxsan.emit import cells
 from ptxsan.emit.cells import Cell
@@ -58,7 +59,7 @@ class Emit:
         )
         self.declared: dict[str, str] = {}
         self.collectives: dict[tuple[str, int, int, int], int] = {}
-        self.swapped = {one.operands[1] for one in program.body if "cas" in one.parts}
+        self.swapped = {one.operands[1] for one in program.body if isa.swaps_in_memory(one)}
         self.slots = 0
         self.uses_copies = False
         self.resumes: list[str] = []
