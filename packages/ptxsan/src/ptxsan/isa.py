@@ -371,6 +371,29 @@ def result_type(one: Instruction) -> str:
     return one.parts[found.part]
 
 
+def packs_halves(one: Instruction) -> bool:
+    """Whether operands or results are pairs of 16-bit floats in one register."""
+    return any(part in ("f16x2", "bf16x2") for part in one.parts)
+
+
+def permutes(one: Instruction) -> bool:
+    """Whether the result is made of bytes of several operands."""
+    found = row(one)
+    return found.copies and found.result is Result.FIRST and one.base == "prmt"
+
+
+def converts(one: Instruction) -> bool:
+    """Whether an instruction changes the type of a value."""
+    found = row(one)
+    return found.shadow is Shadow.MOVED and found.part != -1 and not found.copies
+
+
+def bits_of(one: Instruction) -> int:
+    """Return the bits of the last type that is spelt; 0 where the last part is no type."""
+    digits = one.parts[-1].lstrip("bsuf")
+    return int(digits) if digits.isdigit() else 0
+
+
 def multiplies_matrices(one: Instruction) -> bool:
     """Whether it is a product of matrices."""
     found = row(one)

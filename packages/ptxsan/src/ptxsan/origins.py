@@ -120,8 +120,7 @@ class Origins:
         row = isa.row(one)
         if isa.is_atomic(one):
             return isa.adds_in_memory(one)
-        rounds = row.shadow is Shadow.MOVED and row.part != -1 and not row.copies  # a conversion
-        if not row.sums and not rounds:
+        if not row.sums and not isa.converts(one):
             return False
         before = self._registers_before(site)
         sums = row.sums or any(isa.row(self.program.body[other]).sums for other in before)
