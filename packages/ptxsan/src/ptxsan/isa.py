@@ -435,9 +435,17 @@ def stop(old: Instruction) -> Instruction:
     return _made(old, ("trap",), (), None)
 
 
-def call(old: Instruction, name: str, operands: tuple[Operand, ...]) -> Instruction:
-    """Return `call.name operands...` in an instruction's place; its predicate stays."""
-    return _made(old, ("call", name), operands, old.predicate)
+def call(
+    old: Instruction, name: str, operands: tuple[Operand, ...], when: Register | None
+) -> Instruction:
+    """Return `call.name operands...` in an instruction's place."""
+    return _made(old, ("call", name), operands, when)
+
+
+def is_call(one: Instruction) -> bool:
+    """Whether an instruction, known or not, is a call."""
+    found = _row(one.parts)
+    return found is not None and found.calls
 
 
 def _made(

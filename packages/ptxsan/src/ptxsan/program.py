@@ -17,11 +17,13 @@ from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
 from ptxsan.inline import flatten
 from ptxsan.isa import Memory
-from ptxsan.syntax import Address, Declaration, Function, Instruction, Module, Symbol
+from ptxsan.syntax import Address, Declaration, Function, Instruction, Module, Register, Symbol
 
 SHARED_WINDOW = 1 << 56
 LOCAL_WINDOW = 2 << 56
 PARAM_WINDOW = 3 << 56
+FUNCTION_WINDOW = 4 << 56  # addresses of device functions: nobody can read or write there
+WORKSPACE = "the grid's workspace"  # what cooperative launches find by %envreg1 and %envreg2
 _FAR, _NEAR = 1 << 20, 1 << 12
 _FIRST = 1 << 10  # address 0 is nobody's
 _MOST = 1 << 27  # shared addresses above carry the rank of another block of the cluster
@@ -63,6 +65,7 @@ class Program:
     granule: dict[str, int]
     directives: dict[str, tuple[int, ...]]
     target: str
+    functions: dict[str, int]
 
     @property
     def asynchronous(self) -> bool:
@@ -107,11 +110,32 @@ def build(module: Module, kernel: str) -> Program:
         registers=flat.registers,
         shared=_place(_in(every, "shared", used), near=near),
         local=_place(_in(every, "local", used), near=False),
-        globals=tuple(one for one in module.variables.values() if one.space in ("global", "const")),
+        globals=(
+            *(one for one in module.variables.values() if one.space in ("global", "const")),
+            *([_WORKSPACE] if _asks_for_workspace(body) else ()),
+        ),
         params=_parameters(entry),
         granule={space: _granule(body, space) for space in ("global", "shared")},
         directives=entry.directives,
         target=module.target,
+        functions=function_addresses(module),
+    )
+
+
+def function_addresses(module: Module) -> dict[str, int]:
+    """Return the address of each device function, by name: what pointers to them hold."""
+    names = [name for name, one in module.functions.items() if not one.entry]
+    return {name: FUNCTION_WINDOW + 16 * number for number, name in enumerate(names, start=1)}
+
+
+_WORKSPACE = Declaration(name=WORKSPACE, space="global", type="b32", count=16, align=16)
+
+
+def _asks_for_workspace(body: Iterable[Instruction]) -> bool:
+    return any(
+        isinstance(operand, Register) and operand.name in ("%envreg1", "%envreg2")
+        for one in body
+        for operand in one.operands
     )
 
 

@@ -149,7 +149,7 @@ def _symbols(program: Program) -> dict[str, int]:
     found = {one.name: one.address for one in (*program.shared, *program.local)}
     found |= {one.name: one.offset for one in program.params}
     found |= {one.name: global_address(index) for index, one in enumerate(program.globals)}
-    return found
+    return found | program.functions | {"WARP_SZ": 32}
 
 
 def global_address(index: int) -> int:
