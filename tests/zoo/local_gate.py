@@ -8,8 +8,8 @@ belong in a sandbox.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from types import TracebackType
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, TracebackType
 
 from cuassay import build
 from cuassay.checks.base import Run
@@ -28,6 +28,7 @@ class InProcess:
     """What a session needs of a candidate's runner, without workers."""
 
     build_s = 0.0
+    walls: Mapping[str, str] = MappingProxyType({})  # none: this process is the judge
     fresh = False  # whatever is asked for: one process runs everything
 
     def __init__(self, trial: JudgeTrial, candidate: Candidate, *, device: str, lane: Lane) -> None:
