@@ -6,8 +6,9 @@ import dataclasses
 import struct
 from collections.abc import Collection, Iterator
 
-from ptxsan import asynchronous, blind, printed, roles
+from ptxsan import asynchronous, blind, isa, printed, roles
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
+from ptxsan.isa import Memory
 from ptxsan.launch import Dim3, Launch
 from ptxsan.program import Program
 from ptxsan.record import Record
@@ -191,7 +192,7 @@ class Describer:
         first = self._access(_NOUN[one.what], one.site, one.gid)
         site = self._memory_site(one.other_site)
         other_what = _NOUN[one.other_kind]
-        if one.other_kind == L.ATOMIC and self._program.body[site].base == "st":
+        if one.other_kind == L.ATOMIC and not isa.is_atomic(self._instruction(site)):
             other_what = _NOUN[L.STRONG_WRITE]
         partner = self._access(other_what, site, one.other_gid)
         stores = {L.WRITE, L.STRONG_WRITE}
@@ -222,7 +223,8 @@ class Describer:
         """Undo the rounding of instruction numbers in race records of long kernels."""
         last = site + (1 << self._state.get32(L.SITE_SHIFT))
         for index in range(site, min(last, len(self._program.body))):
-            if self._program.body[index].base in _TOUCHES:
+            row = isa.row(self._program.body[index])
+            if row.objects or row.memory not in (Memory.NONE, Memory.HINT):
                 return index
         return site
 
@@ -279,7 +281,6 @@ class Describer:
         return _unravel(block, self._launch.grid), _unravel(thread, self._launch.block)
 
 
-_TOUCHES = ("ld", "st", "atom", "red", "cp", "ldmatrix", "mbarrier")
 _UNINITIALISED = {
     L.K_UNINIT: "computes with memory that nobody wrote",
     L.K_POISON_BRANCH: "is decided by memory that nobody wrote",

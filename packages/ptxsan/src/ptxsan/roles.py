@@ -14,15 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxsan import isa
 from ptxsan.dataflow import Block, definitions, registers_of, uses
-from ptxsan.emit.memory import is_strong
+from ptxsan.isa import Memory
 from ptxsan.program import Program
 from ptxsan.runtime import layout as L
 from ptxsan.syntax import Address, Instruction
 
-_ATOMICS = frozenset(("atom", "red"))
 _OWN_NUMBERS = frozenset(("%tid.x", "%tid.y", "%tid.z", "%laneid", "%warpid"))
-_GIVES_AWAY = _ATOMICS | {"st", "cp", "call", "shfl", "redux", "match", "stmatrix", "wmma", "mma"}
 
 
 def table_of(program: Program) -> NDArray[np.uint8] | None:
@@ -31,8 +30,8 @@ def table_of(program: Program) -> NDArray[np.uint8] | None:
     strong = [
         index
         for index, one in enumerate(body)
-        if "async" not in one.parts
-        and (one.base in _ATOMICS or (one.base in ("ld", "st") and is_strong(one)))
+        if not isa.is_asynchronous(one)
+        and (isa.is_atomic(one) or (isa.is_strong(one) and (isa.is_load(one) or _stores(one))))
     ]
     if not strong:
         return None
@@ -47,6 +46,10 @@ def table_of(program: Program) -> NDArray[np.uint8] | None:
     return table
 
 
+def _stores(one: Instruction) -> bool:
+    return isa.value_stored(one) is not None
+
+
 def is_replicated(program: Program, load: int, update: int) -> bool:
     """Whether all threads of a block execute a load, and one, chosen by its number, updates.
 
@@ -54,7 +57,7 @@ def is_replicated(program: Program, load: int, update: int) -> bool:
     guarded by a predicate that does; the load is on every way to the update.
     """
     body, blocks = program.body, program.blocks
-    if body[load].base != "ld" or body[update].base not in _ATOMICS:
+    if not (isa.is_load(body[load]) and isa.is_atomic(body[update])):
         return False
     guard = body[update].predicate
     own = _reached(body, frozenset(name for one in body for name in _numbers(one)))
@@ -76,7 +79,7 @@ def is_replicated(program: Program, load: int, update: int) -> bool:
 def _numbers(one: Instruction) -> tuple[str, ...]:
     """Return what an instruction writes that differs from thread to thread of a block."""
     names = {name for operand in one.operands for name in registers_of(operand)}
-    apart = one.base in _ATOMICS or not names.isdisjoint(_OWN_NUMBERS)
+    apart = isa.is_atomic(one) or not names.isdisjoint(_OWN_NUMBERS)
     return definitions(one) if apart else ()
 
 
@@ -87,9 +90,9 @@ def _place(one: Instruction) -> tuple[str, str]:
 
 def _role(program: Program, index: int, loops: Sequence[frozenset[int]]) -> int:
     one = program.body[index]
-    if one.base == "st":
+    if _stores(one):
         return L.STORES
-    role = L.UPDATES if one.base in _ATOMICS else L.LOADS
+    role = L.UPDATES if isa.is_atomic(one) else L.LOADS
     value = _reached(program.body, frozenset(definitions(one)))
     if not value:
         return role
@@ -121,7 +124,8 @@ def _gives_away(one: Instruction, value: set[str]) -> bool:
     """Whether an instruction puts a value into memory, an address, or before another thread."""
     given = {name for operand in one.operands for name in registers_of(operand)}
     given -= set(definitions(one))
-    if one.base in _GIVES_AWAY:
+    row = isa.row(one)
+    if row.joins or row.calls or row.memory in (Memory.WRITE, Memory.UPDATE, Memory.COPY):
         return not value.isdisjoint(given)
     addresses = (operand for operand in one.operands if isinstance(operand, Address))
     return any(not value.isdisjoint(registers_of(operand)) for operand in addresses)
