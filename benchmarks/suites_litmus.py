@@ -17,6 +17,7 @@ from ptxsan.memory_model import (
     Scope,
     Step,
     Thread,
+    Update,
     outcomes,
 )
 
@@ -95,7 +96,9 @@ def steps_of(lines: Sequence[str], proxies: dict[str, Proxy]) -> tuple[Step, ...
         semantics = next((part for part in parts if part in strengths), "weak")
         match parts[0]:
             case "ld" if isinstance(values[1], int):
-                steps.append(Compute(target=items[0], operation="add", operands=(values[1], 0)))
+                steps.append(
+                    Compute(target=items[0], operation=Update.ADD, operands=(values[1], 0))
+                )
             case "ld" | "tld" | "suld" | "cold":
                 proxy = proxies.get(items[1], Proxy.GENERIC)
                 steps.append(
@@ -126,7 +129,7 @@ def steps_of(lines: Sequence[str], proxies: dict[str, Proxy]) -> tuple[Step, ...
                         target=items[0],
                         operands=tuple(values[2:]),
                         writes=True,
-                        update=parts[-1],
+                        update=Update(parts[-1]),
                         semantics=semantics,
                         scope=scope,
                     )
@@ -137,7 +140,7 @@ def steps_of(lines: Sequence[str], proxies: dict[str, Proxy]) -> tuple[Step, ...
                         location=items[0],
                         operands=tuple(values[1:]),
                         writes=True,
-                        update=parts[-1],
+                        update=Update(parts[-1]),
                         semantics=semantics,
                         scope=scope,
                     )
@@ -152,7 +155,9 @@ def steps_of(lines: Sequence[str], proxies: dict[str, Proxy]) -> tuple[Step, ...
                 steps.append(Barrier(name=tuple(values[:2]), waits="arrive" not in parts))
             case "add" | "sub":
                 steps.append(
-                    Compute(target=items[0], operation=parts[0], operands=(values[1], values[2]))
+                    Compute(
+                        target=items[0], operation=Update(parts[0]), operands=(values[1], values[2])
+                    )
                 )
             case "goto":
                 steps.append(Jump(to=labels[items[0]]))

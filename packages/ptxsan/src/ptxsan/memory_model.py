@@ -42,20 +42,29 @@ class Proxy(Enum):
     ALIAS = "alias"
 
 
+class Update(Enum):
+    """What becomes of an old value and operands."""
+
+    ADD = "add"
+    SUBTRACT = "sub"
+    EXCHANGE = "exch"
+    SWAP = "cas"  # the second operand, where the old value is the first
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """A load (`target`), a store (`value`) or both, an atomic, of one location.
 
     `semantics` are those of the opcode: weak, relaxed, acquire, release, acq_rel. The one operand
-    of a store is a register's name or a number; of an atomic, `update` (add, sub, exch, cas) says
-    what becomes of the old value and the operands.
+    of a store is a register's name or a number; of an atomic, `update` says what becomes of the
+    old value and the operands.
     """
 
     location: str
     target: str | None = None
     operands: tuple[str | int, ...] = ()
     writes: bool = False
-    update: str = ""
+    update: Update | None = None
     semantics: str = "weak"
     scope: Scope = Scope.SYS
     proxy: Proxy = Proxy.GENERIC
@@ -86,7 +95,7 @@ class Compute:
     """`target` becomes the sum or difference of two operands."""
 
     target: str
-    operation: str
+    operation: Update
     operands: tuple[str | int, str | int]
 
 
@@ -234,7 +243,7 @@ def _paths(program: Program, index: int, values: Mapping[str, set[int]]) -> Iter
             match step:
                 case Compute():
                     first, second = (value(one) for one in step.operands)
-                    sign = -1 if step.operation == "sub" else 1
+                    sign = -1 if step.operation is Update.SUBTRACT else 1
                     registers = registers | {step.target: first + sign * second}
                     needs = needs | {step.target: needed(*step.operands) - control}
                 case Jump():
@@ -309,16 +318,16 @@ def _paths(program: Program, index: int, values: Mapping[str, set[int]]) -> Iter
 def _updated(step: Access, old: int, operands: Sequence[int]) -> int | None:
     """Return what an atomic writes; None where a compare-and-swap does not."""
     match step.update:
-        case "add":
+        case Update.ADD:
             return old + operands[0]
-        case "sub":
+        case Update.SUBTRACT:
             return old - operands[0]
-        case "exch":
+        case Update.EXCHANGE:
             return operands[0]
-        case "cas":
+        case Update.SWAP:
             return operands[1] if old == operands[0] else None
-        case _:
-            raise ValueError(f"an atomic operation that the model does not know: {step.update}")
+        case None:
+            raise ValueError("an access that reads and writes needs an update")
 
 
 class _Relation:

@@ -15,6 +15,7 @@ from ptxsan.memory_model import (
     Scope,
     Step,
     Thread,
+    Update,
     allows,
     outcomes,
 )
@@ -32,7 +33,7 @@ def st(location: str, value: int, semantics: str = "weak", scope: Scope = Scope.
     )
 
 
-def atom(target: str, location: str, update: str, *operands: int, semantics: str) -> Access:
+def atom(target: str, location: str, update: Update, *operands: int, semantics: str) -> Access:
     """Return an atomic."""
     return Access(
         location=location, target=target, operands=operands, writes=True, update=update,
@@ -91,7 +92,7 @@ TOLD = st("flag", 1, "release")
         ),
         pytest.param(
             (st("x", 1), TOLD),
-            (atom("f", "flag", "exch", 0, semantics="acq_rel"), ld("v", "x")),
+            (atom("f", "flag", Update.EXCHANGE, 0, semantics="acq_rel"), ld("v", "x")),
             False,
             id="exchange",
         ),
@@ -129,7 +130,7 @@ def test_barriers_in_different_orders_end_nowhere() -> None:
 
 
 def test_atomics_lose_no_update_and_plain_additions_do() -> None:
-    add = atom("r", "x", "add", 1, semantics="relaxed")
+    add = atom("r", "x", Update.ADD, 1, semantics="relaxed")
     assert {end.memory["x"] for end in outcomes(threads((add,), (add,)))} == {2}
     loads = (ld("r", "x", "relaxed"), Access(location="x", operands=("r",), writes=True))
     assert {end.memory["x"] for end in outcomes(threads(loads, (add,)))} == {0, 1}
