@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -358,17 +359,15 @@ def _first(answers: Sequence[Answer], position: int) -> bool:
 def _is_plain(before: Answer, answer: Answer, answers: Sequence[Answer]) -> bool:
     """Whether a call differs from the one before in layout or size, and is the ordinary one.
 
-    That is the contiguous one, or the largest of more than two sizes: if it is right by
-    itself, which other checks see, then what came before it is at fault.
+    That is the contiguous one, or the size that most calls have, or one of two sizes: if it is
+    right by itself, which other checks see, then what came before it is at fault.
     """
     if before.case == answer.case:
         return bool(before.layouts) and not (answer.layouts or before.wrong)
-    right_once = any(not other.wrong for other in answers)
-    sizes = {tuple(other.case.axes.values()) for other in answers}
-    own = tuple(answer.case.axes.values())
-    largest = all(a >= b for other in sizes for a, b in zip(own, other, strict=True))
-    differs = tuple(before.case.axes.values()) != own
-    return differs and right_once and not answer.layouts and (largest or len(sizes) == 2)
+    sizes = Counter(tuple(other.case.axes.values()) for other in answers)
+    own, former = tuple(answer.case.axes.values()), tuple(before.case.axes.values())
+    usual = sizes[own] == max(sizes.values()) or len(sizes) == 2
+    return usual and own != former and not (answer.layouts or before.wrong)
 
 
 def _of_another(trial: Trial, run: Run, other: Answer, answer: Answer) -> str:

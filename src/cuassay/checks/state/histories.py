@@ -101,7 +101,7 @@ class Choice:
 
 
 _KINDS = ("before", "tensors", "values", "shape", "place", "grad", "odd")
-_CALLS = {Profile.QUICK: 10, Profile.STANDARD: 8, Profile.DEEP: 10}  # of a history, at most
+_CALLS = {Profile.QUICK: 14, Profile.STANDARD: 10, Profile.DEEP: 12}  # of a history, at most
 _STRENGTH = {Profile.QUICK: 2, Profile.STANDARD: 2, Profile.DEEP: 3}
 _OTHER_VALUES = 3  # sets of values that histories take in turn: each comes back
 _ELEMENT_LIMIT = 4096
@@ -115,7 +115,7 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
     small = trial.cases("small")
     if not small:
         return
-    world = World.of(trial, small[0], shapes=_shapes(small))
+    world = World.of(trial, small[0], shapes=_shapes(trial))
     for number, block in enumerate(_blocks(plan(trial, world), _CALLS[trial.profile])):
         label = f"history {number + 1} of calls"
         yield _Writer(trial=trial, world=world, base=number).scenario(block, label)
@@ -145,11 +145,19 @@ def _blocks(blocks: Sequence[Sequence[Choice]], most: int) -> list[list[Choice]]
     return found
 
 
-def _shapes(small: Sequence[Case]) -> list[Mapping[str, int]]:
+def _shapes(trial: Trial) -> list[Mapping[str, int]]:
+    """Return the small shapes: the base, one that is shorter in every axis, then the others."""
     found: list[Mapping[str, int]] = []
-    for case in small:
+    for case in trial.cases("small"):
         if dict(case.axes) not in found:
             found.append(dict(case.axes))
+    base = found[0]
+    least = {
+        axis.name: min(sizes[axis.name] for sizes in found) for axis in trial.problem.var_axes()
+    }
+    shorter = try_sizes(trial.problem, base, least)
+    if shorter is not None and legal(trial.problem, shorter) and shorter != base:
+        found = [base, shorter, *(sizes for sizes in found[1:] if dict(sizes) != shorter)]
     return found
 
 
@@ -164,8 +172,8 @@ def _next_workload(trial: Trial, home: Mapping[str, int]) -> list[dict[str, int]
 class World:
     """What may change in histories of one problem around one base case.
 
-    `shapes` are axis sizes, that of the base first. `equal` maps a shape's position to that of
-    another with as many elements or rows. `movable` are the arguments that may change alone,
+    `shapes` are axis sizes, that of the base first. `equal` maps the position of the base's shape
+    and of another with as many elements, or rows, to each other. `movable` are the arguments that may change alone,
     `elements` the tensors of which one element may; `scalars` the values that a scalar moves
     to; `layouts` one unusual layout for each input that can have one.
     """
@@ -187,15 +195,12 @@ class World:
         problem = trial.problem
         every = list(shapes)
         equal: dict[int, int] = {}
-        for position, sizes in enumerate(shapes):
-            partner = _equal_shape(
-                problem, sizes, limit=max(elements_of(problem, s) for s in shapes)
-            )
-            if partner is not None and position not in equal:
-                if partner not in every:
-                    every.append(partner)
-                other = every.index(partner)
-                equal[position], equal[other] = other, position
+        limit = 2 * max(elements_of(problem, sizes) for sizes in shapes)
+        partner = _equal_shape(problem, every[0], limit=limit)
+        if partner is not None:
+            if partner not in every:
+                every.append(partner)
+            equal = {0: every.index(partner), every.index(partner): 0}
         pairs = [(b, m) for b, m in pairs_of(trial) if m.in_domain and len(moved_names(b, m)) == 1]
         moved = {moved_names(b, m)[0]: (b, m) for b, m in pairs}
         tensors = {s.name: s for s in problem.inputs if isinstance(s, TensorSpec)}
@@ -244,7 +249,7 @@ def _equal_shape(
             found = try_sizes(problem, sizes, change)
             if found is None or found == dict(sizes) or not legal(problem, found):
                 continue
-            if elements_of(problem, found) > 2 * limit:
+            if elements_of(problem, found) > limit:
                 continue
             new = [shape_of(spec.shape, found) for spec in tensors]
             pairs = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
@@ -278,9 +283,7 @@ def plan(trial: Trial, world: World) -> list[list[Choice]]:
 
 
 @cache
-def _covered(
-    levels: tuple[Row, ...], strength: int, first: tuple[Row, ...]
-) -> list[Row]:
+def _covered(levels: tuple[Row, ...], strength: int, first: tuple[Row, ...]) -> list[Row]:
     return cover(levels, strength=strength, legal=_is_possible, first=first)
 
 
@@ -415,6 +418,10 @@ class _Writer:
             self._end_call(choice.before)
             self._call(choice)
         self._end_call(Fate.READ)
+        # Once more as at first: what was wrong then and is right now is a matter of state.
+        self._case = self._cases[0]
+        self._call(Choice(tensors=Tensors.NEW, values=Values.NONE))
+        self._end_call(Fate.READ)
         self._steps += [ReadResult(result=result) for result in self._held]
         cases, steps = tuple(self._cases), tuple(self._steps)
         return Scenario(label=label, cases=cases, steps=steps, fresh=True)
@@ -424,22 +431,19 @@ class _Writer:
         if self._case not in self._cases:
             self._cases.append(self._case)
         case = self._cases.index(self._case)
-        match choice.tensors:
-            case Tensors.SAME:
-                if choice.values is not Values.NONE:
-                    self._steps.append(Refill(slot=self._slot, case=case))
-            case Tensors.RECYCLED:
-                self._steps += [Release(name=self._slot), PoisonFreed()]
-                self._allocate(case)
-                self._freed = False
-            case Tensors.NEW:
-                self._allocate(case)
+        if choice.tensors is Tensors.RECYCLED:
+            self._steps.append(Release(name=self._slot))
+        if self._freed or choice.tensors is Tensors.RECYCLED:
+            self._steps.append(PoisonFreed())
+            self._freed = False
+        if choice.tensors is not Tensors.SAME:
+            self._slot = f"s{self._calls}"
+            self._steps.append(Allocate(slot=self._slot, case=case))
+        elif choice.values is not Values.NONE:
+            self._steps.append(Refill(slot=self._slot, case=case))
         if choice.odd:
             name = choice.name or self._turn(tuple(self.world.layouts))
             self._steps.append(Arrange(slot=self._slot, layouts={name: self.world.layouts[name]}))
-        if self._freed:
-            self._steps.append(PoisonFreed())
-            self._freed = False
         self._steps.append(
             Call(
                 slot=self._slot,
@@ -449,10 +453,6 @@ class _Writer:
                 gradients=choice.grad,
             )
         )
-
-    def _allocate(self, case: int) -> None:
-        self._slot = f"s{self._calls}"
-        self._steps.append(Allocate(slot=self._slot, case=case))
 
     def _end_call(self, fate: Fate) -> None:
         """Let the result of the last call have its fate; what is held is read at once too."""
@@ -508,7 +508,7 @@ class _Writer:
         if self._position:
             return 0
         self._others += 1
-        return 1 + (self._others - 1 + self.base) % (len(self.world.shapes) - 1)
+        return 1 + (self._others - 1) % (len(self.world.shapes) - 1)
 
     def _place_at(self, position: int) -> None:
         self._position = position
