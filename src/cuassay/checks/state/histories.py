@@ -172,10 +172,11 @@ def _next_workload(trial: Trial, home: Mapping[str, int]) -> list[dict[str, int]
 class World:
     """What may change in histories of one problem around one base case.
 
-    `shapes` are axis sizes, that of the base first. `equal` maps the position of the base's shape
-    and of another with as many elements, or rows, to each other. `movable` are the arguments that may change alone,
-    `elements` the tensors of which one element may; `scalars` the values that a scalar moves
-    to; `layouts` one unusual layout for each input that can have one.
+    `shapes` are axis sizes, that of the base first. `equal` maps the position of the base's
+    shape and of another with as many elements, or rows, to each other. `movable` are the
+    arguments that may change alone, `elements` the tensors of which one element may; `scalars`
+    the values that a scalar moves to; `layouts` one unusual layout for each input that can have
+    one.
     """
 
     base: Case
