@@ -98,13 +98,21 @@ def inconclusive_reason(scenario: Scenario, run: Run) -> str:
     if worker_failed(scenario, run):
         last = run.result.output_text.strip().splitlines()[-1:]
         return f"a worker failed while nothing of the candidate ran: {' '.join(last)[:_MESSAGE]}"
+    missing = missing_tool(run)
+    if missing:
+        return missing
+    if _out_of_memory(run):
+        return "out of memory: run it again alone, or with smaller workloads"
+    return ""
+
+
+def missing_tool(run: Run) -> str:
+    """Return what a run needed and did not find here, or nothing."""
     if isinstance(run.result.termination, ToolMissing):
         return run.result.termination.what
     for record in run.result.records:
         if isinstance(record, StepRaised) and record.exception == "MissingToolError":
             return record.message.strip().splitlines()[0][:_MESSAGE]
-    if _out_of_memory(run):
-        return "out of memory: run it again alone, or with smaller workloads"
     return ""
 
 
