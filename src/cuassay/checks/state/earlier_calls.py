@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -55,18 +54,19 @@ class State001(Check):
     How it decides
         Every answer must be right for its own call, and every held result must keep its bytes.
         A wrong answer is a finding where the same call is right at another time, where it is
-        the right answer to an earlier call, or where the kernel was right at that shape
-        before. The finding says what was the same and what differed.
+        the right answer to an earlier call, or where the kernel was right at first. The finding
+        says what was the same and what differed.
 
     Can it be wrong?
         A change that does not move truth decides nothing, since the old answer is then right.
-        A kernel that is wrong from its first call on is left to NUM001, at another shape from
-        its first time on to SHP001. An answer that is wrong at once in an unusual layout is
-        left to LAYOUT001, and with it all that follows, for such a call may have written
-        anywhere. A refusal of a layout, of gradients, of another stream or thread is left to
-        the checks of these. Results that share memory with an input are left to API002. Freed
-        memory is poisoned before it is used again, so that a stale read cannot look right by
-        luck. Single elements are changed in tensors of at most 4096 elements.
+        A kernel that is wrong from its first call on is left to NUM001. One that is far off at
+        another shape is wrong, whether earlier calls made it so or not. An answer that is wrong
+        at once in an unusual layout is left to LAYOUT001, and with it all that follows, for such
+        a call may have written anywhere. A refusal of a layout, of gradients, of another stream
+        or thread is left to the checks of these. Results that share memory with an input are
+        left to API002. Freed memory is poisoned before it is used again, so that a stale read
+        cannot look right by luck. Single elements are changed in tensors of at most 4096
+        elements.
 
     Example
         A CUDA graph kept by the inputs' addresses: "the result of call 1, which the caller still
@@ -103,7 +103,8 @@ class State001(Check):
             text = _blame(trial, run, answers, position)
             if text:
                 yield self._wrong(trial, scenario, run, answer=answer, text=text)
-            break
+            if text or not position:
+                break
         yield from self._changed(trial, scenario, run, answers)
 
     def _wrong(
@@ -340,34 +341,20 @@ def _blame(trial: Trial, run: Run, answers: Sequence[Answer], position: int) -> 
         return f"is wrong {change}; call {known.number} on the same values is right"
     if earlier[0].wrong or not _first(answers, position):
         return ""
-    if answer.far and _is_plain(before, answer, answers):
-        return f"is wrong {change}"
     right_there = any(
         not other.wrong
         and dict(other.case.axes) == dict(answer.case.axes)
         and other.layouts == answer.layouts
         for other in earlier
     )
-    return f"is wrong {change}" if right_there else ""
+    # At another shape or in the plain layout: wrong numbers are a fault there in any case.
+    elsewhere = answer.far and not answer.layouts
+    return f"is wrong {change}" if right_there or elsewhere else ""
 
 
 def _first(answers: Sequence[Answer], position: int) -> bool:
     """Whether an answer is the first one to its call."""
     return not any(answers[position].same_call(other) for other in answers[:position])
-
-
-def _is_plain(before: Answer, answer: Answer, answers: Sequence[Answer]) -> bool:
-    """Whether a call differs from the one before in layout or size, and is the ordinary one.
-
-    That is the contiguous one, or the size that most calls have, or one of two sizes: if it is
-    right by itself, which other checks see, then what came before it is at fault.
-    """
-    if before.case == answer.case:
-        return bool(before.layouts) and not (answer.layouts or before.wrong)
-    sizes = Counter(tuple(other.case.axes.values()) for other in answers)
-    own, former = tuple(answer.case.axes.values()), tuple(before.case.axes.values())
-    usual = sizes[own] == max(sizes.values()) or len(sizes) == 2
-    return usual and own != former and not (answer.layouts or before.wrong)
 
 
 def _of_another(trial: Trial, run: Run, other: Answer, answer: Answer) -> str:
@@ -398,7 +385,7 @@ def _holder(trial: Trial, run: Run, answer: Answer, answers: Sequence[Answer]) -
 
 def _when(before: Answer, now: Answer) -> str:
     """Return `when the same tensors are refilled with other values`: what is the same, what not."""
-    if now.written:
+    if now.written and now.number == before.number + 1:
         return f"after the caller wrote into what call {now.written} returned"
     old, new = before.case, now.case
     axes = [n for n, size in new.axes.items() if old.axes.get(n) != size]

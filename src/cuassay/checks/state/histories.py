@@ -87,7 +87,11 @@ class Place(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """How one call follows the one before. `name` says which argument changes, "" any."""
+    """How one call follows the one before.
+
+    `name` says which argument changes, "" any; `target` the position of the shape that the call
+    has, None any. A `first` choice begins a history, on the base of number `base`.
+    """
 
     before: Fate = Fate.READ
     tensors: Tensors = Tensors.SAME
@@ -97,7 +101,9 @@ class Choice:
     grad: bool = False
     odd: bool = False  # one input in an unusual layout
     name: str = ""
-    first: bool = False  # this call begins a history
+    target: int | None = None
+    first: bool = False
+    base: int = 0
 
 
 _KINDS = ("before", "tensors", "values", "shape", "place", "grad", "odd")
@@ -118,13 +124,13 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
     world = World.of(trial, small[0], shapes=_shapes(trial))
     for number, block in enumerate(_blocks(plan(trial, world), _CALLS[trial.profile])):
         label = f"history {number + 1} of calls"
-        yield _Writer(trial=trial, world=world, base=number).scenario(block, label)
+        yield _Writer(trial=trial, world=world).scenario(block, label)
     home = home_axes(trial)
     if home is not None and home != dict(small[0].axes):
         shapes = [home, *_next_workload(trial, home)]
         world = World.of(trial, placed(small[0], home), shapes=shapes)
         choices = [choice for block in _essential(world) for choice in block]
-        writer = _Writer(trial=trial, world=world, base=0)
+        writer = _Writer(trial=trial, world=world)
         yield writer.scenario(choices, "history of calls at a listed size")
     if trial.profile is not Profile.QUICK:
         yield from _late(trial)
@@ -175,8 +181,8 @@ class World:
     `shapes` are axis sizes, that of the base first. `equal` maps the position of the base's
     shape and of another with as many elements, or rows, to each other. `movable` are the
     arguments that may change alone, `elements` the tensors of which one element may; `scalars`
-    the values that a scalar moves to; `layouts` one unusual layout for each input that can have
-    one.
+    the values that a scalar moves to, by the position of the base on which it has an effect;
+    `layouts` one unusual layout for each input that can have one.
     """
 
     base: Case
@@ -185,7 +191,7 @@ class World:
     equal: Mapping[int, int]
     movable: tuple[str, ...]
     elements: tuple[str, ...]
-    scalars: Mapping[str, Scalar]
+    scalars: Mapping[str, Mapping[int, Scalar]]
     layouts: Mapping[str, Layout]
     gradients: bool
     streams: bool
@@ -205,13 +211,26 @@ class World:
         pairs = [(b, m) for b, m in pairs_of(trial) if m.in_domain and len(moved_names(b, m)) == 1]
         moved = {moved_names(b, m)[0]: (b, m) for b, m in pairs}
         tensors = {s.name: s for s in problem.inputs if isinstance(s, TensorSpec)}
-        quiet = {repr((b.fills, b.seed)): b for n, (b, _) in moved.items() if n not in tensors}
+        # Scalars act on small or on large data alone: each such data is a base.
+        bases = [base]
+        scalars: dict[str, dict[int, Scalar]] = {}
+        for before, after in pairs:
+            name = moved_names(before, after)[0]
+            if name in tensors:
+                continue
+            own = dataclasses.replace(placed(before, base.axes), label=f"base for {name}")
+            number = next(
+                (n for n, b in enumerate(bases) if (b.fills, b.seed) == (own.fills, own.seed)), -1
+            )
+            if number < 0:
+                number = len(bases)
+                bases.append(own)
+            scalars.setdefault(name, {})[number] = after.scalars[name]
         odd = odd_layouts(problem, base)
         few = 3 if trial.profile is Profile.QUICK else len(odd)
         return World(
             base=base,
-            # Scalars act on small or on large data alone: histories take these in turn.
-            bases=(base, *(placed(b, base.axes) for b in quiet.values())),
+            bases=tuple(bases),
             shapes=tuple(every),
             equal=equal,
             movable=tuple(n for n in moved if n not in tensors or n in base.fills),
@@ -223,7 +242,7 @@ class World:
                 and _explicit_is_legal(tensors[name])
                 and 2 <= prod(shape_of(tensors[name].shape, base.axes)) <= _ELEMENT_LIMIT
             ),
-            scalars={n: m.scalars[n] for n, (_, m) in moved.items() if n not in tensors},
+            scalars=scalars,
             layouts=dict(list(odd.items())[:few]),
             gradients=any(s.dtype.is_floating for s in tensors.values()),
             streams=trial.device.startswith("cuda"),
@@ -336,15 +355,28 @@ def _essential(world: World) -> list[list[Choice]]:
     ]
     if _has_shape(world, Shape.EQUAL):
         found.append([Choice(tensors=Tensors.RECYCLED, shape=Shape.EQUAL)] * 2)
-    for name in world.movable:
-        # There and back: what is kept of either value shows.
-        times = 2 if name in world.scalars else 1
-        found.append([Choice(values=Values.ARGUMENT, name=name)] * times)
+    found += [
+        [Choice(values=Values.ARGUMENT, name=name)]
+        for name in world.movable
+        if name not in world.scalars
+    ]
     found += [[Choice(values=Values.ELEMENT, name=name)] for name in world.elements]
-    other = Choice(before=Fate.HELD, tensors=Tensors.NEW, shape=Shape.OTHER)
+    for number in range(len(world.bases)):
+        # There and back: what is kept of either value shows.
+        moves = [
+            Choice(values=Values.ARGUMENT, name=name)
+            for name, of in world.scalars.items()
+            if number in of
+            for _ in range(2)
+        ]
+        if moves:
+            found.append([Choice(values=Values.NONE, first=True, base=number), *moves])
     if _has_shape(world, Shape.OTHER):
-        again = [other] * (2 * (len(world.shapes) - 1))
-        found.append([dataclasses.replace(other, first=True), *again])
+        # The base last, then all again: each shape comes before and after each other one.
+        order = [*range(1, len(world.shapes)), 0] * 2
+        other = Choice(before=Fate.HELD, tensors=Tensors.NEW, shape=Shape.OTHER, values=Values.NONE)
+        turns = [dataclasses.replace(other, target=target) for target in order]
+        found.append([dataclasses.replace(turns[0], first=True), *turns[1:]])
     plain = Choice(tensors=Tensors.NEW, values=Values.NONE)
     layouts = [
         choice
@@ -381,19 +413,19 @@ def _late(trial: Trial) -> Iterator[Scenario]:
     choices = [Choice(values=Values.LATE, name=name) for name in names for _ in range(2)]
     if choices:
         label = f"history of elements beyond the first {_HEAD}"
-        yield _Writer(trial=trial, world=world, base=0).scenario(choices, label)
+        yield _Writer(trial=trial, world=world).scenario(choices, label)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Writer:
-    """Writes one history down as steps, a call at a time. `base` says which base it starts on."""
+    """Writes one history down as steps, a call at a time."""
 
     trial: Trial
     world: World
-    base: int
     _cases: list[Case] = field(default_factory=list)
     _steps: list[Step] = field(default_factory=list)
     _case: Case = field(init=False)
+    _base: int = 0
     _position: int = 0  # of the current shape
     _others: int = 0
     _arguments: int = 0
@@ -405,15 +437,14 @@ class _Writer:
 
     def scenario(self, choices: Sequence[Choice], label: str) -> Scenario:
         """Return the history in a process of its own."""
-        bases = self.world.bases
-        self._case = bases[self.base % len(bases)]
+        left = list(choices)
+        opening = left.pop(0) if left and left[0].first else Choice(values=Values.NONE)
+        self._base, self._case = opening.base, self.world.bases[opening.base]
         if any(choice.values is Values.ARGUMENT for choice in choices):
             # A kernel that ignores an argument is then wrong from its first call on, and is
             # not taken for one that keeps an earlier value.
             for name in self.world.movable:
                 self._case = self._argument(name)
-        left = list(choices)
-        opening = left.pop(0) if left and left[0].first else Choice(values=Values.NONE)
         self._call(dataclasses.replace(opening, tensors=Tensors.NEW))
         for choice in left:
             self._end_call(choice.before)
@@ -476,7 +507,8 @@ class _Writer:
             case Shape.SAME:
                 pass
             case Shape.OTHER:
-                self._place_at(self._other_shape())
+                target = choice.target
+                self._place_at(self._other_shape() if target is None else target)
             case Shape.EQUAL:
                 self._place_at(self.world.equal.get(self._position, next(iter(self.world.equal))))
         match choice.values:
@@ -494,7 +526,7 @@ class _Writer:
 
     def _reseeded(self) -> Case:
         number = self._values % _OTHER_VALUES
-        base = self.world.bases[self.base % len(self.world.bases)]
+        base = self.world.bases[self._base]
         seed = self.trial.seed("STATE001", "other", number) if number else base.seed
         return reseeded(
             self._case, label=f"other values {number}" if number else base.label, seed=seed
@@ -517,7 +549,7 @@ class _Writer:
 
     def _plain_fills(self, case: Case) -> Case:
         """Return the case without single elements of their own: those belong to one shape."""
-        base = self.world.bases[self.base % len(self.world.bases)].fills
+        base = self.world.bases[self._base].fills
         fills = {
             name: base[name] if fill.kind == "explicit" and name in self.world.elements else fill
             for name, fill in case.fills.items()
@@ -528,8 +560,9 @@ class _Writer:
         """Return the case with one argument moved, or moved back."""
         case, label = self._case, f"{name} moved"
         if name in self.world.scalars:
-            base = self.world.bases[self.base % len(self.world.bases)].scalars
-            moved = self.world.scalars[name]
+            base = self.world.bases[self._base].scalars
+            of = self.world.scalars[name]
+            moved = of.get(self._base, next(iter(of.values())))
             value = base[name] if name in base and case.scalars.get(name) == moved else moved
             return dataclasses.replace(case, label=label, scalars={**case.scalars, name: value})
         fill = self._plain_fills(case).fills[name]
