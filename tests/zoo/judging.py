@@ -22,7 +22,6 @@ import torch
 
 from cuassay import build
 from cuassay.checks.base import Check
-from cuassay.engine.job import Job
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.judge.control import Control
@@ -32,6 +31,7 @@ from cuassay.judge.session import Session
 from cuassay.judge.trial import Truths
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import CheckFinished, Event, FindingReported
+from cuassay.model.jobs import TrialJob
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Decision, Profile, Verdict
@@ -141,6 +141,11 @@ class Gate:
         self._key: tuple[str, int] | None = None
         self._truths: Truths = OrderedDict()
 
+    @property
+    def processes_folder(self) -> Path | None:
+        """The folder in which each of the candidates' processes has its own; None without."""
+        return self._nursery.folder if self._nursery else None
+
     def judge(
         self,
         problem: Problem,
@@ -222,7 +227,7 @@ class Gate:
     ) -> Session:
         candidate = load_candidate(str(path), problem)
         return self._session(
-            Job(
+            TrialJob(
                 problem=problem.name,
                 candidate=str(path),
                 profile=profile,

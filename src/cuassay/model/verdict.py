@@ -103,7 +103,8 @@ class Verdict:
 
     `sources` are the candidate's files with what the PTX machine saw on their lines, where it
     executed them. `notes` is what was assumed or passed over while reading the problem and the
-    candidate; `coverage` has every var axis of the problem, and is empty for a replay.
+    candidate; `coverage` has every var axis of the problem, and is empty for a replay. `walls`
+    says of each wall around the candidate's process whether it stood (see model.walls).
     """
 
     decision: Decision
@@ -128,6 +129,7 @@ class Verdict:
     coverage: tuple[AxisCoverage, ...] = ()
     speed: Speed | None = None
     sources: tuple[SourceView, ...] = ()
+    walls: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
