@@ -27,6 +27,7 @@ from cuassay.checks.state.histories import (
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Fill
 from cuassay.model.outcome import FindingClass
+from cuassay.model.problem import ConstAxis
 from cuassay.model.scenario import Allocate, Call, PoisonFreed, Refill, Release
 from cuassay.model.steps import Layout
 from cuassay.model.verdict import Profile
@@ -462,10 +463,8 @@ def test_a_refill_that_does_not_move_truth_blames_nobody() -> None:
     assert examine(State001(), trial, memo_by_shape) == []
 
 
-def small_axes(trial: FakeTrial) -> tuple[object, ...]:  # type: ignore[misc]
+def small_axes(trial: FakeTrial) -> tuple[ConstAxis, ...]:
     """Return the axes as constants: no other shape moves truth either."""
-    from cuassay.model.problem import ConstAxis
-
     sizes = trial.cases("small")[0].axes
     return tuple(ConstAxis(name=name, value=size) for name, size in sizes.items())
 
