@@ -522,7 +522,8 @@ def table(rows: Sequence[Row]) -> list[str]:
             f"{suite:18s} faults {faulty}: found {count[True, 'found']}, "
             f"noted {count[True, 'noted']}, missed {count[True, 'missed']}; clean {clean}: "
             f"alarms {count[False, 'alarm']}, notes {count[False, 'clean with a note']}; "
-            f"not covered {uncovered}; seconds {sum(seconds):.1f}, median {seconds[len(seconds) // 2]:.2f}"
+            f"not covered {uncovered}; seconds {sum(seconds):.1f}, "
+            f"median {seconds[len(seconds) // 2]:.2f}"
         )
     return lines
 
