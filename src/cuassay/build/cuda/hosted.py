@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cuassay import settings
 from cuassay.build.cuda.extension import import_library
 from cuassay.build.sources import build_lock, clip_log, write_text
 from cuassay.errors import BuildError, MissingToolError
@@ -198,9 +199,8 @@ def reworded() -> Rename:
         if text == "CUDA" and (before == "::" or _is_implementation(tokens, index)):
             return "CPU"
         behind = [one.text for one in tokens[index + 1 : index + 3]]
-        if before in (".", "->") and behind == ["(", ")"]:
-            if text == "cuda":
-                return "contiguous"  # a tensor that is there already is returned as it is
+        if text == "cuda" and before in (".", "->") and behind == ["(", ")"]:
+            return "contiguous"  # a tensor that is there already is returned as it is
         return None
 
     return rename
@@ -213,7 +213,7 @@ def _is_implementation(tokens: Any, index: int) -> bool:
 
 def headers_folder() -> Path:
     """Return the folder of torch's headers precompiled: by torch, compiler and our own headers."""
-    explicit = os.environ.get(VARIABLE)
+    explicit = settings.get(VARIABLE)
     return Path(explicit) if explicit else headers_place()
 
 

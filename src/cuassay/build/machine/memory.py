@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
+from torch.multiprocessing import reductions
 
 from cuassay.build import zones
 from cuassay.build.recording.unwritten import UNWRITTEN
@@ -53,7 +53,7 @@ class Region:
 class _Earlier:
     """An allocation that a call before this one saw, as long as its storage lives."""
 
-    storage: StorageWeakRef
+    storage: Any
     buffer: Buffer
     zone_bytes: int
 
@@ -73,7 +73,7 @@ class Arena:
         """
         for base, region in self._regions.items():
             if region.storage is not None:
-                reference = StorageWeakRef(region.storage)
+                reference = _weak_reference(region.storage)
                 self._earlier[base] = _Earlier(reference, region.buffer, region.zone_bytes)
         self._earlier = {b: one for b, one in self._earlier.items() if not one.storage.expired()}
         self._regions.clear()
@@ -282,6 +282,12 @@ def _bytes_around(base: int, size: int, zone: int) -> np.ndarray[Any, Any]:
     """Return a storage's bytes with those of its guard zones, which its owner keeps."""
     whole = (ctypes.c_uint8 * (size + 2 * zone)).from_address(base - zone)
     return np.ctypeslib.as_array(whole)
+
+
+def _weak_reference(storage: torch.UntypedStorage) -> Any:
+    """Return what says whether a storage lives, without keeping it alive."""
+    weak: Any = reductions.StorageWeakRef
+    return weak(storage)
 
 
 def _alignment(base: int) -> int:

@@ -7,12 +7,15 @@ among it, cannot be opened.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
+
+from cuassay.sandbox.host.environment import torch_headers
 
 _SYSTEM = (
     "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/nix/store", "/gnu/store",
@@ -61,6 +64,10 @@ def _candidates(source: Mapping[str, str], device: str) -> Iterator[str]:
         yield source.get(name, "")
     if device != "cpu":
         yield from _driver_folders()
+    for folder in torch_headers().values():  # what comes to lie there later may be read as well
+        with contextlib.suppress(OSError):
+            os.makedirs(folder, exist_ok=True)
+        yield folder
 
 
 @functools.cache

@@ -151,7 +151,8 @@ def run_program(
         with output.open("wb") as stream:
             try:
                 status = subprocess.run(
-                    command, stdout=stream, stderr=subprocess.STDOUT, timeout=timeout_s, check=False,
+                    command, stdout=stream, stderr=subprocess.STDOUT, check=False,
+                    timeout=timeout_s,
                     env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 ).returncode  # fmt: skip
             except subprocess.TimeoutExpired:
@@ -214,7 +215,8 @@ class _Sanitizer:
             findings, why = report.findings, report.inconclusive or ""
             run_s = report.statistics.run_s
             for line in report.printed:
-                print(line, end="" if line.endswith("\n") else "\n", flush=True)
+                sys.stdout.write(line.rstrip("\n") + "\n")
+            sys.stdout.flush()
         except MachineError as error:
             why = str(error)
         row = {

@@ -69,14 +69,14 @@ class Runtime:
         self._code = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
         self._functions: list[tuple[int, int, str, str]] = []  # start, end, name, PTX
         self._variables: list[tuple[int, int, str, str]] = []
-        pointer, size = ctypes.c_void_p, ctypes.c_size_t
+        pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
         functions: tuple[tuple[Any, Callable[..., Any]], ...] = (
             (ctypes.CFUNCTYPE(ctypes.c_int, pointer, pointer, size, pointer), self._launch),
             (ctypes.CFUNCTYPE(None, pointer, size, ctypes.c_int), self._allocated),
             (ctypes.CFUNCTYPE(None, pointer), self._freed),
             (ctypes.CFUNCTYPE(None, pointer, size, pointer), self._written),
             (ctypes.CFUNCTYPE(pointer, pointer, ctypes.POINTER(size)), self._symbol),
-            (ctypes.CFUNCTYPE(ctypes.c_int, pointer, ctypes.POINTER(ctypes.c_int)), self._attributes),
+            (ctypes.CFUNCTYPE(integer, pointer, ctypes.POINTER(integer)), self._attributes),
         )  # fmt: skip
         self._alive = [kind(function) for kind, function in functions]
         table = (pointer * len(functions))(*(ctypes.cast(one, pointer) for one in self._alive))
