@@ -30,6 +30,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "formats": {"model", "errors", "home", "catalog"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
+    "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes"},
     "oracle": {"model", "errors", "dispatch_modes"},
     "build": {"model", "errors", "home", "ptxsan", "dispatch_modes"},
     "sandbox": {"model", "errors", "home", "inputs", "build", "ptxsan", "dispatch_modes"},
@@ -40,7 +41,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     },
     "judge": {
         "model", "errors", "home", "formats", "inputs", "oracle", "build", "sandbox", "checks",
-        "loops", "__version__",
+        "loops", "contract", "__version__",
     },
     "guard": {"model", "errors", "home", "formats", "oracle"},
     "report": {"model", "errors"},
