@@ -7,9 +7,11 @@ data, and what fakes refuse, runs for real.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -141,7 +143,7 @@ class Acceptor:
 
         names = [spec.name for spec in self.problem.outputs]
         try:
-            with warnings.catch_warnings():
+            with _unlogged(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 if real:
                     made = self._made(case)
@@ -297,6 +299,18 @@ def own_case(problem: Problem, axes: Mapping[str, int], *, seed: int, label: str
 
 def _shapes(values: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
     return {n: tuple(value.shape) for n, value in values.items() if isinstance(value, torch.Tensor)}
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep torch from logging what fake tensors refuse: it is an answer, not an error."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _needs_data() -> tuple[type[BaseException], ...]:

@@ -17,7 +17,7 @@ _MOST = {Profile.QUICK: 6, Profile.STANDARD: 16, Profile.DEEP: 64}
 
 
 class Api004(Check):
-    """The kernel needs nothing of the problem's own inputs that the reference does not need
+    """Facts of the problem's own inputs that the reference does not need
 
     What it does
         Runs the problem's generator several times and notes what holds in every run: an input
