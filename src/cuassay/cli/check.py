@@ -37,9 +37,17 @@ PROFILES = ("quick", "standard", "deep")
     help=f"Conditions that must hold, not merely be stated: {', '.join(options.CONDITIONS)}.",
 )
 @click.option(
+    "--fail-fast", is_flag=True, help="Stop at the first wrong result; skip what only adds to it."
+)
+@click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
 )
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
+@click.option(
+    "--no-sandbox",
+    is_flag=True,
+    help="Also judge where this machine does not confine the kernel, under a condition.",
+)
 @options.output_options
 @click.pass_context
 def check(
@@ -51,8 +59,10 @@ def check(
     device: str | None,
     seed: int | None,
     require: str,
+    fail_fast: bool,
     recorded: str,
     strict: bool,
+    no_sandbox: bool,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
@@ -78,6 +88,8 @@ def check(
         seed=options.seed(seed),
         strict=strict,
         require=options.require(require),
+        fail_fast=fail_fast,
+        no_sandbox=no_sandbox,
         recorded=options.folder(recorded, option="--recorded"),
     )
     context.exit(drive(run.check(job), output))

@@ -23,7 +23,6 @@ def test_the_order_is_host_state_first() -> None:
         "API004",
         "PROC001",
         "STATE001",
-        "STATE002",
         "MEM001",
         "MEM002",
         "MEM004",
