@@ -16,11 +16,11 @@ from types import ModuleType
 from typing import Any
 
 from ptxsan.errors import CompileError, UsageError
+from ptxsan.isa import SIGNS_OF_90A
 from ptxsan.nvrtc import compile_named
 from ptxsan.syntax import Function, Module
 
 CUDA_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc")
-_HOPPER_ONLY = ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait", "cuTensorMap")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ def of_cuda(
     `arch` is such as sm_80 (sm_90a for sources that need it); with `debug` it is also compiled
     by -G. Raises CompileError with the compiler's log, UsageError where there is no compiler.
     """
-    arch = arch or ("sm_90a" if any(sign in text for sign in _HOPPER_ONLY) else "sm_80")
+    arch = arch or ("sm_90a" if any(sign in text for sign in SIGNS_OF_90A) else "sm_80")
     wanted = (kernel,) if "<" in kernel else ()
 
     def compiled(*more: str) -> tuple[str, Mapping[str, str]]:
