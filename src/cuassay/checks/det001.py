@@ -11,6 +11,7 @@ from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.numeric import message, where, worst_statistic
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import (
     Allocate,
@@ -62,6 +63,7 @@ class Det001(Check):
 
     code = "DET001"
     title = "Run-to-run spread"
+    cause = Cause.NOT_DETERMINISTIC
     classes = ("C1", "C2", "C7", "C9")
     group = "repeat"
 

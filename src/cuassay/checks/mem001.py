@@ -10,6 +10,7 @@ from cuassay.checks.answers import Read, placed, raw_bytes, reads_of, same_bits,
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.listed import settings
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
@@ -61,6 +62,7 @@ class Mem001(Check):
 
     code = "MEM001"
     title = "Every output element is written"
+    cause = Cause.UNWRITTEN
     classes = ("M5", "M6")
     group = "memory"
 

@@ -15,6 +15,7 @@ from cuassay.checks.answers import (
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric import message, where, worst_statistic
 from cuassay.checks.state_scenarios import CHANGES, state_scenarios
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.scenario import Scenario
 
@@ -57,6 +58,7 @@ class State001(Check):
 
     code = "STATE001"
     title = "No answer belongs to an earlier call"
+    cause = Cause.CALL_HISTORY
     classes = ("S1", "S2", "S3", "S4", "S6", "S8")
     group = "host"
 
@@ -73,15 +75,25 @@ class State001(Check):
         if wrong[0]:  # wrong from the first call on: the numbers' fault, unless it recovers
             text = _first_call(reads, wrong)
             if text:
-                yield self._finding(trial, scenario, run, read=reads[0], text=text)
+                yield self._finding(
+                    trial, scenario, run, read=reads[0], text=text, cause=Cause.FIRST_CALL
+                )
             return
         position = wrong.index(True)
-        text = _stale(trial, run, reads, position=position) or "is wrong"
-        text = f"{text} {_after(scenario, reads, position)}"
-        yield self._finding(trial, scenario, run, read=reads[position], text=text)
+        stale = _stale(trial, run, reads, position=position)
+        text = f"{stale or 'is wrong'} {_after(scenario, reads, position)}"
+        cause = Cause.STALE_ANSWER if stale else Cause.CALL_HISTORY
+        yield self._finding(trial, scenario, run, read=reads[position], text=text, cause=cause)
 
     def _finding(
-        self, trial: Trial, scenario: Scenario, run: Run, *, read: Read, text: str
+        self,
+        trial: Trial,
+        scenario: Scenario,
+        run: Run,
+        *,
+        read: Read,
+        text: str,
+        cause: Cause,
     ) -> Finding:
         failed = wrong_outputs(trial, read, run)
         worst = failed[0]
@@ -96,6 +108,7 @@ class State001(Check):
             statistic="against truth for the values of its own call",
             where=place,
             details=(("against its own truth", message(worst, statistic)),),
+            cause=cause,
         )
 
 

@@ -12,6 +12,7 @@ from cuassay.checks.buildrun import termination_finding
 from cuassay.checks.follow import followed
 from cuassay.checks.numeric import message, where, worst_statistic
 from cuassay.checks.state_toggles import sizes_in_words, toggle_scenarios
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.scenario import Call, ReadResult, Scenario
 from cuassay.model.steps import Arrange, Layout, Overwrite
@@ -58,6 +59,7 @@ class State002(Check):
 
     code = "STATE002"
     title = "No answer depends on the attributes of earlier calls"
+    cause = Cause.CALL_HISTORY
     classes = ("S4", "S6", "S8")
     group = "host"
     judges_failures = True  # a layout may be refused

@@ -35,6 +35,7 @@ from cuassay.model.steps import (
     StreamCall,
     Time,
     Together,
+    TraceCall,
 )
 
 
@@ -140,6 +141,7 @@ Production: TypeAlias = (
     | Inspect
     | OpCheck
     | CompiledCall
+    | TraceCall
 )
 Step: TypeAlias = Plain | Production
 

@@ -47,13 +47,17 @@ class StepDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRaised:
-    """The candidate raised: exception type, message and traceback are untrusted text."""
+    """The candidate raised: exception type, message and traceback are untrusted text.
+
+    `frames` are the candidate's own lines on the way to it, as (file, line), outermost first.
+    """
 
     index: int
     exception: str
     message: str
     traceback: str = ""
     out_of_memory: bool = False
+    frames: tuple[tuple[str, int], ...] = ()
 
 
 StepRecord: TypeAlias = StepDone | StepRaised

@@ -35,6 +35,7 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
 from cuassay.worker import items, launch_errors, placement
+from cuassay.worker.call_trace import candidate_frames
 from cuassay.worker.host import Around, Given, Made, NoResultError, Slot
 from cuassay.worker.production import Production
 from cuassay.worker.recycling import FreedMemory
@@ -331,6 +332,7 @@ def raised(index: int, error: BaseException) -> StepRaised:
         message=message[:_MESSAGE_CAP],
         traceback=text[-_TRACEBACK_CAP:],
         out_of_memory=_is_out_of_memory(error, message),
+        frames=candidate_frames(error),
     )
 
 

@@ -1,0 +1,231 @@
+"""Which line of a candidate a fault sits on, from one traced call of it.
+
+The values of a call are followed by sketch (`worker.call_trace`): a value that the broken
+reference has and the right one has not names the line that made it. Where no mutant is known, the
+line after the last value that the right reference has too is named. For triton and CUDA kernels,
+whose values torch does not see, the PTX machine names lines instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import done
+from cuassay.errors import CuassayError
+from cuassay.judge.alike import Alike, Answer
+from cuassay.model.candidate import Candidate
+from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause, SourceLine
+from cuassay.model.scenario import Allocate, Refill, Scenario, Step
+from cuassay.model.steps import TraceCall
+from cuassay.oracle.lift import lift
+from cuassay.oracle.mutants import CANNOT_RUN
+from cuassay.worker.call_trace import Line, OpWatch, Seen, read_facts
+
+if TYPE_CHECKING:
+    from cuassay.checks.base import Run
+    from cuassay.judge.trial import JudgeTrial
+
+_NEAR = 0.01  # relative distance within which two sketches are one value's
+_LOW = ("bfloat16", "float16")
+_SUMS = frozenset(
+    {"add", "add_", "sum", "mean", "cumsum", "index_add", "index_add_", "scatter_add"}
+    | {"scatter_add_", "mm", "bmm", "addmm", "baddbmm", "matmul", "dot", "mv", "linear"}
+    | {"index_put", "index_put_", "_index_put_impl_", "addcmul_", "lerp_"}
+)
+_CASTS = ("_to_copy", "copy_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """One call of the candidate: lines with how often they ran, where it returned, operations."""
+
+    ran: Mapping[Line, int]
+    returned: Line
+    seen: Sequence[Seen]
+
+
+def traced(run: Callable[[Scenario], Run], case: Case) -> Traced | None:
+    """Return the trace of a call on a case in a new process; None where it did not end."""
+    found = _traces(run, (case,))
+    return found[0] if found else None
+
+
+def _traces(run: Callable[[Scenario], Run], cases: Sequence[Case]) -> list[Traced]:
+    """Return the traces of calls one after another, values refilled in place where they fit."""
+    steps: list[Step] = []
+    for number, case in enumerate(cases):
+        fits = number and dict(cases[number - 1].axes) == dict(case.axes)
+        place = Refill(slot="a", case=number) if fits else Allocate(slot="a", case=number)
+        steps += [place, TraceCall(slot="a", result="r")]
+    scenario = Scenario(
+        label="diagnosis: traced calls", cases=tuple(cases), steps=tuple(steps), fresh=True
+    )
+    try:
+        ran = run(scenario)
+    except CuassayError:
+        return []
+    found = []
+    for number in range(len(cases)):
+        record = done(ran, 2 * number + 1)
+        if record is None:
+            break
+        lines, returned, seen = read_facts(record.facts)
+        found.append(Traced(ran=lines, returned=returned, seen=seen))
+    return found
+
+
+def of_calls(
+    run: Callable[[Scenario], Run], candidate: Candidate, cases: Sequence[Case]
+) -> SourceLine | None:
+    """Return the line that only a later call runs: where an earlier answer comes back.
+
+    Else the last line before the first that only the first call runs.
+    """
+    traces = _traces(run, cases[:4])
+    if len(traces) < 2:
+        return None
+    first = traces[0]
+    for later in traces[1:]:
+        only = [line for line in later.ran if line not in first.ran]
+        if only:
+            return source_line(candidate, *only[0], what="runs in later calls only")
+        order = list(first.ran)
+        skipped = [n for n, line in enumerate(order) if line not in later.ran]
+        if skipped:
+            return source_line(
+                candidate, *order[max(0, skipped[0] - 1)], what="skips what the first call computes"
+            )
+    return source_line(candidate, *held) if (held := _held(traces[-1])) else None
+
+
+def by_cause(trace: Traced, candidate: Candidate) -> dict[Cause, SourceLine]:
+    """Return lines that the trace alone gives: writes into inputs, buffers, and the return."""
+    found: dict[Cause, SourceLine | None] = {}
+    written = next((s for s in trace.seen if s.writes.startswith("input ")), None)
+    if written is not None:
+        found[Cause.INPUT_CHANGED] = source_line(
+            candidate, written.file, written.line, what=f"writes into {written.writes}"
+        )
+    held = _held(trace)
+    if held is not None:
+        what = "writes into memory from before the call"
+        line = source_line(candidate, *held, what=what)
+        found |= {Cause.OUTPUT_REUSED: line, Cause.CALL_HISTORY: line}
+    empty = next((s for s in trace.seen if s.op in ("empty", "empty_like", "new_empty")), None)
+    if empty is not None:
+        line = source_line(candidate, empty.file, empty.line, what="allocates without filling")
+        found |= {Cause.UNWRITTEN: line, Cause.UNINITIALISED: line}
+    if trace.returned[1]:
+        line = source_line(candidate, *trace.returned, what="returns the outputs")
+        found |= dict.fromkeys((Cause.WRONG_STRUCTURE, Cause.OUTPUT_SHARES_INPUT), line)
+    return {cause: line for cause, line in found.items() if line is not None}
+
+
+def of_numbers(
+    trial: JudgeTrial,
+    trace: Traced | None,
+    candidate: Candidate,
+    answer: Answer,
+    found: Alike | None,
+    cause: Cause,
+) -> SourceLine | None:
+    """Return the line that makes the first wrong value, as far as a trace tells."""
+    if trace is None or not any(one.line for one in trace.seen):
+        return None
+    if cause in (Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION):
+        low = _low(trace.seen, sums=cause is Cause.LOW_ACCUMULATION)
+        if low is not None:
+            return source_line(candidate, low.file, low.line, what=f"{low.op} in {low.dtype}")
+    right = _values(trial, answer.case, None)
+    if not right:
+        return None
+    if found is not None and found.exact:
+        broken = [one for one in _values(trial, answer.case, found) if not _among(one, right)]
+        hit = next(
+            (s for s in trace.seen if _among(s.sketch, broken) and not _among(s.sketch, right)),
+            None,
+        )
+        if hit is not None and hit.line:
+            return source_line(candidate, hit.file, hit.line, what="makes the wrong value")
+    last = max((n for n, s in enumerate(trace.seen) if _among(s.sketch, right)), default=-1)
+    after = next((s for s in trace.seen[last + 1 :] if s.line and s.sketch), None)
+    if after is None:
+        return None
+    what = "makes the first value that the reference has not"
+    return source_line(candidate, after.file, after.line, what=what)
+
+
+def source_line(candidate: Candidate, file: str, line: int, *, what: str = "") -> SourceLine | None:
+    """Return a line of the candidate with its text; None where the file is not one of its own."""
+    for source in candidate.sources:
+        same = source.path == file or PurePosixPath(source.path).name == PurePosixPath(file).name
+        rows = source.text.splitlines() if same else []
+        if 0 < line <= len(rows):
+            return SourceLine(file=source.path, line=line, text=rows[line - 1].strip(), what=what)
+    return None
+
+
+def with_text(line: SourceLine, candidate: Candidate) -> SourceLine:
+    """Return a line with the candidate's path and text, as far as its file is known."""
+    known = source_line(candidate, line.file, line.line, what=line.what)
+    return line if known is None else dataclasses.replace(known, what=line.what)
+
+
+def _held(trace: Traced) -> Line | None:
+    return next(((s.file, s.line) for s in trace.seen if s.writes == "held" and s.line), None)
+
+
+def _low(seen: Sequence[Seen], *, sums: bool) -> Seen | None:
+    """Return the operation that rounds: a sum in 16 bits, else a cast whose result is used."""
+    named = [one for one in seen if one.line]
+    counts: dict[Line, int] = {}
+    for one in named:
+        counts[one.file, one.line] = counts.get((one.file, one.line), 0) + 1
+    if sums:
+        adding = [s for s in named if s.op in _SUMS and s.dtype in _LOW]
+        repeated = [s for s in adding if counts[s.file, s.line] > 1]
+        found = next(iter(repeated or adding), None)
+        if found is not None:
+            return found
+    casts = [
+        s for s in named[:-1] if s.op in _CASTS and s.dtype in _LOW and s.read[:1] != s.read[1:2]
+    ]
+    return next((s for s in casts if s.read and s.read[-1] not in _LOW), None)
+
+
+def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> list[tuple[float, ...]]:
+    """Return the sketches of every value of the reference, or of a broken version of it."""
+    inputs = list(trial.inputs(case).values())
+    watch = OpWatch(lambda: ("", 0))
+    try:
+        with watch:
+            if found is None:
+                lift(trial.reference.call, inputs, names=[s.name for s in trial.problem.outputs])
+            else:
+                found.mutant.run(inputs)
+    except (CuassayError, *CANNOT_RUN):
+        return []
+    return list(_distinct(one.sketch for one in watch.seen if one.sketch))
+
+
+def _distinct(sketches: Iterable[tuple[float, ...]]) -> Iterable[tuple[float, ...]]:
+    return dict.fromkeys(sketches)
+
+
+def _among(sketch: tuple[float, ...], known: Sequence[tuple[float, ...]]) -> bool:
+    return bool(sketch) and any(_near(sketch, other) for other in known)
+
+
+def _near(first: tuple[float, ...], second: tuple[float, ...]) -> bool:
+    if first[0] != second[0]:
+        return False
+    size = max(abs(second[2]), abs(first[2]), 1e-30)
+    return all(
+        abs(a - b) <= _NEAR * size * (10.0 if n == 2 else 1.0) or a == b
+        for n, (a, b) in enumerate(zip(first[1:], second[1:], strict=True))
+    )

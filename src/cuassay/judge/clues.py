@@ -1,0 +1,259 @@
+"""Experiments with a rejected candidate that say why its numbers are wrong, and on which line.
+
+Each is one or a few calls, bounded in time by the profile. Nothing here decides anything: the
+verdict stands before the first experiment begins.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import done
+from cuassay.checks.numeric import single_call
+from cuassay.diagnosis import Clue, Clues
+from cuassay.errors import CuassayError
+from cuassay.inputs.geometry import elements, legal, with_sizes
+from cuassay.judge import alike, blamed_lines
+from cuassay.judge.alike import Answer
+from cuassay.judge.structure import matched
+from cuassay.judge.trial import unrecorded
+from cuassay.model.axes import resolve
+from cuassay.model.case import Case
+from cuassay.model.diagnosis import Basis, Cause, SourceLine
+from cuassay.model.outcome import Finding, FindingClass
+from cuassay.model.scenario import Scenario
+from cuassay.model.verdict import Profile
+
+if TYPE_CHECKING:
+    import torch
+
+    from cuassay.checks.base import Run
+    from cuassay.judge.trial import JudgeTrial
+    from cuassay.model.candidate import Candidate
+    from cuassay.model.machine import MachineEvidence
+
+_SECONDS = {Profile.QUICK: 6.0, Profile.STANDARD: 20.0, Profile.DEEP: 60.0}
+_MUTANTS = {Profile.QUICK: 90, Profile.STANDARD: 200, Profile.DEEP: 400}
+_CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
+_ELEMENTS = 1 << 20  # of a case that is run once a mutant
+_ROUND = 128  # sizes that are a multiple of it have no tail in any usual kernel
+_STATE = (Cause.STALE_ANSWER, Cause.CALL_HISTORY, Cause.FIRST_CALL)
+# Largest relative error that one rounding of an output makes, by dtype.
+_ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-14}
+
+
+def gather(
+    trial: JudgeTrial,
+    run: Callable[[Scenario], Run],
+    candidate: Candidate,
+    findings: Iterable[Finding],
+    evidence: Sequence[MachineEvidence],
+) -> Clues:
+    """Return what experiments say of the wrong findings. Raises nothing of the candidate's."""
+    wrong = [f for f in findings if f.finding_class is FindingClass.WRONG]
+    with unrecorded(trial):
+        return _Experiments(
+            trial=trial,
+            run=run,
+            candidate=candidate,
+            wrong=wrong,
+            evidence=evidence,
+            until=time.monotonic() + _SECONDS[trial.profile],
+        ).clues()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Experiments:
+    trial: JudgeTrial
+    run: Callable[[Scenario], Run]
+    candidate: Candidate
+    wrong: Sequence[Finding]
+    evidence: Sequence[MachineEvidence]
+    until: float
+
+    def clues(self) -> Clues:
+        """Run the experiments that the findings ask for."""
+        state = [f for f in self.wrong if f.cause in _STATE]
+        answers = self._failing(state or self.wrong)
+        alone = bool(answers) if state else None
+        if not answers and state:
+            first = state[0].scenario
+            cases = first.cases if first is not None else ()
+            lines = blamed_lines.of_calls(self.run, self.candidate, cases)
+            return Clues(alone=alone, lines=dict.fromkeys(_STATE, lines) if lines else {})
+        case = answers[0].case if answers else self._any_case()
+        trace = blamed_lines.traced(self.run, case) if case is not None else None
+        lines = blamed_lines.by_cause(trace, self.candidate) if trace is not None else {}
+        if not answers:
+            return Clues(alone=alone, lines=lines)
+        found = alike.same_fault(
+            self.trial, answers, limit=_MUTANTS[self.trial.profile], until=self.until
+        )
+        clue = self._clue(answers, found)
+        if clue is not None and clue.line is None:
+            line = blamed_lines.of_numbers(
+                self.trial, trace, self.candidate, answers[0], found, clue.cause
+            )
+            clue = dataclasses.replace(clue, line=line or self._of_machine(clue.cause))
+        elif clue is None:
+            line = blamed_lines.of_numbers(
+                self.trial, trace, self.candidate, answers[0], None, Cause.WRONG_VALUES
+            )
+            told = dict.fromkeys(Cause, line) if line is not None else {}
+            lines = {**told, **lines}
+        return Clues(numbers=clue, alone=alone, lines=lines)
+
+    def _clue(self, answers: Sequence[Answer], found: alike.Alike | None) -> Clue | None:
+        """Return why the numbers are wrong, by the most certain experiment that says anything."""
+        if found is not None and found.exact:
+            return Clue(
+                cause=alike.CAUSES[found.mutant.kind],
+                words=f"gives the numbers of the reference with {found.mutant.words}",
+                basis=Basis.MUTANT,
+            )
+        known = {finding.cause for finding in self.wrong}
+        if Cause.INPUT_IGNORED in known:
+            return None
+        sizes = self._right_at_round_sizes(answers[0].case)
+        if sizes:
+            return Clue(cause=Cause.TAIL, words=sizes, basis=Basis.CHECK)
+        if Cause.OUT_OF_RANGE in known or not math.isfinite(alike.relative_error(answers[0])):
+            return None
+        line = self._rounding_line()
+        if line is not None:
+            return Clue(
+                cause=Cause.LOW_ACCUMULATION if self._grows() else Cause.LOW_PRECISION,
+                words="this line loses the precision that the result needs",
+                basis=Basis.MACHINE,
+                line=line,
+            )
+        if Cause.LOW_ACCUMULATION in known:
+            return None
+        plain = self._right_on_plain_values(answers[0].case)
+        if plain:
+            return Clue(cause=Cause.SPECIAL_CASE, words=plain, basis=Basis.CHECK)
+        if found is not None:
+            kind = alike.CAUSES[found.mutant.kind]
+            words = f"the error is as large as with {found.mutant.words}"
+            return Clue(cause=kind, words=words, basis=Basis.MUTANT)
+        return None
+
+    def _grows(self) -> bool:
+        return any(f.cause is Cause.LOW_ACCUMULATION for f in self.wrong)
+
+    def _failing(self, findings: Sequence[Finding]) -> list[Answer]:
+        """Return answers that are wrong as the first call of a new process, small cases first."""
+        cases: dict[str, Case] = {}
+        for finding in sorted(findings, key=lambda f: not f.counterexample):
+            for case in finding.scenario.cases if finding.scenario is not None else ():
+                cases.setdefault(repr(case), case)
+        usable = [
+            case
+            for case in cases.values()
+            if case.in_domain
+            and case.state is None
+            and elements(self.trial.problem, case.axes) <= _ELEMENTS
+        ][:_TRIED]
+        found: list[Answer] = []
+        for case in usable:
+            if len(found) >= _CASES or time.monotonic() > self.until:
+                break
+            answer = self._answer(case)
+            if answer is not None and not self._right(answer):
+                found.append(answer)
+        return found
+
+    def _any_case(self) -> Case | None:
+        every = (f.scenario.cases for f in self.wrong if f.scenario is not None)
+        return next((cases[0] for cases in every if cases and cases[0].state is None), None)
+
+    def _answer(self, case: Case) -> Answer | None:
+        """Return what the candidate gives on a case, None where that cannot be compared."""
+        try:
+            truth = self.trial.truth(case)
+            if truth.ill_conditioned:
+                return None
+            scenario = dataclasses.replace(
+                single_call(case, label=f"diagnosis: {case.label}"), fresh=True
+            )
+            ran = self.run(scenario)
+            record = done(ran, 2)
+            if record is None:
+                return None
+            sizes = resolve(self.trial.problem.axes, case.axes)
+            tensors = matched(self.trial.problem, sizes, ran, record.items)
+        except CuassayError:
+            return None
+        outputs: list[torch.Tensor] = [t for t in tensors if not isinstance(t, str)]
+        if len(outputs) != len(truth.outputs):
+            return None
+        return Answer(case=case, outputs=tuple(outputs), truth=truth)
+
+    def _right(self, answer: Answer) -> bool:
+        from cuassay.oracle.compare import compare
+
+        pairs = zip(answer.outputs, answer.truth.outputs, strict=True)
+        return all(compare(got, want).passed for got, want in pairs)
+
+    def _right_at_round_sizes(self, case: Case) -> str:
+        """Return in words that sizes without a tail are right where this case is wrong."""
+        problem = self.trial.problem
+        moved = [
+            axis
+            for axis in problem.var_axes()
+            if case.axes[axis.name] % _ROUND and axis.name in case.axes
+        ]
+        if not moved or case.generator or case.benchmark:
+            return ""
+        bound = {axis.name: case.axes[axis.name] for axis in problem.var_axes()}
+        # One axis at a time first: what matters is the one whose tail is wrong.
+        choices = [[axis] for axis in moved] + ([moved] if len(moved) > 1 else [])
+        for axes in choices:
+            larger = {a.name: -(-case.axes[a.name] // _ROUND) * _ROUND for a in axes}
+            sizes = with_sizes(problem, case.axes, {**bound, **larger})
+            if not legal(problem, sizes) or elements(problem, sizes) > _ELEMENTS:
+                continue
+            fills = {name: fill for name, fill in case.fills.items() if fill.kind != "explicit"}
+            answer = self._answer(dataclasses.replace(case, axes=sizes, fills=fills))
+            if answer is not None and self._right(answer):
+                wrong = ", ".join(f"{a.name}={case.axes[a.name]}" for a in axes)
+                right = ", ".join(f"{name}={size}" for name, size in larger.items())
+                return f"wrong at {wrong} and right at {right}"
+        return ""
+
+    def _right_on_plain_values(self, case: Case) -> str:
+        """Return in words that ordinary values are right at the sizes of a case that is wrong."""
+        plain = next((c for c in self.trial.cases("small") if c.in_domain), None)
+        if plain is None or case.benchmark:
+            return ""
+        answer = self._answer(dataclasses.replace(plain, axes=case.axes))
+        if answer is None or not self._right(answer):
+            return ""
+        return f"right for ordinary values, wrong for others of the same sizes ({case.label})"
+
+    def _rounding_line(self) -> SourceLine | None:
+        """Return the line at which the machine saw more error made than one rounding makes."""
+        dtypes = {spec.dtype.value for spec in self.trial.problem.outputs}
+        least = max((_ROUNDOFF.get(name, 0.0) for name in dtypes), default=0.0)
+        lines = [
+            line
+            for one in self.evidence
+            for launch in one.launches
+            for line in launch.lines
+            if math.isfinite(line.made) and line.made > max(least, _ROUNDOFF["float32"])
+        ]
+        worst = max(lines, key=lambda line: line.made, default=None)
+        if worst is None:
+            return None
+        return blamed_lines.source_line(
+            self.candidate, worst.file, worst.line, what=f"relative error {worst.made:.1e}"
+        )
+
+    def _of_machine(self, cause: Cause) -> SourceLine | None:
+        rounding = cause in (Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION)
+        return self._rounding_line() if rounding else None
