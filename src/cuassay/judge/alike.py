@@ -19,8 +19,8 @@ from cuassay.errors import CuassayError
 from cuassay.judge.kills import all_mutants
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
-from cuassay.oracle.mutants import CANNOT_RUN, Mutant, spread
-from cuassay.oracle.trust import Truth
+from cuassay.oracle.mutants.detect import CANNOT_RUN, Mutant, spread
+from cuassay.oracle.truth.make import Truth
 
 if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial

@@ -22,8 +22,8 @@ from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause, SourceLine
 from cuassay.model.scenario import Allocate, Refill, Scenario, Step
 from cuassay.model.steps import TraceCall
-from cuassay.oracle.lift import lift
-from cuassay.oracle.mutants import CANNOT_RUN
+from cuassay.oracle.lift.run import lift
+from cuassay.oracle.mutants.detect import CANNOT_RUN
 from cuassay.worker.call_trace import Line, OpWatch, Seen, read_facts
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import done
-from cuassay.checks.numeric import single_call
+from cuassay.checks.numeric.common import single_call
 from cuassay.diagnosis import Clue, Clues
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, with_sizes
@@ -195,7 +195,7 @@ class _Experiments:
         return Answer(case=case, outputs=tuple(outputs), truth=truth)
 
     def _right(self, answer: Answer) -> bool:
-        from cuassay.oracle.compare import compare
+        from cuassay.oracle.compare.outputs import compare
 
         pairs = zip(answer.outputs, answer.truth.outputs, strict=True)
         return all(compare(got, want).passed for got, want in pairs)
