@@ -37,7 +37,9 @@ _MAY_IMPORT: dict[str, set[str]] = {
         "model", "errors", "home", "formats", "catalog", "inputs", "oracle", "sandbox",
         "checks.endings.findings", "dispatch_modes",
     },
+    "diagnosis": {"model"},
     "judge": {
+        "diagnosis",
         "model", "errors", "home", "formats", "inputs", "oracle", "build", "sandbox", "checks",
         "loops", "engine.job", "machine.recording", "__version__",
     },

@@ -1,6 +1,6 @@
 """Which line of a candidate a fault sits on, from one traced call of it.
 
-The values of a call are followed by sketch (`worker.call_trace`): a value that the broken
+The values of a call are followed by sketch (`sandbox.guest.call_trace`): a value that the broken
 reference has and the right one has not names the line that made it. Where no mutant is known, the
 line after the last value that the right reference has too is named. For triton and CUDA kernels,
 whose values torch does not see, the PTX machine names lines instead.
@@ -19,12 +19,12 @@ from cuassay.errors import CuassayError
 from cuassay.judge.alike import Alike, Answer
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
-from cuassay.model.diagnosis import Cause, SourceLine
+from cuassay.model.diagnosis import Cause, Diagnosis, SourceLine
 from cuassay.model.scenario import Allocate, Refill, Scenario, Step
 from cuassay.model.steps import TraceCall
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.mutants.detect import CANNOT_RUN
-from cuassay.worker.call_trace import Line, OpWatch, Seen, read_facts
+from cuassay.sandbox.guest.call_trace import Line, OpWatch, Seen, read_facts
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
@@ -36,6 +36,9 @@ _SUMS = frozenset(
     {"add", "add_", "sum", "mean", "cumsum", "index_add", "index_add_", "scatter_add"}
     | {"scatter_add_", "mm", "bmm", "addmm", "baddbmm", "matmul", "dot", "mv", "linear"}
     | {"index_put", "index_put_", "_index_put_impl_", "addcmul_", "lerp_"}
+)
+_MAKES = frozenset(
+    {"zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "full", "full_like"}
 )
 _CASTS = ("_to_copy", "copy_")
 
@@ -170,10 +173,11 @@ def source_line(candidate: Candidate, file: str, line: int, *, what: str = "") -
     return None
 
 
-def with_text(line: SourceLine, candidate: Candidate) -> SourceLine:
-    """Return a line with the candidate's path and text, as far as its file is known."""
-    known = source_line(candidate, line.file, line.line, what=line.what)
-    return line if known is None else dataclasses.replace(known, what=line.what)
+def with_text(made: Diagnosis, candidate: Candidate) -> Diagnosis:
+    """Return a diagnosis whose line has the candidate's path and text, where its file is known."""
+    line = made.line
+    known = source_line(candidate, line.file, line.line, what=line.what) if line else None
+    return made if known is None else dataclasses.replace(made, line=known)
 
 
 def _held(trace: Traced) -> Line | None:
@@ -191,7 +195,9 @@ def _low(seen: Sequence[Seen], *, sums: bool) -> Seen | None:
         repeated = [s for s in adding if counts[s.file, s.line] > 1]
         found = next(iter(repeated or adding), None)
         if found is not None:
-            return found
+            made = [s for s in named if s.op in _MAKES and s.dtype == found.dtype]
+            same = [s for s in made if s.sketch[:1] == found.sketch[:1]]
+            return next(iter(same), found)  # where the accumulator gets its dtype
     casts = [
         s for s in named[:-1] if s.op in _CASTS and s.dtype in _LOW and s.read[:1] != s.read[1:2]
     ]

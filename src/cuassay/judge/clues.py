@@ -41,8 +41,24 @@ _SECONDS = {Profile.QUICK: 6.0, Profile.STANDARD: 20.0, Profile.DEEP: 60.0}
 _MUTANTS = {Profile.QUICK: 90, Profile.STANDARD: 200, Profile.DEEP: 400}
 _CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
 _ELEMENTS = 1 << 20  # of a case that is run once a mutant
+_ORDINARY = 64  # elements of a case whose values tell one expression from another
 _ROUND = 128  # sizes that are a multiple of it have no tail in any usual kernel
 _STATE = (Cause.STALE_ANSWER, Cause.CALL_HISTORY, Cause.FIRST_CALL)
+# Where these were found no experiment on the numbers means anything.
+_NOT_NUMBERS = (
+    Cause.NOT_BUILT,
+    Cause.FORGES,
+    Cause.WRONG_STRUCTURE,
+    Cause.ENDS_PROCESS,
+    Cause.CRASHES,
+    Cause.RAISES,
+    Cause.LAUNCH_FAILED,
+    Cause.HANGS,
+    Cause.PRINTS,
+    Cause.INPUT_CHANGED,
+    Cause.OUTPUT_SHARES_INPUT,
+)
+_WRONG_NUMBERS = (Cause.OUT_OF_RANGE, Cause.INPUT_IGNORED, Cause.TAIL)
 # Largest relative error that one rounding of an output makes, by dtype.
 _ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-14}
 
@@ -67,6 +83,11 @@ def gather(
         ).clues()
 
 
+def _size_rank(size: int) -> tuple[bool, int]:
+    """Order cases: some hundred elements first, then larger ones, the smallest last."""
+    return size < _ORDINARY, size if size >= _ORDINARY else -size
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Experiments:
     trial: JudgeTrial
@@ -78,6 +99,8 @@ class _Experiments:
 
     def clues(self) -> Clues:
         """Run the experiments that the findings ask for."""
+        if any(finding.cause in _NOT_NUMBERS for finding in self.wrong):
+            return Clues(lines=self._lines())
         state = [f for f in self.wrong if f.cause in _STATE]
         answers = self._failing(state or self.wrong)
         alone = bool(answers) if state else None
@@ -87,6 +110,7 @@ class _Experiments:
             lines = blamed_lines.of_calls(self.run, self.candidate, cases)
             return Clues(alone=alone, lines=dict.fromkeys(_STATE, lines) if lines else {})
         case = answers[0].case if answers else self._any_case()
+        # A few equal values are the values of many expressions: the first answer has many.
         trace = blamed_lines.traced(self.run, case) if case is not None else None
         lines = blamed_lines.by_cause(trace, self.candidate) if trace is not None else {}
         if not answers:
@@ -101,12 +125,18 @@ class _Experiments:
             )
             clue = dataclasses.replace(clue, line=line or self._of_machine(clue.cause))
         elif clue is None:
-            line = blamed_lines.of_numbers(
-                self.trial, trace, self.candidate, answers[0], None, Cause.WRONG_VALUES
-            )
-            told = dict.fromkeys(Cause, line) if line is not None else {}
-            lines = {**told, **lines}
+            for cause in (Cause.LOW_ACCUMULATION, Cause.WRONG_VALUES, *_WRONG_NUMBERS):
+                line = blamed_lines.of_numbers(
+                    self.trial, trace, self.candidate, answers[0], None, cause
+                )
+                lines |= {cause: line} if line is not None else {}
         return Clues(numbers=clue, alone=alone, lines=lines)
+
+    def _lines(self) -> dict[Cause, SourceLine]:
+        """Return what one traced call says of lines, without a look at its numbers."""
+        case = self._any_case()
+        trace = blamed_lines.traced(self.run, case) if case is not None else None
+        return blamed_lines.by_cause(trace, self.candidate) if trace is not None else {}
 
     def _clue(self, answers: Sequence[Answer], found: alike.Alike | None) -> Clue | None:
         """Return why the numbers are wrong, by the most certain experiment that says anything."""
@@ -147,17 +177,19 @@ class _Experiments:
         return any(f.cause is Cause.LOW_ACCUMULATION for f in self.wrong)
 
     def _failing(self, findings: Sequence[Finding]) -> list[Answer]:
-        """Return answers that are wrong as the first call of a new process, small cases first."""
+        """Return answers that are wrong as the first call of a new process.
+
+        Cases of ordinary size stand before the smallest ones, on which many faults look alike.
+        """
         cases: dict[str, Case] = {}
-        for finding in sorted(findings, key=lambda f: not f.counterexample):
+        for finding in findings:
             for case in finding.scenario.cases if finding.scenario is not None else ():
                 cases.setdefault(repr(case), case)
+        sizes = {key: elements(self.trial.problem, case.axes) for key, case in cases.items()}
         usable = [
             case
-            for case in cases.values()
-            if case.in_domain
-            and case.state is None
-            and elements(self.trial.problem, case.axes) <= _ELEMENTS
+            for key, case in sorted(cases.items(), key=lambda pair: _size_rank(sizes[pair[0]]))
+            if case.in_domain and case.state is None and sizes[key] <= _ELEMENTS
         ][:_TRIED]
         found: list[Answer] = []
         for case in usable:

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cuassay.checks.registry import all_checks
+from cuassay.diagnosis import diagnose
 from cuassay.engine.job import Job
 from cuassay.errors import CuassayError
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
+from cuassay.judge.blamed_lines import with_text
 from cuassay.judge.choose import choose
+from cuassay.judge.clues import gather
 from cuassay.judge.control import Control, reference_candidate
 from cuassay.judge.decide import bind, conditions, decide
 from cuassay.judge.environment import environment
@@ -29,6 +32,7 @@ from cuassay.judge.source_views import source_views
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.judge.tried import Tried
 from cuassay.model.candidate import Candidate
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.events import CheckFinished, CheckStarted, EngineStarted, Event, Progress
 from cuassay.model.machine import SourceView
 from cuassay.model.outcome import (
@@ -123,7 +127,8 @@ class Session:
             build_s, candidate_s = runner.build_s, runner.candidate_s
             self._kind, self._because = runner.kind, runner.because
             self._sources = source_views(self._candidate, self._replayer.seen)
-        bound = bind(reports, self._job.require)
+            bound = bind(reports, self._job.require)
+            diagnoses = self._diagnosed(bound, runner)
         decision, reason = decide(bound, profile=self._job.profile)
         timing = Timing(
             total_s=time.time() - self._started,
@@ -132,7 +137,8 @@ class Session:
             candidate_s=candidate_s,
             compare_s=self.trial.compare_s,
         )
-        return self._verdict(decision, reason, bound, timing=timing, extras=extras)
+        verdict = self._verdict(decision, reason, bound, timing=timing, extras=extras)
+        return dataclasses.replace(verdict, diagnoses=diagnoses)
 
     def _checks(self) -> tuple[Check, ...]:
         return all_checks()
@@ -322,6 +328,18 @@ class Session:
                     report = dataclasses.replace(report, outcome=outcome)
             out.append(report)
         return out
+
+    def _diagnosed(self, reports: Sequence[CheckReport], runner: Runner) -> tuple[Diagnosis, ...]:
+        """Return the causes of what was found, by experiments with the candidate."""
+        outcomes = [report.outcome for report in reports]
+        found = [f for one in outcomes if isinstance(one, Failed) for f in one.findings]
+        if not any(finding.finding_class is FindingClass.WRONG for finding in found):
+            return ()
+        self._emit(Progress(text="the cause"))
+        clues = self._optional(
+            lambda: gather(self.trial, runner, self._candidate, found, self._replayer.seen)
+        )
+        return tuple(with_text(made, self._candidate) for made in diagnose(found, clues))
 
     def _named(self, finding: Finding) -> Finding:
         """Give a finding its id within the run and the command that reproduces it."""

@@ -236,8 +236,8 @@ class TraceCall:
     """Call on `slot` and note which of the candidate's lines run and what their operations give.
 
     Facts, in order: `line` for the lines of Python that ran, `op` for the operations of torch
-    (see `worker.call_trace`). The answer is held under `result`. A diagnosis reads it; no verdict
-    does, for it is the candidate's process that says so.
+    (see `sandbox.guest.call_trace`). The answer is held under `result`. Diagnoses read it, verdicts
+    never do: the candidate's own process says so.
     """
 
     slot: str

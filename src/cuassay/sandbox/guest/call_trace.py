@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from cuassay import dispatch_modes
 from cuassay.dispatch_modes import UntracedMode
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import TraceCall
@@ -30,7 +31,7 @@ _LARGEST = 1 << 22  # elements of a tensor that is sketched
 _FOREIGN = tuple(
     os.path.dirname(module) + os.sep for module in (torch.__file__, os.__file__, __file__)
 )
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OWN = os.path.dirname(os.path.abspath(dispatch_modes.__file__)) + os.sep
 # Operations whose result is their argument in another shape.
 _FRAMES = 20
 _SAME_VALUES = frozenset(

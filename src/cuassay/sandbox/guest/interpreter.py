@@ -35,10 +35,10 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
 from cuassay.sandbox.guest import items, launch_errors, placement
+from cuassay.sandbox.guest.call_trace import candidate_frames
 from cuassay.sandbox.guest.interface import Around, Given, Made, NoResultError, Slot
 from cuassay.sandbox.guest.production import Production
 from cuassay.sandbox.guest.recycling import FreedMemory
-from cuassay.worker.call_trace import candidate_frames
 
 _MESSAGE_CAP = 4096
 _TRACEBACK_CAP = 16384
