@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -226,6 +226,13 @@ class _Experiments:
             return None
         return Answer(case=case, outputs=tuple(outputs), truth=truth)
 
+    def _is_right(self, case: Case, sizes: Mapping[str, int]) -> bool | None:
+        """Return whether the candidate is right at other sizes; None where nothing tells."""
+        if not legal(self.trial.problem, dict(sizes)):
+            return None
+        answer = self._answer(dataclasses.replace(case, axes=dict(sizes)))
+        return None if answer is None else self._right(answer)
+
     def _right(self, answer: Answer) -> bool:
         from cuassay.oracle.compare.outputs import compare
 
@@ -251,8 +258,10 @@ class _Experiments:
             if not legal(problem, sizes) or elements(problem, sizes) > _ELEMENTS:
                 continue
             fills = {name: fill for name, fill in case.fills.items() if fill.kind != "explicit"}
-            answer = self._answer(dataclasses.replace(case, axes=sizes, fills=fills))
-            if answer is not None and self._right(answer):
+            plain = dataclasses.replace(case, fills=fills)
+            beyond = {a.name: larger[a.name] + case.axes[a.name] % _ROUND for a in axes}
+            tail = with_sizes(problem, case.axes, {**bound, **beyond})
+            if self._is_right(plain, sizes) and self._is_right(plain, tail) is False:
                 wrong = ", ".join(f"{a.name}={case.axes[a.name]}" for a in axes)
                 right = ", ".join(f"{name}={size}" for name, size in larger.items())
                 return f"wrong at {wrong} and right at {right}"
