@@ -113,7 +113,7 @@ def _compared(
 
 
 def _file(job: Job, host: HostNursery) -> dict[str, Any]:
-    from cuassay.machine.recording import decode
+    from cuassay.model.recording import decode
 
     path = Path(job.candidate)
     data = _read(path)
@@ -128,7 +128,7 @@ def _file(job: Job, host: HostNursery) -> dict[str, Any]:
 
 def _read(path: Path) -> bytes:
     """Return a recording's bytes, the size looked at first. Raises UsageError."""
-    from cuassay.machine.recording import LIMIT_BYTES
+    from cuassay.model.recording import LIMIT_BYTES
 
     try:
         size = path.stat().st_size
