@@ -29,6 +29,7 @@ from cuassay.model.verdict import Decision, Profile
 RESULTS = ROOT / "benchmarks" / "results"
 # NUM001 and SHP001 tell a fault of the numbers from one of memory or state; the relations make
 # the trial as noisy as a real one.
+MACHINE = ("MEM101", "INIT101", "RACE101", "PREC101")
 ALWAYS = ("API002", "API001", "API003", "STATE001", "MEM001", "NUM001", "SHP001", "META001")
 
 
@@ -59,7 +60,8 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
 def row_of(pair: Pair, gate: Gate, *, seed: int, all_checks: bool) -> dict[str, Any]:
     """Return what the first diagnosis says of a bug, beside what was planted."""
     started = time.perf_counter()
-    only = () if all_checks else tuple(dict.fromkeys((*ALWAYS, *pair.codes)))
+    machine = MACHINE if pair.triton else ()
+    only = () if all_checks else tuple(dict.fromkeys((*ALWAYS, *machine, *pair.codes)))
     judged = gate.judge(
         load(pair.problem),
         pair.bug,
@@ -123,8 +125,16 @@ def main(arguments: Sequence[str]) -> int:
                 row = {"pair": pair.name, "rejected": False, "error": repr(error)[:300]}
             rows.append(row)
             told = [f"{key}={row.get(key)}" for key in ("cause_right", "line_right", "causes")]
-            print(f"{pair.name:28}", *told, row.get("line"), row.get("planted_lines"),
-                  row.get("error", ""), row.get("seconds"), row.get("words", "")[:110], flush=True)
+            print(
+                f"{pair.name:28}",
+                *told,
+                row.get("line"),
+                row.get("planted_lines"),
+                row.get("error", ""),
+                row.get("seconds"),
+                row.get("words", "")[:110],
+                flush=True,
+            )
             document = {"summary": summary(rows), "rows": rows}
             chosen.out.parent.mkdir(parents=True, exist_ok=True)
             chosen.out.write_text(json.dumps(document, indent=1) + "\n")

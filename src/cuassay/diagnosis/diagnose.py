@@ -45,6 +45,7 @@ _NUMBERS = (
 )
 _LAWS = ("META001",)  # relations and laws say that something is wrong, never what
 _SHAPES, _NUMERIC, _HOT = "SHP001", "NUM001", "NUM002"
+_LEFT_BEHIND = (Cause.UNINITIALISED, Cause.UNWRITTEN)
 # What the check's own message says better than the page of the cause.
 _IN_ITS_OWN_WORDS = frozenset(Cause) - frozenset(_NUMBERS)
 
@@ -60,8 +61,13 @@ def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[D
     wrong = [f for f in worst_first(findings) if f.finding_class is FindingClass.WRONG]
     if not wrong:
         return ()
+    state = any(finding.cause in _STATE for finding in wrong) and not clues.alone
     for cause in (*_ALONE, *_CONTRACT):
         held = [finding for finding in wrong if finding.cause is cause]
+        if cause is Cause.WRONG_STRUCTURE and state and _kept(held):
+            continue
+        if cause is Cause.RAISES and held and clues.some_sizes:
+            cause, held = Cause.REFUSES_SIZES, [f for f in wrong if _refused(f)]
         if held:
             return (_diagnosis(cause, [*held, *(f for f in wrong if f not in held)], clues),)
     groups = _groups(wrong, clues)
@@ -69,15 +75,27 @@ def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[D
     return tuple(sorted(made, key=_rank)[:MOST])
 
 
+def _kept(held: Sequence[Finding]) -> bool:
+    """Whether outputs of a wrong shape or type may be answers of earlier calls."""
+    return all(finding.code != "API002" for finding in held)
+
+
+def _refused(finding: Finding) -> bool:
+    return finding.cause in (Cause.RAISES, Cause.REFUSES_SIZES)
+
+
 def _groups(wrong: Sequence[Finding], clues: Clues) -> list[tuple[Cause, list[Finding]]]:
     """Return the findings by cause; what another cause explains joins its group."""
-    numbers = [f for f in wrong if f.cause is None or f.cause in _NUMBERS]
+    numbers = [f for f in wrong if f.cause is None or f.cause in _NUMBERS or _shaped(f)]
     groups: dict[Cause, list[Finding]] = {}
     for finding in wrong:
-        if finding.cause is not None and finding.cause not in _NUMBERS:
+        if finding not in numbers and finding.cause is not None:
             groups.setdefault(finding.cause, []).append(finding)
     state = _merge(groups, _STATE)
     memory = _merge(groups, _MEMORY)
+    if state is not None and not clues.alone and memory in _LEFT_BEHIND:
+        groups[state] += groups.pop(memory)  # another call leaves other memory, and another answer
+        memory = None
     if state is not None and clues.alone:  # wrong in a new process too: it is the numbers
         numbers = [*numbers, *groups.pop(state)]
         state = None
@@ -88,6 +106,10 @@ def _groups(wrong: Sequence[Finding], clues: Clues) -> list[tuple[Cause, list[Fi
         else:
             groups[explained] += numbers
     return list(groups.items())
+
+
+def _shaped(finding: Finding) -> bool:
+    return finding.cause is Cause.WRONG_STRUCTURE
 
 
 def _merge(groups: dict[Cause, list[Finding]], causes: Sequence[Cause]) -> Cause | None:
@@ -123,9 +145,12 @@ def _explains(
 
 def _of_numbers(numbers: Sequence[Finding], clues: Clues) -> Cause:
     """Return the cause of wrong numbers: what experiments say, else what the checks say."""
-    if clues.numbers is not None:
-        return clues.numbers.cause
     known = [finding.cause for finding in numbers if finding.cause is not None]
+    if clues.numbers is not None:
+        omitted = clues.numbers.cause in (Cause.TERM_OMITTED, Cause.WRONG_CONSTANT)
+        # The operation that is missing is the one that would have used the input.
+        ignored = omitted and Cause.INPUT_IGNORED in known
+        return Cause.INPUT_IGNORED if ignored else clues.numbers.cause
     for cause in (Cause.INPUT_IGNORED, Cause.OUT_OF_RANGE, Cause.LOW_ACCUMULATION):
         if cause in known:
             return cause

@@ -19,6 +19,7 @@ from cuassay.errors import CuassayError
 from cuassay.judge.kills import all_mutants
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
+from cuassay.oracle.compare.outputs import compare
 from cuassay.oracle.mutants.detect import CANNOT_RUN, Mutant, spread
 from cuassay.oracle.truth.make import Truth
 
@@ -28,8 +29,10 @@ if TYPE_CHECKING:
 # Share of the candidate's squared error that a mutant may leave unexplained. Unrelated mutants
 # leave 0.5 and more; the same fault in another order of summation leaves less than 0.01.
 _UNEXPLAINED = 0.02
+_SYSTEMATIC = 0.5  # share of one sign in an error that roundings do not have
 _SIMILAR = math.log(3.0)  # how far apart the sizes of two rounding errors may be
 _LARGEST_ROUNDING = 0.25  # relative error above which nobody speaks of rounding
+_FEW = 16  # elements of which signs say nothing
 _ROUNDINGS = ("low", "cast")
 
 CAUSES = {
@@ -73,11 +76,18 @@ class Alike:
 
 
 def same_fault(
-    trial: JudgeTrial, answers: Sequence[Answer], *, limit: int, until: float
+    trial: JudgeTrial,
+    answers: Sequence[Answer],
+    *,
+    right: Sequence[Answer] = (),
+    accumulates: bool = False,
+    limit: int,
+    until: float,
 ) -> Alike | None:
-    """Return the mutant that is wrong as the candidate is, or None.
+    """Return the mutant that is wrong as the candidate is, and right as it is, or None.
 
-    At most `limit` mutants are run, and none after `until` (of time.monotonic).
+    `answers` are wrong, `right` are right ones. With `accumulates` an error is known to grow with
+    a reduction. At most `limit` mutants are run, and none after `until` (of time.monotonic).
     """
     if not answers:
         return None
@@ -85,24 +95,54 @@ def same_fault(
         mutants = spread(all_mutants(trial, [answer.case for answer in answers]), limit)
     except CuassayError:
         return None
-    # Kinds in turn: time may end before the mutants do.
     best: tuple[float, Mutant] | None = None
     near: list[tuple[float, Mutant]] = []
     for mutant in _in_turns([m for m in mutants if m.kind in CAUSES]):
         if time.monotonic() > until:
             break
         left, apart = _compared(trial, mutant, answers)
-        if left is not None and left < _UNEXPLAINED and (best is None or left < best[0] / 2):
-            best = left, mutant
+        exact = left is not None and left < _UNEXPLAINED
+        if exact and (best is None or left < best[0] / 2) and _right_too(trial, mutant, right):
+            best = left or 0.0, mutant
         if apart is not None and mutant.kind in _ROUNDINGS:
             near.append((apart, mutant))
     if best is not None:
         return Alike(mutant=best[1], exact=True)
-    if near and max(map(relative_error, answers)) < _LARGEST_ROUNDING:
+    rounding = max(map(relative_error, answers)) < _LARGEST_ROUNDING
+    wanted = _ROUNDINGS if accumulates else ("cast",)
+    near = [pair for pair in near if pair[1].kind in wanted]
+    if near and rounding and (accumulates or not systematic(answers[0])):
         apart, mutant = min(near, key=lambda pair: pair[0])
         if apart < _SIMILAR:
             return Alike(mutant=mutant, exact=False)
     return None
+
+
+def systematic(answer: Answer) -> bool:
+    """Whether the error has mostly one sign relative to the truth, as no rounding to nearest has."""
+    for got, want in zip(answer.outputs, answer.truth.outputs, strict=True):
+        if want.scale is None or want.value.numel() < _FEW:
+            continue
+        ours, right = _doubles(got, want.value)
+        used = ours.isfinite() & right.isfinite() & (right != 0)
+        parts = ((ours - right) * right.sign())[used]
+        size = float(parts.abs().sum())
+        if size and abs(float(parts.sum())) / size > _SYSTEMATIC:
+            return True
+    return False
+
+
+def _right_too(trial: JudgeTrial, mutant: Mutant, right: Sequence[Answer]) -> bool:
+    """Whether a mutant is right on the cases on which the candidate is."""
+    for answer in right:
+        try:
+            outputs = mutant.run(list(trial.inputs(answer.case).values()))
+        except (*CANNOT_RUN, CuassayError):
+            continue
+        pairs = zip(outputs, answer.truth.outputs, strict=True)
+        if not all(compare(got, want).passed for got, want in pairs):
+            return False
+    return True
 
 
 def relative_error(answer: Answer) -> float:

@@ -20,8 +20,9 @@ from cuassay.judge.alike import Alike, Answer
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause, Diagnosis, SourceLine
-from cuassay.model.scenario import Allocate, Refill, Scenario, Step
-from cuassay.model.steps import TraceCall
+from cuassay.model.scenario import Allocate, Call, Refill, Scenario, Step
+from cuassay.model.steps import Mode, TraceCall
+from cuassay.model.trace import StepDone
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.mutants.detect import CANNOT_RUN
 from cuassay.sandbox.guest.call_trace import Line, OpWatch, Seen, read_facts
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.judge.trial import JudgeTrial
 
-_NEAR = 0.01  # relative distance within which two sketches are one value's
+# Relative distance within which two sketches are one value's: of means and of the largest.
+_NEAR = {"bfloat16": (4e-3, 2e-2), "float16": (1e-3, 5e-3)}
+_NEAR_ELSE = (3e-4, 3e-3)
 _LOW = ("bfloat16", "float16")
 _SUMS = frozenset(
     {"add", "add_", "sum", "mean", "cumsum", "index_add", "index_add_", "scatter_add"}
@@ -58,6 +61,12 @@ def traced(run: Callable[[Scenario], Run], case: Case) -> Traced | None:
     return found[0] if found else None
 
 
+def traced_again(run: Callable[[Scenario], Run], case: Case) -> Traced | None:
+    """Return the trace of the second of two equal calls, in which buffers are older than it."""
+    found = _traces(run, (case, case))
+    return found[-1] if found else None
+
+
 def _traces(run: Callable[[Scenario], Run], cases: Sequence[Case]) -> list[Traced]:
     """Return the traces of calls one after another, values refilled in place where they fit."""
     steps: list[Step] = []
@@ -72,24 +81,19 @@ def _traces(run: Callable[[Scenario], Run], cases: Sequence[Case]) -> list[Trace
         ran = run(scenario)
     except CuassayError:
         return []
-    found = []
-    for number in range(len(cases)):
-        record = done(ran, 2 * number + 1)
-        if record is None:
-            break
-        lines, returned, seen = read_facts(record.facts)
-        found.append(Traced(ran=lines, returned=returned, seen=seen))
-    return found
+    made = [_trace(done(ran, 2 * number + 1)) for number in range(len(cases))]
+    return [one for one in made if one is not None]
 
 
 def of_calls(
-    run: Callable[[Scenario], Run], candidate: Candidate, cases: Sequence[Case]
+    run: Callable[[Scenario], Run], candidate: Candidate, scenario: Scenario | None
 ) -> SourceLine | None:
-    """Return the line that only a later call runs: where an earlier answer comes back.
+    """Return the line at which a later call of a scenario goes another way than the first.
 
-    Else the last line before the first that only the first call runs.
+    That only a later call runs: where an earlier answer comes back. Else the last line before the
+    first that only the first call runs, else a line that writes into memory of earlier calls.
     """
-    traces = _traces(run, cases[:4])
+    traces = _again(run, scenario) if scenario is not None else []
     if len(traces) < 2:
         return None
     first = traces[0]
@@ -100,10 +104,48 @@ def of_calls(
         order = list(first.ran)
         skipped = [n for n, line in enumerate(order) if line not in later.ran]
         if skipped:
-            return source_line(
-                candidate, *order[max(0, skipped[0] - 1)], what="skips what the first call computes"
-            )
+            where = order[max(0, skipped[0] - 1)]
+            return source_line(candidate, *where, what="skips what the first call computes")
     return source_line(candidate, *held) if (held := _held(traces[-1])) else None
+
+
+def of_layout(
+    run: Callable[[Scenario], Run], candidate: Candidate, scenario: Scenario
+) -> SourceLine | None:
+    """Return the line that gives other values for the same inputs in another layout."""
+    traces = _again(run, scenario)
+    usual = traced(run, scenario.cases[0])
+    if not traces or usual is None:
+        return None
+    for ours, theirs in zip(traces[-1].seen, usual.seen, strict=False):
+        if (ours.line, ours.op) != (theirs.line, theirs.op):
+            return None  # another way through the source: nothing to compare
+        if ours.sketch and not _near(ours.sketch, theirs.sketch, ours.dtype):
+            what = "gives other values than with contiguous inputs"
+            return source_line(candidate, ours.file, ours.line, what=what)
+    return None
+
+
+def _again(run: Callable[[Scenario], Run], scenario: Scenario) -> list[Traced]:
+    """Return the traces of every call of a scenario, its steps as they were."""
+    calls = [n for n, step in enumerate(scenario.steps) if isinstance(step, Call)]
+    steps = tuple(
+        TraceCall(slot=step.slot, result=step.result) if isinstance(step, Call) else step
+        for step in scenario.steps
+    )
+    again = dataclasses.replace(scenario, steps=steps, fresh=True, mode=Mode.PLAIN)
+    try:
+        ran = run(again)
+    except CuassayError:
+        return []
+    return [found for n in calls if (found := _trace(done(ran, n))) is not None]
+
+
+def _trace(record: StepDone | None) -> Traced | None:
+    if record is None:
+        return None
+    lines, returned, seen = read_facts(record.facts)
+    return Traced(ran=lines, returned=returned, seen=seen)
 
 
 def by_cause(trace: Traced, candidate: Candidate) -> dict[Cause, SourceLine]:
@@ -147,15 +189,25 @@ def of_numbers(
     right = _values(trial, answer.case, None)
     if not right:
         return None
-    if found is not None and found.exact:
-        broken = [one for one in _values(trial, answer.case, found) if not _among(one, right)]
-        hit = next(
-            (s for s in trace.seen if _among(s.sketch, broken) and not _among(s.sketch, right)),
-            None,
-        )
-        if hit is not None and hit.line:
-            return source_line(candidate, hit.file, hit.line, what="makes the wrong value")
-    last = max((n for n, s in enumerate(trace.seen) if _among(s.sketch, right)), default=-1)
+    # Once a value was rounded to 16 bits, what is computed from it agrees to 16 bits only.
+    rounded = [n for n, one in enumerate(trace.seen) if one.dtype in _LOW]
+    start = rounded[0] if rounded else len(trace.seen)
+
+    def among(number: int, known: Sequence[tuple[float, ...]]) -> bool:
+        return _among(trace.seen[number], known, low=number > start)
+
+    places = range(len(trace.seen))
+    if found is not None:
+        broken = [
+            one
+            for one in _values(trial, answer.case, found)
+            if not any(_near(one, other, "") for other in right)
+        ]
+        for number in places:
+            one = trace.seen[number]
+            if one.line and among(number, broken) and not among(number, right):
+                return source_line(candidate, one.file, one.line, what="makes the wrong value")
+    last = max((n for n in places if among(n, right)), default=-1)
     after = next((s for s in trace.seen[last + 1 :] if s.line and s.sketch), None)
     if after is None:
         return None
@@ -223,15 +275,19 @@ def _distinct(sketches: Iterable[tuple[float, ...]]) -> Iterable[tuple[float, ..
     return dict.fromkeys(sketches)
 
 
-def _among(sketch: tuple[float, ...], known: Sequence[tuple[float, ...]]) -> bool:
-    return bool(sketch) and any(_near(sketch, other) for other in known)
+def _among(one: Seen, known: Sequence[tuple[float, ...]], *, low: bool) -> bool:
+    """Whether a value is one of the known ones; `low` where 16-bit values went into it."""
+    dtype = "bfloat16" if low else one.dtype
+    return bool(one.sketch) and any(_near(one.sketch, other, dtype) for other in known)
 
 
-def _near(first: tuple[float, ...], second: tuple[float, ...]) -> bool:
-    if first[0] != second[0]:
+def _near(first: tuple[float, ...], second: tuple[float, ...], dtype: str) -> bool:
+    if not second or first[0] != second[0]:
         return False
+    mean, most = _NEAR.get(dtype, _NEAR_ELSE)
     size = max(abs(second[2]), abs(first[2]), 1e-30)
+    allowed = (mean * size, mean * size, most * max(abs(first[3]), abs(second[3]), 1e-30))
     return all(
-        abs(a - b) <= _NEAR * size * (10.0 if n == 2 else 1.0) or a == b
-        for n, (a, b) in enumerate(zip(first[1:], second[1:], strict=True))
+        abs(a - b) <= limit or a == b
+        for a, b, limit in zip(first[1:], second[1:], allowed, strict=True)
     )

@@ -10,7 +10,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import done
@@ -23,6 +23,7 @@ from cuassay.judge.alike import Answer
 from cuassay.judge.structure import matched
 from cuassay.judge.trial import unrecorded
 from cuassay.model.axes import resolve
+from cuassay.model.candidate import Language
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Basis, Cause, SourceLine
 from cuassay.model.outcome import Finding, FindingClass
@@ -48,7 +49,6 @@ _STATE = (Cause.STALE_ANSWER, Cause.CALL_HISTORY, Cause.FIRST_CALL)
 _NOT_NUMBERS = (
     Cause.NOT_BUILT,
     Cause.FORGES,
-    Cause.WRONG_STRUCTURE,
     Cause.ENDS_PROCESS,
     Cause.CRASHES,
     Cause.RAISES,
@@ -58,7 +58,8 @@ _NOT_NUMBERS = (
     Cause.INPUT_CHANGED,
     Cause.OUTPUT_SHARES_INPUT,
 )
-_WRONG_NUMBERS = (Cause.OUT_OF_RANGE, Cause.INPUT_IGNORED, Cause.TAIL)
+_WRONG_NUMBERS = (Cause.WRONG_VALUES, Cause.OUT_OF_RANGE, Cause.INPUT_IGNORED, Cause.TAIL)
+_SMALL = 0.05  # relative error up to which rounding explains more than a special case
 # Largest relative error that one rounding of an output makes, by dtype.
 _ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-14}
 
@@ -96,51 +97,72 @@ class _Experiments:
     wrong: Sequence[Finding]
     evidence: Sequence[MachineEvidence]
     until: float
+    found: dict[str, alike.Alike] = field(default_factory=dict)
 
     def clues(self) -> Clues:
         """Run the experiments that the findings ask for."""
-        if any(finding.cause in _NOT_NUMBERS for finding in self.wrong):
-            return Clues(lines=self._lines())
         state = [f for f in self.wrong if f.cause in _STATE]
+        structure = [f for f in self.wrong if f.cause is Cause.WRONG_STRUCTURE]
+        contract = [f for f in self.wrong if f.cause in _NOT_NUMBERS]
+        if contract or (structure and not state):
+            raises = any(finding.cause is Cause.RAISES for finding in contract)
+            return Clues(lines=self._lines(), some_sizes=raises and self._runs_at_listed_sizes())
         answers = self._failing(state or self.wrong)
         alone = bool(answers) if state else None
         if not answers and state:
-            first = state[0].scenario
-            cases = first.cases if first is not None else ()
-            lines = blamed_lines.of_calls(self.run, self.candidate, cases)
+            lines = blamed_lines.of_calls(self.run, self.candidate, state[0].scenario)
             return Clues(alone=alone, lines=dict.fromkeys(_STATE, lines) if lines else {})
-        case = answers[0].case if answers else self._any_case()
-        # A few equal values are the values of many expressions: the first answer has many.
-        trace = blamed_lines.traced(self.run, case) if case is not None else None
-        lines = blamed_lines.by_cause(trace, self.candidate) if trace is not None else {}
+        lines = self._lines()
+        layout = next((f for f in self.wrong if f.cause is Cause.LAYOUT), None)
+        if layout is not None and layout.scenario is not None:
+            line = blamed_lines.of_layout(self.run, self.candidate, layout.scenario)
+            lines |= {Cause.LAYOUT: line} if line is not None else {}
         if not answers:
             return Clues(alone=alone, lines=lines)
-        found = alike.same_fault(
-            self.trial, answers, limit=_MUTANTS[self.trial.profile], until=self.until
-        )
-        clue = self._clue(answers, found)
-        if clue is not None and clue.line is None:
+        clue = self._clue(answers)
+        trace = None
+        if not self.candidate.names_triton and self.candidate.language is Language.PYTHON:
+            # A few equal values are the values of many expressions: the first answer has many.
+            trace = blamed_lines.traced(self.run, answers[0].case)
+        for cause in (Cause.LOW_ACCUMULATION, *_WRONG_NUMBERS) if clue is None else (clue.cause,):
             line = blamed_lines.of_numbers(
-                self.trial, trace, self.candidate, answers[0], found, clue.cause
+                self.trial, trace, self.candidate, answers[0], self.found.get("exact"), cause
             )
-            clue = dataclasses.replace(clue, line=line or self._of_machine(clue.cause))
-        elif clue is None:
-            for cause in (Cause.LOW_ACCUMULATION, Cause.WRONG_VALUES, *_WRONG_NUMBERS):
-                line = blamed_lines.of_numbers(
-                    self.trial, trace, self.candidate, answers[0], None, cause
-                )
-                lines |= {cause: line} if line is not None else {}
+            lines |= {cause: line} if line is not None else {}
+        if clue is not None and clue.line is None:
+            line = lines.get(clue.cause) or self._of_machine(clue.cause)
+            clue = dataclasses.replace(clue, line=line)
         return Clues(numbers=clue, alone=alone, lines=lines)
 
     def _lines(self) -> dict[Cause, SourceLine]:
-        """Return what one traced call says of lines, without a look at its numbers."""
+        """Return what a traced call says of lines, without a look at its numbers."""
         case = self._any_case()
-        trace = blamed_lines.traced(self.run, case) if case is not None else None
+        trace = blamed_lines.traced_again(self.run, case) if case is not None else None
         return blamed_lines.by_cause(trace, self.candidate) if trace is not None else {}
 
-    def _clue(self, answers: Sequence[Answer], found: alike.Alike | None) -> Clue | None:
+    def _runs_at_listed_sizes(self) -> bool:
+        """Whether a call at the sizes of a workload returns."""
+        small = next((c for c in self.trial.cases("small") if c.in_domain), None)
+        for workload in self.trial.problem.workloads if small is not None else ():
+            sizes = resolve(self.trial.problem.axes, workload.axes)
+            if small is not None and elements(self.trial.problem, sizes) <= _ELEMENTS:
+                return self._answer(dataclasses.replace(small, axes=sizes)) is not None
+        return False
+
+    def _clue(self, answers: Sequence[Answer]) -> Clue | None:
         """Return why the numbers are wrong, by the most certain experiment that says anything."""
+        plain = self._plain(answers[0].case)
+        right = [plain] if plain is not None and self._right(plain) else []
+        found = alike.same_fault(
+            self.trial,
+            answers,
+            right=right,
+            accumulates=self._grows(),
+            limit=_MUTANTS[self.trial.profile],
+            until=self.until,
+        )
         if found is not None and found.exact:
+            self.found["exact"] = found
             return Clue(
                 cause=alike.CAUSES[found.mutant.kind],
                 words=f"gives the numbers of the reference with {found.mutant.words}",
@@ -152,7 +174,8 @@ class _Experiments:
         sizes = self._right_at_round_sizes(answers[0].case)
         if sizes:
             return Clue(cause=Cause.TAIL, words=sizes, basis=Basis.CHECK)
-        if Cause.OUT_OF_RANGE in known or not math.isfinite(alike.relative_error(answers[0])):
+        error = alike.relative_error(answers[0])
+        if Cause.OUT_OF_RANGE in known or not math.isfinite(error):
             return None
         line = self._rounding_line()
         if line is not None:
@@ -164,13 +187,14 @@ class _Experiments:
             )
         if Cause.LOW_ACCUMULATION in known:
             return None
-        plain = self._right_on_plain_values(answers[0].case)
-        if plain:
-            return Clue(cause=Cause.SPECIAL_CASE, words=plain, basis=Basis.CHECK)
-        if found is not None:
+        if found is not None and (error < _SMALL or not right):
             kind = alike.CAUSES[found.mutant.kind]
             words = f"the error is as large as with {found.mutant.words}"
             return Clue(cause=kind, words=words, basis=Basis.MUTANT)
+        if right:
+            label = answers[0].case.label
+            words = f"right for ordinary values, wrong for others of the same sizes ({label})"
+            return Clue(cause=Cause.SPECIAL_CASE, words=words, basis=Basis.CHECK)
         return None
 
     def _grows(self) -> bool:
@@ -267,15 +291,12 @@ class _Experiments:
                 return f"wrong at {wrong} and right at {right}"
         return ""
 
-    def _right_on_plain_values(self, case: Case) -> str:
-        """Return in words that ordinary values are right at the sizes of a case that is wrong."""
+    def _plain(self, case: Case) -> Answer | None:
+        """Return the answer for ordinary values at the sizes of a case."""
         plain = next((c for c in self.trial.cases("small") if c.in_domain), None)
         if plain is None or case.benchmark:
-            return ""
-        answer = self._answer(dataclasses.replace(plain, axes=case.axes))
-        if answer is None or not self._right(answer):
-            return ""
-        return f"right for ordinary values, wrong for others of the same sizes ({case.label})"
+            return None
+        return self._answer(dataclasses.replace(plain, axes=case.axes))
 
     def _rounding_line(self) -> SourceLine | None:
         """Return the line at which the machine saw more error made than one rounding makes."""

@@ -106,10 +106,14 @@ class Garbled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildFailed:
-    """The candidate did not build or import; `log` is untrusted text."""
+    """The candidate did not build or import; `log` is untrusted text.
+
+    `frames` are its own lines on the way to the error, as (file, line), outermost first.
+    """
 
     what: str
     log: str
+    frames: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,7 +154,8 @@ def _out_of_memory(run: Run) -> bool:
 
 def _build_failed(failed: BuildFailed, scenario: Scenario) -> Finding:
     text = f"the candidate does not build or import: {failed.what}"
-    return _finding("BUILD001", text, scenario, evidence=_tail(failed.log))
+    lines = tuple(SourceLine(file=file, line=line) for file, line in reversed(failed.frames))
+    return _finding("BUILD001", text, scenario, evidence=_tail(failed.log), lines=lines)
 
 
 def _garbled(what: str, scenario: Scenario, *, index: int, evidence: str) -> Finding:

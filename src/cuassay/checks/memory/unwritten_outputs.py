@@ -130,6 +130,8 @@ def _unwritten(
         held &= right.isfinite()
     else:
         held &= ~_holds_ff(right.to(tensors[0].dtype))
+        # Both patterns are the integer -1: an element that was written keeps it in the third.
+        held &= tensors[2].to(held.device) != tensors[0]
     count = int(held.sum())
     if not count:
         return "", place

@@ -90,16 +90,19 @@ class OpWatch(UntracedMode):
                     dtype=_dtype(one),
                     sketch=sketch(one),
                     read=tuple(map(_dtype, read[:4])),
-                    writes=self._written(func, args),
+                    writes=self._written(func, args, kwargs or {}),
                 )
                 for one in given[:1]
             ]
             self._made.update(map(_memory, given))
         return result
 
-    def _written(self, func: Any, args: Any) -> str:
+    def _written(self, func: Any, args: Any, kwargs: Any) -> str:
         """Return what the operation wrote in place, if that is older than the call."""
-        for argument, value in zip(func._schema.arguments, args, strict=False):
+        arguments = func._schema.arguments
+        given = [*zip(arguments, args, strict=False)]
+        given += [(each, kwargs[each.name]) for each in arguments if each.name in kwargs]
+        for argument, value in given:
             written = argument.alias_info is not None and argument.alias_info.is_write
             if written and isinstance(value, torch.Tensor):
                 place = _memory(value)

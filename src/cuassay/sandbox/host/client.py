@@ -256,7 +256,11 @@ class WorkerPool:
             return ToolMissing(what=str(reply["missing"]))
         failed, built = reply.get("failed"), reply.get("built")
         if isinstance(failed, dict):
-            return BuildFailed(what=str(failed.get("what")), log=str(failed.get("log")))
+            return BuildFailed(
+                what=str(failed.get("what")),
+                log=str(failed.get("log")),
+                frames=_frames(failed.get("frames")),
+            )
         if not isinstance(built, dict) or not isinstance(built.get("seconds"), float):
             return BuildFailed(what="the build sent no valid reply", log="")
         if not self._built_once:
@@ -364,3 +368,12 @@ def _toolchain(device: str) -> Mapping[str, str]:
     except AttributeError:  # a builder of the caller's own, in a build without ours
         toolchain = {"torch": torch.__version__, "device": device}
     return toolchain
+
+
+def _frames(said: object) -> tuple[tuple[str, int], ...]:
+    """Return (file, line) pairs of a worker's reply; what does not fit is left out."""
+    found = []
+    for one in said if isinstance(said, list) else ():
+        if isinstance(one, list) and len(one) == 2 and isinstance(one[1], int):
+            found.append((str(one[0])[:500], one[1]))
+    return tuple(found[:20])
