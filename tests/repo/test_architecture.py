@@ -45,7 +45,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
         "loops", "engine.job", "__version__",
     },
     "guard": {"model", "errors", "home", "formats", "oracle"},
-    "report": {"model", "errors"},
+    "report": {"model", "errors", "diagnosis"},
     "store": {"model", "errors", "home", "engine.job"},
     "engine": {
         "model", "errors", "home", "store", "__version__",

@@ -30,6 +30,7 @@ def replay(
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
+    verbose: bool,
     quiet: bool,
     no_color: bool,
 ) -> None:
@@ -50,6 +51,7 @@ def replay(
                 device=options.device(device),
                 as_json=as_json,
                 quiet=quiet,
+                verbose=verbose,
                 formatted=formatted,
             )
         )

@@ -96,6 +96,10 @@ def _groups(wrong: Sequence[Finding], clues: Clues) -> list[tuple[Cause, list[Fi
     if state is not None and not clues.alone and memory in _LEFT_BEHIND:
         groups[state] += groups.pop(memory)  # another call leaves other memory, and another answer
         memory = None
+    depends = [f for f in groups.get(Cause.UNINITIALISED, ()) if f.code == "MEM001"]
+    if Cause.NOT_DETERMINISTIC in groups and depends == groups.get(Cause.UNINITIALISED):
+        groups[Cause.NOT_DETERMINISTIC] += groups.pop(Cause.UNINITIALISED)  # so do its calls
+        memory = None
     if state is not None and clues.alone:  # wrong in a new process too: it is the numbers
         numbers = [*numbers, *groups.pop(state)]
         state = None
@@ -145,7 +149,7 @@ def _explains(
 
 def _of_numbers(numbers: Sequence[Finding], clues: Clues) -> Cause:
     """Return the cause of wrong numbers: what experiments say, else what the checks say."""
-    known = [finding.cause for finding in numbers if finding.cause is not None]
+    known = [finding.cause for finding in numbers if finding.cause in _NUMBERS]
     if clues.numbers is not None:
         omitted = clues.numbers.cause in (Cause.TERM_OMITTED, Cause.WRONG_CONSTANT)
         # The operation that is missing is the one that would have used the input.
@@ -159,7 +163,7 @@ def _of_numbers(numbers: Sequence[Finding], clues: Clues) -> Cause:
         return Cause.TAIL if codes else Cause.WRONG_VALUES
     if codes <= {_HOT}:
         return Cause.LOW_ACCUMULATION
-    return known[0] if known else Cause.WRONG_VALUES
+    return next((cause for cause in known if cause is not None), Cause.WRONG_VALUES)
 
 
 def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis:

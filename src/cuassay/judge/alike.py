@@ -119,7 +119,7 @@ def same_fault(
 
 
 def systematic(answer: Answer) -> bool:
-    """Whether the error has mostly one sign relative to the truth, as no rounding to nearest has."""
+    """Whether the error has mostly one sign beside the truth, as no rounding to nearest has."""
     for got, want in zip(answer.outputs, answer.truth.outputs, strict=True):
         if want.scale is None or want.value.numel() < _FEW:
             continue

@@ -210,7 +210,10 @@ def of_numbers(
     last = max((n for n in places if among(n, right)), default=-1)
     after = next((s for s in trace.seen[last + 1 :] if s.line and s.sketch), None)
     if after is None:
-        return None
+        # Every value is one of the reference's, and the last one is not its answer.
+        end = next((one for one in reversed(trace.seen) if one.line), None)
+        what = "ends before what the reference still does"
+        return source_line(candidate, end.file, end.line, what=what) if end is not None else None
     what = "makes the first value that the reference has not"
     return source_line(candidate, after.file, after.line, what=what)
 

@@ -138,7 +138,18 @@ class Session:
             compare_s=self.trial.compare_s,
         )
         verdict = self._verdict(decision, reason, bound, timing=timing, extras=extras)
-        return dataclasses.replace(verdict, diagnoses=diagnoses)
+        if diagnoses:
+            first = diagnoses[0]
+            where = f" ({first.line.file}:{first.line.line})" if first.line is not None else ""
+            verdict = dataclasses.replace(verdict, reason=f"{first.words.rstrip('.')}{where}")
+        blamed = {made.line.file for made in diagnoses if made.line is not None}
+        known = {view.file for view in verdict.sources}
+        views = tuple(
+            SourceView(file=source.path, text=source.text)
+            for source in self._candidate.sources
+            if source.path in blamed - known
+        )
+        return dataclasses.replace(verdict, diagnoses=diagnoses, sources=(*verdict.sources, *views))
 
     def _checks(self) -> tuple[Check, ...]:
         return all_checks()

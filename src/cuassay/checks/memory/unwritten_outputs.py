@@ -98,6 +98,7 @@ class Mem001(Check):
                 continue
             found = [tensor for tensor in tensors if tensor is not None]
             message, place = _unwritten(spec, found, truth.outputs[position])
+            cause = Cause.UNWRITTEN if message else Cause.UNINITIALISED
             if not message and not all(wrong):
                 message = _depends(spec.name, wrong)
             exact = truth.outputs[position].scale is None
@@ -105,7 +106,7 @@ class Mem001(Check):
                 message = f"{spec.name} depends on what its memory held before the call"
             if message:
                 place = dataclasses.replace(place, axes=dict(scenario.cases[0].axes))
-                yield self.finding(message, scenario=scenario, where=place)
+                yield self.finding(message, scenario=scenario, where=place, cause=cause)
 
 
 def _depends(output: str, wrong: Sequence[bool]) -> str:
