@@ -14,7 +14,7 @@ from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile, Verdict
 
 if TYPE_CHECKING:
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import TrialJob
 
 Kernel: TypeAlias = Callable[..., Any]
 
@@ -47,14 +47,15 @@ def check(
 ) -> Verdict:
     """Judge a kernel and return the verdict.
 
-    `candidate` is a path as `cuassay check` takes it, or a function at the top level of a file.
-    What it is judged against is either `problem`: a path or name, a function decorated with
-    `cuassay.problem`, or a Problem that was read from a file; or `reference`: a plain function,
-    with example `inputs`: the arguments of one call by name or in order, a list of several such
-    calls (sizes that differ are axes), or a function that makes them. `seed` repeats an earlier
-    trial, `require` names conditions that must hold. Raises UsageError where the call is off and
-    CannotJudgeError where the trial cannot be carried out; a kernel that is wrong raises
-    nothing, see `Verdict.passed`.
+    `candidate` is a path as `cuassay check` takes it, or a function at the top level of a file. A
+    function object is trusted code, for importing it runs it in this process; give the path of a
+    kernel that you do not trust. What it is judged against is either `problem`: a path or name, a
+    function decorated with `cuassay.problem`, or a Problem that was read from a file; or
+    `reference`: a plain function, with example `inputs`: the arguments of one call by name or in
+    order, a list of several such calls (sizes that differ are axes), or a function that makes
+    them. `seed` repeats an earlier trial, `require` names conditions that must hold. Raises
+    UsageError where the call is off and CannotJudgeError where the trial cannot be carried out; a
+    kernel that is wrong raises nothing, see `Verdict.passed`.
     """
     from cuassay.engine import run
 
@@ -115,9 +116,9 @@ def job_of(
     device: str | None = None,
     seed: int | None = None,
     require: Sequence[str] = (),
-) -> Job:
+) -> TrialJob:
     """Return the job that a call of `check` means. Raises UsageError where it is off."""
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import TrialJob
 
     plain = reference is not None and not isinstance(reference, Decorated)
     if plain and problem is None and inputs is not None:
@@ -126,7 +127,7 @@ def job_of(
         where, kernel = prepare(candidate, reference, inputs)  # type: ignore[arg-type]
     else:
         where, kernel = _problem(problem, reference, inputs), _candidate(candidate)
-    return Job(
+    return TrialJob(
         problem=where,
         candidate=kernel,
         profile=_profile(profile),

@@ -42,6 +42,7 @@ from cuassay.model.verdict import (
     Timing,
     Verdict,
 )
+from cuassay.model.walls import STANDS, WALLS
 
 RUN = "20261121-091500-042a1f2"
 SEED = 8240011437251936143
@@ -294,6 +295,7 @@ def rejected() -> Verdict:
         run=RUN,
         notes=("axis 'tokens' has no declared bounds: 1 or more is assumed",),
         coverage=_coverage(),
+        walls={wall.name: STANDS for wall in WALLS},
     )
 
 

@@ -22,7 +22,6 @@ import torch
 
 from cuassay import build
 from cuassay.checks.base import Check
-from cuassay.engine.job import Job
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.judge.control import Control
@@ -33,6 +32,7 @@ from cuassay.judge.trial import Truths
 from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import CheckFinished, Event, FindingReported
+from cuassay.model.jobs import TrialJob
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Decision, Profile, Verdict
@@ -145,6 +145,11 @@ class Gate:
         self._key: tuple[str, int] | None = None
         self._truths: Truths = OrderedDict()
 
+    @property
+    def processes_folder(self) -> Path | None:
+        """The folder in which each of the candidates' processes has its own; None without."""
+        return self._nursery.folder if self._nursery else None
+
     def judge(
         self,
         problem: Problem,
@@ -226,7 +231,7 @@ class Gate:
     ) -> Session:
         candidate = load_candidate(str(path), problem)
         return self._session(
-            Job(
+            TrialJob(
                 problem=problem.name,
                 candidate=str(path),
                 profile=profile,

@@ -39,7 +39,7 @@ class Asked:
     device: str | None
     seed: int | None
     require: tuple[str, ...]
-    lenient: bool
+    strict: bool
     budget_s: float | None
     timeout_s: float | None
     executor: str
@@ -90,7 +90,7 @@ class Asked:
 @click.option(
     "--require", default="", metavar="LIST", help="Conditions that must hold, as for `check`."
 )
-@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+@click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--html", metavar="FILE", help="Also write a one-file HTML report.")
 @click.option("--traces", metavar="FILE", help="Also write Traces, as flashinfer-trace keeps them.")
@@ -117,7 +117,7 @@ def audit(
     device: str | None,
     seed: int | None,
     require: str,
-    lenient: bool,
+    strict: bool,
     as_json: bool,
     html: str | None,
     traces: str | None,
@@ -142,7 +142,7 @@ def audit(
         device=options.device(device),
         seed=options.seed(seed),
         require=options.require(require),
-        lenient=lenient,
+        strict=strict,
         budget_s=options.duration_s(budget, option="--budget"),
         timeout_s=options.duration_s(timeout or "30m", option="--timeout"),
         executor=executor,
@@ -211,7 +211,7 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
         require=asked.require,
         filters=asked.choice.words(),
         budget_s=asked.budget_s,
-        lenient=asked.lenient,
+        strict=asked.strict,
     )
     if is_audit(place):
         header = _resumed(header, header_of(place), asked)
@@ -225,7 +225,7 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
 
 def _resumed(new: AuditHeader, old: AuditHeader, asked: Asked) -> AuditHeader:
     """Return the header of an audit that goes on: its seed stays. Raises UsageError."""
-    for name in ("tree", "profile", "require", "lenient"):
+    for name in ("tree", "profile", "require", "strict"):
         before, wanted = getattr(old, name), getattr(new, name)
         if before != wanted:
             raise UsageError(
@@ -248,7 +248,7 @@ def _judged_as(header: AuditHeader) -> dict[str, str]:
         "profile": header.profile.value,
         "version": header.version,
         "require": ",".join(header.require),
-        "lenient": str(header.lenient),
+        "strict": str(header.strict),
     }
 
 

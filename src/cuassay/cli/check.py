@@ -39,7 +39,12 @@ PROFILES = ("quick", "standard", "deep")
 @click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
 )
-@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+@click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
+@click.option(
+    "--no-sandbox",
+    is_flag=True,
+    help="Also judge where this machine does not confine the kernel, under a condition.",
+)
 @options.output_options
 @click.pass_context
 def check(
@@ -52,7 +57,8 @@ def check(
     seed: int | None,
     require: str,
     recorded: str,
-    lenient: bool,
+    strict: bool,
+    no_sandbox: bool,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
@@ -65,7 +71,7 @@ def check(
     Exit code 0: accepted, 1: rejected, 2: the call is off, 3: could not be decided.
     """
     from cuassay.engine import run
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import TrialJob
     from cuassay.model.verdict import Profile
 
     output = options.output(
@@ -77,14 +83,15 @@ def check(
         formats=formats,
         path=path,
     )
-    job = Job(
+    job = TrialJob(
         problem=problem,
         candidate=options.candidate(path),
         profile=Profile(profile),
         device=options.device(device),
         seed=options.seed(seed),
-        lenient=lenient,
+        strict=strict,
         require=options.require(require),
+        no_sandbox=no_sandbox,
         recorded=options.folder(recorded, option="--recorded"),
     )
     context.exit(drive(run.check(job), output))

@@ -17,6 +17,7 @@ from cuassay.model.conditions import STANDING
 from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
+from cuassay.model.trace import Finished, StepRaised
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Check, Run
@@ -49,6 +50,7 @@ class Control:
     def __init__(self, trial: JudgeTrial, run: RunScenario, judge: JudgeScenario) -> None:
         self._trial, self._run, self._judge = trial, run, judge
         self._seen: dict[str, tuple[Finding, ...]] = {}
+        self._completed: dict[str, bool] = {}
 
     def findings(self, check: Check, scenario: Scenario) -> tuple[Finding, ...]:
         """Return what `check` says of the reference on `scenario` (cached)."""
@@ -61,6 +63,16 @@ class Control:
             except NothingToCheckError:  # of the reference: the candidate may have something
                 self._seen[key] = ()
         return self._seen[key]
+
+    def completes(self, scenario: Scenario) -> bool:
+        """Whether the reference comes to the end of `scenario` without an exception (cached)."""
+        key = serial.dumps(scenario)
+        if key not in self._completed:
+            result = self._run(scenario).result
+            ended = isinstance(result.termination, Finished)
+            raised = any(isinstance(record, StepRaised) for record in result.records)
+            self._completed[key] = ended and not raised
+        return self._completed[key]
 
     def shares(self, check: Check, scenario: Scenario, findings: Iterable[Finding]) -> bool:
         """Whether the reference earns a finding of the same code on the same output."""

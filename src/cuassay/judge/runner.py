@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cuassay.checks.endings.findings import first_raised, worker_failed
+from cuassay.checks.endings.findings import claims_no_memory, first_raised
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
 from cuassay.judge.busy import keep_busy
 from cuassay.judge.machine import HostNursery
+from cuassay.judge.memory import shortage
 from cuassay.judge.patience import Patience
 from cuassay.judge.side_by_side import SideBySide
 from cuassay.model import serial
@@ -23,6 +24,7 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.model.steps import RecordLaunches
+from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
 from cuassay.sandbox.host.client import WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
@@ -104,6 +106,12 @@ class Runner:
         return self._pool.because
 
     @property
+    def walls(self) -> Mapping[str, str]:
+        """Which walls stood around the candidate's process: name -> "yes", or why not."""
+        found = self._pool.sandbox
+        return {wall.name: found[wall.name] for wall in WALLS if wall.name in found}
+
+    @property
     def build_s(self) -> float:
         """Seconds the candidate took to build, or 0 where nothing was built."""
         return self._pool.build_s
@@ -136,10 +144,13 @@ class Runner:
             if longer is not None:
                 run = self._pool.run(longer, self._trial.inputs, answers, fresh=True)
         self._patience.saw(run, longer=longer is not None)
-        if worker_failed(scenario, run):  # a busy device may have room a moment later
+        # A busy device may have room a moment later. Where it has room, a kernel that now and
+        # then finds none is not asked again until it does.
+        scarce = claims_no_memory(run) and shortage(self._device, scenario, self._trial.problem)
+        if scarce:
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
-            if not uncovered(run):
+            if not uncovered(run) or not self._candidate.names_triton:
                 break
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         self.fresh = False

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cuassay.checks.registry import all_checks
 from cuassay.diagnosis import diagnose
-from cuassay.engine.job import Job
 from cuassay.errors import CuassayError
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
 from cuassay.judge.blamed_lines import with_text
@@ -31,9 +30,11 @@ from cuassay.judge.smoke import smoke
 from cuassay.judge.source_views import source_views
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.judge.tried import Tried
+from cuassay.model import walls
 from cuassay.model.candidate import Candidate
 from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.events import CheckFinished, CheckStarted, EngineStarted, Event, Progress
+from cuassay.model.jobs import TrialJob
 from cuassay.model.machine import SourceView
 from cuassay.model.outcome import (
     CheckReport,
@@ -72,7 +73,7 @@ class Session:
 
     def __init__(
         self,
-        job: Job,
+        job: TrialJob,
         problem: Problem,
         candidate: Candidate,
         *,
@@ -107,6 +108,7 @@ class Session:
         self.graded: list[Comparison] = []  # of plain calls: what they say of the arithmetic
         self._speed: Speed | None = None
         self._sources: tuple[SourceView, ...] = ()
+        self._walls: Mapping[str, str] = {}
         self._kind, self._because = "", ""  # what the candidate's worker says that it built
 
     def judge(self) -> Verdict:
@@ -126,6 +128,7 @@ class Session:
             reports, extras = self._examine(runner, control)
             build_s, candidate_s = runner.build_s, runner.candidate_s
             self._kind, self._because = runner.kind, runner.because
+            self._walls = runner.walls
             self._sources = source_views(self._candidate, self._replayer.seen)
             bound = bind(reports, self._job.require)
             diagnoses = self._diagnosed(bound, runner)
@@ -382,7 +385,7 @@ class Session:
             truth_reason=self.trial.kinds.get(kind, ""),
             precision_grade=grade(self.graded),
             checks=reports,
-            conditions=(*conditions(reports), *self._device_condition()),
+            conditions=(*conditions(reports), *self._device_condition(), *self._unconfined()),
             benchmark_rule=extras[0],
             power=extras[1],
             timing=timing,
@@ -392,7 +395,12 @@ class Session:
             coverage=self._tried.coverage(),
             speed=self._speed,
             sources=self._sources,
+            walls=self._walls,
         )
+
+    def _unconfined(self) -> tuple[str, ...]:
+        text = walls.condition(self._walls) if self._walls else ""
+        return (text,) if text else ()
 
     def _device_condition(self) -> tuple[str, ...]:
         said = executed_by(self._candidate, self._device, self._kind, because=self._because)

@@ -117,7 +117,7 @@ class AuditHeader:
     require: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
     budget_s: float | None = None
-    lenient: bool = False
+    strict: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -68,8 +68,7 @@ class Finished:
     """Every step has a record."""
 
 
-LOST_CHANNEL, NO_SANDBOX = 71, 72
-OWN_FAULTS = (LOST_CHANNEL, NO_SANDBOX)  # exit codes of a worker that failed by itself
+LOST_CHANNEL = 71  # exit code of a worker without a judge; says nothing of why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +108,13 @@ class BuildFailed:
     """The candidate did not build or import; `log` is untrusted text.
 
     `frames` are its own lines on the way to the error, as (file, line), outermost first.
+    `out_of_memory`: its process says that memory ran out, which nobody else saw.
     """
 
     what: str
     log: str
     frames: tuple[tuple[str, int], ...] = ()
+    out_of_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

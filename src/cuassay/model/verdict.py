@@ -104,7 +104,8 @@ class Verdict:
 
     `sources` are the candidate's files with what the PTX machine saw on their lines, where it
     executed them. `notes` is what was assumed or passed over while reading the problem and the
-    candidate; `coverage` has every var axis of the problem, and is empty for a replay.
+    candidate; `coverage` has every var axis of the problem, and is empty for a replay. `walls`
+    says of each wall around the candidate's process whether it stood (see model.walls).
     `diagnoses` are the causes, the one to repair first in front; they explain the findings.
     """
 
@@ -131,6 +132,7 @@ class Verdict:
     speed: Speed | None = None
     sources: tuple[SourceView, ...] = ()
     diagnoses: tuple[Diagnosis, ...] = ()
+    walls: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:

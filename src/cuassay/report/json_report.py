@@ -61,6 +61,7 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "notes": [clean(note) for note in verdict.notes],
         "coverage": [_coverage(axis) for axis in verdict.coverage],
         "executed": [_executed(view) for view in verdict.sources],
+        "walls": _texts(verdict.walls),
     }
 
 

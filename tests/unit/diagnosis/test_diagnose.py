@@ -11,9 +11,7 @@ from cuassay.model.outcome import Finding, FindingClass, Severity
 _LINE = SourceLine(file="kernel.py", line=7, text="acc += x", what="adds")
 
 
-def _finding(
-    code: str, cause: Cause | None = None, *, id: str = "", **fields: object
-) -> Finding:
+def _finding(code: str, cause: Cause | None = None, *, id: str = "", **fields: object) -> Finding:
     usual: dict[str, object] = {
         "title": code,
         "message": f"message of {code}",
@@ -69,9 +67,7 @@ def test_wrong_at_other_sizes_alone_is_a_tail() -> None:
 
 
 def test_a_mutant_names_the_cause_and_the_line() -> None:
-    clue = Clue(
-        cause=Cause.WRONG_CONSTANT, words="eps left out", basis=Basis.MUTANT, line=_LINE
-    )
+    clue = Clue(cause=Cause.WRONG_CONSTANT, words="eps left out", basis=Basis.MUTANT, line=_LINE)
     (made,) = diagnose([_finding("NUM001")], Clues(numbers=clue))
     assert (made.cause, made.line, made.basis) == (Cause.WRONG_CONSTANT, _LINE, Basis.MUTANT)
     assert made.words == "eps left out"

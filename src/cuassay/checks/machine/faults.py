@@ -70,6 +70,7 @@ class MachineCheck(Check):
     """Base of the checks on what the PTX machine sees: subclasses name their kinds of fault."""
 
     group = "machine"
+    least_decided = 0.0  # a candidate may keep a launch to itself, as it may launch none
     kinds: ClassVar[frozenset[str]]
     clean_words: ClassVar[str]  # what is said of launches without such a fault
 

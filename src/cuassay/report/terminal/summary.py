@@ -65,8 +65,12 @@ def summary(
     matters = bool(causes) and causes[0].cause in _PRECISION
     if verdict.precision_grade and (verbose or matters):
         lines += labelled("precision", one_line(verdict.precision_grade), width=width)
+    if verdict.walls and verbose:
+        lines += labelled("sandbox", words.walls_line(verdict), width=width)
     took = words.timing_line(verdict) if verbose else words.seconds(verdict.timing.total_s)
     lines += labelled("time", took, width=width)
+    if not replayed:  # shown now: while the kernel ran, nothing that it could read held it
+        lines += labelled("seed", str(verdict.seed), width=width)
     run = one_line(verdict.run)
     if run:
         shown = f"{runs}/{run}" if runs and verbose else f"cuassay report {run}"

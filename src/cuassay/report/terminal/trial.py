@@ -163,7 +163,6 @@ class TerminalReport:
                 one_line(event.candidate, limit=120),
                 f"{one_line(event.profile)} on {one_line(event.device)}",
                 f"{len(event.checks)} checks",
-                f"seed {event.seed}",
             )
         )
         self._print(Text(line, style="bold"))

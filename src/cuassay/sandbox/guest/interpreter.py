@@ -41,7 +41,7 @@ from cuassay.sandbox.guest.production import Production
 from cuassay.sandbox.guest.recycling import FreedMemory
 
 _MESSAGE_CAP = 4096
-_TRACEBACK_CAP = 16384
+_TRACEBACK_CAP, _FRAMES = 16384, 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,7 +323,9 @@ def raised(index: int, error: BaseException) -> StepRaised:
     except BaseException:
         message = "(the exception's own __str__ raised)"
     try:
-        text = "".join(traceback.format_exception(type(error), error, _candidate_frames(error)))
+        frames = _candidate_frames(error)
+        # The last frames alone: a recursion may have a million of them.
+        text = "".join(traceback.format_exception(type(error), error, frames, limit=-_FRAMES))
     except BaseException:
         text = ""
     return StepRaised(
