@@ -43,8 +43,8 @@ _MAY_IMPORT: dict[str, set[str]] = {
     },
     "diagnosis": {"model"},
     "judge": {
-        "diagnosis", "model", "errors", "settings", "home", "formats", "inputs", "oracle", "build", "sandbox",
-        "checks", "loops", "__version__",
+        "diagnosis", "model", "errors", "settings", "home", "formats", "inputs", "oracle",
+        "build", "sandbox", "checks", "loops", "__version__",
     },
     "guard": {"model", "errors", "settings", "home", "formats", "oracle"},
     "report": {"model", "errors", "diagnosis"},

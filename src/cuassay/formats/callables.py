@@ -260,15 +260,20 @@ def write_candidate(name: str, adapter: str, sources: Mapping[str, bytes]) -> st
     return str(_folder(f"{name}-{digest.hexdigest()[:16]}", files))
 
 
-def _packaged(path: Path, module: str, function: str) -> Path:
-    """Write the package's files that are needed, and a kernel.py that takes the function."""
-    files = package_files(path)
+def dotted_name(path: Path) -> str:
+    """Return the name that a file is imported by, from the folder above its outermost package."""
     parts = [path.stem] if path.stem != "__init__" else []
     folder = path.parent
     while (folder / "__init__.py").is_file():
         parts.insert(0, folder.name)
         folder = folder.parent
-    dotted = ".".join(parts)
+    return ".".join(parts)
+
+
+def _packaged(path: Path, module: str, function: str) -> Path:
+    """Write the package's files that are needed, and a kernel.py that takes the function."""
+    files = package_files(path)
+    dotted = dotted_name(path)
     files["kernel.py"] = f"from {dotted} import {function} as run\n".encode()
     digest = hashlib.sha256(b"\0".join(k.encode() + b"\0" + v for k, v in files.items()))
     return _folder(f"{module}.{function}-{digest.hexdigest()[:16]}", files)

@@ -42,7 +42,8 @@ def _call(function, arguments):
         return function(*arguments.values())
     kinds = {name: each.kind for name, each in parameters.items()}
     by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    if all(kinds.get(name) in by_name for name in arguments):
+    rest = by_name[1] if inspect.Parameter.VAR_KEYWORD in kinds.values() else None
+    if all(kinds.get(name, rest) in by_name for name in arguments):
         return function(**arguments)
     named = {k: v for k, v in arguments.items() if kinds.get(k) is by_name[1]}
     return function(*(v for k, v in arguments.items() if k not in named), **named)
@@ -177,14 +178,14 @@ def _structured(
         )
     outputs_of = dict(zip(beyond, observed.names, strict=False))
     ours = Written(leaves=dict(written.leaves), classes=dict(written.classes), reuse=True)
-    entry, sources, module_text = _entry(kernel, ours, known=set(written.leaves))
+    entry, dotted, sources, module_text = _entry(kernel, ours, known=set(written.leaves))
     told = _arguments({**arguments, **{name: name for name in beyond}})
     lines = [head, *made_outs, *(allocated(n, output) for n, output in outputs_of.items())]
     lines.append(f"    _result = _call({module_text or entry}, {told})")
     if beyond:
         lines += ["    if _result is None:", f"        return ({', '.join(beyond)},)"]
     lines.append(returned)
-    adapter = "\n".join([_head(sources, entry, ours), *lines]) + "\n"
+    adapter = "\n".join([_head(dotted, ours), *lines]) + "\n"
     return str(problem), callables.write_candidate(_kernel_name(kernel), adapter, sources)
 
 
@@ -331,8 +332,8 @@ def _size_text(sizes: tuple[int, ...], sized: Any, flat: Sequence[Mapping[str, A
 
 def _entry(
     kernel: str | Path | Callable[..., object], written: Written, *, known: set[str]
-) -> tuple[str, dict[str, bytes], str]:
-    """Return the kernel's expression, its files, and the text that makes it if it is a module.
+) -> tuple[str, str, dict[str, bytes], str]:
+    """Return the kernel's expression, its module, its files, and the text that makes a module.
 
     Raises CandidateError where it stands in no file.
     """
@@ -344,7 +345,7 @@ def _entry(
                 f"{place} is not a Python file, and the call has arguments that only Python can "
                 "make; give a .py file with the function, or a call of tensors and numbers"
             )
-        return f"_kernel.{function or 'run'}", sibling_files(path), ""
+        return f"_kernel.{function or 'run'}", path.stem, sibling_files(path), ""
     owner: Any = type(kernel) if is_module(kernel) else kernel
     name = getattr(owner, "__qualname__", getattr(owner, "__name__", ""))
     bound = getattr(owner, "__self__", None)
@@ -372,7 +373,7 @@ def _entry(
                 f"the kernel's module has the parameter '{missing[0]}', which the reference has "
                 "not; give the reference the same parameters, or pass it in inputs"
             )
-    return f"_kernel.{name}", sources, text
+    return f"_kernel.{name}", callables.dotted_name(path), sources, text
 
 
 def _kernel_name(kernel: str | Path | Callable[..., object]) -> str:
@@ -382,10 +383,8 @@ def _kernel_name(kernel: str | Path | Callable[..., object]) -> str:
     return str(name).replace(".", "_")
 
 
-def _head(sources: Mapping[str, bytes], entry: str, written: Written) -> str:
+def _head(dotted: str, written: Written) -> str:
     """Return the beginning of the candidate's entry file: its own module and the classes."""
-    first = next(iter(sources))
-    dotted = first.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     lines = ["import importlib", "import inspect", "import os", "import sys", "", "import torch"]
     lines += ["", "sys.path.insert(0, os.path.join(os.path.dirname(__file__), 'candidate'))"]
     lines += [f"_kernel = importlib.import_module({dotted!r})", "", "", PRELUDE, "", _CALL, ""]

@@ -1,4 +1,4 @@
-"""Experiments with planted bugs name the cause and the line; see benchmarks/diagnosis.py for all."""
+"""Experiments with planted bugs name cause and line; benchmarks/diagnosis.py measures all."""
 
 from __future__ import annotations
 
