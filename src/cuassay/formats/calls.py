@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,27 +88,28 @@ def _is_simple(
     examples: Sequence[Mapping[str, Any]],
 ) -> bool:
     """Whether a call passes tensors and numbers by position and gives tensors back."""
-    if not isinstance(kernel, str | Path) and not _is_plain(kernel):
+    if not isinstance(kernel, str | Path) and not _is_plain(kernel, examples[0]):
         return False
     flat = all(callables.is_argument(value) for each in examples for value in each.values())
     accepted = _accepted(reference)
     known = accepted is None or all(name in accepted for name in examples[0])
-    if not (_is_plain(reference) and flat and known):
+    if not (_is_plain(reference, examples[0]) and flat and known):
         return False
     return callables.is_result(callables.result_of(reference, examples[0]))
 
 
-def _is_plain(function: Callable[..., object]) -> bool:
-    """Whether a function is called by position: no module, no keyword-only parameter."""
+def _is_plain(function: Callable[..., object], names: Collection[str]) -> bool:
+    """Whether a function takes these arguments by position; a module does not."""
     if is_module(function) or not hasattr(function, "__qualname__"):
         return False
     if "." in getattr(function, "__qualname__", ""):
         return False
     try:
-        kinds = {p.kind for p in inspect.signature(function).parameters.values()}
+        found = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return True
-    return inspect.Parameter.KEYWORD_ONLY not in kinds
+    named = [p for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    return not any(p.name in names or p.default is inspect.Parameter.empty for p in named)
 
 
 def is_module(value: object) -> bool:

@@ -102,8 +102,9 @@ def same_fault(
             break
         left, apart = _compared(trial, mutant, answers)
         exact = left is not None and left < _UNEXPLAINED
-        if exact and (best is None or left < best[0] / 2) and _right_too(trial, mutant, right):
-            best = left or 0.0, mutant
+        share = left or 0.0
+        if exact and (best is None or share < best[0] / 2) and _right_too(trial, mutant, right):
+            best = share, mutant
         if apart is not None and mutant.kind in _ROUNDINGS:
             near.append((apart, mutant))
     if best is not None:
@@ -210,7 +211,7 @@ def _unexplained(answer: Answer, outputs: Sequence[torch.Tensor]) -> float | Non
             return None
         born = float((ours.isfinite() != right.isfinite()).sum())
         to_truth += born * 1e6  # a NaN where the truth is finite is an error of any size
-        unit = 1.0
+        unit: torch.Tensor | float = 1.0
         if want.scale is not None:
             scale = want.scale.double().cpu().expand_as(right)
             unit = scale[finite].clamp_min(torch.finfo(torch.float32).tiny)

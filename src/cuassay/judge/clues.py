@@ -110,8 +110,8 @@ class _Experiments:
         answers = self._failing(state or self.wrong)
         alone = bool(answers) if state else None
         if not answers and state:
-            lines = blamed_lines.of_calls(self.run, self.candidate, state[0].scenario)
-            return Clues(alone=alone, lines=dict.fromkeys(_STATE, lines) if lines else {})
+            where = blamed_lines.of_calls(self.run, self.candidate, state[0].scenario)
+            return Clues(alone=alone, lines=dict.fromkeys(_STATE, where) if where else {})
         lines = self._lines()
         layout = next((f for f in self.wrong if f.cause is Cause.LAYOUT), None)
         if layout is not None and layout.scenario is not None:

@@ -89,7 +89,7 @@ class Double(torch.autograd.Function):
         return x * 2
 
     @staticmethod
-    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
         """Return twice the gradient."""
         return grad * 2
 
@@ -104,4 +104,5 @@ class Linear(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the scaled projection."""
-        return self.proj(x) * self.gain
+        y: torch.Tensor = self.proj(x) * self.gain
+        return y

@@ -29,7 +29,7 @@ from cuassay.model.verdict import Verdict
 from cuassay.report import words
 from cuassay.report.clean import one_line
 from cuassay.report.terminal.cards import brief, card
-from cuassay.report.terminal.layout import STYLES, inert, marks, wrapped
+from cuassay.report.terminal.layout import STYLES, marks, wrapped
 from cuassay.report.terminal.summary import quiet_line, summary
 
 _MAXIMUM_WIDTH = 100
@@ -101,7 +101,7 @@ class TerminalReport:
             case EngineStarted():
                 self._plan(event)
             case Progress(text=text):
-                self._now(one_line(text, limit=160), keep=True)
+                self._now(one_line(text, limit=160))
             case CheckStarted(code=code, title=title):
                 self._current, self._cases = f"{one_line(code)} {one_line(title, limit=80)}", 0
                 self._now(self._place())
@@ -128,13 +128,11 @@ class TerminalReport:
         for line in lines:
             self._console.print(line, soft_wrap=True)
 
-    def _now(self, text: str, *, keep: bool = False) -> None:
-        """Show what is going on: a moving line on a terminal, else a line of its own."""
+    def _now(self, text: str) -> None:
+        """Show what is going on as a moving line; a pipe gets none."""
         if self._progress is None:
             return
         if not self._progress.is_terminal:
-            if keep:
-                self._progress.print(Text(inert(text)), soft_wrap=True)
             return
         shown = Text(text)
         shown.truncate(max(20, self._progress.width - 4), overflow="ellipsis")
