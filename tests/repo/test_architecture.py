@@ -31,6 +31,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "formats": {"model", "errors", "home", "catalog"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
+    "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes"},
     "oracle": {"model", "errors", "dispatch_modes"},
     "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
     "sandbox": {
@@ -44,7 +45,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "diagnosis": {"model"},
     "judge": {
         "diagnosis", "model", "errors", "settings", "home", "formats", "inputs", "oracle",
-        "build", "sandbox", "checks", "loops", "__version__",
+        "build", "sandbox", "checks", "loops", "contract", "__version__",
     },
     "guard": {"model", "errors", "settings", "home", "formats", "oracle"},
     "report": {"model", "errors", "diagnosis"},

@@ -75,9 +75,7 @@ def test_the_program_fails_until_the_kernel_is_repaired(trial: JudgeTrial, tmp_p
 
 def test_what_torch_alone_cannot_do_is_said(trial: JudgeTrial, tmp_path: Path) -> None:
     scenario = Scenario(label="state", cases=trial.cases("small")[:1], steps=(ReadState(),))
-    with (
-        Runner(trial, _candidate(trial), device="cpu", nursery=None, spares=0) as runner,
-        pytest.raises(UsageError, match="F1 cannot be exported: ReadState needs cuassay"),
-    ):
+    with Runner(trial, _candidate(trial), device="cpu", nursery=None, spares=0) as runner:
         run = runner(scenario)
+    with pytest.raises(UsageError, match="F1 cannot be exported: ReadState needs cuassay"):
         export(trial, _candidate(trial), _finding(scenario), run, tmp_path / "r.py")

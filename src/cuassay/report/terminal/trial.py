@@ -19,6 +19,7 @@ from cuassay.model.events import (
     CaseFinished,
     CheckFinished,
     CheckStarted,
+    DecisionReached,
     EngineFinished,
     EngineStarted,
     Event,
@@ -108,6 +109,8 @@ class TerminalReport:
             case CaseFinished(label=label):
                 self._cases += 1
                 self._now(f"{self._place()}: {self._cases} done, {one_line(label, limit=80)}")
+            case DecisionReached(decision=decision, reason=reason):
+                self._now(f"{decision.value}: {one_line(reason, limit=120)}")
             case CheckFinished(report=report):
                 self._done += 1
                 if self._verbose or words.outcome_word(report) in _TOLD:

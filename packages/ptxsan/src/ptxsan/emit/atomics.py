@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from ptxsan import isa
 from ptxsan.emit import cells, deferred
 from ptxsan.emit.context import Emit
-from ptxsan.emit.memory import scope_of, space_of, synchronise
+from ptxsan.emit.memory import synchronise
 from ptxsan.emit.registry import emits
 from ptxsan.emit.stored import note_stored
 from ptxsan.emit.values import Value, is_signed, width_of
+from ptxsan.isa import Result, scope_of, space_of
 from ptxsan.runtime import layout
 from ptxsan.syntax import Instruction, Operand, Vector
 
@@ -38,7 +40,7 @@ def emit_update(cx: Emit, ins: Instruction, type_: str, combine: Combine) -> Non
     """
     if "async" in ins.parts:
         cx.unsupported("is an asynchronous reduction, which is not modelled")
-    has_result = ins.base == "atom"
+    has_result = isa.row(ins).result is Result.FIRST
     rest = ins.operands[1:] if has_result else ins.operands
     items = [_items(one) for one in rest[1:]]
     count = len(items[0])
@@ -46,12 +48,13 @@ def emit_update(cx: Emit, ins: Instruction, type_: str, combine: Combine) -> Non
     synchronise(cx, ins, acquire=False, release=True)
     cell = cells.access(cx, rest[0], space_of(ins), size * count, "atomic", scope=scope_of(ins))
     read = cx.site not in cx.updates.unread
+    looks = read or "exch" not in ins.parts
     results = []
     for index in range(count):
         operands = [cx.read(one[index], type_) for one in items]
         if space_of(ins) != "shared" and {"cas", "exch"} & set(ins.parts):
             note_stored(cx, [items[-1][index]], operands[-1:])
-        update = partial(_update, cx, type_, combine)
+        update = partial(_update, cx, type_, combine, looks)
         if cx.updates.deferrable and space_of(ins) != "shared":
             deferred.update(cx, rest[0], cell, index * size, operands[0], update)
         else:
@@ -63,11 +66,15 @@ def emit_update(cx: Emit, ins: Instruction, type_: str, combine: Combine) -> Non
 
 
 def _update(
-    cx: Emit, type_: str, combine: Combine, operands: list[Value], cell: cells.Cell, offset: int
-) -> Value:
-    """Emit the update of one element; return what was there."""
+    cx: Emit, type_: str, combine: Combine, looks: bool, operands: list[Value], cell: cells.Cell,
+    offset: int,
+) -> Value:  # fmt: skip
+    """Emit the update of one element; return what was there.
+
+    `looks`: the result depends on what was there (that of an exchange which nobody reads does not).
+    """
     old = cells.load(cx, cell, offset, type_)
-    if old.poison != "false":
+    if looks and old.poison != "false":
         report_uninitialised(cx, old)
     new = combine(old, operands)
     _note_change(cx, old, new)
