@@ -242,8 +242,8 @@ class _Experiments:
             record = done(ran, 2)
             if record is None:
                 return None
-            sizes = resolve(self.trial.problem.axes, case.axes)
-            tensors = matched(self.trial.problem, sizes, ran, record.items)
+            shapes = [tuple(output.value.shape) for output in truth.outputs]
+            tensors = matched(self.trial.problem, shapes, ran, record.items)
         except CuassayError:
             return None
         outputs: list[torch.Tensor] = [t for t in tensors if not isinstance(t, str)]

@@ -17,7 +17,6 @@ import torch
 from cuassay.checks.state.answers import Read, reads_of
 from cuassay.errors import CuassayError, UsageError
 from cuassay.judge.structure import matched
-from cuassay.model.axes import resolve
 from cuassay.model.candidate import Candidate, Convention, Language
 from cuassay.model.outcome import Finding
 from cuassay.model.problem import ConstAxis, Scalar, TensorSpec
@@ -249,8 +248,8 @@ def _checked(trial: JudgeTrial, read: Read, run: Run, number: int, writer: _Writ
     lines = []
     try:
         truth = trial.truth(read.case)
-        sizes = resolve(trial.problem.axes, read.case.axes)
-        tensors: Sequence[torch.Tensor | str] = matched(trial.problem, sizes, run, read.items)
+        shapes = [tuple(output.value.shape) for output in truth.outputs]
+        tensors: Sequence[torch.Tensor | str] = matched(trial.problem, shapes, run, read.items)
     except CuassayError:
         return []
     for place, (got, want) in enumerate(zip(tensors, truth.outputs, strict=True)):
