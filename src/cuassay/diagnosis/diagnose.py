@@ -46,6 +46,12 @@ _NUMBERS = (
 _LAWS = ("META001",)  # relations and laws say that something is wrong, never what
 _SHAPES, _NUMERIC, _HOT = "SHP001", "NUM001", "NUM002"
 _LEFT_BEHIND = (Cause.UNINITIALISED, Cause.UNWRITTEN)
+_WITH_THE_MESSAGE = (
+    Cause.INPUT_IGNORED,
+    Cause.INPUT_MISREAD,
+    Cause.WRONG_VALUES,
+    Cause.OUT_OF_RANGE,
+)
 # What the check's own message says better than the page of the cause.
 _IN_ITS_OWN_WORDS = frozenset(Cause) - frozenset(_NUMBERS)
 
@@ -192,7 +198,7 @@ def _words(cause: Cause, held: Sequence[Finding], clue: Clue | None) -> str:
     general = next((f.holds_for for f in held if f.holds_for), "")
     if cause is Cause.TAIL and general:
         return f"{said} ({general})"
-    if clue is None and cause in (Cause.INPUT_IGNORED, Cause.WRONG_VALUES, Cause.OUT_OF_RANGE):
+    if clue is None and cause in _WITH_THE_MESSAGE:
         return f"{said}: {lead.message}"
     return said
 
