@@ -79,12 +79,6 @@ def test_no_binding_is_a_build_error(tmp_path: Path) -> None:
         build.load(extension("int x;"), problem(), device="cpu", folder=tmp_path)
 
 
-def test_cuda_sources_need_a_gpu(tmp_path: Path) -> None:
-    cuda = candidate(BODY, paths=("k.cu",), language=Language.CUDA_EXTENSION)
-    with pytest.raises(MissingToolError, match="runs on an NVIDIA GPU only"):
-        build.load(cuda, problem(), device="cpu", folder=tmp_path)
-
-
 def test_no_host_compiler_is_a_missing_tool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ptxsan.errors import CompileError
 from ptxsan.host.tokens import Kind, tokenize
+from ptxsan.isa import SIGNS_OF_90A
 from ptxsan.nvrtc import compile_named
 
 # What nvcc knows of the host's headers in device code, for NVRTC, on an LP64 host.
@@ -54,7 +55,6 @@ _STANDARD = {
 _PREFERRED = ("type_traits", "utility", "cmath")  # whatever else is named `std::`
 _FAULT = re.compile(r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error", re.MULTILINE)
 _MARK = re.compile(r"^#line .*$", re.MULTILINE)
-_HOPPER_ONLY = ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait", "cuTensorMap")
 _ROUNDS = 24
 
 
@@ -81,7 +81,7 @@ def compile_device(
     Declarations on the `doubtful` lines go, the smallest first, where they do not compile.
     Raises CompileError with NVRTC's log, which speaks of the lines of the source.
     """
-    arch = "sm_90a" if any(sign in text for sign in _HOPPER_ONLY) else "sm_90"
+    arch = "sm_90a" if any(sign in text for sign in SIGNS_OF_90A) else "sm_90"
     known = {**_HEADERS, **(headers or {})}
     options = [*(f"--pre-include={one}" for one in _ALWAYS), *flags]
 
