@@ -174,10 +174,12 @@ def _label(problem: Problem, sizes: Mapping[str, int]) -> str:
 def _recorded(
     trial: JudgeTrial, candidate: Candidate, case: Case, host: HostNursery
 ) -> torch.Tensor:
-    on_gpu = trial.device.startswith("cuda")
+    # A GPU's launches of compiled host code are not seen: it runs on the CPU.
+    on_gpu = trial.device.startswith("cuda") and not candidate.compiles_cuda
     scenario = recorded_call(case, on_gpu=on_gpu)
     nursery = host.given_for(trial.device) if on_gpu else host.get()
-    with Runner(trial, candidate, device=trial.device, nursery=nursery, host=host) as runner:
+    device = trial.device if on_gpu else "cpu"
+    with Runner(trial, candidate, device=device, nursery=nursery, host=host) as runner:
         run = runner(scenario)
         reason = inconclusive_reason(run)
         ended = termination_finding(scenario, run, problem=trial.problem)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.support.builds import candidate, problem
 
 from cuassay import build
 from cuassay.build.cuda.hosted import prepare_headers
 from cuassay.build.machine import candidates as machine
 from cuassay.errors import BuildError
 from cuassay.model.candidate import Candidate
+from tests.support.builds import candidate, problem
 
 pytestmark = pytest.mark.skipif(
     shutil.which("g++") is None or bool(machine.missing()), reason="needs g++ and the machine"
@@ -69,7 +69,8 @@ torch::Tensor too_many(torch::Tensor x) {
 PYTHON = """
 from torch.utils.cpp_extension import load_inline
 CUDA = r'''%s'''
-DECLARED = "torch::Tensor run(torch::Tensor x, double factor); torch::Tensor too_many(torch::Tensor);"
+DECLARED = ["torch::Tensor run(torch::Tensor x, double factor);",
+            "torch::Tensor too_many(torch::Tensor);"]
 module = load_inline("m", cpp_sources=DECLARED, cuda_sources=CUDA, functions=["run", "too_many"],
                      extra_cflags=["-O3"], extra_cuda_cflags=["--use_fast_math"], verbose=True)
 def entry(x, factor):

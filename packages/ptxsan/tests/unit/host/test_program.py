@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from ptxsan import nvrtc
 from ptxsan.errors import CompileError
 from ptxsan.host.program import run_program

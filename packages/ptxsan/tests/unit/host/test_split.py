@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ptxsan.host.split import split
 from ptxsan.host.tokens import Kind, tokenize
 
@@ -13,7 +14,9 @@ def plain(text: str) -> str:
 
 
 def test_tokens_are_cut_as_the_language_cuts_them() -> None:
-    text = 'a<<<1>>>(R"x(\n"<<<)x", \'\\\'\', 0x1p-3f, 1\'000); // <<<\n#define B \\\n 3\n/* <<< */ b'
+    text = (
+        "a<<<1>>>(R\"x(\n\"<<<)x\", '\\'', 0x1p-3f, 1'000); // <<<\n#define B \\\n 3\n/* <<< */ b"
+    )
     found = [(token.kind, token.text) for token in tokenize(text)]
     assert (Kind.STRING, 'R"x(\n"<<<)x"') in found
     assert (Kind.CHARACTER, "'\\''") in found
@@ -27,7 +30,7 @@ def test_tokens_are_cut_as_the_language_cuts_them() -> None:
     ("launch", "rewritten"),
     [
         ("k<<<1, 2>>>(x);", "(::cuda_host_configure(1, 2), k(x));"),
-        ("if (a) k<<<1, 2>>>(x); else b();", "if (a) (::cuda_host_configure(1,2), k(x)); else b();"),
+        ("if (a) k<<<1, 2>>>(x); else b;", "if (a) (::cuda_host_configure(1,2), k(x)); else b;"),
         ("if (a) (k)<<<1, 2>>>(x);", "if (a) (::cuda_host_configure(1, 2), (k)(x));"),
         ("n::k<float, (3 > 2)><<<dim3(g, 1), 32, 0, s>>>(x);",
          "(::cuda_host_configure(dim3(g, 1), 32, 0, s), n::k<float, (3 > 2)>(x));"),
