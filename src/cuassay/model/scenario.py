@@ -19,6 +19,7 @@ from cuassay.model.steps import (
     CallInto,
     Capture,
     CompiledCall,
+    Configurations,
     Disarm,
     Inspect,
     Mode,
@@ -145,6 +146,7 @@ Production: TypeAlias = (
     | Inspect
     | OpCheck
     | CompiledCall
+    | Configurations
 )
 Step: TypeAlias = Plain | Production
 
