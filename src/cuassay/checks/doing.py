@@ -37,6 +37,7 @@ from cuassay.model.steps import (
     StreamCall,
     Time,
     Together,
+    TraceCall,
 )
 
 
@@ -78,6 +79,8 @@ def _words(step: Step) -> str:
             return "being called with each configuration of its autotuner"
         case CompiledCall():
             return "being called from a compiled function"
+        case TraceCall():
+            return "its lines were traced"
         case Inspect():
             return "its kernels were looked at"
         case OpCheck():

@@ -36,6 +36,7 @@ from cuassay.model.steps import (
     StreamCall,
     Time,
     Together,
+    TraceCall,
 )
 
 
@@ -147,6 +148,7 @@ Production: TypeAlias = (
     | OpCheck
     | CompiledCall
     | Configurations
+    | TraceCall
 )
 Step: TypeAlias = Plain | Production
 
