@@ -195,6 +195,8 @@ class Examination:
         reason = check.skip(self._trial)
         if not reason and check.searches and self._rejected:
             reason = "planned cases fail already: there is nothing to search for"
+        if not reason and check.after_clean and self._rejected:
+            reason = "other checks rejected the kernel already"
         if reason:
             return Skipped(reason=reason, applicable=False)
         missing = check.missing()

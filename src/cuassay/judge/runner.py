@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from cuassay.build.python import speaks_of_a_gpu
 from cuassay.checks.endings.findings import claims_no_memory, first_raised
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
+from cuassay.errors import NothingToCheckError
 from cuassay.judge.busy import keep_busy
 from cuassay.judge.machine import HostNursery
 from cuassay.judge.memory import shortage
@@ -23,10 +25,11 @@ from cuassay.model.candidate import Candidate, Language
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
-from cuassay.model.steps import RecordLaunches
+from cuassay.model.steps import Mode, RecordLaunches
 from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
-from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.host.apart import run_apart
+from cuassay.sandbox.host.client import DEFAULT_LIMITS, WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
 
 if TYPE_CHECKING:
@@ -135,6 +138,8 @@ class Runner:
             found = self._tools.result(scenario)
             self._spent_s += time.perf_counter() - started
             return found
+        if scenario.mode is Mode.APART:
+            return self._apart(scenario)
         if any(isinstance(step, RecordLaunches) and not step.on_gpu for step in scenario.steps):
             return self._recording(scenario)
         scenario = self._patience.of(scenario)
@@ -156,6 +161,26 @@ class Runner:
         self.fresh = False
         # Answers are made inside the call: truth's time is counted as truth's.
         self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)
+        return run
+
+    def _apart(self, scenario: Scenario) -> Run:
+        """Run a scenario in a process that holds nothing of cuassay, where that can be."""
+        text = "\n".join(source.text for source in self._candidate.sources)
+        if self._candidate.language is not Language.PYTHON:
+            raise NothingToCheckError("a kernel that cuassay's own code launches cannot do without")
+        if self._device == "cpu" and speaks_of_a_gpu(text):
+            raise NothingToCheckError("without a GPU cuassay executes what it launches")
+        started = time.perf_counter()
+        run = run_apart(
+            scenario,
+            self._trial.inputs,
+            candidate=self._candidate,
+            problem=self._trial.problem,
+            device=self._device,
+            nursery=self._pool.nursery,
+            limits=DEFAULT_LIMITS,
+        )
+        self._spent_s += time.perf_counter() - started
         return run
 
     def _recording(self, scenario: Scenario) -> Run:
