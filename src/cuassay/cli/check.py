@@ -37,6 +37,9 @@ PROFILES = ("quick", "standard", "deep")
     help=f"Conditions that must hold, not merely be stated: {', '.join(options.CONDITIONS)}.",
 )
 @click.option(
+    "--fail-fast", is_flag=True, help="Stop at the first wrong result; skip what only adds to it."
+)
+@click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
 )
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
@@ -56,6 +59,7 @@ def check(
     device: str | None,
     seed: int | None,
     require: str,
+    fail_fast: bool,
     recorded: str,
     strict: bool,
     no_sandbox: bool,
@@ -84,6 +88,7 @@ def check(
         seed=options.seed(seed),
         strict=strict,
         require=options.require(require),
+        fail_fast=fail_fast,
         no_sandbox=no_sandbox,
         recorded=options.folder(recorded, option="--recorded"),
     )

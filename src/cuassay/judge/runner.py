@@ -26,6 +26,7 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.model.steps import Mode, RecordLaunches
+from cuassay.model.verdict import Lane
 from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
 from cuassay.sandbox.host.apart import run_apart
@@ -68,7 +69,9 @@ class Runner:
         lazy: bool = False,
         host: HostNursery | None = None,
         spares: int | None = None,
+        lane: Lane = Lane.CANDIDATE,
     ) -> None:
+        self._lane = lane
         self._trial, self._candidate, self._device = trial, candidate, device
         self._pool = WorkerPool(
             candidate, trial.problem, device=device, nursery=nursery, lazy=lazy, spares=spares
@@ -126,6 +129,10 @@ class Runner:
 
     def __call__(self, scenario: Scenario) -> Run:
         """Run one scenario. Raises CannotJudgeError for a candidate that hung too often."""
+        with self._trial.timeline.span(self._lane, scenario.label):
+            return self._ran(scenario)
+
+    def _ran(self, scenario: Scenario) -> Run:
         needs_answers = any(
             isinstance(step, Call) and step.poison in (Poison.NEGATED, Poison.RIGHT)
             for step in scenario.steps

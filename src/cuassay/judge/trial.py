@@ -18,13 +18,14 @@ from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
 from cuassay.judge.reduced import reduced_axes
 from cuassay.judge.structure import matched
+from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
 from cuassay.model.problem import Problem, Scalar, TensorSpec, Workload
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
-from cuassay.model.verdict import Profile
+from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.compare.outputs import Comparison, compare
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
@@ -65,7 +66,9 @@ class JudgeTrial:
         root_seed: int,
         truths: Truths | None = None,
         isolated: bool = False,
+        timeline: Timeline | None = None,
     ) -> None:
+        self.timeline = timeline or Timeline()
         self._problem, self._reference = problem, reference
         self._isolated = isolated
         self._profile, self._device, self._root = profile, device, root_seed
@@ -211,15 +214,16 @@ class JudgeTrial:
             self.kinds[truth.kind] = truth.reason
             return truth
         started = time.perf_counter()
-        inputs = self.inputs(case)
-        truth = make_truth(
-            self._reference.call,
-            list(inputs.values()),
-            self._problem.outputs,
-            seed=derive(case.seed, "truth"),
-            accumulation=self._problem.accumulation,
-            index_hits=self._hits(case, inputs),
-        )
+        with self.timeline.span(Lane.TRUTH, _sizes(case)):
+            inputs = self.inputs(case)
+            truth = make_truth(
+                self._reference.call,
+                list(inputs.values()),
+                self._problem.outputs,
+                seed=derive(case.seed, "truth"),
+                accumulation=self._problem.accumulation,
+                index_hits=self._hits(case, inputs),
+            )
         self.truth_s += time.perf_counter() - started
         self.kinds[truth.kind] = truth.reason
         self._truths[key] = truth
@@ -238,15 +242,16 @@ class JudgeTrial:
         key = f"{serial.dumps(case)} {asked}"
         if key not in self._truths:
             started = time.perf_counter()
-            self._truths[key] = gradients.truth_of(
-                self._problem,
-                self._reference.call,
-                case,
-                self.inputs(case),
-                outputs=outputs,
-                upstream=upstream,
-                seed=seed,
-            )
+            with self.timeline.span(Lane.TRUTH, f"gradients, {_sizes(case)}"):
+                self._truths[key] = gradients.truth_of(
+                    self._problem,
+                    self._reference.call,
+                    case,
+                    self.inputs(case),
+                    outputs=outputs,
+                    upstream=upstream,
+                    seed=seed,
+                )
             self.truth_s += time.perf_counter() - started
             self._evict()
         return self._truths[key]
@@ -269,11 +274,12 @@ class JudgeTrial:
         """Compare what a call on `case` returned with truth, one Comparison per output."""
         truth = self.truth(case)
         started = time.perf_counter()
-        tensors = matched(self._problem, resolve(self._problem.axes, case.axes), run, items)
-        found = tuple(
-            _mismatched(output.name, got) if isinstance(got, str) else compare(got, output)
-            for got, output in zip(tensors, truth.outputs, strict=True)
-        )
+        with self.timeline.span(Lane.COMPARE, _sizes(case)):
+            tensors = matched(self._problem, resolve(self._problem.axes, case.axes), run, items)
+            found = tuple(
+                _mismatched(output.name, got) if isinstance(got, str) else compare(got, output)
+                for got, output in zip(tensors, truth.outputs, strict=True)
+            )
         self.compare_s += time.perf_counter() - started
         if self.record:
             self.comparisons.extend(found)
@@ -310,6 +316,10 @@ class JudgeTrial:
         limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]
         while len(self._truths) > 1 and sum(_bytes(t) for t in self._truths.values()) > limit:
             self._truths.popitem(last=False)
+
+
+def _sizes(case: Case) -> str:
+    return " ".join(f"{name}={size}" for name, size in case.axes.items())
 
 
 def _counts(ids: torch.Tensor, spec: TensorSpec, sizes: Mapping[str, int]) -> torch.Tensor:

@@ -49,6 +49,7 @@ class TrialJob(_OnCandidate):
 
     profile: Profile = Profile.STANDARD
     require: tuple[str, ...] = ()
+    fail_fast: bool = False  # stop at the first wrong result, without a smallest input
     recorded: str = ""
     run_dir: str = ""
     run_label: str = ""
