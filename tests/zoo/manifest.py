@@ -145,10 +145,10 @@ key_without_scale_embedding | embedding_grad              | API003 NUM001 STATE0
 # host-side state: cache key without shape
 key_without_shape           | rmsnorm_backward            | STATE001 SHP001 NUM001 | S4 M5
 # host-side state: returned buffer overwritten by the next call
-static_output               | rmsnorm                     | API002                 | S1 A5
-static_second_output        | cross_entropy               | API002                 | S1 A5
+static_output               | rmsnorm                     | STATE001               | S1 A5
+static_second_output        | cross_entropy               | STATE001               | S1 A5
 # host-side state: inputs one call late
-deferred_inputs             | swiglu                      | API002 STATE001        | S1 A5
+deferred_inputs             | swiglu                      | STATE001 API002        | S1 A5
 # declared inputs that do not reach the output: only batch row 0 of an index tensor read
 row0_of_positions           | zoo:rotary                  | API003 NUM001          | A12 O5
 # declared inputs that do not reach the output: a frequency table rebuilt instead of read

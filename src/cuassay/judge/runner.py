@@ -26,6 +26,7 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.model.steps import Mode, RecordLaunches
+from cuassay.model.trace import StepDone
 from cuassay.model.verdict import Lane
 from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
@@ -51,6 +52,12 @@ def uncovered(run: Run) -> bool:
         and raised.exception == "MissingToolError"
         and "the PTX machine does not cover" in raised.message
     )
+
+
+def _recorded_nothing(run: Run) -> bool:
+    """Whether the worker says that no launch was kept: a reason to ask again, no more."""
+    records = (record for record in run.result.records if isinstance(record, StepDone))
+    return any(("launches", "0") in record.facts for record in records)
 
 
 class Runner:
@@ -147,7 +154,7 @@ class Runner:
             return found
         if scenario.mode is Mode.APART:
             return self._apart(scenario)
-        if any(isinstance(step, RecordLaunches) and not step.on_gpu for step in scenario.steps):
+        if any(isinstance(step, RecordLaunches) for step in scenario.steps):
             return self._recording(scenario)
         scenario = self._patience.of(scenario)
         with keep_busy(scenario.busy):
@@ -191,12 +198,21 @@ class Runner:
         return run
 
     def _recording(self, scenario: Scenario) -> Run:
-        """Run a scenario that records launches, once for all checks that ask for it."""
+        """Run a scenario that records launches, once for all checks that ask for it.
+
+        Where the GPU executes them, a process that ran others may launch nothing: a candidate
+        may keep answers, or replay a CUDA graph. Then a new process is asked.
+        """
         key = serial.dumps(scenario.cases)
         if key not in self._recorded:
             started = time.perf_counter()
-            pool = self._without_gpu()
-            self._recorded[key] = pool.run(scenario, self._on_host, fresh=False)
+            if any(isinstance(step, RecordLaunches) and step.on_gpu for step in scenario.steps):
+                run: Run = self._pool.run(scenario, self._trial.inputs, None, fresh=False)
+                if _recorded_nothing(run):
+                    run = self._pool.run(scenario, self._trial.inputs, None, fresh=True)
+            else:
+                run = self._without_gpu().run(scenario, self._on_host, fresh=False)
+            self._recorded[key] = run
             self._spent_s += time.perf_counter() - started
             while len(self._recorded) > _RECORDED:
                 self._recorded.popitem(last=False)

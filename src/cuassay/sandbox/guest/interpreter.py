@@ -34,7 +34,7 @@ from cuassay.model.scenario import (
     Step,
 )
 from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
-from cuassay.sandbox.guest import items, launch_errors, placement
+from cuassay.sandbox.guest import items, launch_errors, placement, streams
 from cuassay.sandbox.guest.interface import Around, Given, Made, NoResultError, Slot
 from cuassay.sandbox.guest.production import Production
 from cuassay.sandbox.guest.recycling import FreedMemory
@@ -183,7 +183,7 @@ class Interpreter:
         self._prepare(slot, step.poison)
         with placement.poisoned_memory(step.poison, self._device, given.answers):
             launch_errors.clear(self._device)
-            held = self.invoke(step.slot, outputs)
+            held = streams.called_as(step, slot, lambda: self.invoke(step.slot, outputs))
             launch_errors.raise_pending(self._device)
             if self._device != "cpu":
                 torch.cuda.synchronize()
