@@ -213,5 +213,5 @@ def _judge(trial: Any, execution: Execution, end: Any) -> None:
     assert finding is not None or done or isinstance(end, Finished)
     for record in execution.records:
         if isinstance(record, StepDone) and isinstance(_STEPS[record.index], ReadResult):
-            for found in matched(problem(), {"n": 100}, run, record.items):
+            for found in matched(problem(), [(100,)], run, record.items):
                 assert isinstance(found, str | torch.Tensor)

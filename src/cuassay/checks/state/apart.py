@@ -61,7 +61,7 @@ class Apart001(Check):
     code = "APART001"
     title = "The same without cuassay around"
     classes = ("H1", "H2", "H8")
-    group = "host"
+    group = "apart"
     after_clean = True
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
