@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.build.python import speaks_of_a_gpu
-from cuassay.checks.endings.findings import claims_no_memory, first_raised
+from cuassay.checks.endings.findings import first_raised, may_lack_memory
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
 from cuassay.errors import NothingToCheckError
 from cuassay.judge.busy import keep_busy
@@ -165,8 +165,8 @@ class Runner:
         self._patience.saw(run, longer=longer is not None)
         # A busy device may have room a moment later. Where it has room, a kernel that now and
         # then finds none is not asked again until it does.
-        scarce = claims_no_memory(run) and shortage(self._device, scenario, self._trial.problem)
-        if scarce:
+        lacks = may_lack_memory(scenario, run)
+        if lacks and shortage(self._device, scenario, self._trial.problem):
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
             if not uncovered(run) or not self._candidate.names_triton:

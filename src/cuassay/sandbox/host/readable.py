@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -20,7 +21,7 @@ from cuassay.home import home
 
 _SYSTEM = (
     "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/nix/store", "/gnu/store",
-    "/opt/nvidia", "/opt/cuda", "/sys", "/run/nvidia", "/run/nvidia-persistenced",
+    "/opt", "/sys", "/run/nvidia", "/run/nvidia-persistenced",
     "/run/opengl-driver",
 )  # fmt: skip
 _ETC = (
@@ -38,6 +39,9 @@ _PLACES = (
     "CUDA_HOME", "CUDA_PATH", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH", "PYTHONPYCACHEPREFIX",
     "CC", "CXX", "CUDAHOSTCXX",
 )  # fmt: skip
+
+
+_COMPILERS = ("cc", "gcc", "c++", "g++", "clang", "clang++", "ld", "as", "nvcc", "ptxas", "ninja")
 
 
 def readable(source: Mapping[str, str], *, device: str, closed: Sequence[Path] = ()) -> list[str]:
@@ -84,8 +88,29 @@ def _candidates(source: Mapping[str, str], device: str) -> Iterator[str]:
         yield from source.get(name, "").split(os.pathsep)
     for name in _PLACES:
         yield source.get(name, "")
+    yield from _toolchains(source)
     if device != "cpu":
         yield from _driver_folders()
+
+
+def _toolchains(source: Mapping[str, str]) -> Iterator[str]:
+    """Yield the installations of the compilers that builds in a worker call.
+
+    A compiler reads far more than its own folder: passes, headers, start files, the linker. All of
+    them lie below its prefix, the folder above `bin`; a link to a compiler stands for its target.
+    A prefix that is a home folder, or above one, is left out.
+    """
+    home = os.path.realpath(source.get("HOME") or os.path.expanduser("~"))
+    search = source.get("PATH", os.defpath)
+    named = (source.get(name, "").split(" ")[0] for name in ("CC", "CXX", "CUDAHOSTCXX"))
+    for tool in (*named, *_COMPILERS):
+        place = shutil.which(tool, path=search) if tool else None
+        for binary in {place, os.path.realpath(place)} if place else ():
+            folder = os.path.dirname(binary)
+            yield folder
+            prefix = os.path.dirname(folder)
+            if os.path.basename(folder) == "bin" and not f"{home}/".startswith(f"{prefix}/"):
+                yield prefix
 
 
 @functools.cache
