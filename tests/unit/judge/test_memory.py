@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.support.workers import problem, scenario
 
 from cuassay.judge import memory
+from tests.support.workers import problem, scenario
 
 _GIB = 1 << 30
 
