@@ -27,6 +27,7 @@ from cuassay.oracle.trust_index import TieBreak, Watch
 from cuassay.oracle.trust_inputs import InputTraits, flushed, traits_of
 from cuassay.oracle.trust_noise import Deviations, NoiseHook, StepHook
 from cuassay.oracle.trust_outputs import Collector, collector, finish
+from cuassay.oracle.trust_precision import Family
 from cuassay.oracle.trust_random import Noise
 from cuassay.oracle.trust_reductions import TENSOR_CORE_LEAN
 from cuassay.oracle.trust_runs import Runner, Value, perturbed, upcast
@@ -53,10 +54,12 @@ def make_truth(
     accumulation: DType = DType.FLOAT32,
     draws: int | None = None,
     index_hits: Mapping[str, Tensor] | None = None,
+    family: Family | None = None,
 ) -> Truth:
     """Return the truth of `fn(*inputs)`, on the device of the inputs.
 
     `specs` describe the outputs in order; `draws` overrides how many noisy runs are made;
+    `family` says which further roundings trusted implementations make (none: `strict`);
     `index_hits` maps an output's name to the hit count of each of its rows (see hit_counts).
     Deterministic in `seed`. Raises ReferenceError_ where the reference itself fails or returns
     the wrong number of outputs.
@@ -88,7 +91,7 @@ def make_truth(
             for item, other in zip(found, runner.lifted(torch.float32, inputs=given), strict=True):
                 item.trusted(other, as_written=False)
     deviations = Deviations(runner.device, tensor_cores=traits.low)
-    draws_of = _Draws(runner, deviations, traits, roundoff)
+    draws_of = _Draws(runner, deviations, traits, roundoff, family or Family())
     discontinuous, unmodelled = _draw(draws_of, found, count)
     lean = TENSOR_CORE_LEAN / 2 * deviations.longest * _UNIT
     outputs = tuple(
@@ -111,6 +114,7 @@ class _Draws:
     deviations: Deviations
     traits: InputTraits
     roundoff: float
+    family: Family
 
     def hook(self, index: int, *, gain: float = 1.0) -> NoiseHook:
         """Return the hook of draw `index`, its noise `gain` times as large.
@@ -125,7 +129,7 @@ class _Draws:
             repeats=self.traits.repeats and index % 4 != 3,
             tiny=self.traits.tiny,
         )
-        return NoiseHook(noise, self.deviations)
+        return NoiseHook(noise, self.deviations, self.family)
 
 
 def _draw(draws: _Draws, found: Sequence[Collector], count: int) -> tuple[bool, str]:
