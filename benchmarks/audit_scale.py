@@ -56,7 +56,7 @@ def _load(folder: Path) -> dict[str, object]:
 
 
 def _terminal(folder: Path) -> dict[str, object]:
-    from cuassay.report import audit_terminal
+    from cuassay.report.terminal import audit as audit_terminal
     from cuassay.store.audits import load
 
     return {"lines": len(list(audit_terminal.lines(load(folder))))}
@@ -70,7 +70,7 @@ def _json(folder: Path) -> dict[str, object]:
 
 
 def _html(folder: Path) -> dict[str, object]:
-    from cuassay.report import html_audit
+    from cuassay.report.html import audit as html_audit
     from cuassay.store.audits import load
 
     return {"bytes": len(html_audit.render(load(folder)))}

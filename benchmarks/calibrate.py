@@ -31,9 +31,9 @@ from torch import Tensor
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.compare import Comparison, measure
-from cuassay.oracle.compare_groups import LIMIT_G, LIMIT_P, LIMIT_W, LIMIT_Z
-from cuassay.oracle.trust import Truth, hit_counts, make_truth
+from cuassay.oracle.compare.groups import LIMIT_G, LIMIT_P, LIMIT_W, LIMIT_Z
+from cuassay.oracle.compare.outputs import Comparison, measure
+from cuassay.oracle.truth.make import Truth, hit_counts, make_truth
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 SHAPES = ((24, 512), (96, 128), (5, 4100), (260, 40))

@@ -20,9 +20,9 @@ import torch
 from calibrate import environment, spec_of, wide
 from torch import Tensor
 
-from cuassay.oracle.compare import measure
-from cuassay.oracle.trust import make_truth
-from cuassay.oracle.trust_outputs import ILL_CONDITIONED
+from cuassay.oracle.compare.outputs import measure
+from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.outputs import ILL_CONDITIONED
 
 ROWS, COLUMNS = 32, 256
 Kernel = Callable[..., Tensor]

@@ -10,8 +10,8 @@ from torch import Tensor
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.compare import compare
-from cuassay.oracle.trust import hit_counts, make_truth
+from cuassay.oracle.compare.outputs import compare
+from cuassay.oracle.truth.make import hit_counts, make_truth
 
 
 @triton.jit

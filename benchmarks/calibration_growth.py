@@ -10,10 +10,10 @@ from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import GrowthPoint
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.compare import compare
+from cuassay.oracle.compare.outputs import compare
 from cuassay.oracle.growth import fit, judge
 from cuassay.oracle.seeds import SeedAccumulator
-from cuassay.oracle.trust import make_truth
+from cuassay.oracle.truth.make import make_truth
 
 LENGTHS = (256, 1024, 4096, 16384)
 TARGET = 1_000_000

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from cuassay.catalog import registry
 from cuassay.formats.execute import load_reference
-from cuassay.oracle import trust_scale
-from cuassay.oracle.compare import compare
-from cuassay.oracle.trust import make_truth
+from cuassay.oracle.compare.outputs import compare
+from cuassay.oracle.truth import scale as trust_scale
+from cuassay.oracle.truth.make import make_truth
 
 QUERIES, PAST, DIM, HEADS = 2048, 128, 128, 2
 LIMIT = 30.0  # of queries and keys, in the catalogue

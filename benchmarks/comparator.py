@@ -22,11 +22,12 @@ import torch
 from torch import Tensor
 
 from cuassay.model.dtype import DType
-from cuassay.oracle import compare_groups, trust_yardstick
-from cuassay.oracle.compare import compare, output_sums
-from cuassay.oracle.compare_judge import judge_groups
+from cuassay.oracle.compare import groups as compare_groups
+from cuassay.oracle.compare.judge import judge_groups
+from cuassay.oracle.compare.outputs import compare, output_sums
 from cuassay.oracle.special import half_spacing
-from cuassay.oracle.trust_types import OutputTruth, joined
+from cuassay.oracle.truth import yardstick as trust_yardstick
+from cuassay.oracle.truth.types import OutputTruth, joined
 
 COLUMNS = 4096
 _BYTES = 2 + 8 + 4  # candidate bfloat16, truth float64, scale float32

@@ -25,15 +25,15 @@ from tests.zoo.manifest import HONEST, PAIRS, load
 
 from cuassay import build
 from cuassay.checks.base import Check
-from cuassay.checks.compile001 import Compile001
-from cuassay.checks.opcheck001 import Opcheck001
+from cuassay.checks.interface.compiled import Compile001
+from cuassay.checks.interface.custom_ops import Opcheck001
 from cuassay.errors import CuassayError, NothingToCheckError
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Profile
-from cuassay.worker.local import LocalRunner
+from cuassay.sandbox.local import LocalRunner
 
 
 @dataclasses.dataclass(slots=True)

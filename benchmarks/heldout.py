@@ -25,8 +25,8 @@ from calibration_forms import HELD
 from calibration_operators import FILLS, OPERATORS
 from torch import Tensor
 
-from cuassay.oracle.compare import measure
-from cuassay.oracle.trust import Truth, hit_counts, make_truth
+from cuassay.oracle.compare.outputs import measure
+from cuassay.oracle.truth.make import Truth, hit_counts, make_truth
 
 SHAPES = ((40, 300), (17, 1030), (130, 64))
 Fill = Callable[[int, int], Tensor]

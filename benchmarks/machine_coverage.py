@@ -243,7 +243,7 @@ def _compiled(function: Any) -> str:
 
 def triton_body(package: str, most: int, keep: Callable[[dict[str, Any]], None]) -> None:
     """Take the census of a package's Triton kernels; `keep` gets it after each of them."""
-    from cuassay.build.machine_triton import _stop_at_ptx
+    from cuassay.build.machine.triton_kernels import _stop_at_ptx
 
     _stop_at_ptx(importlib.import_module("triton.backends.nvidia.compiler").CUDABackend)
     census, tried, reasons = Census(), 0, Counter[str]()

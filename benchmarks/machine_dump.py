@@ -25,7 +25,7 @@ import torch
 from machine_probes import Probe, inputs, probes
 from numpy.typing import NDArray
 
-from cuassay.build.driver import Driver, load_driver
+from cuassay.build.cuda.driver import Driver, load_driver
 from cuassay.machine.fuzz.inputs import words
 from cuassay.machine.fuzz.programs import (
     INPUT_WORDS,

@@ -93,7 +93,7 @@ def gpu_results(name: str, launches: int) -> list[list[bytes]]:
     """Return the buffers' bytes after each launch on the GPU."""
     import torch
 
-    from cuassay.build.driver import load_driver
+    from cuassay.build.cuda.driver import load_driver
 
     kernel = KERNELS[name]
     text, driver, found = texts()[name].encode() + b"\0", load_driver(0), []

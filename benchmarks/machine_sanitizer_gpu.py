@@ -40,9 +40,9 @@ from common import result_path  # noqa: E402
 from tests.machine.case import Empty, Kernel, Number, Tile  # noqa: E402
 from tests.machine.corpus import FAULTS, KERNELS, driver_map, planted  # noqa: E402
 
-from cuassay.build.driver import load_driver  # noqa: E402
-from cuassay.build.nvrtc import compile_ptx  # noqa: E402
-from cuassay.checks.sanitizer_report import Record, find_sanitizer, parse  # noqa: E402
+from cuassay.build.cuda.driver import load_driver  # noqa: E402
+from cuassay.build.cuda.nvrtc import compile_ptx  # noqa: E402
+from cuassay.checks.memory.sanitizer_report import Record, find_sanitizer, parse  # noqa: E402
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 _LIMIT_S = 20.0  # for one kernel

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from common import RESULTS, machine
 
-from cuassay.build.nvrtc import compile_ptx
+from cuassay.build.cuda.nvrtc import compile_ptx
 from cuassay.machine.launch import Argument, Buffer, Launch, Pointer
 from cuassay.machine.options import Options
 from cuassay.machine.parser import parse

@@ -39,7 +39,7 @@ from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Opaque
 from cuassay.model.problem import TensorSpec
 from cuassay.model.verdict import Profile
-from cuassay.oracle.mutants import Mutant
+from cuassay.oracle.mutants.detect import Mutant
 
 _ELEMENTS = 1 << 18  # every mutant that the first case leaves alive runs on every such case
 _THEIRS = 1 << 23  # of the benchmark's own workload: one case, once a mutant

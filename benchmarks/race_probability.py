@@ -29,8 +29,8 @@ sys.path.insert(0, str(ROOT))
 from tests.zoo.manifest import PAIRS, Pair, load
 
 from cuassay import build
-from cuassay.checks.chances import wilson
-from cuassay.checks.race001 import Race001
+from cuassay.checks.gpu.chances import wilson
+from cuassay.checks.gpu.load import Race001
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
@@ -40,7 +40,7 @@ from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Load, Repeat
 from cuassay.model.trace import StepDone
 from cuassay.model.verdict import Profile
-from cuassay.worker.local import LocalRunner
+from cuassay.sandbox.local import LocalRunner
 
 TWIN_TRIALS = 10
 HANGS = "cuda_grid_barrier"  # never returns: judged by RUN004 in a process that can be killed

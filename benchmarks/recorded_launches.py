@@ -125,13 +125,13 @@ def candidate(name: str, *, planted: bool) -> Callable[[Path], object]:
         from tests.zoo.manifest import load
 
         from cuassay import build
-        from cuassay.checks.machine_faults import machine_cases, recorded_call
+        from cuassay.checks.machine.faults import machine_cases, recorded_call
         from cuassay.formats import load_candidate
         from cuassay.formats.execute import load_reference
         from cuassay.judge.trial import JudgeTrial
         from cuassay.model.trace import StepDone
         from cuassay.model.verdict import Profile
-        from cuassay.worker.local import LocalRunner
+        from cuassay.sandbox.local import LocalRunner
 
         pair = next(one for one in EVERY if one.name == name)
         problem = load(pair.problem)
@@ -177,7 +177,7 @@ def apart(text: str) -> Callable[[Path], object]:
 
 def replay(folder: Path) -> None:
     """Execute every file of a folder; write what was found and how far the GPU agrees."""
-    from cuassay.build.machine_replay import execute
+    from cuassay.build.machine.replay import execute
     from cuassay.machine.recording import decode
 
     rows, device = {}, ""

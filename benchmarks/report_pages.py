@@ -28,7 +28,7 @@ from cuassay import __version__
 from cuassay.cli.sinks import rule
 from cuassay.model.audit import Audit
 from cuassay.model.outcome import CheckReport, Failed
-from cuassay.report.html_audit import render
+from cuassay.report.html.audit import render
 from cuassay.report.judged import Judged
 from cuassay.report.junit import junit
 from cuassay.report.markdown import markdown

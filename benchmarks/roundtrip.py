@@ -25,7 +25,7 @@ from tests.support import workers
 
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
-from cuassay.worker.client import WorkerPool
+from cuassay.sandbox.host.client import WorkerPool
 
 ELEMENTS = 16 << 20  # of float32: 64 MiB
 ROUNDS = 15

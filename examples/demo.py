@@ -20,8 +20,8 @@ from cuassay.engine.run import check
 from cuassay.errors import CuassayError
 from cuassay.model.events import EngineFinished, EngineStopped
 from cuassay.model.verdict import Decision, Profile, Verdict
-from cuassay.report import html
-from cuassay.report.terminal import TerminalReport
+from cuassay.report.html import verdict as html
+from cuassay.report.terminal.trial import TerminalReport
 
 FOLDER = Path(__file__).resolve().parent / "embedding_rmsnorm_backward"
 REPORTS = Path("demo-report")

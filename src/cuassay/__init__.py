@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cuassay import errors
     from cuassay.api import CuassayAssertionError, assert_correct, check, load
-    from cuassay.formats.native import problem, scalar, tensor
+    from cuassay.formats.native.declaration import problem, scalar, tensor
     from cuassay.guard.entry import guard
     from cuassay.guard.modules import guard_module
     from cuassay.launches import record_launches
@@ -70,10 +70,10 @@ _HOMES = {
     "check": "cuassay.api",
     "guard_module": "cuassay.guard.modules",
     "load": "cuassay.api",
-    "problem": "cuassay.formats.native",
+    "problem": "cuassay.formats.native.declaration",
     "record_launches": "cuassay.launches",
-    "scalar": "cuassay.formats.native",
-    "tensor": "cuassay.formats.native",
+    "scalar": "cuassay.formats.native.declaration",
+    "tensor": "cuassay.formats.native.declaration",
     "verify": "cuassay.verifier",
 }
 _MODULES = {

@@ -100,7 +100,7 @@ def assert_correct(
     )
     if verdict.passed:
         return verdict
-    from cuassay.report.terminal import story
+    from cuassay.report.terminal.trial import story
 
     raise CuassayAssertionError(story(verdict), verdict)
 

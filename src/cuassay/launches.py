@@ -17,8 +17,8 @@ from cuassay.errors import UsageError
 from cuassay.store.files import write_atomically
 
 if TYPE_CHECKING:
-    from cuassay.build.gpu_memory import Memory
-    from cuassay.build.launch_recorder import LaunchRecorder, Wish
+    from cuassay.build.recording.gpu_memory import Memory
+    from cuassay.build.recording.recorder import LaunchRecorder, Wish
     from cuassay.machine.recording import Recording
 
 _LOG = logging.getLogger("cuassay")
@@ -49,9 +49,9 @@ def record_launches(
     and why. No file is written where nothing was kept: that is logged. Raises UsageError for
     arguments that are off, and MissingToolError where there is no GPU or no Triton.
     """
-    from cuassay.build.gpu_memory import gpu_memory
-    from cuassay.build.launch_recorder import Wish
-    from cuassay.build.unwritten import new_pattern
+    from cuassay.build.recording.gpu_memory import gpu_memory
+    from cuassay.build.recording.recorder import Wish
+    from cuassay.build.recording.unwritten import new_pattern
 
     target = _target(path)
     for name, value, least in (("most", most, 1), ("skip", skip, 0), ("max_bytes", max_bytes, 1)):
@@ -72,8 +72,8 @@ def record_launches(
 
 @contextlib.contextmanager
 def _recorded(target: Path, wish: Wish, memory: Memory, *, device: str) -> Iterator[LaunchRecorder]:
-    from cuassay.build.launch_recorder import LaunchRecorder
-    from cuassay.build.recording_now import recording
+    from cuassay.build.recording.now import recording
+    from cuassay.build.recording.recorder import LaunchRecorder
 
     def save(found: Recording) -> None:
         _save(target, found)

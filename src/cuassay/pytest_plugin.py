@@ -137,7 +137,7 @@ class Cuassay:
         if verdict.passed:
             return verdict
         from cuassay import api
-        from cuassay.report.terminal import story
+        from cuassay.report.terminal.trial import story
 
         told = self._subtests(verdict)
         raise api.CuassayAssertionError(_short(verdict) if told else story(verdict), verdict)
@@ -183,7 +183,7 @@ class Cuassay:
         folder = self._request.config.getoption("cuassay_html")
         if not folder:
             return
-        from cuassay.report.html import render
+        from cuassay.report.html.verdict import render
 
         name = re.sub(r"[^\w.-]+", "_", self._request.node.nodeid)[-150:]
         path = Path(folder) / f"{name}{'.' + number.rstrip('.') if number else ''}.html"

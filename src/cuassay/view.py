@@ -39,7 +39,8 @@ class Shown:
 
 def run_page(path: Path) -> Shown:
     """Return the page of one trial's folder."""
-    from cuassay.report import html, html_live
+    from cuassay.report.html import live as html_live
+    from cuassay.report.html import verdict as html
 
     run = RunFolder(path)
     verdict = run.verdict()
@@ -55,7 +56,7 @@ def run_page(path: Path) -> Shown:
 
 def audit_page(path: Path, *, runs: str) -> Shown:
     """Return the page of an audit's folder; `runs` is where its candidates' pages are."""
-    from cuassay.report import html_audit
+    from cuassay.report.html import audit as html_audit
 
     audit = audits.load(path)
     return Shown(text=html_audit.render(audit, runs=runs), live=not audit.finished_at)

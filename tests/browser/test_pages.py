@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cuassay.model.audit import Audit, Oddity
-from cuassay.report.html import render as render_verdict
-from cuassay.report.html_audit import render
+from cuassay.report.html.audit import render
+from cuassay.report.html.verdict import render as render_verdict
 from tests.browser.conftest import Watched
 from tests.support import audits, samples
 

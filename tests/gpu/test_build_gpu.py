@@ -15,7 +15,7 @@ import torch
 from tests.support.builds import candidate, problem
 
 from cuassay import build
-from cuassay.build import nvrtc
+from cuassay.build.cuda import nvrtc
 from cuassay.errors import BuildError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference

@@ -9,9 +9,10 @@ import torch
 from tests.support.oracle_cases import spec
 from torch import Tensor
 
-from cuassay.oracle import compare_groups, compare_sums
-from cuassay.oracle.compare import compare, output_sums
-from cuassay.oracle.trust import OutputTruth, hit_counts, make_truth
+from cuassay.oracle.compare import groups as compare_groups
+from cuassay.oracle.compare import sums as compare_sums
+from cuassay.oracle.compare.outputs import compare, output_sums
+from cuassay.oracle.truth.make import OutputTruth, hit_counts, make_truth
 
 pytestmark = [
     pytest.mark.gpu,
@@ -40,7 +41,7 @@ def test_fused_and_plain_sums_agree(dtype: str, shape: tuple[int, ...]) -> None:
     if candidate.numel() > 50:
         candidate.view(-1)[41] = math.nan
         candidate.view(-1)[43] *= 1.1
-    compare_triton = pytest.importorskip("cuassay.oracle.compare_triton")
+    compare_triton = pytest.importorskip("cuassay.oracle.compare.triton_sums")
     _, views = output_sums(candidate, truth)
     fused = compare_triton.fused_sums(*views, truth)
     plain = compare_sums.eager_sums(*views, truth)

@@ -10,16 +10,16 @@ from tests.support.builds import candidate
 from tests.zoo.manifest import load
 
 from cuassay import build
-from cuassay.checks.ghost001 import Ghost001
+from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Language
 from cuassay.model.outcome import Finding
 from cuassay.model.steps import Disarm
 from cuassay.model.verdict import Profile
-from cuassay.worker import launches
-from cuassay.worker.host import Around
-from cuassay.worker.local import LocalRunner
+from cuassay.sandbox.guest import launches
+from cuassay.sandbox.guest.interface import Around
+from cuassay.sandbox.local import LocalRunner
 
 pytestmark = [
     pytest.mark.gpu,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cuassay.errors import ReferenceError_
-from cuassay.oracle.lift import lift, run_as_written
+from cuassay.oracle.lift.run import lift, run_as_written
 
 pytestmark = [
     pytest.mark.gpu,

@@ -9,7 +9,7 @@ import torch
 from tests.zoo.manifest import HERE, PAIRS, Pair, load
 
 from cuassay import build
-from cuassay.checks.answers import placed
+from cuassay.checks.state.answers import placed
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import JudgeTrial
@@ -18,7 +18,7 @@ from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Load, Repeat
 from cuassay.model.trace import StepDone
 from cuassay.model.verdict import Profile
-from cuassay.worker.local import LocalRun, LocalRunner
+from cuassay.sandbox.local import LocalRun, LocalRunner
 
 pytestmark = [
     pytest.mark.gpu,

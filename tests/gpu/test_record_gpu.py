@@ -20,8 +20,8 @@ from tests.machine.hopper_words import WORDS
 from tests.zoo.manifest import PAIRS
 
 import cuassay
-from cuassay.build.driver import load_driver
-from cuassay.build.machine_replay import execute
+from cuassay.build.cuda.driver import load_driver
+from cuassay.build.machine.replay import execute
 from cuassay.machine.recording import Recording, decode
 from cuassay.model.machine import LaunchEvidence, MachineEvidence
 

@@ -26,9 +26,9 @@ from cuassay.model.scenario import (
     Step,
 )
 from cuassay.model.trace import Finished, Killed, StepDone, StepRaised
-from cuassay.worker.client import WorkerPool
-from cuassay.worker.device_memory import Arena
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.device_memory import Arena
+from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.host.nursery import Nursery
 
 pytestmark = [
     pytest.mark.gpu,

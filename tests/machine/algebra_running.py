@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import torch
 
-from cuassay.build.nvrtc import compile_ptx
+from cuassay.build.cuda.nvrtc import compile_ptx
 from cuassay.errors import MachineError
 from cuassay.machine.equivalence import Equivalence, Executed, Output, equivalent
 from cuassay.machine.launch import Buffer, Launch, Pointer
@@ -63,10 +63,10 @@ def compared_triton(family: Family, function: str, arguments: tuple[str, ...]) -
 def _triton(function: str, inputs: list[torch.Tensor]) -> Callable[[Residues], Executed]:
     import importlib
 
-    from cuassay.build import machine_triton
     from cuassay.build.cuda_facade import cuda_facade
-    from cuassay.build.machine_launch import MachineLauncher, prepared
-    from cuassay.build.machine_memory import Arena
+    from cuassay.build.machine import triton_kernels as machine_triton
+    from cuassay.build.machine.launch import MachineLauncher, prepared
+    from cuassay.build.machine.memory import Arena
     from cuassay.machine.findings import MachineReport
 
     chosen: list[Residues] = []

@@ -10,8 +10,8 @@ from typing import assert_never
 
 import numpy as np
 
-from cuassay.build.nvrtc import compile_ptx
-from cuassay.build.tile_maps import Encoded
+from cuassay.build.cuda.nvrtc import compile_ptx
+from cuassay.build.cuda.tile_maps import Encoded
 from cuassay.machine.launch import Argument, Buffer, Launch, Pointer, TensorMap
 from tests.machine import (
     cuda_attention,

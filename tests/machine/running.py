@@ -160,10 +160,10 @@ def _wrapper(case: TritonCase, execute: Executor) -> Callable[..., Any]:
     """Return a case's wrapper, whose launches go to `execute`."""
     import importlib
 
-    from cuassay.build import machine_triton
     from cuassay.build.cuda_facade import cuda_facade
-    from cuassay.build.machine_launch import MachineLauncher, prepared, raise_fault
-    from cuassay.build.machine_memory import Arena
+    from cuassay.build.machine import triton_kernels as machine_triton
+    from cuassay.build.machine.launch import MachineLauncher, prepared, raise_fault
+    from cuassay.build.machine.memory import Arena
 
     class Handed(MachineLauncher):
         """Hands launches on."""

@@ -19,8 +19,8 @@ from cuassay.model.outcome import CheckReport, Failed
 from cuassay.model.verdict import Verdict
 from cuassay.report import github, markdown
 from cuassay.report.agent import agent_document
-from cuassay.report.html import render
-from cuassay.report.html_audit import render as render_audit
+from cuassay.report.html.audit import render as render_audit
+from cuassay.report.html.verdict import render
 from cuassay.report.judged import Judged
 from cuassay.report.junit import junit
 from cuassay.report.rules import Rule

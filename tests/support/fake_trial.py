@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from cuassay.checks.base import Check, Machine, Run
-from cuassay.checks.buildrun import termination_finding
+from cuassay.checks.endings.findings import termination_finding
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.seeds import derive
@@ -43,11 +43,11 @@ from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
-from cuassay.oracle.compare import Comparison, Statistic, compare
-from cuassay.oracle.lift import lift
-from cuassay.oracle.trust import make_truth
-from cuassay.oracle.trust_types import OutputTruth, Truth
-from cuassay.worker.local import LocalRunner
+from cuassay.oracle.compare.outputs import Comparison, Statistic, compare
+from cuassay.oracle.lift.run import lift
+from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.types import OutputTruth, Truth
+from cuassay.sandbox.local import LocalRunner
 
 Function = Callable[..., object]
 Factory = Callable[[], Function]

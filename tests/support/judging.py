@@ -15,7 +15,7 @@ from cuassay.model.events import Event
 from cuassay.model.outcome import CheckReport, Finding
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
-from cuassay.worker.local import LocalRunner
+from cuassay.sandbox.local import LocalRunner
 from tests.support.fake_trial import FakeTrial, Function
 
 

@@ -9,8 +9,8 @@ import torch
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.trust import OutputTruth, Truth, make_truth
-from cuassay.oracle.trust_runs import Value
+from cuassay.oracle.truth.make import OutputTruth, Truth, make_truth
+from cuassay.oracle.truth.runs import Value
 
 
 def spec(dtype: str, *shape: str, name: str = "y") -> TensorSpec:

@@ -21,10 +21,10 @@ from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Reference, Scalar, ScalarSpec, TensorSpec, VarAxis
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.trace import ResultItem, ScenarioResult, StepDone
-from cuassay.worker.client import WorkerPool
-from cuassay.worker.execution import WorkerRun
-from cuassay.worker.limits import Limits
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.host.execution import WorkerRun
+from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.limits import Limits
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILDER = "tests.support.workers:load"

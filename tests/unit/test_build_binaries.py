@@ -12,9 +12,10 @@ from tests.support.compiler_apart import compiler_apart
 from tests.support.ptx_kernels import compiled, module_of
 
 from cuassay import build
-from cuassay.build import binaries, launch_ledger, nvrtc
-from cuassay.build.binaries import KernelCode, find_cuobjdump, identifier, kernels_in, parse
-from cuassay.build.launch_ledger import Ledger
+from cuassay.build.cuda import binaries, nvrtc
+from cuassay.build.cuda.binaries import KernelCode, find_cuobjdump, identifier, kernels_in, parse
+from cuassay.build.recording import ledger as launch_ledger
+from cuassay.build.recording.ledger import Ledger
 from cuassay.errors import MissingToolError
 
 SOURCE = """

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from tests.support.compiler_apart import compiler_apart
 from tests.support.ptx_kernels import ptxas, triton_ptx
 
-from cuassay.build import nvrtc
-from cuassay.build.delays import delayed
-from cuassay.build.ptx_text import instructions
+from cuassay.build.cuda import nvrtc
+from cuassay.build.cuda.delays import delayed
+from cuassay.build.cuda.ptx_text import instructions
 
 ZOO = Path(__file__).parents[1] / "zoo" / "cuda"
 PAUSE = re.compile(r"\{\n\.reg \.pred %cuassay_p;.*?nanosleep\.u32 %cuassay_w;\n\}\n", re.DOTALL)

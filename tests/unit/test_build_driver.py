@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cuassay.build.driver import Driver, DriverError
+from cuassay.build.cuda.driver import Driver, DriverError
 
 
 class FakeLibrary:

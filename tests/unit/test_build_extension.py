@@ -12,7 +12,7 @@ import torch
 from tests.support.builds import candidate, guard_process, problem
 
 from cuassay import build
-from cuassay.build import compile_units, torch_headers
+from cuassay.build.cuda import compile_units, torch_headers
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import BuildFlags, Candidate, Language
 

@@ -12,16 +12,17 @@ import pytest
 import torch
 from tests.support.builds import candidate, problem
 
-from cuassay.build import raw_kernel, recording_now
-from cuassay.build.gpu_memory import Memory, gpu_memory
-from cuassay.build.launch_recorder import LaunchRecorder, Seen, Wish
-from cuassay.build.machine_launch import MachineLauncher
-from cuassay.build.machine_memory import Arena
-from cuassay.build.machine_replay import execute
-from cuassay.build.nvrtc import compile_ptx, find_nvrtc
-from cuassay.build.recorded_driver import RecordedDriver
-from cuassay.build.unwritten import Fill, lay, new_pattern, unwritten
-from cuassay.checks.machine_faults import recorded_call
+from cuassay.build.cuda import raw_kernel
+from cuassay.build.cuda.nvrtc import compile_ptx, find_nvrtc
+from cuassay.build.machine.launch import MachineLauncher
+from cuassay.build.machine.memory import Arena
+from cuassay.build.machine.replay import execute
+from cuassay.build.recording import now as recording_now
+from cuassay.build.recording.driver import RecordedDriver
+from cuassay.build.recording.gpu_memory import Memory, gpu_memory
+from cuassay.build.recording.recorder import LaunchRecorder, Seen, Wish
+from cuassay.build.recording.unwritten import Fill, lay, new_pattern, unwritten
+from cuassay.checks.machine.faults import recorded_call
 from cuassay.errors import MissingToolError, UsageError
 from cuassay.machine.recording import Recording, decode, encode
 from cuassay.model.candidate import Convention, Language, Launch
@@ -29,8 +30,8 @@ from cuassay.model.case import Case
 from cuassay.model.machine import MachineEvidence
 from cuassay.model.problem import Scalar
 from cuassay.model.trace import StepDone
-from cuassay.report.machine_text import lines
-from cuassay.worker.local import LocalRunner
+from cuassay.report.terminal.machine import lines
+from cuassay.sandbox.local import LocalRunner
 
 
 def seen(*tensors: torch.Tensor, arguments: list[bytes] | None = None) -> Seen:
@@ -316,7 +317,7 @@ def test_a_difference_is_told_with_its_size() -> None:
 def test_a_worker_records_a_call_with_its_unwritten_outputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cuassay.build.gpu_memory.gpu_memory", Memory)
+    monkeypatch.setattr("cuassay.build.recording.gpu_memory.gpu_memory", Memory)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
 
     def call(x: torch.Tensor, factor: float, y: torch.Tensor) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.build import launch_ledger
-from cuassay.build.launch_ledger import Ledger
-from cuassay.build.library_launches import lead
+from cuassay.build.recording import ledger as launch_ledger
+from cuassay.build.recording.ledger import Ledger
+from cuassay.build.recording.library_launches import lead
 from cuassay.model.steps import Disarm
-from cuassay.worker import launches
-from cuassay.worker.host import Around
+from cuassay.sandbox.guest import launches
+from cuassay.sandbox.guest.interface import Around
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 # A stand-in for the CUDA runtime: it writes down what it was asked to launch.

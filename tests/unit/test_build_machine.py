@@ -14,11 +14,11 @@ import torch
 from tests.support.builds import candidate, problem
 
 from cuassay import build
-from cuassay.build import machine
-from cuassay.build.machine_launch import LaunchFault
-from cuassay.build.machine_memory import Arena
-from cuassay.build.machine_replay import execute, plain_names
-from cuassay.build.nvrtc import find_nvrtc
+from cuassay.build.cuda.nvrtc import find_nvrtc
+from cuassay.build.machine import candidates as machine
+from cuassay.build.machine.launch import LaunchFault
+from cuassay.build.machine.memory import Arena
+from cuassay.build.machine.replay import execute, plain_names
 from cuassay.errors import MissingToolError
 from cuassay.machine.recording import Recording, decode, encode
 from cuassay.model.candidate import Candidate, Language, Launch, Scratch
@@ -171,7 +171,7 @@ def test_watching_memory_does_not_import_torchs_compiler() -> None:
     """torch imports it, two seconds in every worker, for a dispatch mode that does not opt out."""
     program = (
         "import sys, torch\n"
-        "from cuassay.build.machine_memory import Arena\n"
+        "from cuassay.build.machine.memory import Arena\n"
         "with Arena().watching({}, ()):\n"
         "    torch.empty(4).fill_(1.0)\n"
         "sys.exit('torch._dynamo' in sys.modules)\n"

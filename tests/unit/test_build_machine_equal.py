@@ -12,16 +12,16 @@ from tests.support.builds import problem
 from tests.unit.test_build_machine import SOURCE, raw
 
 from cuassay import build
-from cuassay.build import machine
-from cuassay.build.machine_equal import compare
-from cuassay.build.nvrtc import find_nvrtc
+from cuassay.build.cuda.nvrtc import find_nvrtc
+from cuassay.build.machine import candidates as machine
+from cuassay.build.machine.equal import compare
 from cuassay.errors import UsageError
 from cuassay.machine.recording import RecordedResult, Recording, decode, encode
 from cuassay.model import serial
 from cuassay.model.machine import EqualityEvidence
 from cuassay.model.steps import ReadRecording
-from cuassay.worker import recordings
-from cuassay.worker.host import Around
+from cuassay.sandbox.guest import recordings
+from cuassay.sandbox.guest.interface import Around
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")

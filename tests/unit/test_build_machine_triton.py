@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.build import machine_triton, triton_arguments
+from cuassay.build import triton_arguments
+from cuassay.build.machine import triton_kernels as machine_triton
 
 pytest.importorskip("triton")
 # Triton's driver and its native functions are for a process of their own.

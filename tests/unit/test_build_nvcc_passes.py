@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.build import nvcc_passes
+from cuassay.build.cuda import nvcc_passes
 
 DRY_RUN = """\
 #$ PATH=/opt/cuda/bin:/usr/bin

@@ -14,9 +14,10 @@ from tests.support.compiler_apart import compiler_apart
 from tests.support.ptx_kernels import compiled, module_of
 from tests.unit.test_build_raw_kernel import FakeLauncher, raw
 
-from cuassay.build import launch_ledger, perturbation, raw_kernel
-from cuassay.build.launch_ledger import Ledger
-from cuassay.build.perturbation import active, perturbed
+from cuassay.build.cuda import perturbation, raw_kernel
+from cuassay.build.cuda.perturbation import active, perturbed
+from cuassay.build.recording import ledger as launch_ledger
+from cuassay.build.recording.ledger import Ledger
 
 PTX = (
     ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry scale()\n{\n"

@@ -13,9 +13,10 @@ import torch
 from tests.support.builds import candidate, problem
 
 from cuassay import build
-from cuassay.build import machine, nvrtc, raw_kernel, toolkit
-from cuassay.build.driver import NOT_FOUND, OUT_OF_MEMORY, DriverError, Parameter
-from cuassay.build.tile_maps import Encoded
+from cuassay.build.cuda import nvrtc, raw_kernel, toolkit
+from cuassay.build.cuda.driver import NOT_FOUND, OUT_OF_MEMORY, DriverError, Parameter
+from cuassay.build.cuda.tile_maps import Encoded
+from cuassay.build.machine import candidates as machine
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import Candidate, Convention, Language, Launch, Scratch, TileMap
 
@@ -206,6 +207,6 @@ def test_nvrtc_makes_a_cubin(tmp_path: Path) -> None:
 
 def test_no_compiler_at_all_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvrtc, "find_nvrtc", lambda: None)
-    monkeypatch.setattr("cuassay.build.toolkit.cuda_home", lambda: None)
+    monkeypatch.setattr("cuassay.build.cuda.toolkit.cuda_home", lambda: None)
     with pytest.raises(MissingToolError, match=r"CUDA_HOME.*nvcc.*pip install nvidia-cuda-nvcc"):
         nvrtc.compile_cubin("", arch="sm_90")

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from tests.support.builds import candidate
 
-from cuassay.build import machine, machine_launch
-from cuassay.build.machine_launch import MachineLauncher
-from cuassay.build.machine_memory import Arena
-from cuassay.build.machine_triton import _refusing
+from cuassay.build.machine import candidates as machine
+from cuassay.build.machine import launch as machine_launch
+from cuassay.build.machine.launch import MachineLauncher
+from cuassay.build.machine.memory import Arena
+from cuassay.build.machine.triton_kernels import _refusing
 from cuassay.errors import MissingToolError, UsageError
 from cuassay.judge.__main__ import _known_settings
 from cuassay.judge.executed_by import IN_MACHINE, executed_by

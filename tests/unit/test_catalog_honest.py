@@ -10,7 +10,7 @@ from tests.zoo import manifest_catalog
 from tests.zoo.probes import import_candidate, outputs_of
 
 from cuassay.catalog import registry
-from cuassay.checks.relation_guess import relations
+from cuassay.checks.numeric.relation_guess import relations
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
@@ -18,8 +18,8 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
-from cuassay.oracle.compare import compare
-from cuassay.oracle.trust import make_truth
+from cuassay.oracle.compare.outputs import compare
+from cuassay.oracle.truth.make import make_truth
 
 HONEST = Path(manifest_catalog.__file__).parent / "honest"
 STYLES = manifest_catalog.HONEST_CATALOG

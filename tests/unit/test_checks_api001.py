@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from tests.support.fake_trial import examine, gather, scaled_add
 
-from cuassay.checks.api001 import Api001
+from cuassay.checks.interface.inputs_unchanged import Api001
 from cuassay.model.outcome import FindingClass
 
 

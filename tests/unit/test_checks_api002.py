@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.support.fake_trial import Function, examine, row_sum, scaled_add
 
-from cuassay.checks.api002 import Api002
+from cuassay.checks.interface.outputs import Api002
 from cuassay.model.candidate import Convention
 from cuassay.model.outcome import FindingClass
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from tests.support.fake_trial import Function, examine, gather, scaled_add
 
-from cuassay.checks.api003 import Api003, change_in_words, pairs_of
-from cuassay.checks.state001 import State001
+from cuassay.checks.interface.inputs_used import Api003, change_in_words, pairs_of
+from cuassay.checks.state.earlier_calls import State001
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Profile
 

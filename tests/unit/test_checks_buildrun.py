@@ -8,8 +8,8 @@ import pytest
 import torch
 from tests.support.fake_trial import row_sum
 
-from cuassay.checks.buildrun import inconclusive_reason, termination_finding
-from cuassay.checks.numeric import single_call
+from cuassay.checks.endings.findings import inconclusive_reason, termination_finding
+from cuassay.checks.numeric.common import single_call
 from cuassay.model.case import Case
 from cuassay.model.outcome import FindingClass, Severity
 from cuassay.model.trace import (

@@ -11,8 +11,8 @@ import torch
 from tests.support.fake_trial import FakeTrial, Function, examine, judged, run_one, scaled_add
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
-from cuassay.checks.compile001 import Compile001
-from cuassay.checks.opcheck001 import Opcheck001
+from cuassay.checks.interface.compiled import Compile001
+from cuassay.checks.interface.custom_ops import Opcheck001
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.outcome import Finding, FindingClass
@@ -20,9 +20,9 @@ from cuassay.model.scenario import Scenario
 from cuassay.model.steps import CompiledCall
 from cuassay.model.trace import Finished, ScenarioResult, StepRaised, TimedOut
 from cuassay.model.verdict import Profile
-from cuassay.worker.compiled import untraceable
-from cuassay.worker.custom_ops import _failures, _Recorder
-from cuassay.worker.execution import WorkerRun
+from cuassay.sandbox.guest.compiled import untraceable
+from cuassay.sandbox.guest.custom_ops import _failures, _Recorder
+from cuassay.sandbox.host.execution import WorkerRun
 
 
 @torch.library.custom_op("cuassay_tests::fill_silent", mutates_args=())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from tests.support.fake_trial import Function, examine, row_sum
 
-from cuassay.checks.det001 import Det001
+from cuassay.checks.numeric.determinism import Det001
 from cuassay.model.outcome import FindingClass
 from cuassay.model.scenario import Call, HashResult
 from cuassay.model.verdict import Profile

@@ -19,7 +19,7 @@ from tests.support.fake_trial import (
     with_oracle,
 )
 
-from cuassay.checks.det002 import Det002
+from cuassay.checks.numeric.batch_invariance import Det002
 from cuassay.model.outcome import FindingClass, Severity
 from cuassay.model.relation import RowsIndependent
 from cuassay.model.verdict import Profile

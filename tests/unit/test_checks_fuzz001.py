@@ -9,17 +9,17 @@ import torch
 from tests.support.fake_trial import Function, row_sum, scaled_add
 from tests.support.judging import Bench, bench
 
-from cuassay.checks.fuzz001 import Fuzz001
-from cuassay.checks.known001 import Known001
-from cuassay.checks.num001 import Num001
-from cuassay.checks.onecall import copies_explain
+from cuassay.checks.numeric.known_failures import Known001
+from cuassay.checks.numeric.search import Fuzz001
+from cuassay.checks.numeric.values import Num001
+from cuassay.checks.one_call import copies_explain
 from cuassay.judge import search as searching
 from cuassay.judge.examine import judge_scenario
 from cuassay.model import serial
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass, Passed, Skipped
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
-from cuassay.oracle.compare import Comparison, Statistic
+from cuassay.oracle.compare.outputs import Comparison, Statistic
 
 EFFORT = searching.Effort(seconds=300.0, rounds=1, explore=50, climb=8, elements=1 << 11)
 

@@ -9,7 +9,7 @@ import torch
 from tests.support.fake_trial import FakeTrial, run_one, scaled_add
 
 from cuassay.checks.base import Run
-from cuassay.checks.ghost001 import Ghost001
+from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.cli.options import CONDITIONS
 from cuassay.judge.decide import condition_key
 from cuassay.model.outcome import Finding, FindingClass, Severity

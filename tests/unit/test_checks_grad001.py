@@ -23,8 +23,8 @@ from tests.support.fake_trial import (
 from torch import Tensor
 
 from cuassay.checks.base import Run
-from cuassay.checks.grad001 import Grad001
-from cuassay.checks.grad_cases import scenarios, subsets, tried_in
+from cuassay.checks.gradients.backward import Grad001
+from cuassay.checks.gradients.cases import scenarios, subsets, tried_in
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.candidate import Convention
 from cuassay.model.domain import Real

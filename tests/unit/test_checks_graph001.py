@@ -9,13 +9,13 @@ import torch
 from tests.support.fake_trial import FakeTrial, Function, judged, row_sum, run_one, scaled_add
 from tests.support.judging import bench
 
-from cuassay.checks.graph001 import Graph001
+from cuassay.checks.gpu.graphs import Graph001
 from cuassay.judge.control import Control
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Call, Scenario
 from cuassay.model.steps import Capture, Replay
 from cuassay.model.verdict import Profile
-from cuassay.worker.execution import WorkerRun
+from cuassay.sandbox.host.execution import WorkerRun
 
 
 def honest(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:

@@ -8,14 +8,14 @@ import pytest
 import torch
 from tests.support.fake_trial import FakeTrial, Function, judged, run_one, scaled_add
 
-from cuassay.checks.kernel001 import Kernel001
-from cuassay.checks.kernel_facts import kernels_of
+from cuassay.checks.kernels.facts import kernels_of
+from cuassay.checks.kernels.requirements import Kernel001
 from cuassay.errors import CannotJudgeError
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import ScenarioResult, StepDone, StepRaised
-from cuassay.worker.execution import WorkerRun
-from cuassay.worker.inspection import ran
+from cuassay.sandbox.guest.inspection import ran
+from cuassay.sandbox.host.execution import WorkerRun
 
 OWN = "void ops::add_rows<float>(float*)"
 GOOD = {

@@ -24,9 +24,8 @@ from tests.support.fake_trial import (
 )
 
 from cuassay.checks.base import Run
-from cuassay.checks.layout001 import Layout001
-from cuassay.checks.layout_calls import tried_calls
-from cuassay.checks.layout_trials import (
+from cuassay.checks.interface.layout_calls import tried_calls
+from cuassay.checks.interface.layout_trials import (
     equal_slices,
     expandable,
     fitting,
@@ -35,6 +34,7 @@ from cuassay.checks.layout_trials import (
     packable,
     shared_scenarios,
 )
+from cuassay.checks.interface.layouts import Layout001
 from cuassay.errors import CannotJudgeError
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case

@@ -9,12 +9,12 @@ import pytest
 import torch
 from tests.support.fake_trial import FakeTrial, row_sum
 
-from cuassay.checks.init101 import Init101
-from cuassay.checks.machine_faults import MachineCheck, machine_cases, recorded_call
-from cuassay.checks.mem101 import Mem101
-from cuassay.checks.prec101 import Prec101
-from cuassay.checks.race101 import Race101
-from cuassay.checks.sync101 import Sync101
+from cuassay.checks.machine.accesses import Mem101
+from cuassay.checks.machine.barriers import Sync101
+from cuassay.checks.machine.faults import MachineCheck, machine_cases, recorded_call
+from cuassay.checks.machine.precision import Prec101
+from cuassay.checks.machine.races import Race101
+from cuassay.checks.machine.uninitialized import Init101
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.machine.findings import Kind
 from cuassay.model.machine import (
@@ -28,7 +28,7 @@ from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile
-from cuassay.worker.local import LocalRun
+from cuassay.sandbox.local import LocalRun
 
 CHECKS: tuple[MachineCheck, ...] = (Mem101(), Init101(), Race101(), Sync101(), Prec101())
 HERE = Touch(what="read", ptx_line=40, file="k.cu", line=7, block=(0, 0, 0), thread=(35, 0, 0))

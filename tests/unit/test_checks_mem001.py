@@ -15,7 +15,7 @@ from tests.support.fake_trial import (
     tensor,
 )
 
-from cuassay.checks.mem001 import Mem001
+from cuassay.checks.memory.unwritten_outputs import Mem001
 from cuassay.model.candidate import Convention
 from cuassay.model.dtype import DType
 

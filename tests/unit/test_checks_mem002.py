@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.support.fake_trial import Function, examine, row_sum, scaled_add
 
-from cuassay.checks.mem002 import Mem002, damaged_zones
+from cuassay.checks.memory.out_of_bounds import Mem002, damaged_zones
 from cuassay.model.candidate import Convention
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from tests.support.fake_trial import scaled_add
 
-from cuassay.checks.mem003 import Mem003
-from cuassay.checks.sanitizer_report import Record, find_sanitizer, of_kernels, parse
+from cuassay.checks.memory.sanitizer import Mem003
+from cuassay.checks.memory.sanitizer_report import Record, find_sanitizer, of_kernels, parse
 from cuassay.errors import CannotJudgeError
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import Finished, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile
-from cuassay.worker.execution import WorkerRun
+from cuassay.sandbox.host.execution import WorkerRun
 
 WRITE = """<record>
   <kind>Precise</kind><level>Error</level>

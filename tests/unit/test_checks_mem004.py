@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cuassay.catalog import registry
-from cuassay.checks.mem004 import Mem004, unused
+from cuassay.checks.memory.masked_values import Mem004, unused
 from cuassay.errors import NothingToCheckError, ProblemError
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.materialise import materialise
@@ -18,7 +18,7 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case, Fill
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Profile
-from cuassay.worker.local import LocalRunner
+from cuassay.sandbox.local import LocalRunner
 
 Kernel = Callable[..., Tensor]
 

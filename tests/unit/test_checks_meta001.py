@@ -20,8 +20,8 @@ from tests.support.fake_trial import (
     with_oracle,
 )
 
-from cuassay.checks.meta001 import Meta001
-from cuassay.checks.relation_guess import relations
+from cuassay.checks.numeric.relation_guess import relations
+from cuassay.checks.numeric.relations import Meta001
 from cuassay.errors import CannotJudgeError
 from cuassay.model import serial
 from cuassay.model.domain import Index

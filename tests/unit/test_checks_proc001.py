@@ -8,8 +8,8 @@ import pytest
 import torch
 from tests.support.fake_trial import FakeTrial, scaled_add
 
-from cuassay.checks.proc001 import GENERATORS, REFUSED, STATE, Proc001
-from cuassay.checks.process_kinds import Kind, changes_of, kind_of
+from cuassay.checks.state.process_kinds import Kind, changes_of, kind_of
+from cuassay.checks.state.process_state import GENERATORS, REFUSED, STATE, Proc001
 from cuassay.cli.options import CONDITIONS
 from cuassay.judge.decide import condition_key
 from cuassay.model.outcome import Finding, FindingClass, Severity
@@ -173,7 +173,7 @@ def test_a_value_that_changes_again_is_told_from_the_last_one() -> None:
 
 
 def test_every_reading_of_a_worker_has_a_kind() -> None:
-    from cuassay.worker.process_state import snapshot
+    from cuassay.sandbox.guest.process_state import snapshot
 
     unknown = [name for name in snapshot() if kind_of(name) is Kind.NONE]
     assert all(name.startswith("environment _TORCH") for name in unknown)

@@ -9,8 +9,8 @@ import pytest
 import torch
 from tests.support.fake_trial import FakeTrial, Function, judged, run_one, scaled_add
 
-from cuassay.checks.chances import meets, unseen_bound, wilson
-from cuassay.checks.race001 import Race001
+from cuassay.checks.gpu.chances import meets, unseen_bound, wilson
+from cuassay.checks.gpu.load import Race001
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.outcome import Finding
 from cuassay.model.scenario import Scenario

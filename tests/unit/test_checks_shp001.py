@@ -8,8 +8,8 @@ import pytest
 import torch
 from tests.support.fake_trial import FakeTrial, examine, row_sum, run_one, scaled_add
 
-from cuassay.checks.listed import refusal_condition, settings, sizes_in_words
-from cuassay.checks.shp001 import Shp001
+from cuassay.checks.numeric.listed_sizes import refusal_condition, settings, sizes_in_words
+from cuassay.checks.numeric.shapes import Shp001
 from cuassay.model.outcome import FindingClass
 
 

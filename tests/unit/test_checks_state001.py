@@ -8,9 +8,9 @@ import pytest
 import torch
 from tests.support.fake_trial import FakeTrial, Function, examine, gather, row_sum, scaled_add
 
-from cuassay.checks.answers import truth_moved
-from cuassay.checks.state001 import State001
-from cuassay.checks.state_scenarios import ELEMENTS, RECYCLED, state_scenarios
+from cuassay.checks.state.answers import truth_moved
+from cuassay.checks.state.call_scenarios import ELEMENTS, RECYCLED, state_scenarios
+from cuassay.checks.state.earlier_calls import State001
 from cuassay.model.outcome import FindingClass
 from cuassay.model.scenario import PoisonFreed, Release
 from cuassay.model.verdict import Profile

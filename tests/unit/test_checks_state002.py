@@ -18,8 +18,7 @@ from tests.support.fake_trial import (
     scaled_add,
 )
 
-from cuassay.checks.state002 import State002
-from cuassay.checks.state_toggles import (
+from cuassay.checks.state.attribute_scenarios import (
     LAYOUTS,
     SCALARS,
     SHAPES,
@@ -27,6 +26,7 @@ from cuassay.checks.state_toggles import (
     odd_layouts,
     toggle_scenarios,
 )
+from cuassay.checks.state.call_attributes import State002
 from cuassay.model.case import Fill
 from cuassay.model.outcome import FindingClass
 from cuassay.model.scenario import Allocate

@@ -10,7 +10,7 @@ from tests.support import audits, fake_judge, trees
 from tests.support.snapshot import assert_snapshot
 
 from cuassay.cli.main import main
-from cuassay.report import audit_terminal
+from cuassay.report.terminal import audit as audit_terminal
 
 
 @pytest.fixture(autouse=True)

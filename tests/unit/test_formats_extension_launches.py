@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from tests.support.builds import candidate, problem
 
-from cuassay.build.nvrtc import compile_ptx, find_nvrtc
+from cuassay.build.cuda.nvrtc import compile_ptx, find_nvrtc
 from cuassay.errors import CandidateError
 from cuassay.formats.cpp_expressions import Unreadable, translated
 from cuassay.formats.extension_launches import as_kernels

@@ -13,7 +13,7 @@ from cuassay.catalog import registry
 from cuassay.errors import ProblemError, ReferenceError_, UnknownNameError
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
-from cuassay.formats.native import problem, problem_of, scalar, tensor
+from cuassay.formats.native.declaration import problem, problem_of, scalar, tensor
 from cuassay.model.domain import Choice, Index, IntegerRange, Real
 from cuassay.model.problem import (
     ConstAxis,

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cuassay.errors import ProblemError, UnknownNameError
-from cuassay.formats.native import problem, problem_of, tensor
+from cuassay.formats.native.declaration import problem, problem_of, tensor
 from cuassay.model import serial
 from cuassay.model.problem import Problem
 from cuassay.model.relation import (

@@ -19,8 +19,8 @@ from cuassay.guard.sampling import Budget, Sampler
 from cuassay.guard.signature import described, key_of
 from cuassay.guard.snapshot import Memory, take
 from cuassay.guard.structure import flatten, portable, rebuild
-from cuassay.oracle.compare import Bias
-from cuassay.oracle.trust_types import TrustedBias
+from cuassay.oracle.compare.outputs import Bias
+from cuassay.oracle.truth.types import TrustedBias
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from cuassay.catalog import registry
-from cuassay.checks.num002 import growth_axis, growth_groups
+from cuassay.checks.numeric.growth import growth_axis, growth_groups
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.inputs.plan import plan_cases
 from cuassay.model.case import Case

@@ -15,7 +15,7 @@ from cuassay.model import serial
 from cuassay.model.machine import EqualityEvidence
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepDone, StepRaised
-from cuassay.worker.local import LocalRun
+from cuassay.sandbox.local import LocalRun
 
 EVIDENCE = EqualityEvidence(elements=6, equal=5, output="y", element=3, seeds=2, prime=7)
 

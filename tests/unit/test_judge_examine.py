@@ -9,13 +9,13 @@ from tests.support.fake_trial import FakeTrial, Function, axis, problem, tensor
 from tests.support.judging import Bench, bench
 from torch import Tensor
 
-from cuassay.checks.grad001 import Grad001
-from cuassay.checks.num001 import Num001
+from cuassay.checks.gradients.backward import Grad001
+from cuassay.checks.numeric.values import Num001
 from cuassay.judge.examine import Tally
 from cuassay.model.case import Case, Fill
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import CheckReport, Failed, Inconclusive, Passed, Skipped
-from cuassay.oracle.compare import Comparison
+from cuassay.oracle.compare.outputs import Comparison
 
 
 def route(logits: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ import torch
 from cuassay.catalog import registry
 from cuassay.engine.job import Job
 from cuassay.formats.execute import LoadedReference, load_reference
-from cuassay.formats.native import problem, scalar, tensor
+from cuassay.formats.native.declaration import problem, scalar, tensor
 from cuassay.inputs.geometry import elements
 from cuassay.judge import power, selection
 from cuassay.judge.choose import choose
@@ -24,7 +24,7 @@ from cuassay.model.case import Case
 from cuassay.model.events import Document, Event
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
-from cuassay.oracle.mutants_kinds import KINDS
+from cuassay.oracle.mutants.kinds import KINDS
 
 _Matrix = Annotated[torch.Tensor, tensor("float32", "rows", "columns")]
 
@@ -171,7 +171,7 @@ def test_the_judge_measures_and_keeps_the_regimes(tmp_path: Path) -> None:
     source.write_text(
         "from typing import Annotated\n"
         "import torch\n"
-        "from cuassay.formats.native import problem, tensor\n"
+        "from cuassay.formats.native.declaration import problem, tensor\n"
         "M = Annotated[torch.Tensor, tensor('float32', 'n', 'm')]\n"
         "@problem(axes={'n': (1, 64), 'm': (1, 64)}, workloads=[{'n': 4, 'm': 8}])\n"
         "def twice(x: M) -> Annotated[torch.Tensor, tensor('float32', 'n', 'm', name='y')]:\n"

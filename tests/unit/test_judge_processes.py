@@ -12,14 +12,14 @@ from tests.support.judging import Bench, bench
 from tests.unit.test_checks_state002 import honest, strides_by_shape
 
 from cuassay.checks.base import Check, Run
-from cuassay.checks.ghost001 import Ghost001
-from cuassay.checks.state001 import State001
-from cuassay.checks.state002 import State002
+from cuassay.checks.kernels.own_work import Ghost001
+from cuassay.checks.state.call_attributes import State002
+from cuassay.checks.state.earlier_calls import State001
 from cuassay.judge.examine import Examination
 from cuassay.model.outcome import CheckReport, Failed, Passed, Skipped
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
-from cuassay.worker.local import LocalRunner
+from cuassay.sandbox.local import LocalRunner
 
 Tensor = torch.Tensor
 

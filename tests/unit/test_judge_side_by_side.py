@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 import pytest
 from tests.support.fake_trial import scaled_add
 
-from cuassay.checks.mem003 import Mem003
+from cuassay.checks.memory.sanitizer import Mem003
 from cuassay.judge.examine import Examination
 from cuassay.judge.side_by_side import SideBySide
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import Finished, ScenarioResult
 from cuassay.model.verdict import Profile
-from cuassay.worker.execution import WorkerRun
+from cuassay.sandbox.host.execution import WorkerRun
 
 TOOLS = 4
 

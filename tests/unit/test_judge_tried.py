@@ -10,7 +10,7 @@ import pytest
 from tests.support import fake_trial
 
 from cuassay.checks.base import Run
-from cuassay.checks.numeric import single_call
+from cuassay.checks.numeric.common import single_call
 from cuassay.errors import ProblemError
 from cuassay.judge.preconditions import check_constraints
 from cuassay.judge.tried import Tried

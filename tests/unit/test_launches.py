@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import cuassay
-from cuassay.build.machine_replay import execute
+from cuassay.build.machine.replay import execute
 from cuassay.errors import MissingToolError, UsageError
 from cuassay.machine.recording import decode
 
@@ -23,11 +23,11 @@ import sys, torch, triton, triton.language as tl
 from pathlib import Path
 from cuassay.build import machine_triton
 from cuassay.build.cuda_facade import cuda_facade
-from cuassay.build.gpu_memory import Memory
-from cuassay.build.launch_recorder import Wish
-from cuassay.build.machine_launch import MachineLauncher
-from cuassay.build.machine_memory import Arena
-from cuassay.build.unwritten import new_pattern
+from cuassay.build.recording.gpu_memory import Memory
+from cuassay.build.recording.recorder import Wish
+from cuassay.build.machine.launch import MachineLauncher
+from cuassay.build.machine.memory import Arena
+from cuassay.build.recording.unwritten import new_pattern
 from cuassay.launches import _recorded
 from tests.machine.triton_recorded import doubled_tiles
 

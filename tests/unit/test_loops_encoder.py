@@ -18,7 +18,8 @@ from cuassay.loops.kernels import Kernel, KernelFault, local_kernel
 from cuassay.loops.operators import Operators
 from cuassay.model.loop import InferReport, LoopJob
 from cuassay.model.verdict import Decision
-from cuassay.report import infer_html, infer_words
+from cuassay.report import infer_words
+from cuassay.report.html import infer as infer_html
 
 _SIZES = EncoderSizes(vocab=64, hidden=16, layers=2, heads=2, ffn=32, positions=48)
 

@@ -16,7 +16,8 @@ from cuassay.loops.kernels import Kernel, KernelFault
 from cuassay.loops.paged import exact_logits, prefill
 from cuassay.model.loop import InferReport, LoopJob
 from cuassay.model.verdict import Decision
-from cuassay.report import infer_html, infer_words
+from cuassay.report import infer_words
+from cuassay.report.html import infer as infer_html
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 from tests.machine.corpus import FAULTS, KERNELS, PRECISION_FAULTS, planted, ptx
 from tests.machine.running import executed, expected_kinds
 
-from cuassay.build.nvrtc import find_nvrtc
+from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.machine.findings import Severity
 
 pytest.importorskip("numba")

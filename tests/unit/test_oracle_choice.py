@@ -9,8 +9,8 @@ import torch
 from tests.support.oracle_cases import normal, spec, truth_of, whole
 from torch import Tensor
 
-from cuassay.oracle.compare import compare, measure
-from cuassay.oracle.trust import OutputTruth
+from cuassay.oracle.compare.outputs import compare, measure
+from cuassay.oracle.truth.make import OutputTruth
 
 
 def ties(rows: int = 32, columns: int = 8) -> Tensor:

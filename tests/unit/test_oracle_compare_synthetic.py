@@ -10,8 +10,8 @@ from tests.support.oracle_cases import normal, truth_of, whole
 from tests.support.oracle_cases import spec as output_spec
 from torch import Tensor
 
-from cuassay.oracle.compare import Comparison, compare
-from cuassay.oracle.trust import OutputTruth
+from cuassay.oracle.compare.outputs import Comparison, compare
+from cuassay.oracle.truth.make import OutputTruth
 
 _ROWS, _COLUMNS = 24, 128
 

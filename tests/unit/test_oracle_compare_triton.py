@@ -19,7 +19,7 @@ import math
 import torch
 from cuassay.model.dtype import DType
 from cuassay.oracle import compare_sums, compare_triton
-from cuassay.oracle.trust_types import OutputTruth
+from cuassay.oracle.truth.types import OutputTruth
 
 for shape in ((70, 40), (3, 300), (1, 1500)):
     generator = torch.Generator().manual_seed(1)

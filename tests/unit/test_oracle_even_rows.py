@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cuassay.oracle import trust_scale
+from cuassay.oracle.truth import scale as trust_scale
 
 _ROWS, _COLUMNS = 8192, 128
 

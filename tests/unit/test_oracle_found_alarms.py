@@ -14,7 +14,7 @@ from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case, Fill
 from cuassay.model.verdict import Profile
-from cuassay.oracle.compare import compare
+from cuassay.oracle.compare.outputs import compare
 
 _OTHER_DRAWS = 3
 

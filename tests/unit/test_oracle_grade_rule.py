@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cuassay.model.problem import Tolerance
-from cuassay.oracle.compare import Comparison, Statistic, matched_ratio
+from cuassay.oracle.compare.outputs import Comparison, Statistic, matched_ratio
 from cuassay.oracle.grade import grade
 
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cuassay.errors import ReferenceError_
-from cuassay.oracle import index_range
-from cuassay.oracle.lift import lift, run_as_written
-from cuassay.oracle.mutants_ops import Fault
-from cuassay.oracle.mutants_sites import Mutation, Recorder
+from cuassay.oracle.lift import index_range
+from cuassay.oracle.lift.run import lift, run_as_written
+from cuassay.oracle.mutants.operations import Fault
+from cuassay.oracle.mutants.sites import Mutation, Recorder
 
 _ROWS, _COLUMNS = 4, 3
 Op = Callable[[torch.Tensor, torch.Tensor], object]

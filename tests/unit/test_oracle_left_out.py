@@ -6,7 +6,7 @@ import torch
 from tests.support.oracle_cases import normal
 from torch import Tensor
 
-from cuassay.oracle.trust_left_out import MOST_ELEMENT_ROOM, by_the_others, element_room
+from cuassay.oracle.truth.left_out import MOST_ELEMENT_ROOM, by_the_others, element_room
 
 _EVERY = torch.ones(5000, dtype=torch.bool)
 

@@ -11,7 +11,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
-from cuassay.oracle.lift import lift, nominal_of, run_as_written
+from cuassay.oracle.lift.run import lift, nominal_of, run_as_written
 
 BF16 = torch.bfloat16
 X = torch.tensor([[0.3, -1.7, 2.9, 0.001], [5.0, -0.2, 0.7, 1.1]]).to(BF16)

@@ -13,7 +13,7 @@ from tests.unit.test_oracle_lift_references import REFERENCES, STYLES
 from torch import Tensor
 
 from cuassay.errors import LiftError
-from cuassay.oracle.lift import lift, nominal_of, run_as_written
+from cuassay.oracle.lift.run import lift, nominal_of, run_as_written
 
 pytestmark = [
     pytest.mark.gpu,

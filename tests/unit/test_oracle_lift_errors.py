@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from cuassay.errors import LiftError, ReferenceError_
-from cuassay.oracle.lift import lift, run_as_written
+from cuassay.oracle.lift.run import lift, run_as_written
 
 X = torch.linspace(-1.0, 1.0, 12).reshape(3, 4).to(torch.bfloat16)
 

@@ -15,10 +15,10 @@ from tests.support.references_norms import NORMS
 from tests.support.references_sequence import SEQUENCE
 from tests.support.references_training import TRAINING
 
-from cuassay.oracle import lift_nominal
-from cuassay.oracle.lift import lift, nominal_of, run_as_written
-from cuassay.oracle.lift_tensor import LIFTABLE
-from cuassay.oracle.lift_traits import Traits
+from cuassay.oracle.lift import nominal as lift_nominal
+from cuassay.oracle.lift.run import lift, nominal_of, run_as_written
+from cuassay.oracle.lift.tensor import LIFTABLE
+from cuassay.oracle.lift.traits import Traits
 
 REFERENCES = (*NORMS, *ATTENTION, *MLP, *SEQUENCE, *TRAINING, *MISC)
 STYLES = (torch.bfloat16, torch.float16, torch.float32)

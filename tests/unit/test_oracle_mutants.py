@@ -13,8 +13,8 @@ from torch import Tensor
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.lift import lift
-from cuassay.oracle.mutants import (
+from cuassay.oracle.lift.run import lift
+from cuassay.oracle.mutants.detect import (
     CANNOT_RUN,
     Mutant,
     Outputs,
@@ -24,8 +24,8 @@ from cuassay.oracle.mutants import (
     theirs_accepts,
     unused,
 )
-from cuassay.oracle.mutants_faults import first_tile, tf32, whole_tiles
-from cuassay.oracle.mutants_kinds import KINDS
+from cuassay.oracle.mutants.faults import first_tile, tf32, whole_tiles
+from cuassay.oracle.mutants.kinds import KINDS
 
 Judge: TypeAlias = Callable[[Outputs], bool]
 

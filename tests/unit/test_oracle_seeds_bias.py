@@ -8,7 +8,7 @@ import torch
 from tests.support.oracle_cases import normal, truth_of
 from torch import Tensor
 
-from cuassay.oracle.compare import Comparison, compare
+from cuassay.oracle.compare.outputs import Comparison, compare
 from cuassay.oracle.seeds import SeedAccumulator
 
 

@@ -9,10 +9,10 @@ import torch
 from tests.support.oracle_cases import normal, truth_of
 from torch import Tensor
 
-from cuassay.oracle.compare import compare
-from cuassay.oracle.compare_groups import GroupKind
-from cuassay.oracle.trust import OutputTruth
-from cuassay.oracle.trust_shared import Judged, shared
+from cuassay.oracle.compare.groups import GroupKind
+from cuassay.oracle.compare.outputs import compare
+from cuassay.oracle.truth.make import OutputTruth
+from cuassay.oracle.truth.shared import Judged, shared
 
 _ROWS, _COLUMNS = 24, 640
 

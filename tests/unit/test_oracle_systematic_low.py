@@ -7,7 +7,7 @@ import torch
 from tests.support.oracle_cases import normal, truth_of
 from torch import Tensor
 
-from cuassay.oracle.compare import compare
+from cuassay.oracle.compare.outputs import compare
 
 
 def _mask(q: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from tests.support.oracle_cases import normal, truth_of
 from torch import Tensor
 
-from cuassay.oracle.compare import compare
+from cuassay.oracle.compare.outputs import compare
 
 HOPPER_BITS = 25  # below the largest exponent of one instruction; fp8 operands keep 13
 _BLOCK = 16  # products of one mma.sync of 16-bit operands

@@ -8,9 +8,12 @@ from tests.support.oracle_cases import spec
 from torch import Tensor
 
 from cuassay.model.dtype import DType
-from cuassay.oracle import compare_sums, trust_random, trust_scale, trust_yardstick
-from cuassay.oracle.compare import compare
-from cuassay.oracle.trust import OutputTruth, hit_counts, make_truth
+from cuassay.oracle.compare import sums as compare_sums
+from cuassay.oracle.compare.outputs import compare
+from cuassay.oracle.truth import random_errors as trust_random
+from cuassay.oracle.truth import scale as trust_scale
+from cuassay.oracle.truth import yardstick as trust_yardstick
+from cuassay.oracle.truth.make import OutputTruth, hit_counts, make_truth
 
 _ROWS, _COLUMNS, _TOKENS = 96, 24, 40
 

@@ -9,9 +9,9 @@ import torch
 from tests.support.oracle_cases import normal, spec, truth_of
 from torch import Tensor
 
-from cuassay.oracle.compare import Comparison, compare
+from cuassay.oracle.compare.outputs import Comparison, compare
 from cuassay.oracle.grade import grade
-from cuassay.oracle.trust import OutputTruth, hit_counts, make_truth
+from cuassay.oracle.truth.make import OutputTruth, hit_counts, make_truth
 
 _VOCABULARY, _WIDTH, _TOKENS = 256, 48, 3000
 

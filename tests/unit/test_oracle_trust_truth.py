@@ -13,8 +13,8 @@ from tests.support.oracle_cases import normal, spec, truth_of, whole
 from torch import Tensor
 
 from cuassay.errors import ReferenceError_
-from cuassay.oracle.compare import compare
-from cuassay.oracle.trust import hit_counts, make_truth
+from cuassay.oracle.compare.outputs import compare
+from cuassay.oracle.truth.make import hit_counts, make_truth
 
 _ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,15 +11,15 @@ from tests.support import fake_engine, samples
 
 import cuassay.api
 import cuassay.pytest_plugin
-import cuassay.report.html
+import cuassay.report.html.verdict
 import cuassay.report.junit
-import cuassay.report.terminal
+import cuassay.report.terminal.trial
 from cuassay.model.verdict import Profile
 
 pytest_plugins = ["pytester"]
 _ROOT = Path(__file__).resolve().parents[2]
 # Imported out here: what a run inside a test imports for the first time, it forgets at its end.
-_KEPT = (cuassay.api, cuassay.pytest_plugin, cuassay.report.html, cuassay.report.junit)
+_KEPT = (cuassay.api, cuassay.pytest_plugin, cuassay.report.html.verdict, cuassay.report.junit)
 _PLAIN = ("-p", "no:cacheprovider", "-p", "cuassay.pytest_plugin")
 _TEST = """
 def test_kernel(cuassay):

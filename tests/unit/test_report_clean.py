@@ -14,10 +14,10 @@ from tests.support.samples import NASTY
 
 from cuassay.model.verdict import Verdict
 from cuassay.report.clean import CAP_BYTES, clean, github_fence, html_text, json_island, one_line
-from cuassay.report.html import render
+from cuassay.report.html.verdict import render
 from cuassay.report.json_report import document
-from cuassay.report.layout import inert
-from cuassay.report.terminal import TerminalReport
+from cuassay.report.terminal.layout import inert
+from cuassay.report.terminal.trial import TerminalReport
 
 _FORBIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069\u200b-\u200f]"

@@ -23,8 +23,8 @@ from cuassay.model.outcome import (
     Skipped,
 )
 from cuassay.model.verdict import AxisCoverage, Timing, Verdict
-from cuassay.report.html import render
-from cuassay.report.html_svg import budget_bar, error_map, growth_plot, time_bar
+from cuassay.report.html.svg import budget_bar, error_map, growth_plot, time_bar
+from cuassay.report.html.verdict import render
 
 _LIMIT_BYTES = 300_000
 _VERDICTS = [samples.rejected(), samples.accepted(), samples.inconclusive(), samples.nasty()]

@@ -9,8 +9,8 @@ from tests.support import audits, samples
 from tests.unit.test_report_html import Balance
 
 from cuassay.model.audit import Ending
-from cuassay.report.html_audit import render
-from cuassay.report.html_audit_rows import ROWS
+from cuassay.report.html.audit import render
+from cuassay.report.html.audit_rows import ROWS
 
 
 def test_the_page_is_well_formed_and_needs_nothing() -> None:

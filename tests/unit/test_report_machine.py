@@ -19,9 +19,9 @@ from cuassay.model.machine import (
     OrderDependence,
     Touch,
 )
-from cuassay.report.html import render
-from cuassay.report.html_source import heat_step, source_section
-from cuassay.report.machine_text import lines
+from cuassay.report.html.source import heat_step, source_section
+from cuassay.report.html.verdict import render
+from cuassay.report.terminal.machine import lines
 
 SOURCE = "// k\n__global__ void k() {\n    s += x[i];  // <b>\n    y[0] = s;\n}\n"
 TOUCHES = (

@@ -12,9 +12,9 @@ from tests.support import samples
 from cuassay.model.outcome import CheckReport, Errored, Failed, Finding
 from cuassay.model.verdict import Verdict
 from cuassay.report import words
-from cuassay.report.cards import LINES, card
-from cuassay.report.layout import ASCII, Marks, bar, marks
-from cuassay.report.terminal import TerminalReport, console, story
+from cuassay.report.terminal.cards import LINES, card
+from cuassay.report.terminal.layout import ASCII, Marks, bar, marks
+from cuassay.report.terminal.trial import TerminalReport, console, story
 
 
 def _show(

@@ -17,10 +17,10 @@ from cuassay.model.problem import Problem
 from cuassay.model.scenario import Allocate, ReadResult
 from cuassay.model.steps import Backward, Upstream, Use
 from cuassay.model.trace import StepDone, StepRaised
-from cuassay.worker import upstream
-from cuassay.worker.autograd import has_own_derivative, recomputed
-from cuassay.worker.host import Given
-from cuassay.worker.interpreter import Executed, Interpreter
+from cuassay.sandbox import upstream
+from cuassay.sandbox.guest.autograd import has_own_derivative, recomputed
+from cuassay.sandbox.guest.interface import Given
+from cuassay.sandbox.guest.interpreter import Executed, Interpreter
 
 PROBLEM: Problem = problem(
     "product",

@@ -14,14 +14,15 @@ import pytest
 import torch
 from torch.nn.attention.bias import causal_lower_right
 
-from cuassay.build import machine_memory, zones
+from cuassay.build import zones
+from cuassay.build.machine import memory as machine_memory
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Mode
-from cuassay.worker import guards, placement
-from cuassay.worker.guard_allocator import CudaAllocator
-from cuassay.worker.guard_zones import Block, Ledger
-from cuassay.worker.host import Around
+from cuassay.sandbox.guest import guards, placement
+from cuassay.sandbox.guest.guard_allocator import CudaAllocator
+from cuassay.sandbox.guest.guard_zones import Block, Ledger
+from cuassay.sandbox.guest.interface import Around
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_guarding_does_not_load_the_compiler() -> None:
     code = (
         "import sys, torch\n"
         "from cuassay.model.steps import Mode\n"
-        "from cuassay.worker import guards\n"
+        "from cuassay.sandbox.guest import guards\n"
         "with guards.in_process(Mode.GUARDED, 'cpu') as around, around.call():\n"
         "    torch.empty(3) + 1\n"
         "sys.exit('torch._dynamo' in sys.modules)\n"
@@ -251,7 +252,7 @@ class _Driver:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> _Driver:
     made = _Driver()
-    monkeypatch.setattr("cuassay.worker.guard_allocator.ctypes.CDLL", lambda name: made)
+    monkeypatch.setattr("cuassay.sandbox.guest.guard_allocator.ctypes.CDLL", lambda name: made)
     return made
 
 

@@ -26,9 +26,9 @@ from cuassay.model.trace import (
     TimedOut,
     ToolMissing,
 )
-from cuassay.worker import processes
-from cuassay.worker.limits import Limits
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host import processes
+from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.limits import Limits
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ from types import ModuleType
 import pytest
 import torch
 
-from cuassay.build import launch_ledger
-from cuassay.build.launch_ledger import Ledger, count_triton
+from cuassay.build.recording import ledger as launch_ledger
+from cuassay.build.recording.ledger import Ledger, count_triton
 from cuassay.model.steps import Disarm
-from cuassay.worker import launches
-from cuassay.worker.host import Around
+from cuassay.sandbox.guest import launches
+from cuassay.sandbox.guest.interface import Around
 
 SOURCE = """
 import torch
@@ -55,7 +55,7 @@ def kernels(tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> 
     pytest.importorskip("triton")
     if torch.cuda.is_available():
         pytest.skip("interpreted where there is no GPU")
-    from cuassay.build.triton_interpreter import enable
+    from cuassay.build.interpreter.install import enable
 
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     enable()

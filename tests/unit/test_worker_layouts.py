@@ -17,9 +17,9 @@ from cuassay.model.problem import ConstAxis, Problem, Scalar, ScalarSpec
 from cuassay.model.scenario import Allocate
 from cuassay.model.steps import Arrange, CallInto, Layout
 from cuassay.model.trace import StepDone
-from cuassay.worker.host import Given
-from cuassay.worker.interpreter import Interpreter
-from cuassay.worker.page_end import bytes_at_end
+from cuassay.sandbox.guest.interface import Given
+from cuassay.sandbox.guest.interpreter import Interpreter
+from cuassay.sandbox.guest.page_end import bytes_at_end
 
 DTYPES = (
     torch.float64,

@@ -9,7 +9,7 @@ import torch
 from tests.support import workers
 from tests.support.workers import items, problem, ramp, scenario, tensor_spec
 
-from cuassay.checks.answers import raw_bytes
+from cuassay.checks.state.answers import raw_bytes
 from cuassay.model.candidate import Convention
 from cuassay.model.dtype import DType
 from cuassay.model.scenario import (
@@ -23,8 +23,8 @@ from cuassay.model.scenario import (
     Release,
 )
 from cuassay.model.trace import Exited, Finished, StepDone, StepRaised
-from cuassay.worker.items import DTYPES
-from cuassay.worker.local import LocalRun, LocalRunner
+from cuassay.sandbox.guest.items import DTYPES
+from cuassay.sandbox.local import LocalRun, LocalRunner
 
 
 def tensor(run: LocalRun, index: int) -> torch.Tensor:

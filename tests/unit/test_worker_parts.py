@@ -14,9 +14,11 @@ import pytest
 import torch
 
 from cuassay.model.problem import Scalar
-from cuassay.worker import environment, processes, sandbox, wire
-from cuassay.worker.segments import Segments, StillWritableError
-from cuassay.worker.transport import WorkerTransport, place
+from cuassay.sandbox import wire
+from cuassay.sandbox.guest import walls as sandbox
+from cuassay.sandbox.guest.transport import WorkerTransport, place
+from cuassay.sandbox.host import environment, processes
+from cuassay.sandbox.host.segments import Segments, StillWritableError
 
 
 def test_frames_survive_the_channel_with_their_descriptors(tmp_path: Path) -> None:

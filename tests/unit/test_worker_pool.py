@@ -27,7 +27,7 @@ from cuassay.model.scenario import (
     Step,
 )
 from cuassay.model.trace import BuildFailed, Finished, StepDone, ToolMissing
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.nursery import Nursery
 
 
 @pytest.fixture(scope="module")

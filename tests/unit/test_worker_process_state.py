@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import torch
 
-from cuassay.worker import process_probes, process_state
-from cuassay.worker.host import Around
+from cuassay.sandbox.guest import process_probes, process_state
+from cuassay.sandbox.guest.interface import Around
 
 
 def changed(act: Callable[[], object]) -> Mapping[str, tuple[str, str]]:

@@ -9,7 +9,7 @@ import torch
 from tests.support.fake_trial import scaled_add
 
 from cuassay.checks.follow import Follower, case_of_step
-from cuassay.checks.perf001 import Perf001, per_call_s, timed
+from cuassay.checks.gpu.timing import Perf001, per_call_s, timed
 from cuassay.model import serial
 from cuassay.model.case import Case
 from cuassay.model.outcome import FindingClass
@@ -25,8 +25,8 @@ from cuassay.model.steps import (
     Together,
 )
 from cuassay.model.trace import StepDone, StepRaised
-from cuassay.worker.local import LocalRun, LocalRunner
-from cuassay.worker.streams import _odd_one
+from cuassay.sandbox.guest.streams import _odd_one
+from cuassay.sandbox.local import LocalRun, LocalRunner
 
 
 def honest(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:

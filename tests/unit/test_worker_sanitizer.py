@@ -16,7 +16,7 @@ from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.scenario import Allocate, Call, Poison, Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import StepDone
-from cuassay.worker import sanitizer
+from cuassay.sandbox.host import sanitizer
 
 KERNEL = """
 import torch, triton
@@ -148,4 +148,4 @@ def test_the_command_line_names_the_tool_and_private_files(tmp_path: Path) -> No
     made = sanitizer.command(Mode.RACECHECK, "/opt/cs", tmp_path)
     assert made[:3] == ["/opt/cs", "--tool", "racecheck"]
     assert str(tmp_path / "report.xml") in made
-    assert made[-2:] == ["cuassay.worker.sanitizer_child", str(tmp_path)]
+    assert made[-2:] == ["cuassay.sandbox.guest.sanitizer_child", str(tmp_path)]

@@ -35,7 +35,7 @@ from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Decision, Profile, Verdict
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.nursery import Nursery
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
 from cuassay.model.scenario import Scenario
-from cuassay.worker.local import LocalRunner
+from cuassay.sandbox.local import LocalRunner
 from tests.zoo.judging import BriefSession, Gate
 
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import torch
 
 from cuassay.catalog import registry
-from cuassay.formats.native import problem, scalar, tensor
+from cuassay.formats.native.declaration import problem, scalar, tensor
 from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Index, Mask, Offsets, Opaque, Real
 from cuassay.model.problem import VarAxis

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cuassay.build import triton_interpreter
+from cuassay.build.interpreter import install as triton_interpreter
 from cuassay.catalog import registry
 from cuassay.model.dtype import DType
 from tests.zoo.manifest import ALARMS, HERE, HONEST, PAIRS, Honest, Pair, load

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cuassay.build.built import Built
-from cuassay.build.launch_ledger import LEDGER
-from cuassay.build.toolkit import toolchain
+from cuassay.build.cuda.toolkit import toolchain
+from cuassay.build.recording.ledger import LEDGER
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.problem import Problem
 
@@ -91,15 +91,15 @@ def _build(
         case Language.PYTHON:
             return _python(candidate, problem, device=device, folder=folder, triton=triton)
         case Language.CUDA_EXTENSION:
-            from cuassay.build.extension import load_extension
+            from cuassay.build.cuda.extension import load_extension
 
             return load_extension(candidate, device=device, folder=folder)
         case Language.CUDA_KERNEL if device.startswith("cuda"):
-            from cuassay.build.raw_kernel import load_kernels
+            from cuassay.build.cuda.raw_kernel import load_kernels
 
             return load_kernels(candidate, problem, device=device, folder=folder)
         case Language.CUDA_KERNEL:
-            from cuassay.build import machine
+            from cuassay.build.machine import candidates as machine
 
             return machine.load_kernels(candidate, problem, folder=folder)
 
@@ -112,7 +112,7 @@ def _python(
 
     if not triton:
         return load_python(candidate, device=device, folder=folder)
-    from cuassay.build import machine
+    from cuassay.build.machine import candidates as machine
 
     launcher = machine.enable_triton(candidate)
     call = load_python(candidate, device=device, folder=folder, interpret=False)
@@ -120,7 +120,7 @@ def _python(
 
 
 def _interpreted_because(folder: Path, *, wanted: bool) -> str:
-    from cuassay.build import machine
+    from cuassay.build.machine import candidates as machine
 
     return machine.interpreted_because(folder, wanted=wanted)
 

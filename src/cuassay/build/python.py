@@ -11,8 +11,8 @@ import types
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
+from cuassay.build.cuda.toolkit import architecture, cuda_home, hopper_arch
 from cuassay.build.sources import build_lock, candidate_traceback, write_sources
-from cuassay.build.toolkit import architecture, cuda_home, hopper_arch
 from cuassay.errors import BuildError, CuassayError, MissingToolError, suggestion
 from cuassay.model.candidate import Candidate, speaks_of_triton
 
@@ -47,14 +47,14 @@ def load_python(
     text = "\n".join(source.text for source in candidate.sources)
     on_cpu = not device.startswith("cuda")
     if on_cpu and interpret and speaks_of_triton(text):
-        from cuassay.build.triton_interpreter import enable
+        from cuassay.build.interpreter.install import enable
 
         enable()
     if not on_cpu:
         os.environ.pop("TRITON_INTERPRET", None)  # a GPU is judged by its own arithmetic
     root = write_sources(candidate, folder)
     if "triton" in text:
-        from cuassay.build.launch_ledger import count_triton
+        from cuassay.build.recording.ledger import count_triton
 
         count_triton(root, text)
     _private_caches(folder)
@@ -86,7 +86,7 @@ def _prepare_extension_builds(text: str, *, device: str, folder: Path) -> None:
         arch = hopper_arch(architecture(device), text)
         version, suffix = arch.removeprefix("sm_").rstrip("a"), "a" if arch.endswith("a") else ""
         os.environ.setdefault("TORCH_CUDA_ARCH_LIST", f"{version[:-1]}.{version[-1]}{suffix}")
-    from cuassay.build.inline_extension import install
+    from cuassay.build.cuda.inline_extension import install
 
     install(folder, device=device)
 

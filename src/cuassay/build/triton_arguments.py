@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cuassay.build.driver import ELEMENT_NUMBERS
-from cuassay.build.tile_maps import Encoded, element_bytes, machine_bytes
+from cuassay.build.cuda.driver import ELEMENT_NUMBERS
+from cuassay.build.cuda.tile_maps import Encoded, element_bytes, machine_bytes
 from cuassay.errors import MissingToolError
 
 _CODES = {

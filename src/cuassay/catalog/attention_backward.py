@@ -7,7 +7,7 @@ from typing import Annotated
 import torch
 
 from cuassay.catalog.attention import QK, grouped, visible
-from cuassay.formats.native import problem, scalar, tensor
+from cuassay.formats.native.declaration import problem, scalar, tensor
 from cuassay.model.relation import LinearIn, RowsIndependent
 
 _HEADS = ("batch", "kv_heads*group", "queries", "dim")

@@ -7,7 +7,7 @@ from typing import Annotated
 import torch
 
 from cuassay.catalog.attention import QK
-from cuassay.formats.native import problem, scalar, tensor
+from cuassay.formats.native.declaration import problem, scalar, tensor
 from cuassay.model.domain import Index
 from cuassay.model.relation import Conserves, LinearIn, RowsIndependent
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import torch
 
 from cuassay.catalog.quant import BLOCK
-from cuassay.formats.native import problem, tensor
+from cuassay.formats.native.declaration import problem, tensor
 from cuassay.model.domain import Positive
 from cuassay.model.relation import LinearIn, RowsIndependent
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import torch
 
-from cuassay.formats.native import problem, tensor
+from cuassay.formats.native.declaration import problem, tensor
 from cuassay.model.relation import LinearIn, RowsIndependent
 
 _AXES = {"rows": (1, 1_048_576), "hidden": (1, 131_072)}

@@ -7,7 +7,7 @@ from typing import Annotated
 import torch
 
 from cuassay.catalog.gemm import grouped_product
-from cuassay.formats.native import problem, tensor
+from cuassay.formats.native.declaration import problem, tensor
 from cuassay.model.domain import Index, Offsets, Probability, Real
 from cuassay.model.relation import LinearIn, RowsIndependent
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import torch
 
-from cuassay.formats.native import problem, scalar, tensor
+from cuassay.formats.native.declaration import problem, scalar, tensor
 from cuassay.model.domain import Positive
 
 _ROWS, _HIDDEN = (1, 1_048_576), (1, 65_536)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import torch
 
-from cuassay.formats.native import problem, tensor
+from cuassay.formats.native.declaration import problem, tensor
 from cuassay.model.domain import IntegerRange, Positive
 from cuassay.model.relation import LinearIn, RowsIndependent
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import torch
 
-from cuassay.formats.native import problem, scalar, tensor
+from cuassay.formats.native.declaration import problem, scalar, tensor
 from cuassay.model.domain import Real
 from cuassay.model.relation import RowsIndependent
 

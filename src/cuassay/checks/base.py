@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import torch
 
     from cuassay.model.machine import MachineEvidence
-    from cuassay.oracle.compare import Comparison
-    from cuassay.oracle.trust import Truth
+    from cuassay.oracle.compare.outputs import Comparison
+    from cuassay.oracle.truth.make import Truth
 
 
 class Run(Protocol):

@@ -6,15 +6,15 @@ import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cuassay.checks.answers import Read, is_right_for, reseeded, wrong_outputs
 from cuassay.checks.base import Run, Trial
-from cuassay.checks.numeric import message, where, worst_statistic
+from cuassay.checks.numeric.common import message, where, worst_statistic
+from cuassay.checks.state.answers import Read, is_right_for, reseeded, wrong_outputs
 from cuassay.model.case import Case
 from cuassay.model.outcome import Where
 from cuassay.model.problem import ScalarSpec
 
 if TYPE_CHECKING:
-    from cuassay.oracle.compare import Comparison
+    from cuassay.oracle.compare.outputs import Comparison
 
 NEEDS_GPU = "needs an NVIDIA GPU: this trial runs on the cpu"
 

@@ -21,52 +21,51 @@ HEADINGS = (
 _FOLDER = Path(__file__).parent
 # Every check in running order, cheap host-state checks first and violent ones last. Those with a
 # process of their own stand together: before and after one of them each costs a CUDA context.
-_CHECKS = (
-    "API002",
-    "API001",
-    "API003",
-    "PROC001",
-    "STATE001",
-    "STATE002",
-    "MEM001",
-    "MEM002",
-    "MEM004",
-    "MEM101",
-    "INIT101",
-    "RACE101",
-    "SYNC101",
-    "PREC101",
-    "KNOWN001",
-    "NUM001",
-    "NUM002",
-    "META001",
-    "SHP001",
-    "FUZZ001",
-    "LAYOUT001",
-    "GRAD001",
-    "LOOP001",
-    "LOOP002",
-    "DET001",
-    "DET002",
-    "GHOST001",
-    "KERNEL001",
-    "OPCHECK001",
-    "COMPILE001",
-    "PERF001",
-    "STREAM001",
-    "GRAPH001",
-    "DEVICE001",
-    "BIG001",
-    "RACE001",
-    "MEM003",
-)
+_CHECKS = {
+    "API002": "interface.outputs",
+    "API001": "interface.inputs_unchanged",
+    "API003": "interface.inputs_used",
+    "PROC001": "state.process_state",
+    "STATE001": "state.earlier_calls",
+    "STATE002": "state.call_attributes",
+    "MEM001": "memory.unwritten_outputs",
+    "MEM002": "memory.out_of_bounds",
+    "MEM004": "memory.masked_values",
+    "MEM101": "machine.accesses",
+    "INIT101": "machine.uninitialized",
+    "RACE101": "machine.races",
+    "SYNC101": "machine.barriers",
+    "PREC101": "machine.precision",
+    "KNOWN001": "numeric.known_failures",
+    "NUM001": "numeric.values",
+    "NUM002": "numeric.growth",
+    "META001": "numeric.relations",
+    "SHP001": "numeric.shapes",
+    "FUZZ001": "numeric.search",
+    "LAYOUT001": "interface.layouts",
+    "GRAD001": "gradients.backward",
+    "LOOP001": "numeric.training_inputs",
+    "LOOP002": "numeric.decoding_inputs",
+    "DET001": "numeric.determinism",
+    "DET002": "numeric.batch_invariance",
+    "GHOST001": "kernels.own_work",
+    "KERNEL001": "kernels.requirements",
+    "OPCHECK001": "interface.custom_ops",
+    "COMPILE001": "interface.compiled",
+    "PERF001": "gpu.timing",
+    "STREAM001": "gpu.streams",
+    "GRAPH001": "gpu.graphs",
+    "DEVICE001": "gpu.devices",
+    "BIG001": "numeric.large_tensors",
+    "RACE001": "gpu.load",
+    "MEM003": "memory.sanitizer",
+}
 _ENDINGS = ("BUILD001", "RUN001", "RUN002", "RUN003", "RUN004", "RUN005", "RUN006", "RUN007")
 
 
 def _place(code: str) -> tuple[str, str]:
-    """Return the module and the class of a code: `NUM001` is num001.Num001."""
-    name = code.capitalize()
-    return ("endings" if code in _ENDINGS else code.lower()), name
+    """Return the module, below this package, and the class of a code."""
+    return _CHECKS.get(code, "endings.pages"), code.capitalize()
 
 
 @cache
@@ -93,7 +92,7 @@ def page(code: str) -> Page:
     if known not in codes():
         raise UnknownNameError("code", code, codes(), "see `cuassay explain` for all of them")
     module, name = _place(known)
-    return _parse(known, _docstring(_FOLDER / f"{module}.py", name))
+    return _parse(known, _docstring(_FOLDER / f"{module.replace('.', '/')}.py", name))
 
 
 def _docstring(file: Path, class_name: str) -> str:

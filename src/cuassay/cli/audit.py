@@ -168,7 +168,7 @@ def _tree(tree: str | None, run_folder: str | None) -> str:
 def _audit(asked: Asked) -> int:
     from cuassay.audit.discover import discover
     from cuassay.audit.plan import make_plan
-    from cuassay.report import audit_terminal
+    from cuassay.report.terminal import audit as audit_terminal
 
     found = discover(asked.tree)
     if asked.problems_only:
@@ -254,7 +254,7 @@ def _judged_as(header: AuditHeader) -> dict[str, str]:
 
 def _judge(asked: Asked, plan: Plan, header: AuditHeader, folder: AuditFolder) -> int:
     from cuassay.audit.driver import run_audit
-    from cuassay.report import audit_terminal
+    from cuassay.report.terminal import audit as audit_terminal
 
     output = asked.output
     if not output.quiet:
@@ -301,7 +301,7 @@ def _problems_only(asked: Asked, found: Tree) -> int:
     from cuassay.audit.plan import wanted_problems
     from cuassay.audit.powers import run_powers
     from cuassay.engine.executors import local_lanes
-    from cuassay.report import audit_terminal
+    from cuassay.report.terminal import audit as audit_terminal
 
     if asked.executor != "local":
         raise UsageError("--problems-only runs on this machine's lanes; leave --executor out")

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 def show_plan(plan: Plan, output: Output) -> int:
     """Print what would be judged and return 0."""
-    from cuassay.report import audit_json, audit_terminal
+    from cuassay.report import audit_json
+    from cuassay.report.terminal import audit as audit_terminal
 
     if output.json:
         emit_json(
@@ -40,7 +41,8 @@ def show_plan(plan: Plan, output: Output) -> int:
 
 def show(finished: Audit, folder: Path, output: Output) -> int:
     """Print an audit that ended, write its page, and return its exit code."""
-    from cuassay.report import audit_json, audit_terminal
+    from cuassay.report import audit_json
+    from cuassay.report.terminal import audit as audit_terminal
 
     for target in output.targets:
         if target.form == "html" and target.path is not None:
@@ -73,7 +75,8 @@ def show_problems(problems: Sequence[FoundProblem], output: Output) -> int:
 
 def show_powers(finished: Audit, folder: Path, output: Output) -> int:
     """Print what the problems' own inputs can tell; 0, or 3 where none could be measured."""
-    from cuassay.report import audit_json, audit_terminal
+    from cuassay.report import audit_json
+    from cuassay.report.terminal import audit as audit_terminal
 
     if output.json:
         emit_json(audit_json.document(finished) | {"run": str(folder)})
@@ -89,7 +92,7 @@ def show_powers(finished: Audit, folder: Path, output: Output) -> int:
 
 def _write_page(finished: Audit, path: Path, *, quiet: bool) -> None:
     """Write the one-file page; failing costs one message, never the audit."""
-    from cuassay.report.html_audit import render
+    from cuassay.report.html.audit import render
     from cuassay.store.files import write_atomically
 
     try:

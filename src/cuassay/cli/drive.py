@@ -15,7 +15,7 @@ from cuassay.model.verdict import Decision, Verdict
 
 if TYPE_CHECKING:
     from cuassay.report.judged import Judged
-    from cuassay.report.terminal import TerminalReport
+    from cuassay.report.terminal.trial import TerminalReport
 
 EXIT_CODES = {Decision.ACCEPTED: 0, Decision.REJECTED: 1, Decision.INCONCLUSIVE: 3}
 INTERRUPTED = 130
@@ -63,7 +63,7 @@ def say(message: str) -> None:
 def terminal_report(output: Output) -> TerminalReport:
     """Return the consumer that shows a trial as it goes."""
     from cuassay.home import runs_dir
-    from cuassay.report.terminal import TerminalReport, console
+    from cuassay.report.terminal.trial import TerminalReport, console
 
     progress = console(stderr=True, no_color=not output.color)
     return TerminalReport(

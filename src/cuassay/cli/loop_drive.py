@@ -21,7 +21,8 @@ _CLEAR = "\r\x1b[2K"
 def drive_train(job: Job, output: Shown) -> int:
     """Run `cuassay train` and return its exit code."""
     from cuassay.model.loop import TrainReport
-    from cuassay.report import loop_html, loop_words
+    from cuassay.report import loop_words
+    from cuassay.report.html import loop as loop_html
 
     return drive(
         job,
@@ -53,7 +54,8 @@ def drive_blame(job: Job, output: Shown) -> int:
 def drive_infer(job: Job, output: Shown) -> int:
     """Run `cuassay infer` and return its exit code."""
     from cuassay.model.loop import InferReport
-    from cuassay.report import infer_html, infer_words
+    from cuassay.report import infer_words
+    from cuassay.report.html import infer as infer_html
 
     return drive(
         job,

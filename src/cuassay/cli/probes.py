@@ -241,7 +241,7 @@ def _interpreter(packages: Mapping[str, object], *, gpu: bool) -> Probe:
 
 def _sandbox() -> Iterator[Probe]:
     """Yield what the kernel lets a candidate's process be confined by, one probe a measure."""
-    found = _object([sys.executable, "-P", "-m", "cuassay.worker.sandbox"])
+    found = _object([sys.executable, "-P", "-m", "cuassay.sandbox.guest.walls"])
     if not found:
         found = {"sandbox": "the probe did not end well"}
     for name, outcome in found.items():

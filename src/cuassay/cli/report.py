@@ -136,7 +136,7 @@ def judged(folder: Path) -> Judged:
 def _show(trial: Judged, output: options.Output) -> None:
     from cuassay.home import runs_dir
     from cuassay.model.events import CheckFinished, EngineFinished
-    from cuassay.report.terminal import TerminalReport, console
+    from cuassay.report.terminal.trial import TerminalReport, console
 
     if trial.verdict is None:
         raise UsageError(f"{trial.name} has no verdict: {trial.reason}")

@@ -70,7 +70,7 @@ def run(
     from cuassay.engine.job import Job
     from cuassay.model import serial
     from cuassay.model.machine import MachineEvidence
-    from cuassay.report.machine_text import lines
+    from cuassay.report.terminal.machine import lines
 
     job = Job(
         problem=problem,
@@ -104,7 +104,7 @@ def _compared(document: Mapping[str, Any], *, as_json: bool) -> int:
     from cuassay.model import serial
     from cuassay.model.machine import EqualityEvidence
     from cuassay.report.clean import one_line
-    from cuassay.report.equality_text import lines
+    from cuassay.report.terminal.equality import lines
 
     evidence: EqualityEvidence = serial.from_json(EqualityEvidence, document["equality"])
     code = 0 if evidence.equal == evidence.elements else 3

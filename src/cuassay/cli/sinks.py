@@ -184,7 +184,7 @@ def _agent(trials: Sequence[Judged]) -> str:
 
 
 def _html(trials: Sequence[Judged]) -> str:
-    from cuassay.report.html import render
+    from cuassay.report.html.verdict import render
 
     (judged,) = trials
     if judged.verdict is None:

@@ -115,7 +115,7 @@ def _from_file(
             raise CandidateError(
                 f"{file} names its own entry in spec.entry_point; drop '::{function}'"
             )
-        from cuassay.formats import solution  # pydantic is slow to import
+        from cuassay.formats.sol import solution  # pydantic is slow to import
 
         return solution.load(file, problem, lenient=lenient, notes=notes)
     if file.suffix not in (".py", *cuda_text.CUDA_SUFFIXES):
@@ -125,7 +125,8 @@ def _from_file(
     if not text.strip():
         raise CandidateError(f"{file} is empty, expected the kernel's source; write it there")
     if file.suffix == ".py" and function is None and problem.origin in ("kernelbench", "gpumode"):
-        from cuassay.formats import gpumode, kernelbench
+        from cuassay.formats.gpumode import task as gpumode
+        from cuassay.formats.kernelbench import pair as kernelbench
 
         if problem.origin == "gpumode":
             return gpumode.load_candidate(file, text, problem)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import cast
 
 from cuassay.errors import CuassayError, ProblemError, ReferenceError_
-from cuassay.formats import native
 from cuassay.formats.generated import check_made
 from cuassay.formats.modules import describe, import_file
+from cuassay.formats.native import declaration as native
 from cuassay.model.problem import Problem, TensorSpec
 
 Generator = Callable[..., Mapping[str, object]]

@@ -13,10 +13,11 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from cuassay.errors import CandidateError, ProblemError
-from cuassay.formats import cuda_text, signature, sol
+from cuassay.formats import cuda_text, signature
 from cuassay.formats.entry import find_entry
-from cuassay.formats.sol_workload import json_lines
-from cuassay.formats.solution_schema import CompileOptionsModel, Name, SourceFileModel
+from cuassay.formats.sol import problem as sol
+from cuassay.formats.sol.solution_schema import CompileOptionsModel, Name, SourceFileModel
+from cuassay.formats.sol.workload import json_lines
 from cuassay.formats.strict import StrictModel, read_model
 from cuassay.formats.textfile import JSON_LIMIT_BYTES, read_text
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
@@ -109,7 +110,7 @@ def load_solution(
     data: dict[str, Any], file: Path, problem: Problem, *, lenient: bool, notes: list[str]
 ) -> Candidate:
     """Return the candidate of a solution. Raises CandidateError."""
-    from cuassay.formats import solution
+    from cuassay.formats.sol import solution
 
     where = str(file)
     model = read_model(

@@ -11,7 +11,7 @@ from typing import Any
 
 from cuassay.errors import CandidateError, ProblemError, UnknownNameError
 from cuassay.formats import cuda_text
-from cuassay.formats.solution_schema import (
+from cuassay.formats.sol.solution_schema import (
     Extents,
     LaunchFileModel,
     LaunchModel,

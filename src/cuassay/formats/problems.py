@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from cuassay.errors import CuassayError, ProblemError, UnknownNameError
-from cuassay.formats import native, recorded, sidecar, signature
+from cuassay.formats import recorded, signature
 from cuassay.formats.modules import describe, import_file
+from cuassay.formats.native import declaration as native
+from cuassay.formats.sidecar import file as sidecar
 from cuassay.formats.textfile import read_text
 from cuassay.model.digest import problem_digest
 from cuassay.model.problem import Problem
@@ -62,7 +64,7 @@ def _from_path(path: Path, function: str | None, *, lenient: bool, notes: list[s
     if path.is_dir():
         path = _inside(path)
     if path.name in _TASKS:
-        from cuassay.formats import gpumode
+        from cuassay.formats.gpumode import task as gpumode
 
         return gpumode.load(path.parent)
     if path.suffix == ".py":
@@ -77,7 +79,8 @@ def _from_path(path: Path, function: str | None, *, lenient: bool, notes: list[s
         path = beside
     if path.suffix != ".json":
         raise ProblemError(f"{path} is no problem: expected a .json or .py file. {_HINT}")
-    from cuassay.formats import flashinfer, sol  # pydantic is slow to import
+    from cuassay.formats import flashinfer
+    from cuassay.formats.sol import problem as sol  # pydantic is slow to import
 
     trace = flashinfer.root_of(path) if path.name != "definition.json" else None
     if trace is not None:
@@ -103,7 +106,7 @@ def _inside(folder: Path) -> Path:
 def _from_python(path: Path, function: str | None) -> Problem:
     source = read_text(path, ProblemError)
     if function is None and _is_kernelbench(source):
-        from cuassay.formats import kernelbench
+        from cuassay.formats.kernelbench import pair as kernelbench
 
         return kernelbench.load(path, source)
     try:
@@ -126,7 +129,7 @@ def _from_python(path: Path, function: str | None) -> Problem:
         raise ProblemError(
             f"{path} has no @problem function (its functions: "
             f"{', '.join(signature.functions(tree)) or 'none'}); decorate the reference with "
-            "@cuassay.formats.native.problem(axes=..., workloads=...)"
+            "@cuassay.formats.native.declaration(axes=..., workloads=...)"
         )
     if len(made) > 1:
         raise UnknownNameError(
@@ -151,7 +154,7 @@ def _carried(function: object, name: str, place: str) -> Problem:
     if found is None:
         raise ProblemError(
             f"'{name}' in {place} is not decorated with @problem, expected a native problem; "
-            "decorate it with @cuassay.formats.native.problem(axes=..., workloads=...)"
+            "decorate it with @cuassay.formats.native.declaration(axes=..., workloads=...)"
         )
     return found
 

@@ -19,8 +19,8 @@ from cuassay.guard.oracle_process import Request
 from cuassay.guard.structure import Template, flatten, portable, rebuild
 from cuassay.guard.trusted import positional
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.trust_runs import fingerprint as checksum
-from cuassay.oracle.trust_types import Truth
+from cuassay.oracle.truth.runs import fingerprint as checksum
+from cuassay.oracle.truth.types import Truth
 
 if TYPE_CHECKING:
     from cuassay.guard.jobs import CheckJob

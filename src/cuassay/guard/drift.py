@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cuassay.oracle.compare import Bias
+from cuassay.oracle.compare.outputs import Bias
 from cuassay.oracle.seeds import Projections
 
 ALPHA = 1e-8

@@ -15,8 +15,8 @@ from torch import Tensor
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.compare import Bias, Comparison, compare
-from cuassay.oracle.trust_types import Truth
+from cuassay.oracle.compare.outputs import Bias, Comparison, compare
+from cuassay.oracle.truth.types import Truth
 
 MakeTruth = Callable[[Sequence[TensorSpec], int], Truth]
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from cuassay.errors import ReferenceError_
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.trust_outputs import collector, finish
-from cuassay.oracle.trust_types import Truth
+from cuassay.oracle.truth.outputs import collector, finish
+from cuassay.oracle.truth.types import Truth
 
 _GAIN = 32.0
 _ROUNDOFF = 2.0**-24

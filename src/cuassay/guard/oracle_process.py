@@ -25,8 +25,8 @@ from cuassay.guard.trusted import Where, load
 from cuassay.model import serial
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.trust import hit_counts, make_truth
-from cuassay.oracle.trust_types import Truth
+from cuassay.oracle.truth.make import hit_counts, make_truth
+from cuassay.oracle.truth.types import Truth
 
 _NICE = 10
 _DRAWS = 8

@@ -30,8 +30,8 @@ from cuassay.guard.structure import flatten
 from cuassay.guard.trusted import Where, load
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
-from cuassay.oracle.trust import make_truth
-from cuassay.oracle.trust_types import Truth
+from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.types import Truth
 
 _RUNS = 8  # of the kernel: a race need not show at once
 _CALLS = 256  # of a drift

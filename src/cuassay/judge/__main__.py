@@ -24,7 +24,7 @@ from cuassay.errors import BuildError, CannotJudgeError, CuassayError, UsageErro
 from cuassay.home import private_dirs
 from cuassay.model import serial
 from cuassay.model.events import EngineStopped, Event
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.nursery import Nursery
 
 # The driver's names for them are engine.judge_process.PREWARM and DRIVER.
 PREWARM, DRIVER = "CUASSAY_PREWARM", "CUASSAY_DRIVER"

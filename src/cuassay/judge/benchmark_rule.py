@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import done
-from cuassay.checks.numeric import single_call
+from cuassay.checks.numeric.common import single_call
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements
 from cuassay.judge.structure import matched

@@ -10,13 +10,13 @@ import json
 
 import torch
 
-from cuassay.build.machine_equal import prepare
+from cuassay.build.machine.equal import prepare
 from cuassay.judge.machine import HostNursery
 from cuassay.judge.machine_worker import asked, byte_inputs, machine_pool
 from cuassay.model.machine import EqualityEvidence
 
 _LAUNCH_LIMIT_S, _LIMIT_S = 120.0, 900.0
-_BUILDER = "cuassay.build.machine_equal:load"
+_BUILDER = "cuassay.build.machine.equal:load"
 _AXES = {"first": "f", "second": "s", "request": "r"}
 
 

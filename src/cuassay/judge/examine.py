@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 
 import torch
 
-from cuassay.checks.answers import reads_of, wrong_outputs
 from cuassay.checks.base import Check, Run
-from cuassay.checks.buildrun import (
+from cuassay.checks.endings.findings import (
     exception_text,
     first_raised,
     inconclusive_reason,
     memory_fault,
     termination_finding,
 )
+from cuassay.checks.state.answers import reads_of, wrong_outputs
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.judge.confirm import confirmed, marginal
 from cuassay.judge.control import Control, RunScenario
@@ -40,7 +40,7 @@ from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import BuildFailed, Finished, ScenarioResult, ToolMissing
 from cuassay.model.verdict import Profile
-from cuassay.oracle.compare import Comparison
+from cuassay.oracle.compare.outputs import Comparison
 
 _ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
 

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from cuassay import build
-from cuassay.checks.answers import placed
 from cuassay.checks.base import Run
-from cuassay.checks.buildrun import first_raised, inconclusive_reason, termination_finding
-from cuassay.checks.machine_faults import machine_cases, recorded_call
+from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
+from cuassay.checks.machine.faults import machine_cases, recorded_call
+from cuassay.checks.state.answers import placed
 from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.formats import load_candidate, load_problem
@@ -34,7 +34,7 @@ from cuassay.model.machine import MachineEvidence
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import StepDone
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.nursery import Nursery
 
 SUFFIX = ".safetensors"
 _CASES = 0  # which of the cases that checks execute is run: the smallest

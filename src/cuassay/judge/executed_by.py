@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuassay.build import INTERPRETER, MACHINE
-from cuassay.checks.kernel_facts import plain
+from cuassay.checks.kernels.facts import plain
 from cuassay.model.candidate import Candidate, Language
 
 IN_MACHINE = (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
-from cuassay.checks.grad_cases import DIFFERENTIABLE
+from cuassay.checks.gradients.cases import DIFFERENTIABLE
 from cuassay.errors import CannotJudgeError, LiftError, NothingToCheckError, ReferenceError_
 from cuassay.inputs.seeds import derive
 from cuassay.model.axes import resolve, shape_of
@@ -21,10 +21,10 @@ from cuassay.model.case import Case
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.model.steps import Upstream
-from cuassay.oracle.lift import lift
-from cuassay.oracle.trust import make_truth
-from cuassay.oracle.trust_types import Truth
-from cuassay.worker.upstream import drawn
+from cuassay.oracle.lift.run import lift
+from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.types import Truth
+from cuassay.sandbox.upstream import drawn
 
 Reference = Callable[..., object]
 _DRAWS = 4  # fewer than for outputs: a wrong gradient must use more than its budget

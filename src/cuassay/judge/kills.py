@@ -13,13 +13,13 @@ from cuassay.errors import CannotJudgeError, CuassayError, DeviceLostError, Lift
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar, ScalarSpec
-from cuassay.oracle.compare import compare
-from cuassay.oracle.lift import Value
-from cuassay.oracle.mutants import CANNOT_RUN, Mutant, Outputs, mutants_of, right_answer
+from cuassay.oracle.compare.outputs import compare
+from cuassay.oracle.lift.run import Value
+from cuassay.oracle.mutants.detect import CANNOT_RUN, Mutant, Outputs, mutants_of, right_answer
 
 if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
-    from cuassay.oracle.trust import Truth
+    from cuassay.oracle.truth.make import Truth
 
 MARGIN = 1.25  # a kill below this share of the limit may be luck of the seed
 

@@ -24,7 +24,7 @@ from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Event, Progress
 from cuassay.model.loop import BlameReport, InferReport, LoopJob, Preset, TrainReport
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.nursery import Nursery
 
 Work: TypeAlias = Callable[..., TrainReport | BlameReport | InferReport]
 

@@ -17,7 +17,7 @@ from typing import assert_never
 
 import torch
 
-from cuassay.build.machine import missing
+from cuassay.build.machine.candidates import missing
 from cuassay.judge.machine_worker import asked, byte_inputs, machine_pool
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
@@ -25,8 +25,8 @@ from cuassay.model.digest import sha256_fields
 from cuassay.model.machine import MachineEvidence
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
-from cuassay.worker.client import WorkerPool
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.host.nursery import Nursery
 
 SCHEDULES = {
     Profile.QUICK: (("forward", 0),),
@@ -36,7 +36,7 @@ SCHEDULES = {
 _LIMIT_S = {Profile.QUICK: 30.0, Profile.STANDARD: 60.0, Profile.DEEP: 240.0}
 _MOST_S = 3600.0  # that all launches of a recording may take
 _KEPT = 64
-_BUILDER = "cuassay.build.machine_replay:load"
+_BUILDER = "cuassay.build.machine.replay:load"
 
 
 class HostNursery:

@@ -20,8 +20,8 @@ from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Reference, TensorSpec, VarAxis, Workload
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
 from cuassay.model.trace import ScenarioResult, StepDone, StepRaised
-from cuassay.worker.client import WorkerPool
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.host.nursery import Nursery
 
 Answer = TypeVar("Answer")
 

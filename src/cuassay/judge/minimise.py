@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check
-from cuassay.checks.numeric import fill_text
+from cuassay.checks.numeric.common import fill_text
 from cuassay.errors import CuassayError
 from cuassay.inputs.generalise import generalise
 from cuassay.inputs.geometry import elements

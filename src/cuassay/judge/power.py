@@ -16,7 +16,7 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
 from cuassay.model.verdict import Power, Profile
 from cuassay.oracle.benchmark_rule import matched_ratio
-from cuassay.oracle.mutants import (
+from cuassay.oracle.mutants.detect import (
     Implementation,
     Mutant,
     Theirs,

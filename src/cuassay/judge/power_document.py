@@ -27,8 +27,8 @@ from cuassay.judge.power import (
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.events import Event, Progress
 from cuassay.model.verdict import Profile
-from cuassay.oracle.mutants import Mutant
-from cuassay.oracle.mutants_kinds import KINDS
+from cuassay.oracle.mutants.detect import Mutant
+from cuassay.oracle.mutants.kinds import KINDS
 
 if TYPE_CHECKING:
     from cuassay.judge.selection import Selection

@@ -6,8 +6,8 @@ from cuassay.engine.job import Job
 from cuassay.formats import load_candidate, load_problem
 from cuassay.judge.environment import choose_device
 from cuassay.model.scenario import Scenario
-from cuassay.worker.client import WorkerPool
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.host.nursery import Nursery
 
 
 def prebuild(job: Job, nursery: Nursery | None) -> dict[str, object]:

@@ -21,7 +21,7 @@ from cuassay.model.digest import candidate_digest
 from cuassay.model.events import CheckFinished, CheckStarted, Event, FindingReported
 from cuassay.model.outcome import CheckReport, Failed, Finding, Passed
 from cuassay.model.verdict import Decision, Timing, Verdict
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.nursery import Nursery
 
 
 def replay(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cuassay.checks.buildrun import first_raised, worker_failed
-from cuassay.checks.sanitizer_report import find_sanitizer
+from cuassay.checks.endings.findings import first_raised, worker_failed
+from cuassay.checks.memory.sanitizer_report import find_sanitizer
 from cuassay.judge.busy import keep_busy
 from cuassay.judge.machine import HostNursery
 from cuassay.judge.patience import Patience
@@ -23,14 +23,14 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.model.steps import RecordLaunches
-from cuassay.worker import sanitizer
-from cuassay.worker.client import WorkerPool
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host import sanitizer
+from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.host.nursery import Nursery
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.judge.trial import JudgeTrial
-    from cuassay.worker.execution import WorkerRun
+    from cuassay.sandbox.host.execution import WorkerRun
 
 _RECORDED = 16
 _RECORDING_BUILDER = "cuassay.build:load_to_record"

@@ -50,12 +50,12 @@ from cuassay.model.verdict import (
     Verdict,
 )
 from cuassay.oracle.grade import grade
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.nursery import Nursery
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Check
     from cuassay.formats.execute import LoadedReference
-    from cuassay.oracle.compare import Comparison
+    from cuassay.oracle.compare.outputs import Comparison
 
 T = TypeVar("T")
 # Others bring about conditions in which answers may be wrong by design, kernels disarmed say.

@@ -11,10 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from cuassay.model.scenario import Scenario
-from cuassay.worker import sanitizer
+from cuassay.sandbox.host import sanitizer
 
 if TYPE_CHECKING:
-    from cuassay.worker.execution import WorkerRun
+    from cuassay.sandbox.host.execution import WorkerRun
 
 
 class SideBySide:

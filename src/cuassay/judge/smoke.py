@@ -10,7 +10,7 @@ from cuassay.model.case import Case
 
 if TYPE_CHECKING:
     from cuassay.judge.trial import JudgeTrial
-    from cuassay.oracle.trust import Truth
+    from cuassay.oracle.truth.make import Truth
 
 
 def smallest_case(trial: JudgeTrial) -> Case:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cuassay.checks.perf001 import bytes_of, per_call_s, timed
+from cuassay.checks.gpu.timing import bytes_of, per_call_s, timed
 from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.verdict import Profile, Speed
 

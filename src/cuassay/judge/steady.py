@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check
-from cuassay.checks.det001 import Det001, repeats
+from cuassay.checks.numeric.determinism import Det001, repeats
 from cuassay.errors import CuassayError
 from cuassay.judge.examine import judge_scenario
 from cuassay.judge.trial import unrecorded

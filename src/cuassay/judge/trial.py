@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cuassay.checks.answers import raw_bytes
+from cuassay.checks.state.answers import raw_bytes
 from cuassay.inputs import benchmark, plan
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.seeds import derive
@@ -25,9 +25,9 @@ from cuassay.model.problem import Problem, Scalar, TensorSpec, Workload
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Profile
-from cuassay.oracle.compare import Comparison, compare
-from cuassay.oracle.lift import lift, run_as_written
-from cuassay.oracle.trust import Truth, make_truth
+from cuassay.oracle.compare.outputs import Comparison, compare
+from cuassay.oracle.lift.run import lift, run_as_written
+from cuassay.oracle.truth.make import Truth, make_truth
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Machine, Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cuassay.checks.buildrun import worker_failed
+from cuassay.checks.endings.findings import worker_failed
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import BuildFailed, ToolMissing

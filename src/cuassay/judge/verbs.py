@@ -28,8 +28,8 @@ from cuassay.judge.snapshot import save
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Document, EngineFinished, Event, Progress
-from cuassay.worker.nursery import Nursery
-from cuassay.worker.preload import prepare_triton
+from cuassay.sandbox.guest.preload import prepare_triton
+from cuassay.sandbox.host.nursery import Nursery
 
 
 def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None) -> None:

@@ -19,7 +19,7 @@ from cuassay.loops.corpus import corpus
 from cuassay.loops.kernels import IsolatedKernel, Kernel
 from cuassay.loops.subjects import ModelSubject, Subject, Training, UserSubject
 from cuassay.model.loop import Cell, Preset
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.nursery import Nursery
 
 _STEPS = 60
 _KEYS = ("preset", "data", "optimizer", "precision", "steps", "learning_rate", "vocab", "sites")

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import torch
 
-from cuassay.checks.buildrun import (
+from cuassay.checks.endings.findings import (
     exception_text,
     first_raised,
     inconclusive_reason,
@@ -26,9 +26,9 @@ from cuassay.model.case import Case
 from cuassay.model.problem import ConstAxis, ExprAxis, Problem, Scalar, TensorSpec
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario
 from cuassay.model.trace import BuildFailed, StepDone, ToolMissing
-from cuassay.worker.client import WorkerPool
-from cuassay.worker.execution import WorkerRun
-from cuassay.worker.nursery import Nursery
+from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.host.execution import WorkerRun
+from cuassay.sandbox.host.nursery import Nursery
 
 Value: TypeAlias = torch.Tensor | Scalar
 Kernel = Callable[[Sequence[Value]], tuple[torch.Tensor, ...]]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cuassay.oracle.compare import Comparison
-from cuassay.oracle.compare_groups import LIMIT_G
+from cuassay.oracle.compare.groups import LIMIT_G
+from cuassay.oracle.compare.outputs import Comparison
 
 FLOAT32 = "float32"
 TF32 = "TF32 or float16 inside"

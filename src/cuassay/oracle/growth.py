@@ -27,7 +27,7 @@ import math
 from collections.abc import Sequence
 
 from cuassay.model.outcome import Growth, GrowthPoint
-from cuassay.oracle.compare_groups import LIMIT_G, Statistic
+from cuassay.oracle.compare.groups import LIMIT_G, Statistic
 
 EXCESS = 0.15
 RATIO = 1.3

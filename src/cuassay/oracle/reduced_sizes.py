@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from cuassay.oracle.hooks import PassThrough
-from cuassay.oracle.trust_ops import base_name, bind, floating_in
-from cuassay.oracle.trust_reductions import product_terms, reduced_dims
-from cuassay.oracle.trust_runs import Runner, Value
+from cuassay.oracle.lift.hooks import PassThrough
+from cuassay.oracle.truth.operations import base_name, bind, floating_in
+from cuassay.oracle.truth.reductions import product_terms, reduced_dims
+from cuassay.oracle.truth.runs import Runner, Value
 
 _ALONG = {"sum", "mean", "nansum", "prod", "var", "std", "var_mean", "std_mean", "logsumexp"}
 _ALONG |= {"linalg_vector_norm", "norm", "cumsum", "cumprod", "logcumsumexp"}

@@ -12,8 +12,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cuassay.oracle.compare import Bias, Comparison
-from cuassay.oracle.compare_groups import LIMIT_P, Statistic
+from cuassay.oracle.compare.groups import LIMIT_P, Statistic
+from cuassay.oracle.compare.outputs import Bias, Comparison
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from cuassay.report import words
 from cuassay.report.clean import clean, github_fence, one_line
 from cuassay.report.judged import Judged, place
 from cuassay.report.markdown import SUMMARY_BYTES, markdown
-from cuassay.report.terminal import story
+from cuassay.report.terminal.trial import story
 
 ANNOTATIONS = 8
 _KINDS = {

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.machine import algebra_forms as forms
 from tests.machine.algebra_running import compared
 
-from cuassay.build.nvrtc import find_nvrtc
+from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.machine.equivalence import Executed, Output, equivalent
 from cuassay.machine.launch import Buffer, Launch, Pointer
 from cuassay.machine.numerics import residues as R

@@ -10,7 +10,7 @@ from tests.machine.case import Fault, Kernel
 from tests.machine.corpus import planted
 from tests.machine.running import executed, expected_kinds
 
-from cuassay.build.nvrtc import find_nvrtc
+from cuassay.build.cuda.nvrtc import find_nvrtc
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from cuassay.build.nvrtc import compile_ptx, find_nvrtc
+from cuassay.build.cuda.nvrtc import compile_ptx, find_nvrtc
 from cuassay.machine.findings import Kind, MachineReport
 from cuassay.machine.launch import Buffer, Launch, Pointer
 from cuassay.machine.options import Options

@@ -1,0 +1,342 @@
+"""Kernels from the wild, with labels: caught by class, missed, correct ones rejected, not judged.
+
+    python benchmarks/wild.py --pack /work/foreign --labels labels.json   # copies to build/wild
+    python benchmarks/wild.py --profile quick --jobs 12 --time-limit 540  # runs what was packed
+
+Each kernel is judged by `cuassay check` in a process of its own, several side by side, over the
+GPUs that there are. Rows are written as they come; `--resume` runs what is left. A kernel that was
+running when the time was up has no row. Result files hold names and verdicts, no foreign code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from common import ROOT, save
+from wild_sets import SETS, Kernel, pack, read_packed
+
+PACKED = ROOT / "build" / "wild"
+_MACHINE = ("MEM101", "INIT101", "RACE101", "SYNC101", "PREC101")
+_JUDGED = ("ACCEPTED", "REJECTED")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """How cuassay judged one kernel. `decision` is TIMEOUT or ERROR where there is no verdict.
+
+    `checks` are the codes with wrong findings, by number of findings; `machine` says how each
+    check on the PTX machine ended; `checks_s` the seconds of each check.
+    """
+
+    set: str
+    name: str
+    profile: str
+    device: str
+    label: str
+    codes: tuple[str, ...]
+    language: str
+    decision: str
+    seconds: float
+    checks: dict[str, int] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()
+    machine: dict[str, str] = field(default_factory=dict)
+    checks_s: dict[str, float] = field(default_factory=dict)
+    reason: str = ""
+    messages: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What identifies the row in a journal."""
+        return f"{self.device}/{self.profile}/{self.set}/{self.name}"
+
+
+def options(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--pack", type=Path, metavar="FOREIGN", help="copy the sets and stop")
+    parser.add_argument("--labels", type=Path, help="labels.json of the SOL-ExecBench set")
+    parser.add_argument("--sets", nargs="*", default=sorted(SETS), choices=sorted(SETS))
+    parser.add_argument("--packed", type=Path, default=PACKED)
+    parser.add_argument("--profile", nargs="*", default=["quick"])
+    parser.add_argument("--label", nargs="*", help="only kernels of these labels")
+    parser.add_argument(
+        "--only", nargs="*", help="only kernels whose name begins like one of these"
+    )
+    parser.add_argument("--device", default="", help="cpu or cuda; cuda where there is one")
+    parser.add_argument("--jobs", type=int, default=2, help="kernels side by side")
+    parser.add_argument("--time-limit", type=float, default=0.0, help="seconds for all; 0: none")
+    parser.add_argument("--each", type=float, default=240.0, help="seconds for one kernel")
+    parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
+    parser.add_argument("--journal", type=Path, help="where rows go as they come")
+    parser.add_argument("--report", action="store_true", help="print the journal's table and stop")
+    return parser.parse_args(arguments)
+
+
+class Bench:
+    """Judges kernels side by side until all are done or the time is up."""
+
+    def __init__(self, given: argparse.Namespace, device: str, gpus: int) -> None:
+        self._given, self._device, self._gpus = given, device, gpus
+        self._lock = threading.Lock()
+        limit = given.time_limit or float("inf")
+        self._deadline = time.monotonic() + limit
+        self._journal = journal_path(given, device)
+        self.rows: dict[str, Row] = {}
+        if given.resume:
+            self.rows = {row.key: row for row in read_rows(self._journal)}
+        else:
+            self._journal.unlink(missing_ok=True)
+        self._journal.parent.mkdir(parents=True, exist_ok=True)
+        self._home = Path(tempfile.mkdtemp(prefix="cuassay-wild-"))
+
+    def run(self, kernels: Sequence[Kernel], profiles: Sequence[str]) -> None:
+        """Judge every kernel that has no row yet."""
+        slots = iter(range(10**9))
+        places = threading.local()
+
+        def one(kernel: Kernel, profile: str) -> None:
+            if not hasattr(places, "number"):
+                with self._lock:
+                    places.number = next(slots)
+            row = self._judged(kernel, profile, slot=places.number)
+            if row is not None:
+                self._keep(row)
+
+        left = [
+            (kernel, profile)
+            for profile in profiles
+            for kernel in kernels
+            if f"{self._device}/{profile}/{kernel.key}" not in self.rows
+        ]
+        with ThreadPoolExecutor(self._given.jobs) as pool:
+            for task in [pool.submit(one, *pair) for pair in left]:
+                task.result()
+
+    def _keep(self, row: Row) -> None:
+        with self._lock:
+            self.rows[row.key] = row
+            with open(self._journal, "a", encoding="utf-8") as out:
+                out.write(json.dumps(asdict(row)) + "\n")
+        wrong = " ".join(f"{code} x{count}" for code, count in row.checks.items())
+        label = f"{row.label} {' '.join(row.codes)}"
+        print(
+            f"{row.profile:9s}{row.name:20s}{row.decision:13s}{row.seconds:6.1f} s  "
+            f"{label:44s} {wrong or row.reason[:90]}",
+            flush=True,
+        )
+
+    def _judged(self, kernel: Kernel, profile: str, *, slot: int) -> Row | None:
+        """Return the row of one kernel; None where the time for all was up first."""
+        left_s = self._deadline - time.monotonic()
+        if left_s < 5.0:
+            return None
+        folder = self._given.packed
+        environment = os.environ | {
+            "CUASSAY_HOME": str(self._home / f"slot{slot}"),
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+            ),
+        }
+        environment.setdefault("OMP_NUM_THREADS", "1")
+        if self._device == "cuda":
+            environment["CUDA_VISIBLE_DEVICES"] = str(slot % self._gpus)
+        command = [sys.executable, "-m", "cuassay", "check", str(folder / kernel.path)]
+        command += ["--problem", str(folder / kernel.problem), "--profile", profile]
+        command += ["--device", self._device, "--json"]
+        started = time.monotonic()
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,
+        )
+        timed_out = False
+        try:
+            said, errors = process.communicate(timeout=min(self._given.each, left_s))
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            os.killpg(process.pid, signal.SIGKILL)
+            said, errors = process.communicate()
+        seconds = round(time.monotonic() - started, 1)
+        if timed_out and seconds < self._given.each:
+            return None
+        return self._row(kernel, profile, said, errors, seconds=seconds, timed_out=timed_out)
+
+    def _row(
+        self,
+        kernel: Kernel,
+        profile: str,
+        said: str,
+        errors: str,
+        *,
+        seconds: float,
+        timed_out: bool,
+    ) -> Row:
+        document: dict[str, Any] = {}
+        try:
+            document = json.loads(said)
+            decision = str(document["verdict"])
+        except (json.JSONDecodeError, KeyError):
+            decision = "TIMEOUT" if timed_out else "ERROR"
+        found = [one for one in document.get("findings", ()) if one["finding_class"] == "wrong"]
+        checks = {one["code"]: one for one in document.get("checks", ())}
+        return Row(
+            set=kernel.set,
+            name=kernel.name,
+            profile=profile,
+            device=self._device,
+            label=kernel.label,
+            codes=kernel.codes,
+            language=kernel.language,
+            decision=decision,
+            seconds=seconds,
+            checks=dict(Counter(one["code"] for one in found)),
+            conditions=tuple(str(one).split(":", 1)[0] for one in document.get("conditions", ())),
+            machine={
+                code: f"{checks[code]['outcome']}: {checks[code]['reason'][:240]}"
+                for code in _MACHINE
+                if code in checks
+            },
+            checks_s={code: round(one["duration_s"], 2) for code, one in checks.items()},
+            reason=str(document.get("reason") or errors[-600:] or "")[:600],
+            messages=tuple(str(one["message"])[:300] for one in found[:6]),
+        )
+
+
+def journal_path(given: argparse.Namespace, device: str) -> Path:
+    """Return the journal of this device."""
+    place: Path = given.journal or ROOT / "build" / f"wild-{device}.ndjson"
+    return place
+
+
+def read_rows(journal: Path) -> list[Row]:
+    """Return the rows of a journal; none where there is no journal."""
+    if not journal.is_file():
+        return []
+    found = []
+    for text in journal.read_text(encoding="utf-8").splitlines():
+        row = json.loads(text)
+        lists = {name: tuple(row[name]) for name in ("codes", "conditions", "messages")}
+        found.append(Row(**{**row, **lists}))
+    return found
+
+
+def summary(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return the counts of one profile: by label, by class of fault, and the machine's."""
+    wrong = [row for row in rows if row.label == "wrong"]
+    correct = [row for row in rows if row.label == "correct"]
+    conditions = [row for row in rows if row.label == "conditions"]
+    classes: dict[str, dict[str, int]] = {}
+    for row in wrong:
+        for code in row.codes:
+            cell = classes.setdefault(code, {"caught": 0, "missed": 0, "not judged": 0})
+            cell[_fate(row)] += 1
+    machine = Counter(outcome.split(":", 1)[0] for row in rows for outcome in row.machine.values())
+    return {
+        "kernels": len(rows),
+        "wrong": dict(Counter(_fate(row) for row in wrong)),
+        "correct": dict(Counter(row.decision for row in correct)),
+        "conditions": dict(Counter(_condition(row) for row in conditions)),
+        "classes": classes,
+        "missed": [row.name for row in wrong if _fate(row) == "missed"],
+        "correct rejected": [row.name for row in correct if row.decision == "REJECTED"],
+        "not judged": [row.name for row in rows if row.decision not in _JUDGED],
+        "machine": dict(machine),
+        "machine judged nothing": sum(
+            bool(row.machine) and not any(_machine_judged(text) for text in row.machine.values())
+            for row in rows
+        ),
+        "seconds": round(sum(row.seconds for row in rows), 1),
+        "median_s": sorted(row.seconds for row in rows)[len(rows) // 2] if rows else 0.0,
+    }
+
+
+def _fate(row: Row) -> str:
+    if row.decision not in _JUDGED:
+        return "not judged"
+    return "caught" if row.decision == "REJECTED" else "missed"
+
+
+def _condition(row: Row) -> str:
+    if row.decision != "ACCEPTED":
+        return row.decision
+    return "ACCEPTED with conditions" if row.conditions else "ACCEPTED without a condition"
+
+
+def _machine_judged(text: str) -> bool:
+    return text.startswith(("passed", "failed"))
+
+
+def show(rows: Sequence[Row]) -> dict[str, Any]:
+    """Print the table of every profile and return the summaries."""
+    found = {}
+    for profile in dict.fromkeys(row.profile for row in rows):
+        of = [row for row in rows if row.profile == profile]
+        found[profile] = counted = summary(of)
+        print(f"\n{profile}: {counted['kernels']} kernels, median {counted['median_s']} s")
+        for name in ("wrong", "correct", "conditions", "machine", "machine judged nothing"):
+            print(f"  {name:24s}{counted[name]}")
+        for code, cell in sorted(counted["classes"].items()):
+            print(f"  class {code:28s}{cell}")
+        for name in ("missed", "correct rejected", "not judged"):
+            print(f"  {name}: {' '.join(counted[name]) or 'none'}")
+        for row in of:
+            if row.label == "correct" and row.decision == "REJECTED":
+                print(f"    {row.name}: {row.messages[0] if row.messages else row.reason}")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Pack, run or report; 1 where a wrong kernel is missed or a correct one is rejected."""
+    given = options(sys.argv[1:] if arguments is None else arguments)
+    if given.pack:
+        kernels = pack(given.pack, given.labels, given.packed, tuple(given.sets))
+        print(f"{len(kernels)} kernels packed in {given.packed}")
+        return 0
+    import torch
+
+    gpus = torch.cuda.device_count()
+    device = given.device or ("cuda" if gpus else "cpu")
+    if given.report:
+        show(read_rows(journal_path(given, device)))
+        return 0
+    kernels = [kernel for kernel in read_packed(given.packed) if kernel.set in given.sets]
+    if given.label:
+        kernels = [kernel for kernel in kernels if kernel.label in given.label]
+    if given.only:
+        kernels = [kernel for kernel in kernels if kernel.name.startswith(tuple(given.only))]
+    # What is to be caught first: a run that is cut short has then seen it.
+    order = ("wrong", "correct", "conditions")
+    kernels.sort(key=lambda kernel: order.index(kernel.label) if kernel.label in order else 9)
+    bench = Bench(given, device, max(gpus, 1))
+    bench.run(kernels, given.profile)
+    rows = list(bench.rows.values())
+    found = show(rows)
+    left = len(kernels) * len(given.profile) - len(rows)
+    if left > 0:
+        print(f"\n{left} trials are left: run again with --resume")
+    names = ("set", "name", "profile", "label", "codes", "decision", "checks", "conditions")
+    kept = [{name: getattr(row, name) for name in (*names, "seconds")} for row in rows]
+    print(f"results: {save('wild', {'profiles': found, 'rows': kept})}")
+    bad = any(one["missed"] or one["correct rejected"] for one in found.values())
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""C++ and CUDA C++ candidates with a pybind module, compiled against torch's headers.
+
+The compiler is called directly: one process a translation unit, all units at once, code for
+the local architecture only, no ninja and no lock files that outlive a killed builder. Each
+unit is compiled against light headers (see `torch_headers`) and, where there are processors
+to spare, against torch's own beside it; the first that counts wins.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import re
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from cuassay.build.cuda.compile_units import Unit, compile_units, link
+from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
+from cuassay.build.sources import build_lock, candidate_traceback, write_sources
+from cuassay.errors import BuildError, MissingToolError, suggestion
+from cuassay.model.candidate import Candidate
+from cuassay.model.digest import sha256_fields
+
+_HOST = (".cpp", ".cc", ".cxx", ".c")
+_MODULE = re.compile(r"PYBIND11_MODULE\s*\(\s*(\w+)")
+_OWN_NAME = "TORCH_EXTENSION_NAME"
+
+
+def load_extension(candidate: Candidate, *, device: str, folder: Path) -> Callable[..., object]:
+    """Build the candidate's sources into one module and return its entry function.
+
+    The sources at the level of the entry file are compiled, as SOL-ExecBench does; a module
+    built earlier in `folder` is loaded as it is. Raises BuildError with the compiler's log or
+    where the module lacks the entry function, and MissingToolError where nvcc, a C++ compiler
+    or (for CUDA sources) a GPU is missing.
+    """
+    root = write_sources(candidate, folder)
+    units = _units(candidate, root)
+    has_cuda = any(unit.is_cuda for unit in units)
+    if has_cuda and not device.startswith("cuda"):
+        raise MissingToolError(
+            "this candidate is CUDA C++ and runs on an NVIDIA GPU only, and this trial runs on "
+            "the cpu; use --device cuda on a machine that has one"
+        )
+    name, library = _module_name(candidate, device=device, folder=folder)
+    if not library.is_file():
+        with build_lock(folder):
+            if not library.is_file():  # another process may have built it meanwhile
+                _build(candidate, units, name=name, library=library, device=device)
+    return _entry(candidate, name, library, root)
+
+
+def _units(candidate: Candidate, root: Path) -> tuple[Unit, ...]:
+    level = PurePosixPath(candidate.entry_file).parent
+    found = tuple(
+        Unit(path=root / source.path, text=source.text, is_cuda=source.path.endswith(".cu"))
+        for source in candidate.sources
+        if PurePosixPath(source.path).parent == level and source.path.endswith((".cu", *_HOST))
+    )
+    if not found:
+        raise BuildError(
+            f"no C++ or CUDA source stands beside the entry file '{candidate.entry_file}'; "
+            f"expected files that end in .cu, {', '.join(_HOST)}"
+        )
+    return found
+
+
+def _module_name(candidate: Candidate, *, device: str, folder: Path) -> tuple[str, Path]:
+    """Return the module's name (the source may fix it) and the file it is kept in."""
+    import torch
+
+    fields = [part for source in candidate.sources for part in (source.path, source.text)]
+    flags = candidate.flags
+    options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
+    digest = sha256_fields(*fields, *options, torch.__version__, architecture(device))[:24]
+    declared = [name for source in candidate.sources for name in _MODULE.findall(source.text)]
+    if not declared:
+        raise BuildError(
+            "no source declares a PYBIND11_MODULE; bind the entry function with "
+            f'PYBIND11_MODULE({_OWN_NAME}, m) {{ m.def("{candidate.entry_function}", ...); }}'
+        )
+    fixed = declared[0]
+    name = f"cuassay_extension_{digest}" if fixed == _OWN_NAME else fixed
+    return name, folder / f"{name}-{digest}.so"
+
+
+def _build(
+    candidate: Candidate, units: tuple[Unit, ...], *, name: str, library: Path, device: str
+) -> None:
+    has_cuda = any(unit.is_cuda for unit in units)
+    find_host_compiler()
+    if has_cuda:
+        find_nvcc()
+    arch = hopper_arch(architecture(device), "\n".join(unit.text for unit in units))
+    objects = compile_units(
+        units,
+        every_text=tuple(source.text for source in candidate.sources),
+        flags=candidate.flags,
+        name=name,
+        arch=arch,
+        folder=library.parent,
+    )
+    draft = library.with_suffix(".draft")
+    link(objects, draft, flags=candidate.flags, has_cuda=has_cuda)
+    draft.replace(library)
+
+
+def import_library(name: str, library: Path) -> types.ModuleType:
+    """Import a shared library as the module `name`. Raises ImportError where it does not load."""
+    import torch  # noqa: F401  (the libraries that the module links must be loaded before it)
+
+    loader = importlib.machinery.ExtensionFileLoader(name, str(library))
+    spec = importlib.util.spec_from_file_location(name, library, loader=loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    sys.modules[name] = module
+    return module
+
+
+def _entry(candidate: Candidate, name: str, library: Path, root: Path) -> Callable[..., object]:
+    try:
+        module = import_library(name, library)
+    except ImportError as error:
+        raise BuildError(
+            f"the built module does not load: {error}", candidate_traceback(error, root)
+        ) from error
+    function = getattr(module, candidate.entry_function, None)
+    if function is None:
+        defined = [item for item in dir(module) if not item.startswith("__")]
+        hint = suggestion(candidate.entry_function, defined)
+        raise BuildError(
+            f"the built module has no function '{candidate.entry_function}'"
+            + (f"; {hint}" if hint else "")
+            + f" (it binds: {', '.join(defined) or 'nothing'})"
+        )
+    found: Callable[..., object] = function
+    return found

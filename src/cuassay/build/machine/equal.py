@@ -1,0 +1,160 @@
+"""Executes the recorded launches of two candidates in the algebra, in a process for that.
+
+As with `machine_replay`, no candidate's code is loaded into the process: it gets PTX and bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuassay.build.built import Built
+from cuassay.build.machine.replay import furnish
+from cuassay.errors import CuassayError, MachineError
+from cuassay.machine.recording import RecordedResult, Recording, decode
+from cuassay.model import serial
+from cuassay.model.candidate import Candidate
+from cuassay.model.machine import EqualityEvidence
+from cuassay.model.problem import Problem
+
+if TYPE_CHECKING:
+    import torch
+
+    from cuassay.build.machine.memory import Arena
+    from cuassay.machine.equivalence import Executed, Output
+    from cuassay.machine.residues import Residues
+    from cuassay.machine.syntax import Module
+
+_ROOTS = re.compile(r"\br?sqrt\.")
+_TEXT = 600
+_TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}
+_WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8, "int64": 8, "int32": 4,
+           "int16": 2, "int8": 1, "uint8": 1, "bool": 1}  # fmt: skip
+_MOST_ELEMENTS = 1 << 24
+
+
+def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Built:
+    """Return `compare` as a callable."""
+    return Built(call=compare, seconds=0.0, cached=True, kind="ptx-machine")
+
+
+def prepare() -> None:
+    """Compile what the algebra needs of the machine's runtime, or load it from its cache."""
+    from cuassay.machine.runtime import symbols
+
+    symbols.warm_algebra()
+
+
+def compare(first: torch.Tensor, second: torch.Tensor, request: torch.Tensor) -> torch.Tensor:
+    """Compare two recordings (uint8 tensors in, uint8 tensor of JSON out).
+
+    The request is JSON: `seeds` and `limit_s` for one launch.
+    """
+    import torch
+
+    asked = json.loads(bytes(request.numpy()))
+    try:
+        recordings = [decode(bytes(one.numpy())) for one in (first, second)]
+        seen = compared(recordings[0], recordings[1], asked)
+    except (CuassayError, ValueError) as error:
+        seen = EqualityEvidence(refused=str(error)[:_TEXT])
+    return torch.frombuffer(bytearray(serial.dumps(seen).encode()), dtype=torch.uint8)
+
+
+def compared(first: Recording, second: Recording, asked: dict[str, Any]) -> EqualityEvidence:
+    """Execute both recordings with the same random residues and compare their results.
+
+    Raises MachineError for what cannot be executed or lies where no kernel wrote it, ValueError
+    for results that do not match.
+    """
+    from cuassay.machine.equivalence import SEEDS, equivalent
+    from cuassay.machine.numerics.residues import P
+
+    limit_s = float(asked.get("limit_s", 60.0))
+    started = time.perf_counter()
+    sides = [_Side(one, limit_s) for one in (first, second)]
+    if len(first.results) != len(second.results):
+        raise ValueError(f"{len(first.results)} outputs and {len(second.results)} of the other")
+    found = equivalent(sides[0], sides[1], seeds=int(asked.get("seeds", SEEDS)))
+    return EqualityEvidence(
+        elements=found.elements,
+        equal=found.equal,
+        output=found.first[0][:_TEXT] if found.first else "",
+        element=found.first[1] if found.first else 0,
+        seeds=found.seeds,
+        prime=P,
+        roots=found.roots,
+        run_s=time.perf_counter() - started,
+    )
+
+
+class _Side:
+    """One candidate's launches, executed once for each choice of residues."""
+
+    def __init__(self, recording: Recording, limit_s: float) -> None:
+        from cuassay.machine.parser import parse
+
+        self._recording, self._limit_s = recording, limit_s
+        self._modules: Sequence[Module] = [parse(text) for text in recording.modules]
+        self._roots = any(_ROOTS.search(text) for text in recording.modules)
+
+    def __call__(self, residues: Residues) -> Executed:
+        """Execute and return the results. Raises MachineError."""
+        from cuassay.build.machine.launch import prepared
+        from cuassay.build.machine.memory import Arena
+        from cuassay.machine.equivalence import Executed
+        from cuassay.machine.options import Options
+        from cuassay.machine.run import run
+
+        arena = Arena()
+        options = Options(shadow=residues, races=False, limit_s=self._limit_s)
+        for launch in self._recording.launches:
+            furnish(arena, launch)
+            module = self._modules[launch.module]
+            report = run(module, prepared(launch, arena), options=options)
+            if report.inconclusive:
+                raise MachineError(f"'{launch.kernel}' was not executed: {report.inconclusive}")
+        outputs = tuple(_output(arena, one) for one in self._recording.results)
+        if not outputs:
+            raise MachineError("the call returned no tensor")
+        return Executed(outputs=outputs, roots=self._roots)
+
+
+def _output(arena: Arena, result: RecordedResult) -> Output:
+    """Return a result as memory that the kernels left."""
+    import numpy as np
+
+    from cuassay.machine.equivalence import Output
+
+    held = arena.pointer(result.base + result.offset)
+    if held is None or held.offset != result.offset:
+        raise MachineError(
+            f"output '{result.name}' is not memory that the last kernel could see: torch made it "
+            "after the launches, and what torch computes has no residues"
+        )
+    data, width = held.buffer.data, _WIDTHS.get(result.dtype, 0)
+    if hashlib.blake2b(data.tobytes(), digest_size=16).hexdigest() != result.digest:
+        raise MachineError(
+            f"output '{result.name}' was changed after the last kernel, or comes out different "
+            "when its kernels run again"
+        )
+    count = math.prod(result.shape)
+    last = sum((n - 1) * step for n, step in zip(result.shape, result.strides, strict=True))
+    if not width or count > _MOST_ELEMENTS:
+        raise MachineError(f"output '{result.name}' of {count} {result.dtype} cannot be compared")
+    offsets = np.full(result.shape, result.offset, np.int64)
+    for axis, step in enumerate(result.strides):
+        shape = [-1 if axis == each else 1 for each in range(len(result.shape))]
+        offsets += (np.arange(result.shape[axis], dtype=np.int64) * step).reshape(shape)
+    if count and result.offset + last + width > data.nbytes:
+        raise MachineError(f"output '{result.name}' leaves its memory")
+    type_ = _TYPES.get(result.dtype, result.dtype)
+    return Output(
+        name=result.name, buffer=held.buffer, type=type_, offsets=offsets.reshape(-1), width=width
+    )

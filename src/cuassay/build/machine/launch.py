@@ -1,0 +1,275 @@
+"""Launches on a machine without a GPU: PTX executed by cuassay's PTX machine on CPU tensors.
+
+This runs in the candidate's process and computes its numbers, nothing more: the machine's
+judgements on a launch are made elsewhere, from what `recorded` ships. See docs/machine.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cuassay.build.cuda.driver import NOT_FOUND, DriverError
+from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
+from cuassay.build.recording.ledger import LEDGER
+from cuassay.errors import MissingToolError
+from cuassay.machine.recording import RecordedLaunch, Recording, Region
+
+if TYPE_CHECKING:
+    from cuassay.build.machine.memory import Arena
+    from cuassay.machine.findings import MachineReport
+    from cuassay.machine.syntax import Module
+
+Dim3 = tuple[int, int, int]
+_RECORDED_BYTES = 1 << 30
+_LIMIT_S = 50.0  # of one call: a little less than a step may take
+_FATAL = {
+    "deadlock": "the launch timed out and was terminated",
+    "trap": "unspecified launch failure",
+    "assert": "device-side assert triggered",
+}
+
+
+class LaunchFault(RuntimeError):
+    """A launch that no GPU would have ended normally; worded as CUDA words it."""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Keeps launches with the memory that they started from, while `on`."""
+
+    on: bool = False
+    modules: dict[str, int] = field(default_factory=dict)
+    launches: list[RecordedLaunch] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+    _left: dict[int, bytes] = field(default_factory=dict)  # base -> digest after a launch
+    _bytes: int = 0
+
+    def start(self) -> None:
+        """Forget what was recorded and record from now on."""
+        self.on = True
+        self.modules, self.launches, self._left, self._bytes = {}, [], {}, 0
+
+    def before(self, ptx: str, launch: RecordedLaunch, arena: Arena) -> None:
+        """Keep a launch about to run: what of its memory is new since the last one."""
+        contents: dict[int, bytes] = {}
+        written: dict[int, bytes] = {}
+        for place, region in enumerate(arena.regions):
+            if self._left.get(region.base) == _digest(region.buffer):
+                continue
+            contents[place] = region.buffer.data.tobytes()
+            flags = region.buffer.initialised
+            if flags is not None and not flags.all():
+                written[place] = _packed(flags)
+            self._bytes += len(contents[place])
+        if self._bytes > _RECORDED_BYTES:
+            raise MissingToolError(
+                f"the launches' memory is more than {_RECORDED_BYTES >> 20} MiB, which is not "
+                "recorded; use a smaller workload"
+            )
+        number = self.modules.setdefault(ptx, len(self.modules))
+        fields = {"module": number, "contents": contents, "written": written}
+        self.launches.append(_replaced(launch, fields))
+
+    def after(self, arena: Arena) -> None:
+        """Remember what a launch left behind."""
+        self._left = {region.base: _digest(region.buffer) for region in arena.regions}
+
+    def recording(self) -> Recording:
+        """Return what was recorded since `start`."""
+        return Recording(
+            modules=tuple(self.modules), launches=tuple(self.launches), sources=dict(self.sources)
+        )
+
+
+@dataclass(slots=True)
+class MachineLauncher:
+    """Runs launches one after another on an arena's memory; modules live as long as it does."""
+
+    arena: Arena
+    recorder: Recorder = field(default_factory=Recorder)
+    _modules: dict[str, Module] = field(default_factory=dict)
+    _functions: list[tuple[str, str]] = field(default_factory=list)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _until: float = 0.0  # when the call under way has taken too long
+
+    def begin_call(self) -> None:
+        """Give the launches from now on the seconds of one call."""
+        self._until = time.monotonic() + _LIMIT_S
+
+    def function(self, cubin: bytes, name: str) -> int:
+        """Parse PTX (once) and return a handle of its kernel `name`. Raises DriverError."""
+        text = cubin.decode()
+        module = self._module(text)
+        if name not in module.entries:
+            why = f"named symbol not found: {name}; the module has {module.entries}"
+            raise DriverError(why, status=NOT_FOUND)
+        if (text, name) not in self._functions:
+            self._functions.append((text, name))
+        return self._functions.index((text, name))
+
+    def launch(
+        self,
+        function: int,
+        grid: Dim3,
+        block: Dim3,
+        *,
+        shared_bytes: int,
+        stream: int,
+        arguments: Sequence[Any],
+        cluster: Dim3 = (1, 1, 1),
+    ) -> None:
+        """Run one launch of a raw kernel to its end; arguments are ctypes values."""
+        text, name = self._functions[function]
+        raw = [bytes(argument) for argument in arguments]
+        self(
+            text, name, grid=grid, block=block, shared_bytes=shared_bytes, arguments=raw,
+            cluster=cluster,
+        )  # fmt: skip
+
+    def tensor_map(self, one: Encoded) -> bytes:
+        """Return the machine's 128 bytes of a tensor map. Raises BuildError."""
+        return machine_bytes(one)
+
+    def __call__(
+        self,
+        ptx: str,
+        entry: str,
+        *,
+        grid: Dim3,
+        block: Dim3,
+        shared_bytes: int,
+        arguments: Sequence[bytes],
+        cluster: Dim3 = (1, 1, 1),
+        tensors: Sequence[Any] = (),
+    ) -> None:
+        """Run one launch to its end. Raises LaunchFault, MissingToolError."""
+        with self._lock:
+            for tensor in tensors:
+                self.arena.add(tensor)
+            plain = RecordedLaunch(
+                module=0,
+                kernel=entry,
+                grid=grid,
+                block=block,
+                cluster=cluster,
+                shared_bytes=shared_bytes,
+                arguments=tuple(arguments),
+                regions=_regions(self.arena),
+            )
+            if self.recorder.on:
+                self.recorder.before(ptx, plain, self.arena)
+            raise_fault(entry, self._run(ptx, plain))
+            if self.recorder.on:
+                self.recorder.after(self.arena)
+
+    def _run(self, ptx: str, launch: RecordedLaunch) -> MachineReport:
+        from cuassay.errors import MachineError
+        from cuassay.machine.options import Options
+        from cuassay.machine.run import run
+
+        left_s = self._until - time.monotonic() if self._until else _LIMIT_S
+        if left_s <= 0:
+            raise not_covered(launch.kernel, f"the call's launches take more than {_LIMIT_S:g} s")
+        # Numbers alone are wanted here: what else can be said is said by the judge's own run.
+        options = Options(shadow=False, races=False, optimise=False, limit_s=left_s)
+        try:
+            return run(self._module(ptx), prepared(launch, self.arena), options=options)
+        except MachineError as error:
+            raise not_covered(launch.kernel, str(error)) from error
+
+    def _module(self, text: str) -> Module:
+        from cuassay.errors import MachineError
+        from cuassay.machine.parser import parse
+
+        key = hashlib.sha256(text.encode()).hexdigest()
+        if key not in self._modules:
+            try:
+                self._modules[key] = parse(text)
+            except MachineError as error:
+                raise not_covered("a module", str(error)) from error
+        return self._modules[key]
+
+
+def prepared(launch: RecordedLaunch, arena: Arena) -> Any:
+    """Return a launch as the machine takes it, its addresses resolved in the arena."""
+    from cuassay.machine.launch import Launch
+
+    return Launch(
+        kernel=launch.kernel,
+        grid=launch.grid,
+        block=launch.block,
+        cluster=launch.cluster,
+        dynamic_shared_bytes=launch.shared_bytes,
+        arguments=tuple(arena.argument(data) for data in launch.arguments),
+        pointers_inside=tuple(_inside_maps(launch, arena)),
+        buffers=tuple(region.buffer for region in arena.regions),
+        stored_pointers=arena.stored_pointers(),
+    )
+
+
+def _inside_maps(launch: RecordedLaunch, arena: Arena) -> Iterator[tuple[int, int, Any]]:
+    """Yield the memory that tensor maps among the arguments are over."""
+    from cuassay.machine.runtime.layout import T_BASE, T_BYTES
+
+    for index, data in enumerate(launch.arguments):
+        if len(data) == T_BYTES:
+            pointer = arena.pointer(int.from_bytes(data[T_BASE : T_BASE + 8], "little"))
+            if pointer is not None:
+                yield index, T_BASE, pointer
+
+
+def not_covered(kernel: str, why: str) -> MissingToolError:
+    """Return the error of a kernel (named, if known) that the machine cannot execute.
+
+    No verdict follows from it.
+    """
+    named = f"'{kernel}'" if kernel else "a kernel"
+    return MissingToolError(
+        f"the PTX machine does not cover {named}: {why}; judge it on an NVIDIA GPU"
+    )
+
+
+def raise_fault(kernel: str, report: MachineReport) -> None:
+    """Raise what CUDA would report of a launch, if anything."""
+    for finding in report.findings:
+        words = _FATAL.get(finding.kind.value)
+        if words:
+            raise LaunchFault(f"CUDA error: {words} (kernel '{kernel}': {finding.text})")
+    if report.inconclusive:
+        raise not_covered(kernel, report.inconclusive)
+
+
+def _regions(arena: Arena) -> tuple[Region, ...]:
+    return tuple(
+        Region(name=item.buffer.name, base=item.base, nbytes=item.buffer.data.nbytes)
+        for item in arena.regions
+    )
+
+
+def _digest(buffer: Any) -> bytes:
+    found = hashlib.blake2b(buffer.data, digest_size=16)
+    if buffer.initialised is not None:
+        found.update(buffer.initialised)
+    return found.digest()
+
+
+def _packed(flags: Any) -> bytes:
+    import numpy as np
+
+    return np.packbits(flags, bitorder="little").tobytes()
+
+
+def _replaced(launch: RecordedLaunch, fields: Mapping[str, Any]) -> RecordedLaunch:
+    from dataclasses import replace
+
+    return replace(launch, **fields)
+
+
+def counted(name: str, launcher: MachineLauncher, **launch: Any) -> None:
+    """Run a launch through the ledger that counts, and may disarm, a candidate's kernels."""
+    LEDGER.launch(name, lambda: launcher(**launch))

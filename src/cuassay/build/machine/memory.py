@@ -1,0 +1,240 @@
+"""CPU tensors as the global memory of the PTX machine: which storages there are, what is written.
+
+Every storage that a call sees is an allocation of exactly its own bytes: the candidate's
+arguments by name, and whatever torch makes while the call runs. Where storages have guard zones,
+the zones belong to it: what a kernel does to them is for the zones' owner to see. Memory that
+`torch.empty` and its like hand out counts as unwritten, byte by byte, until a torch operation or a
+kernel writes it. This is bookkeeping in the candidate's process: what it says can only be in its
+favour.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import struct
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from cuassay.build import zones
+from cuassay.build.recording.unwritten import UNWRITTEN
+from cuassay.dispatch_modes import UntracedMode
+from cuassay.machine.launch import Buffer, Pointer
+
+_POINTER = struct.Struct("<Q")
+
+
+@dataclass(slots=True, eq=False)
+class Region:
+    """One allocation: torch's storage, if it is one, is kept alive; the machine sees `buffer`.
+
+    The storage begins `zone_bytes` behind `base`, and ends as much before the buffer does.
+    """
+
+    base: int
+    storage: torch.UntypedStorage | None
+    buffer: Buffer
+    zone_bytes: int = 0
+
+    @property
+    def end(self) -> int:
+        """The address behind the last byte."""
+        return self.base + self.buffer.data.nbytes
+
+
+@dataclass(slots=True)
+class Arena:
+    """The storages of one call, by address."""
+
+    _regions: dict[int, Region] = field(default_factory=dict)
+    _count: int = 0
+
+    def clear(self) -> None:
+        """Forget everything: the next call has memory of its own."""
+        self._regions.clear()
+        self._count = 0
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """Every allocation known, in the order of their addresses."""
+        return tuple(self._regions[base] for base in sorted(self._regions))
+
+    def add(self, tensor: torch.Tensor, name: str = "", *, written: bool = True) -> None:
+        """Make a tensor's storage known, unless it is; a name replaces a made-up one."""
+        with torch._C.DisableTorchFunction():  # a facade may say that it lies on a GPU
+            self._add(tensor, name, written=written)
+
+    def _add(self, tensor: torch.Tensor, name: str, *, written: bool) -> None:
+        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+            return
+        storage = tensor.untyped_storage()
+        base, size = storage.data_ptr(), storage.nbytes()
+        if not size or not base:
+            return
+        zone = zones.bytes_at(base)
+        held = self._regions.get(base - zone)
+        if held is not None and held.buffer.data.nbytes == size + 2 * zone:
+            held.buffer.name = name or held.buffer.name
+            return
+        self._count += 1
+        shape = "x".join(map(str, tensor.shape)) or "scalar"
+        made = name or f"allocation {self._count} ({_dtype(tensor)} {shape})"
+        flags = None if written else np.zeros(size + 2 * zone, dtype=np.bool_)
+        if flags is not None and zone:
+            flags[:zone] = flags[-zone:] = True
+        data = _bytes_around(base, size, zone) if zone else _bytes_of(storage)
+        base -= zone
+        buffer = Buffer(name=made, data=data, initialised=flags, alignment=_alignment(base))
+        self._regions[base] = Region(base, storage, buffer, zone)
+
+    def place(
+        self,
+        base: int,
+        name: str,
+        data: np.ndarray[Any, Any],
+        initialised: np.ndarray[Any, Any] | None,
+    ) -> None:
+        """Put an allocation with contents (uint8) and flags (bool a byte) at an address."""
+        buffer = Buffer(name=name, data=data, initialised=initialised, alignment=_alignment(base))
+        self._regions[base] = Region(base, None, buffer)
+
+    def keep(self, bases: set[int]) -> None:
+        """Forget every allocation but those at these addresses."""
+        self._regions = {base: held for base, held in self._regions.items() if base in bases}
+
+    def mark(self, tensor: torch.Tensor) -> None:
+        """Note that a torch operation wrote every element of `tensor`."""
+        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+            return
+        base = tensor.untyped_storage().data_ptr()
+        zone = zones.bytes_at(base)
+        held = self._regions.get(base - zone)
+        if held is None or held.buffer.initialised is None or not tensor.numel():
+            return
+        size, flags = tensor.element_size(), torch.from_numpy(held.buffer.initialised)
+        strides = (*(step * size for step in tensor.stride()), 1)
+        first = tensor.storage_offset() * size + zone
+        flags.as_strided((*tensor.shape, size), strides, first).fill_(True)
+
+    def pointer(self, address: int) -> Pointer | None:
+        """Return where an address points, one past an allocation's end included."""
+        bases = sorted(self._regions)
+        place = bisect.bisect_right(bases, address) - 1
+        if place < 0:
+            return None
+        held = self._regions[bases[place]]
+        if address > held.end:
+            return None
+        return Pointer(buffer=held.buffer, offset=address - held.base)
+
+    def argument(self, data: bytes) -> Pointer | bytes:
+        """Return a parameter as a pointer where its eight bytes are an address of this memory."""
+        found = self.pointer(_POINTER.unpack(data)[0]) if len(data) == _POINTER.size else None
+        return found if found is not None else data
+
+    def stored_pointers(self) -> tuple[tuple[Buffer, int, Pointer], ...]:
+        """Return the addresses of this memory that lie in this memory: tables of pointers."""
+        regions = self.regions
+        if not regions:
+            return ()
+        low, high = regions[0].base, max(region.end for region in regions)
+        found: list[tuple[Buffer, int, Pointer]] = []
+        for region in regions:
+            data = region.buffer.data
+            words = data[: data.nbytes & ~7].view(np.uint64)
+            for place in np.flatnonzero((words >= low) & (words < high)):
+                target = self.pointer(int(words[place]))
+                if target is not None:
+                    found.append((region.buffer, int(place) * 8, target))
+        return tuple(found)
+
+    @contextmanager
+    def watching(self, named: Mapping[str, object], unwritten: Sequence[str]) -> Iterator[None]:
+        """Watch what torch allocates and writes in this block; the memory is forgotten after it.
+
+        `named` are the call's arguments, of which those in `unwritten` are outputs.
+        """
+        self.clear()
+        for name, value in named.items():
+            if isinstance(value, torch.Tensor):
+                self.add(value, name, written=name not in unwritten)
+        try:
+            compiling = "torch._dynamo" in sys.modules
+            with _CompiledWatch(self) if compiling else _Watch(self):
+                yield
+        finally:
+            self.clear()
+
+
+class _Watch(UntracedMode):
+    """Tells the arena what every torch operation makes and writes."""
+
+    def __init__(self, arena: Arena) -> None:
+        super().__init__()
+        self._arena = arena
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        made = func(*args, **kwargs)
+        if func in UNWRITTEN:
+            self._arena.add(made, written=False)
+            return made
+        if func._schema.is_mutable:
+            for tensor in _written(func._schema, args, kwargs):
+                self._arena.mark(tensor)
+        for tensor in made if isinstance(made, tuple | list) else (made,):
+            if isinstance(tensor, torch.Tensor):
+                self._arena.add(tensor)
+        return made
+
+
+class _CompiledWatch(_Watch):
+    """The same for candidates that are compiled: their compiler is loaded, and stays outside."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+def _written(schema: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:
+    for number, argument in enumerate(schema.arguments):
+        if argument.alias_info is None or not argument.alias_info.is_write:
+            continue
+        value = args[number] if number < len(args) else kwargs.get(argument.name)
+        for tensor in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(tensor, torch.Tensor):
+                yield tensor
+
+
+def _bytes_of(storage: torch.UntypedStorage) -> np.ndarray[Any, Any]:
+    view = torch.empty(0, dtype=torch.uint8).set_(storage)
+    found: np.ndarray[Any, Any] = view.numpy()
+    return found
+
+
+def _bytes_around(base: int, size: int, zone: int) -> np.ndarray[Any, Any]:
+    """Return a storage's bytes with those of its guard zones, which its owner keeps."""
+    whole = (ctypes.c_uint8 * (size + 2 * zone)).from_address(base - zone)
+    return np.ctypeslib.as_array(whole)
+
+
+def _alignment(base: int) -> int:
+    """Return the alignment of an address, at most 256: the least that a GPU's allocator gives."""
+    return min(256, base & -base)
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

@@ -1,0 +1,290 @@
+"""Executes recorded launches with every check of the PTX machine on, in a process for that.
+
+The process is a worker like any other, sandboxed and bounded, but no candidate's code is ever
+loaded into it: it gets PTX and bytes, and returns what the machine saw. `load` is its builder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuassay.build.built import Built
+from cuassay.errors import CuassayError
+from cuassay.machine.recording import RecordedLaunch, Recording, decode
+from cuassay.model import serial
+from cuassay.model.candidate import Candidate
+from cuassay.model.machine import (
+    LaunchEvidence,
+    LineTrace,
+    MachineEvidence,
+    MachineFault,
+    OrderDependence,
+    Touch,
+)
+from cuassay.model.problem import Problem
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from cuassay.build.machine.memory import Arena
+    from cuassay.machine.findings import MachineFinding, MachineReport
+    from cuassay.machine.syntax import Module, SourceLine
+
+_LOCAL_NAME = re.compile(r"_ZZ(\d+)(\w+)")
+_TEXT, _FAULTS, _LINES, _TRACED, _PRINTED = 600, 64, 20, 4000, 201
+
+
+def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Built:
+    """Return `replay` as a callable."""
+    return Built(call=replay, seconds=0.0, cached=True, kind="ptx-machine")
+
+
+def replay(recording: torch.Tensor, request: torch.Tensor) -> torch.Tensor:
+    """Execute a recording (uint8 tensors in, uint8 tensor of JSON out) as the request asks.
+
+    The request is JSON: `schedules`, a list of [name, seed], and `limit_s` for one launch.
+    """
+    import torch
+
+    asked = json.loads(bytes(request.numpy()))
+    try:
+        seen = execute(decode(bytes(recording.numpy())), asked)
+    except CuassayError as error:
+        seen = MachineEvidence(refused=str(error)[:_TEXT])
+    return torch.frombuffer(bytearray(serial.dumps(seen).encode()), dtype=torch.uint8)
+
+
+def execute(recording: Recording, asked: dict[str, Any]) -> MachineEvidence:
+    """Execute a recording under every schedule asked for; findings are those of the first.
+
+    A finding that only another schedule shows is added, with the schedule's name.
+    """
+    from cuassay.machine.parser import parse
+
+    modules = [parse(text) for text in recording.modules]
+    limit_s = float(asked.get("limit_s", 60.0))
+    launches: list[LaunchEvidence] = []
+    left: dict[str, bytes] = {}
+    order: list[OrderDependence] = []
+    first = ""
+    for name, seed in asked.get("schedules") or [["forward", 0]]:
+        options = _options(str(name), int(seed), limit_s)
+        found, after = _once(recording, modules, options)
+        if not launches:
+            launches, left, first = found, after, str(name)
+            continue
+        launches = [_joined(old, new, str(name)) for old, new in zip(launches, found, strict=True)]
+        order += _differences(left, after, first, f"{name} {seed}".removesuffix(" 0"))
+    return MachineEvidence(
+        launches=tuple(launches),
+        order=tuple(order),
+        device=recording.device[:_TEXT],
+        notes=tuple(note[:_TEXT] for note in recording.notes[:_FAULTS]),
+    )
+
+
+def _options(schedule: str, seed: int, limit_s: float) -> Any:
+    from cuassay.machine.options import Options
+
+    return Options(schedule=schedule, seed=seed, shadow=True, races=True, limit_s=limit_s)
+
+
+def _once(
+    recording: Recording, modules: Sequence[Module], options: Any
+) -> tuple[list[LaunchEvidence], dict[str, bytes]]:
+    """Execute every launch once; return what was seen and the memory left, by allocation."""
+    from cuassay.build.machine.agreement import agreement
+    from cuassay.build.machine.launch import prepared
+    from cuassay.build.machine.memory import Arena
+    from cuassay.machine.run import run
+
+    arena = Arena()
+    seen = []
+    for launch in recording.launches:
+        furnish(arena, launch)
+        module = modules[launch.module]
+        try:
+            report = run(module, prepared(launch, arena), options=options)
+        except CuassayError as error:
+            seen.append(_refused(launch, module, str(error)))
+            continue
+        evidence = _evidence(launch, module, report)
+        compared = None if report.inconclusive else agreement(launch, arena)
+        seen.append(replace(evidence, agreement=compared))
+    left = {region.buffer.name: region.buffer.data.tobytes() for region in arena.regions}
+    return seen, left
+
+
+def furnish(arena: Arena, launch: RecordedLaunch) -> None:
+    """Give the launch its memory: what is recorded with it, the rest as the last one left it."""
+    import numpy as np
+
+    arena.keep({region.base for region in launch.regions})
+    for place, region in enumerate(launch.regions):
+        held = launch.contents.get(place)
+        if held is None:
+            continue
+        flags: np.ndarray[Any, Any] | None = None
+        if place in launch.written:
+            packed = np.frombuffer(launch.written[place], dtype=np.uint8)
+            bits = np.unpackbits(packed, count=region.nbytes, bitorder="little")
+            flags = bits.astype(np.bool_)
+        data = np.frombuffer(bytearray(held), dtype=np.uint8)
+        arena.place(region.base, region.name, data, flags)
+
+
+def _evidence(launch: RecordedLaunch, module: Module, report: MachineReport) -> LaunchEvidence:
+    return LaunchEvidence(
+        kernel=launch.kernel[:_TEXT],
+        grid=launch.grid,
+        block=launch.block,
+        target=module.target[:40],
+        faults=tuple(map(_fault, report.findings[:_FAULTS])),
+        oblivious=report.oblivious and not report.inconclusive,
+        inconclusive=(report.inconclusive or "")[:_TEXT],
+        not_covered=tuple(text[:_TEXT] for text in report.not_covered[:_LINES]),
+        lane_instructions=int(report.statistics.lane_instructions),
+        compile_s=float(report.statistics.compile_s),
+        run_s=float(report.statistics.run_s),
+        printed=tuple(text[:_TEXT] for text in report.printed[:_PRINTED]),
+        lines=_lines(module, launch.kernel, report),
+        failure=launch.failure[:_TEXT],
+    )
+
+
+def _lines(module: Module, kernel: str, report: MachineReport) -> tuple[LineTrace, ...]:
+    """Return, for every source line of a kernel, how much of it ran and how far off it was."""
+    executed = report.statistics.executed_lines
+    numbers = {one.ptx_line: (one.error, one.made) for one in report.sites}
+    rows: dict[tuple[str, int], _Row] = {}
+    for name, function in module.functions.items():
+        if function.entry and name != kernel:
+            continue
+        for instruction in function.body:
+            place = _place_of(instruction.source)
+            if place is not None:
+                row = rows.setdefault(place, _Row())
+                row.add(instruction.line in executed, *numbers.get(instruction.line, (0.0, 0.0)))
+    return tuple(
+        LineTrace(file=file, line=line, **dataclasses.asdict(row))
+        for (file, line), row in sorted(rows.items())[:_TRACED]
+    )
+
+
+@dataclass(slots=True)
+class _Row:
+    instructions: int = 0
+    executed: int = 0
+    error: float = 0.0
+    made: float = 0.0
+
+    def add(self, ran: bool, error: float, made: float) -> None:
+        self.instructions += 1
+        self.executed += ran
+        self.error, self.made = max(self.error, float(error)), max(self.made, float(made))
+
+
+def _place_of(source: SourceLine | None) -> tuple[str, int] | None:
+    """Return the file and line that the user wrote: the outermost caller of inlined code."""
+    while source is not None and source.inlined_at is not None:
+        source = source.inlined_at
+    if source is None or not source.line:
+        return None
+    return source.file.rpartition("/")[2][:_TEXT], source.line
+
+
+def _refused(launch: RecordedLaunch, module: Module, why: str) -> LaunchEvidence:
+    return LaunchEvidence(
+        kernel=launch.kernel[:_TEXT],
+        grid=launch.grid,
+        block=launch.block,
+        target=module.target[:40],
+        inconclusive=why[:_TEXT],
+        failure=launch.failure[:_TEXT],
+    )
+
+
+def _fault(finding: MachineFinding) -> MachineFault:
+    return MachineFault(
+        kind=finding.kind.value,
+        severity=finding.severity.value,
+        text=plain_names(finding.text)[:_TEXT],
+        touches=tuple(
+            Touch(
+                what=access.what[:_TEXT],
+                ptx_line=int(access.ptx_line),
+                file=(access.source_file or "").rpartition("/")[2][:_TEXT],
+                line=int(access.source_line or 0),
+                block=tuple(map(int, access.block)),
+                thread=tuple(map(int, access.thread)),
+            )
+            for access in finding.accesses[:2]
+        ),
+        space=finding.space,
+        allocation=plain_names(finding.allocation)[:_TEXT],
+        offset=None if finding.offset is None else int(finding.offset),
+        nbytes=int(finding.bytes),
+        count=int(finding.count),
+        measures={name: float(value) for name, value in finding.measures.items()},
+    )
+
+
+def plain_names(text: str) -> str:
+    """Return a text with C++ names of variables inside functions as `variable of function`.
+
+    Itanium C++ ABI: _ZZ <length><function> <types> E <length><variable>.
+    """
+    return _LOCAL_NAME.sub(_plain_name, text)
+
+
+def _plain_name(match: re.Match[str]) -> str:
+    rest = match[2]
+    function, rest = rest[: int(match[1])], rest[int(match[1]) :]
+    variable = re.search(r"E(\d+)(\w+)$", rest)
+    if variable is None:
+        return match[0]
+    return f"{variable[2][: int(variable[1])]} of {function}"
+
+
+def _joined(old: LaunchEvidence, new: LaunchEvidence, schedule: str) -> LaunchEvidence:
+    """Add to a launch what only another schedule showed."""
+    known = {(fault.kind, _place(fault)) for fault in old.faults}
+    fresh = [
+        replace(fault, text=f"{fault.text} (schedule: {schedule})")
+        for fault in new.faults
+        if (fault.kind, _place(fault)) not in known and fault.kind != "precision"
+    ]
+    return replace(
+        old,
+        faults=(*old.faults, *fresh)[:_FAULTS],
+        oblivious=old.oblivious and new.oblivious,
+        inconclusive=old.inconclusive or new.inconclusive,
+        run_s=old.run_s + new.run_s,
+    )
+
+
+def _place(fault: MachineFault) -> frozenset[int]:
+    return frozenset(touch.ptx_line for touch in fault.touches)
+
+
+def _differences(
+    left: dict[str, bytes], right: dict[str, bytes], first: str, second: str
+) -> list[OrderDependence]:
+    import numpy as np
+
+    found = []
+    for name in left.keys() & right.keys():
+        a, b = (np.frombuffer(data, dtype=np.uint8) for data in (left[name], right[name]))
+        count = int((a != b).sum()) if a.size == b.size else max(a.size, b.size)
+        if count:
+            found.append(
+                OrderDependence(allocation=name[:_TEXT], first=first, second=second, nbytes=count)
+            )
+    return sorted(found, key=lambda one: one.allocation)

@@ -1,0 +1,231 @@
+"""Triton kernels of an unmodified wrapper, compiled by Triton itself and launched in the machine.
+
+A stand-in for Triton's driver answers what its runtime asks: the target, the device's size, how
+a compiled kernel is loaded and launched. Everything before that is Triton's own: the binding of
+arguments, specialisation, heuristics, autotuning (its first configuration is taken: nothing can
+be timed), scratch memory and host-side tensor descriptors. The last stage, ptxas, is left out:
+what is launched is the PTX. Interface: triton/backends/driver.py, triton/runtime/jit.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+from cuassay.build.machine.launch import not_covered
+from cuassay.build.triton_arguments import LEADING, descriptor, packed
+from cuassay.errors import MissingToolError, missing_extra
+
+_PATCHED = "__cuassay_ptx__"
+# Bytes that a block may take. What the PTX is made for is the least that the sources ask for, not
+# the GPU that they were written for: that of the facade, sm_90.
+_SHARED_LIMIT = 232448
+_NEEDS_89 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
+_NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma")
+
+
+class Launch(Protocol):
+    """What runs a kernel: PTX text, entry, grid, block, shared bytes, one `bytes` a parameter."""
+
+    def __call__(
+        self,
+        ptx: str,
+        entry: str,
+        *,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        cluster: tuple[int, int, int],
+        arguments: Sequence[bytes],
+        tensors: Sequence[Any],
+    ) -> None:
+        """Run the launch to its end."""
+
+
+def architecture_for(text: str) -> int:
+    """Return the compute capability to compile a candidate's Triton kernels for.
+
+    80 unless the sources speak of what only later ones have; CUASSAY_MACHINE_ARCH (sm_80,
+    sm_89 or sm_90) decides where it is set.
+    """
+    wanted = os.environ.get("CUASSAY_MACHINE_ARCH", "")
+    if wanted:
+        return int(wanted.removeprefix("sm_").rstrip("a"))
+    if any(sign in text for sign in _NEEDS_90[:4]):
+        return 90
+    return 89 if any(sign in text for sign in _NEEDS_89) else 80
+
+
+def enable(launch: Launch, *, arch: int, multiprocessors: int) -> None:
+    """Make this process's Triton compile for `arch` and launch through `launch`.
+
+    Must run before the candidate is imported. Raises MissingToolError where Triton is absent
+    or its native build has no NVIDIA backend.
+    """
+    os.environ.pop("TRITON_INTERPRET", None)
+    try:
+        runtime = importlib.import_module("triton.runtime")
+        backend = importlib.import_module("triton.backends.nvidia.compiler").CUDABackend
+        target = importlib.import_module("triton.backends.compiler").GPUTarget("cuda", arch, 32)
+    except ImportError as error:
+        if importlib.util.find_spec("triton") is None:
+            raise missing_extra("triton", "triton") from None
+        raise MissingToolError(
+            f"this Triton cannot compile for NVIDIA GPUs ({error}); install triton 3.6 to 3.9"
+        ) from error
+    runtime.driver.set_active(_driver(target, launch, multiprocessors))
+    _stop_at_ptx(backend)
+    _take_first_configuration()
+    _refuse_what_does_not_compile(arch)
+
+
+def _driver(target: Any, launch: Launch, multiprocessors: int) -> Any:
+    import torch
+
+    properties = {
+        "multiprocessor_count": multiprocessors,
+        "max_shared_mem": _SHARED_LIMIT,
+        "max_num_regs": 65536,
+        "warpSize": 32,
+        "sm_clock_rate": 1_000_000,
+        "mem_clock_rate": 1_000_000,
+        "mem_bus_width": 4096,
+    }
+    utils = SimpleNamespace(
+        get_device_properties=lambda device=None: dict(properties),
+        load_binary=lambda name, ptx, shared, device: (ptx, (ptx, name), 32, 0, 1024),
+        fill_tma_descriptor=descriptor,
+    )
+
+    def launcher(src: Any, metadata: Any) -> Any:
+        return _launcher(src, metadata, launch)
+
+    return SimpleNamespace(
+        get_current_target=lambda: target,
+        get_current_device=lambda: 0,
+        set_current_device=lambda device: None,
+        get_current_stream=lambda device=None: 0,
+        get_active_torch_device=lambda: torch.device("cuda", 0),
+        get_device_capability=lambda device=None: (target.arch // 10, target.arch % 10),
+        get_device_interface=lambda: torch.cuda,
+        get_benchmarker=lambda: lambda call, quantiles=None, **_: [0.0, 0.0, 0.0],
+        get_empty_cache_for_benchmark=lambda: torch.empty(1, dtype=torch.int8),
+        clear_cache=lambda cache: None,
+        map_python_to_cpp_type=str,
+        launcher_cls=launcher,
+        utils=utils,
+    )
+
+
+def _launcher(src: Any, metadata: Any, launch: Launch) -> Callable[..., None]:
+    """Return what Triton calls to launch one compiled kernel."""
+    nvidia = importlib.import_module("triton.backends.nvidia.driver")
+    signature: Mapping[Any, Any] = dict(src.signature)
+
+    def plain(*given: Any) -> None:
+        ptx, name = given[4]
+        if math.prod(int(extent) for extent in given[:3]) <= 0:
+            return
+        found = packed(metadata, signature, given[:3], given[LEADING:])
+        launch(
+            ptx.decode() if isinstance(ptx, bytes) else ptx,
+            name,
+            grid=found.grid,
+            block=found.block,
+            shared_bytes=found.shared_bytes,
+            cluster=found.cluster,
+            arguments=found.arguments,
+            tensors=[*found.tensors, *found.scratch],
+        )
+
+    meta = getattr(metadata, "tensordesc_meta", None)
+    wrap = getattr(nvidia, "wrap_handle_tensordesc", None)
+    if wrap is None or not _has_descriptors(signature):
+        return plain
+    if int(getattr(nvidia, "_BASE_ARGS_FORMAT_LEN", LEADING)) == LEADING:
+        wrapped: Callable[..., None] = wrap(plain, signature, meta)
+        return wrapped
+    return _expanding(plain, signature, meta, nvidia.make_tensordesc_arg)
+
+
+def _expanding(
+    plain: Callable[..., None], signature: Mapping[Any, Any], meta: Any, expand: Any
+) -> Callable[..., None]:
+    """Return `plain` for launches whose descriptors are still whole: Triton's own code splits them.
+
+    Triton's wrapper counts what its C launcher gets first, which are more than these.
+    """
+
+    def launch(*given: Any) -> None:
+        known = iter(meta or ())
+        values: list[Any] = []
+        for kind, value in zip(signature.values(), given[LEADING:], strict=True):
+            whole = str(kind).startswith("tensordesc")
+            values += expand(value, next(known, None)) if whole else [value]
+        plain(*given[:LEADING], *values)
+
+    return launch
+
+
+def _has_descriptors(signature: Mapping[Any, Any]) -> bool:
+    return any(str(kind).startswith("tensordesc") for kind in signature.values())
+
+
+def _stop_at_ptx(backend: Any) -> None:
+    """Let the last stage hand the PTX on: no GPU will run what ptxas would make of it."""
+    if hasattr(backend, _PATCHED):
+        return
+
+    def as_it_is(self: Any, src: Any, *_: Any, **__: Any) -> bytes:
+        text: str = src if isinstance(src, str) else src.decode()
+        return text.encode()
+
+    backend.make_cubin = as_it_is
+    setattr(backend, _PATCHED, True)
+
+
+def _take_first_configuration() -> None:
+    """Let triton.autotune take its first configuration that survives pruning."""
+    autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
+
+    def bench(self: Any, *arguments: Any, config: Any, **meta: Any) -> list[float]:
+        return [0.0, 0.0, 0.0]
+
+    autotuner._bench = bench
+
+
+def _refuse_what_does_not_compile(arch: int) -> None:
+    """Turn what Triton's compiler raises into MissingToolError: no verdict follows from it.
+
+    Another GPU may take what this architecture does not, and on a GPU the autotuner leaves
+    configurations out that do not compile, or take too much shared memory.
+    """
+    compiler = importlib.import_module("triton.compiler.compiler")
+    for owner, name in ((compiler, "compile"), (compiler.CompiledKernel, "_init_handles")):
+        original = getattr(owner, name, None)
+        if original is None or hasattr(original, _PATCHED):
+            continue
+        setattr(owner, name, _refusing(original, arch))
+    package: Any = importlib.import_module("triton.compiler")
+    package.compile = compiler.compile  # where its runtime takes it from
+
+
+def _refusing(original: Callable[..., Any], arch: int) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(*given: Any, **options: Any) -> Any:
+        try:
+            return original(*given, **options)
+        except (MissingToolError, MemoryError):
+            raise
+        except Exception as error:
+            said = str(error).strip().splitlines()
+            why = f"{type(error).__name__}: {said[-1] if said else ''}"[:300]
+            raise not_covered("", f"Triton does not make it for sm_{arch}: {why}") from error
+
+    setattr(call, _PATCHED, True)
+    return call

@@ -1,0 +1,299 @@
+"""Keeps launches that a GPU executes: what they began on, and what they left.
+
+Around every launch everything else is waited for, so that memory before and after is that of
+this launch alone. A launch that cannot be kept runs as it would have, and the recording says
+which and why. What a launch reaches are the allocations of its arguments, and those that
+addresses stored in them lie in: tables of pointers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import hashlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from cuassay.build.recording.gpu_memory import Allocation, Memory
+from cuassay.build.recording.unwritten import unwritten
+from cuassay.errors import MissingToolError
+from cuassay.machine.recording import RecordedLaunch, Recording, Region
+
+_ADDRESSES = 4096  # stored in one allocation that are looked up
+_TEXT, _SOURCES, _NOTES = 300, 64, 256
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One launch as whoever intercepts it sees it.
+
+    `tensors` are those that arguments point to, by name; `scratch` are stand-ins, on the host,
+    for memory that the launcher adds on its own: unwritten, and nobody's result.
+    """
+
+    ptx: str
+    kernel: str
+    grid: Dim3
+    block: Dim3
+    shared_bytes: int
+    arguments: Sequence[bytes]
+    cluster: Dim3 = (1, 1, 1)
+    tensors: Sequence[tuple[str, Any]] = ()
+    scratch: Sequence[Any] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """Which launches are kept, and how much of them.
+
+    `kernels` are names or shell patterns, none for all; `skip` launches of those are passed
+    over, then `most` kept, with `max_bytes` of different memory in all. `outcome` keeps what
+    they left as well. `pattern` marks unwritten memory; a launch that takes longer than
+    `limit_s` is saved while it is waited for.
+    """
+
+    kernels: tuple[str, ...] = ()
+    most: int = 64
+    skip: int = 0
+    max_bytes: int = 1 << 30
+    outcome: bool = True
+    pattern: bytes = b""
+    limit_s: float = 60.0
+
+
+class LaunchRecorder:
+    """The launches of one recording; safe to call from any thread.
+
+    `save` is called with the recording so far where the process may not live to the end: a
+    launch that failed, or one that does not end.
+    """
+
+    def __init__(
+        self, wish: Wish, memory: Memory, *, save: Callable[[Recording], None] | None = None
+    ) -> None:
+        self._wish, self._memory, self._save = wish, memory, save
+        self._lock = threading.RLock()
+        self._paused = 0
+        self._seen = 0
+        self._bytes = 0
+        self._blobs: dict[bytes, bytes] = {}
+        self._modules: dict[str, int] = {}
+        self._launches: list[RecordedLaunch] = []
+        self._sources: dict[str, str] = {}
+        self._left_out: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def pattern(self) -> bytes:
+        """The pattern that unwritten memory is known by; empty where it is not looked for."""
+        return self._wish.pattern
+
+    @property
+    def kept(self) -> int:
+        """How many launches were kept so far."""
+        return len(self._launches)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let launches pass unseen in this block: those of a benchmark."""
+        self._paused += 1
+        try:
+            yield
+        finally:
+            self._paused -= 1
+
+    def launch(self, kernel: str, describe: Callable[[], Seen], go: Callable[[], Any]) -> Any:
+        """Do a launch, and keep it where it is wanted and can be kept. Raises what `go` does."""
+        with self._lock:
+            place = self._begun(kernel, describe) if self._wanted(kernel) else None
+            if place is None:
+                return go()
+            try:
+                returned = go()
+                self._memory.wait(limit_s=self._wish.limit_s, late=lambda: self._late(place))
+            except BaseException as error:  # also who waits no longer for one that hangs
+                self._failed(place, f"{type(error).__name__}: {error}".removesuffix(": "))
+                raise
+            self._ended(place)
+            return returned
+
+    def recording(self) -> Recording:
+        """Return what was kept so far."""
+        with self._lock:
+            return Recording(
+                modules=tuple(self._modules),
+                launches=tuple(self._launches),
+                sources=dict(self._sources),
+                device=self._memory.device,
+                notes=tuple(self.notes()),
+            )
+
+    def notes(self) -> Iterator[str]:
+        """Yield, one sentence each, which launches were not kept and why."""
+        for (kernel, why), count in self._left_out.items():
+            launches = "1 launch" if count == 1 else f"{count} launches"
+            yield f"{launches} of '{kernel}': {why}"
+
+    def _leave_out(self, kernel: str, why: str) -> None:
+        key = kernel[:_TEXT], why[:_TEXT]
+        known = key in self._left_out or len(self._left_out) < _NOTES
+        self._left_out[key if known else ("others", "for reasons of their own")] += 1
+
+    def _wanted(self, kernel: str) -> bool:
+        wish = self._wish
+        if self._paused or (
+            wish.kernels and not any(fnmatch.fnmatchcase(kernel, one) for one in wish.kernels)
+        ):
+            return False
+        self._seen += 1
+        if self._seen <= wish.skip:
+            return False
+        if len(self._launches) >= wish.most:
+            self._leave_out(kernel, f"{wish.most} were kept before, which is the most asked for")
+            return False
+        if self._memory.capturing():
+            self._leave_out(kernel, "captured in a CUDA graph, whose launches are not recorded")
+            return False
+        return True
+
+    def _begun(self, kernel: str, describe: Callable[[], Seen]) -> _Place | None:
+        """Keep a launch about to run; None, with a note, where that cannot be done."""
+        held = len(self._blobs)
+        try:
+            self._memory.settle()
+            return self._keep(describe())
+        except Exception as error:  # the program's launch must not fail for ours
+            while len(self._blobs) > held:
+                self._bytes -= len(self._blobs.popitem()[1])
+            own = isinstance(error, MissingToolError)
+            self._leave_out(kernel, str(error) if own else f"{type(error).__name__}: {error}")
+            return None
+
+    def _keep(self, seen: Seen) -> _Place:
+        allocations, contents, written = [], {}, {}
+        for place, (allocation, data) in enumerate(self._reached(seen)):
+            allocations.append(allocation)
+            contents[place] = self._blob(data)
+            blank = np.ones(data.size, np.bool_) if allocation.private else None
+            flags = blank if blank is not None else unwritten(data, self._wish.pattern)
+            if flags is not None:
+                written[place] = np.packbits(~flags, bitorder="little").tobytes()
+        names = _distinct([allocation.name for allocation in allocations])
+        regions = tuple(
+            Region(name=name, base=one.base, nbytes=one.nbytes, dtype=one.dtype)
+            for name, one in zip(names, allocations, strict=True)
+        )
+        for name, text in list(seen.sources.items())[:_SOURCES]:
+            self._sources.setdefault(name, text)
+        self._launches.append(
+            RecordedLaunch(
+                module=self._modules.setdefault(seen.ptx, len(self._modules)),
+                kernel=seen.kernel,
+                grid=seen.grid,
+                block=seen.block,
+                cluster=seen.cluster,
+                shared_bytes=seen.shared_bytes,
+                arguments=tuple(seen.arguments),
+                regions=regions,
+                contents=contents,
+                written=written,
+            )
+        )
+        return _Place(len(self._launches) - 1, tuple(allocations))
+
+    def _reached(self, seen: Seen) -> Iterator[tuple[Allocation, np.ndarray[Any, Any]]]:
+        """Yield every allocation that a launch reaches, with its bytes."""
+        found = [self._memory.of(tensor, name) for name, tensor in seen.tensors]
+        found += [self._memory.of(one, "scratch", private=True) for one in seen.scratch]
+        words = [int.from_bytes(one, "little") for one in seen.arguments if len(one) == 8]
+        pending = [one for one in found if one is not None]
+        known: list[Allocation] = []
+        while pending or words:
+            if not pending:
+                address = words.pop()
+                inside = any(one.base <= address < one.end for one in known)
+                target = None if inside else self._memory.at(address)
+                pending += [target] if target is not None else []
+                continue
+            one = pending.pop(0)
+            if any(one.base < other.end and other.base < one.end for other in known):
+                continue
+            known.append(one)
+            self._require_room(one)
+            data = self._memory.read(one)
+            words += self._addresses_in(data)
+            yield one, data
+
+    def _addresses_in(self, data: np.ndarray[Any, Any]) -> list[int]:
+        """Return the addresses of torch's memory that lie in memory: tables of pointers."""
+        low, high = self._memory.span()
+        words = data[: data.size & ~7].view(np.uint64)
+        hits = words[(words >= low) & (words < high)]
+        return [int(word) for word in np.unique(hits)[:_ADDRESSES]]
+
+    def _require_room(self, one: Allocation) -> None:
+        if one.nbytes > self._wish.max_bytes:
+            raise MissingToolError(_too_much(f"'{one.name}' ({one.nbytes:,} bytes)", self._wish))
+
+    def _blob(self, data: Any) -> bytes:
+        """Return bytes that are held once however often they come."""
+        key = hashlib.blake2b(data, digest_size=32).digest()
+        if key not in self._blobs:
+            if self._bytes + data.size > self._wish.max_bytes:
+                raise MissingToolError(_too_much("all memory kept", self._wish))
+            self._blobs[key] = data.tobytes()
+            self._bytes += data.size
+        return self._blobs[key]
+
+    def _ended(self, place: _Place) -> None:
+        """Keep what a launch left."""
+        launch = replace(self._launches[place.number], failure="")
+        after = None
+        try:
+            if self._wish.outcome:
+                after = {
+                    number: self._blob(self._memory.read(one))
+                    for number, one in enumerate(place.allocations)
+                    if not one.private
+                }
+        except Exception as error:
+            self._leave_out(launch.kernel, f"what it left was not kept: {error}")
+        self._launches[place.number] = replace(launch, after=after)
+
+    def _late(self, place: _Place) -> None:
+        """Save a launch that may never end, so that whoever ends the process keeps it."""
+        self._failed(place, f"it had not ended after {self._wish.limit_s:g} s")
+
+    def _failed(self, place: _Place, why: str) -> None:
+        self._launches[place.number] = replace(self._launches[place.number], failure=why[:_TEXT])
+        if self._save is not None:
+            self._save(self.recording())
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a launch stands in the recording, and the allocations that it reaches."""
+
+    number: int
+    allocations: tuple[Allocation, ...]
+
+
+def _distinct(names: Sequence[str]) -> Iterator[str]:
+    """Yield names with a number behind those that came before."""
+    times: Counter[str] = Counter()
+    for name in names:
+        times[name] += 1
+        yield name if times[name] == 1 else f"{name} ({times[name]})"
+
+
+def _too_much(what: str, wish: Wish) -> str:
+    return (
+        f"{what} would be more than the {wish.max_bytes:,} bytes allowed; raise max_bytes, record "
+        "fewer launches, or a smaller problem"
+    )

@@ -1,0 +1,224 @@
+"""How a run ended, as a finding: build failures, exceptions, crashes, hangs, tampering."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from cuassay.checks.doing import doing
+from cuassay.checks.endings.pages import ENDINGS, Ending
+from cuassay.checks.follow import case_of_step
+from cuassay.checks.numeric.listed_sizes import refusal_condition
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.scenario import Call, Scenario
+from cuassay.model.trace import (
+    OWN_FAULTS,
+    BuildFailed,
+    Exited,
+    Garbled,
+    Killed,
+    StepRaised,
+    TimedOut,
+    ToolMissing,
+)
+
+if TYPE_CHECKING:
+    from cuassay.checks.base import Run
+    from cuassay.model.problem import Problem
+
+_EVIDENCE = 6000  # characters kept of a log or traceback
+_MESSAGE = 300
+# CUDA faults that leave the device in a state in which nothing can be trusted.
+_MEMORY_FAULTS = (
+    "illegal memory access",
+    "misaligned address",
+    "device-side assert",
+    "unspecified launch failure",
+    "illegal instruction",
+    "illegal address",
+    "invalid address space",
+    "hardware stack error",
+)
+
+
+def termination_finding(
+    scenario: Scenario, run: Run, *, problem: Problem | None = None
+) -> Finding | None:
+    """Return the finding of a run that did not reach its end, or None where it did.
+
+    Blames the first failure: an exception before a crash is the finding. None as well for a
+    missing tool, out of memory and a worker's own fault, from which no verdict follows. With
+    `problem`, an exception at a size that nobody promised is a condition of use instead.
+    """
+    result = run.result
+    if isinstance(result.termination, ToolMissing) or _out_of_memory(run):
+        return None
+    if worker_failed(scenario, run):
+        return None
+    if isinstance(result.termination, BuildFailed):
+        return _build_failed(result.termination, scenario)
+    raised = first_raised(run)
+    if raised is not None:
+        return _raised(raised, scenario, problem=problem)
+    printed = _tail(result.output_text)
+    match result.termination:
+        case Exited(index=index, exit_code=code):
+            text = f"the process ended with exit code {code} while {doing(scenario, index)}"
+            return _finding("RUN002", text, scenario, index=index, evidence=printed)
+        case Killed(index=index, signal=number):
+            text = f"the process died of {signal_name(number)} while {doing(scenario, index)}"
+            text += _limit(result.output_text)
+            return _finding("RUN003", text, scenario, index=index, evidence=printed)
+        case TimedOut(index=index, limit_s=limit_s):
+            text = f"no end within {limit_s:g} s while {doing(scenario, index)}"
+            return _finding("RUN004", text, scenario, index=index, evidence=printed)
+        case Garbled(index=index, what=what):
+            return _garbled(what, scenario, index=index, evidence=printed)
+        case _:
+            return None
+
+
+def worker_failed(scenario: Scenario, run: Run) -> bool:
+    """Whether the worker ended by a fault of its own, such as a device without memory left.
+
+    Its exit code says so; a candidate that is being called and exits with the same code earns
+    its finding all the same.
+    """
+    end = run.result.termination
+    if not isinstance(end, Exited) or end.exit_code not in OWN_FAULTS:
+        return False
+    return not (
+        0 <= end.index < len(scenario.steps) and isinstance(scenario.steps[end.index], Call)
+    )
+
+
+def inconclusive_reason(scenario: Scenario, run: Run) -> str:
+    """Return why no verdict follows from a run (see termination_finding), or nothing."""
+    if worker_failed(scenario, run):
+        last = run.result.output_text.strip().splitlines()[-1:]
+        return f"a worker failed while nothing of the candidate ran: {' '.join(last)[:_MESSAGE]}"
+    if isinstance(run.result.termination, ToolMissing):
+        return run.result.termination.what
+    for record in run.result.records:
+        if isinstance(record, StepRaised) and record.exception == "MissingToolError":
+            return record.message.strip().splitlines()[0][:_MESSAGE]
+    if _out_of_memory(run):
+        return "out of memory: run it again alone, or with smaller workloads"
+    return ""
+
+
+def first_raised(run: Run) -> StepRaised | None:
+    """Return the first exception that left the candidate, if one did."""
+    return next((r for r in run.result.records if isinstance(r, StepRaised)), None)
+
+
+def memory_fault(raised: StepRaised) -> bool:
+    """Whether an exception reports a fault of the device, after which nothing can be trusted."""
+    message = raised.message.lower()
+    return any(fault in message for fault in _MEMORY_FAULTS)
+
+
+def exception_text(raised: StepRaised) -> str:
+    """Return the exception's type and the first line of its message, shortened."""
+    lines = raised.message.strip().splitlines()
+    first = lines[0][:_MESSAGE] if lines else ""
+    return f"{raised.exception}: {first}" if first else raised.exception
+
+
+def signal_name(number: int) -> str:
+    """Return `SIGSEGV (segmentation fault)` for a signal number."""
+    hints: Mapping[int, str] = {
+        signal.SIGSEGV: "segmentation fault",
+        signal.SIGBUS: "bus error",
+        signal.SIGABRT: "abort, often a failed assertion or heap corruption",
+        signal.SIGFPE: "arithmetic error, often an integer division by zero",
+        signal.SIGILL: "illegal instruction",
+        signal.SIGKILL: "killed from outside or by itself, or by a memory limit",
+        signal.SIGXCPU: "limit of CPU time",
+        signal.SIGXFSZ: "limit of file size",
+        signal.SIGSYS: "forbidden system call",
+    }
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    return f"{name} ({hints[number]})" if number in hints else name
+
+
+def _out_of_memory(run: Run) -> bool:
+    first = first_raised(run)
+    return first is not None and first.out_of_memory
+
+
+def _build_failed(failed: BuildFailed, scenario: Scenario) -> Finding:
+    text = f"the candidate does not build or import: {failed.what}"
+    return _finding("BUILD001", text, scenario, evidence=_tail(failed.log))
+
+
+def _garbled(what: str, scenario: Scenario, *, index: int, evidence: str) -> Finding:
+    if what.startswith("the candidate printed"):
+        text = f"the kernel printed without end while {doing(scenario, index)}: {what}"
+        return _finding("RUN006", text, scenario, index=index, evidence=evidence)
+    text = f"something wrote to the result channel while {doing(scenario, index)}: {what}"
+    return _finding("RUN005", text, scenario, index=index, evidence=evidence)
+
+
+def _raised(raised: StepRaised, scenario: Scenario, *, problem: Problem | None) -> Finding:
+    text = f"{exception_text(raised)} while {doing(scenario, raised.index)}"
+    case = case_of_step(scenario, raised.index)
+    condition = ""
+    if problem is not None and case is not None and not memory_fault(raised):
+        condition = refusal_condition(problem, case)
+    extra: dict[str, object] = {}
+    if case is not None and not case.in_domain:
+        extra = {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
+    elif condition:
+        extra = {
+            "finding_class": FindingClass.UNSAFE,
+            "severity": Severity.MEDIUM,
+            "condition": condition,
+        }
+    evidence = _tail(raised.traceback or raised.message)
+    if raised.exception == "LaunchError":
+        return _finding("RUN007", text, scenario, index=raised.index, evidence=evidence)
+    return _finding("RUN001", text, scenario, index=raised.index, evidence=evidence, **extra)
+
+
+def _finding(
+    code: str,
+    message: str,
+    scenario: Scenario,
+    *,
+    index: int = -1,
+    evidence: str = "",
+    **extra: object,
+) -> Finding:
+    ending: type[Ending] = ENDINGS[code]
+    case = case_of_step(scenario, index) if index >= 0 else None
+    fields: dict[str, object] = {
+        "finding_class": FindingClass.WRONG,
+        "severity": ending.severity,
+        "where": Where(axes=dict(case.axes)) if case else Where(),
+        "seed": case.seed if case else None,
+    }
+    return Finding(
+        code=code,
+        title=ending.title,
+        message=message,
+        classes=ending.classes,
+        scenario=scenario,
+        evidence=evidence,
+        **(fields | extra),  # type: ignore[arg-type]
+    )
+
+
+def _limit(printed: str) -> str:
+    """Return the limit that the worker's watch names as the last line of the output, if any."""
+    lines = printed.rstrip().splitlines()
+    ours = bool(lines) and lines[-1].startswith("[ended by cuassay: ")
+    return f"; {lines[-1].strip('[]')[:_MESSAGE]}" if ours else ""
+
+
+def _tail(text: str) -> str:
+    return text if len(text) <= _EVIDENCE else "[...]\n" + text[-_EVIDENCE:]

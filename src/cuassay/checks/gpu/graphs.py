@@ -1,0 +1,248 @@
+"""GRAPH001: captured in a CUDA graph and replayed on other values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.endings.findings import exception_text, first_raised, termination_finding
+from cuassay.checks.plain_first import (
+    NEEDS_GPU,
+    answer_to,
+    measured,
+    on_cpu,
+    other_values,
+    with_scalars,
+    wrong_read,
+)
+from cuassay.checks.state.answers import Read, is_right_for, placed, reads_of
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.scenario import (
+    Allocate,
+    Call,
+    PoisonFreed,
+    ReadResult,
+    Refill,
+    Scenario,
+    Step,
+)
+from cuassay.model.steps import Capture, Replay
+from cuassay.model.trace import StepRaised
+
+if TYPE_CHECKING:
+    from cuassay.oracle.compare.outputs import Comparison
+
+_ONE = "graphs: captured once, replayed on other values"
+_SHAPES = "graphs: two shapes captured, replayed in turn"
+_SCALARS = "graphs: scalars changed after the capture"
+_REPLAYS = 3
+_MOVED = 4  # scalars changed, each below a graph of its own
+
+
+class Graph001(Check):
+    """Captured and replayed in a CUDA graph
+
+    What it does
+        Warms up on a side stream, captures one call in a CUDA graph, and replays it three
+        times while the inputs are refilled in place, the captured outputs and all freed memory
+        are filled with 0xFF, and plain calls come between. A second graph at another shape is
+        captured beside it and both are replayed in turn; scalars are changed below a graph.
+
+    Why it matters
+        Servers and training loops capture their steps. Work on another stream is missing from
+        the graph, which then replays nothing; values read on the host are frozen; workspace
+        that is freed after the capture belongs to somebody else at the replay.
+
+    How it decides
+        Each replay must give the right answer for the values that the inputs hold then. A
+        wrong replay, a call that cannot be captured, and a plain call that fails after a
+        capture was refused are conditions of use. Scalars that a replay keeps as they were at
+        capture are a condition of their own, `graph-scalars`: every launch freezes its
+        arguments, the reference's too, and callers have to know.
+
+    Can it be wrong?
+        An operator whose reference synchronises cannot be captured by anybody; the reference
+        goes through the same scenario and then nothing is reported.
+
+    Example
+        `cudaMemcpy` of one index to the host: "cannot be captured: operation not permitted
+        when stream is capturing".
+
+    Options
+        --require graphs makes the condition binding, --require graph-scalars the one on
+        scalars.
+    """
+
+    code = "GRAPH001"
+    title = "Captured and replayed in a CUDA graph"
+    classes = ("S7", "A10", "L8")
+    group = "graphs"
+    finding_class = FindingClass.UNSAFE
+    severity = Severity.HIGH
+    judges_failures = True
+
+    def skip(self, trial: Trial) -> str:
+        """Return why nothing can be captured, or an empty string."""
+        return NEEDS_GPU if on_cpu(trial) else ""
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield one shape, then two shapes in turn, then other scalars."""
+        base = with_scalars(trial, trial.cases("small")[0])
+        others = other_values(trial, base, _REPLAYS - 1, purpose=self.code)
+        yield _one(base, others)
+        for case in trial.cases("shapes"):
+            if case.in_domain and dict(case.axes) != dict(base.axes) and min(case.axes.values()):
+                yield _two(base, placed(others[0], case.axes))
+                break
+        pairs = _moved_scalars(trial)
+        if pairs:
+            yield _other_scalars(pairs)
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Blame the first replay that is wrong, or the capture that failed."""
+        refused = first_raised(run)
+        if refused is None:
+            ended = termination_finding(scenario, run, problem=trial.problem)
+            if ended is not None:
+                yield ended
+                return
+        elif not isinstance(scenario.steps[refused.index], Capture | Replay):
+            return  # a plain call that raises is RUN001's or SHP001's
+        reads = reads_of(scenario, run)
+        if not reads or wrong_read(trial, run, reads[0]):
+            return
+        if refused is not None:
+            if scenario.label == _SCALARS:
+                return  # the other scenarios have said so
+            yield self._refused(trial, scenario, run, refused=refused)
+            return
+        if scenario.label == _SCALARS:
+            yield from self._frozen(trial, scenario, run, reads=reads)
+            return
+        for read in reads[1:]:
+            found = wrong_read(trial, run, read)
+            if found is not None:
+                yield self._wrong(trial, scenario, run, read=read, found=found)
+                return
+
+    def _frozen(
+        self, trial: Trial, scenario: Scenario, run: Run, *, reads: Sequence[Read]
+    ) -> Iterator[Finding]:
+        """Name the scalars whose change a replay does not follow; cases come in pairs."""
+        names = []
+        for read in reads:
+            place = scenario.cases.index(read.case)
+            if place % 2 == 0 or not wrong_read(trial, run, read):
+                continue
+            before = scenario.cases[place - 1]
+            if is_right_for(trial, before, read=read, run=run):
+                names += [k for k, v in read.case.scalars.items() if before.scalars.get(k) != v]
+        if names:
+            kept = ", ".join(dict.fromkeys(names))
+            yield self.finding(
+                f"a replayed graph keeps the scalars of its capture ({kept})",
+                scenario=scenario,
+                where=Where(axes=dict(scenario.cases[0].axes)),
+                severity=Severity.LOW,
+                condition=f"graph-scalars: {kept} as at capture; capture anew for other values",
+            )
+
+    def _refused(
+        self, trial: Trial, scenario: Scenario, run: Run, *, refused: StepRaised
+    ) -> Finding:
+        after = next(
+            (n for n, s in enumerate(scenario.steps) if n > refused.index and isinstance(s, Call)),
+            None,
+        )
+        text = f"cannot be captured in a CUDA graph: {exception_text(refused)}"
+        if after is not None and done(run, after) is None:
+            text += "; after the refused capture the next plain call fails as well"
+        return self.finding(
+            text,
+            scenario=scenario,
+            where=Where(axes=dict(scenario.cases[0].axes)),
+            condition="graphs: not captured in CUDA graphs",
+            evidence=refused.traceback[-4000:],
+        )
+
+    def _wrong(
+        self, trial: Trial, scenario: Scenario, run: Run, *, read: Read, found: Comparison
+    ) -> Finding:
+        replayed = read.result.startswith("replay")
+        text = "a replayed graph gives a wrong answer" if replayed else "is wrong after a capture"
+        if answer_to(trial, run, read, scenario.cases) is not None:
+            text += ": the one to values that the inputs no longer hold"
+        return self.finding(
+            f"{text} ({found.output})",
+            scenario=scenario,
+            condition="graphs: not captured in CUDA graphs",
+            **measured(found, read.case),
+        )
+
+
+def _one(base: Case, others: Sequence[Case]) -> Scenario:
+    steps: list[Step] = [
+        Allocate(slot="a", case=0),
+        Call(slot="a", result="plain"),
+        ReadResult(result="plain"),
+        Capture(slot="a", graph="g"),
+        Call(slot="a", result="after"),
+        ReadResult(result="after"),
+    ]
+    for number in range(1 + len(others)):
+        steps += [
+            Refill(slot="a", case=number),
+            PoisonFreed(),
+            Replay(graph="g", result=f"replay{number}"),
+            ReadResult(result=f"replay{number}"),
+        ]
+    steps += [Call(slot="a", result="last"), ReadResult(result="last")]
+    return Scenario(label=_ONE, cases=(base, *others), steps=tuple(steps), fresh=True)
+
+
+def _moved_scalars(trial: Trial) -> list[tuple[Case, Case]]:
+    """Return (base, moved) of each scalar, at most four: all else holds the same values."""
+    found: dict[str, tuple[Case, Case]] = {}
+    cases = trial.cases("arguments")
+    for base, moved in zip(cases[::2], cases[1::2], strict=False):
+        names = [k for k, v in moved.scalars.items() if base.scalars.get(k) != v]
+        if len(names) == 1 and len(found) < _MOVED:
+            found.setdefault(names[0], (base, moved))
+    return list(found.values())
+
+
+def _other_scalars(pairs: Sequence[tuple[Case, Case]]) -> Scenario:
+    steps: list[Step] = []
+    for number in range(len(pairs)):
+        slot = f"s{number}"
+        steps += [
+            Allocate(slot=slot, case=2 * number),
+            Call(slot=slot, result=f"plain{number}"),
+            ReadResult(result=f"plain{number}"),
+            Capture(slot=slot, graph=slot),
+            Refill(slot=slot, case=2 * number + 1),
+            Replay(graph=slot, result=f"replay{number}"),
+            ReadResult(result=f"replay{number}"),
+        ]
+    cases = tuple(case for pair in pairs for case in pair)
+    return Scenario(label=_SCALARS, cases=cases, steps=tuple(steps), fresh=True)
+
+
+def _two(base: Case, other: Case) -> Scenario:
+    steps: list[Step] = []
+    for number, slot in enumerate("ab"):
+        steps += [
+            Allocate(slot=slot, case=number),
+            Call(slot=slot, result=f"plain {slot}"),
+            ReadResult(result=f"plain {slot}"),
+            Capture(slot=slot, graph=slot),
+        ]
+    for turn, slot in enumerate("abab"):
+        steps += [
+            PoisonFreed(),
+            Replay(graph=slot, result=f"replay{turn}"),
+            ReadResult(result=f"replay{turn}"),
+        ]
+    return Scenario(label=_SHAPES, cases=(base, other), steps=tuple(steps), fresh=True)

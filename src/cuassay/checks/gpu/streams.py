@@ -1,0 +1,198 @@
+"""STREAM001: calls on the caller's stream, behind and before other work on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.plain_first import (
+    NEEDS_GPU,
+    answer_to,
+    measured,
+    on_cpu,
+    other_values,
+    with_scalars,
+    wrong_read,
+)
+from cuassay.checks.state.answers import Read, reads_of
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
+from cuassay.model.steps import StreamCall, Together
+from cuassay.model.verdict import Profile
+
+if TYPE_CHECKING:
+    from cuassay.oracle.compare.outputs import Comparison
+
+_DEFAULT = "streams: consumer on the default stream"
+_SIDE = "streams: producer and consumer on a side stream"
+_TWO = "streams: two streams at once"
+_THREADS = "streams: two threads at once"
+_DELAY_MS = 40.0
+_WAITED = 0.9  # of the delay: the call came back only when the device was done
+_ROUNDS = {Profile.QUICK: 4, Profile.STANDARD: 24, Profile.DEEP: 200}
+
+
+class Stream001(Check):
+    """Order on streams and threads
+
+    What it does
+        Puts 40 ms of other work on a stream, behind it a copy that changes the inputs, behind
+        that the call, and behind that a copy of the result, while the host waits for nothing:
+        on the default stream and on a side stream. Then two calls with other inputs at once,
+        on two streams and from two threads. A plain call comes first and must be right.
+
+    Why it matters
+        A kernel launched on the default stream, while the caller works on another one, reads
+        inputs that are not there yet: 7 or 8 of 8 answers were stale in a library's report.
+        Work on a private stream that nobody waits for looks fast and is read too early. A
+        static workspace is overwritten by the call beside it.
+
+    How it decides
+        Every answer must be right for the inputs that its stream had put there. A result
+        that is not ready on the caller's own default stream is wrong. A fault that only a side
+        stream, two streams or two threads show is a condition of use. A call that returns
+        only when the device has caught up is advice: it breaks overlap and graph capture.
+
+    Can it be wrong?
+        Where 40 ms are over before the call was made, nothing is shown. Overlap of two calls
+        is likely, not certain. The reference goes through the same scenario first.
+
+    Example
+        `kernel<<<grid, block>>>` without a stream: "on a side stream returned the answer to
+        the values that were there before".
+
+    Options
+        --require streams and --require threads make the conditions binding; --profile sets how
+        often two calls run at once: 4, 24 or 200 times.
+    """
+
+    code = "STREAM001"
+    title = "Order on streams and threads"
+    classes = ("A9", "H3", "S1")
+    group = "streams"
+    severity = Severity.HIGH
+
+    def skip(self, trial: Trial) -> str:
+        """Return why there are no streams to try, or an empty string."""
+        return NEEDS_GPU if on_cpu(trial) else ""
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield one scenario a condition, the plainest first."""
+        base = with_scalars(trial, trial.cases("small")[0])
+        others = other_values(trial, base, 1, purpose=self.code)
+        yield _behind_work(_DEFAULT, "default", (base, *others))
+        yield _behind_work(_SIDE, "side", (base, *others))
+        rounds = _ROUNDS[trial.profile]
+        yield _at_once(_TWO, (base, *others), rounds=rounds, threads=False)
+        yield _at_once(_THREADS, (base, *others), rounds=rounds, threads=True)
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Blame the condition where the plain calls are right and the others are not."""
+        reads = reads_of(scenario, run)
+        plain = 1 if scenario.label in (_DEFAULT, _SIDE) else 2
+        if len(reads) <= plain or any(wrong_read(trial, run, read) for read in reads[:plain]):
+            return
+        for read in reads[plain:]:
+            found = wrong_read(trial, run, read)
+            if found is not None:
+                yield self._wrong(trial, scenario, run, read=read, found=found)
+                return
+        yield from self._waiting(scenario, run)
+
+    def _wrong(
+        self, trial: Trial, scenario: Scenario, run: Run, *, read: Read, found: Comparison
+    ) -> Finding:
+        other = answer_to(trial, run, read, scenario.cases)
+        said = {
+            _DEFAULT: "its result is not ready for the next operation on the caller's stream",
+            _SIDE: "is wrong on a side stream behind other work",
+            _TWO: "is wrong while another call runs on a second stream",
+            _THREADS: "is wrong while another thread calls it as well",
+        }[scenario.label]
+        if other is not None:
+            said += ": it gave the answer to " + (
+                "the values that were there before"
+                if scenario.label in (_DEFAULT, _SIDE)
+                else "the other call's inputs"
+            )
+        extra = measured(found, read.case)
+        extra |= _class_of(scenario.label)
+        return self.finding(
+            f"{said} ({found.output})", scenario=scenario, statistic="order", **extra
+        )
+
+    def _waiting(self, scenario: Scenario, run: Run) -> Iterator[Finding]:
+        if scenario.label != _SIDE:
+            return
+        waited = _waited_ms(scenario, run)
+        if waited is None or waited < _WAITED * _DELAY_MS:
+            return
+        yield self.finding(
+            f"each call waits for the device: it came back after {waited:.0f} ms of "
+            f"{_DELAY_MS:.0f} ms of other work on its stream, so nothing overlaps with it",
+            scenario=scenario,
+            where=Where(axes=dict(scenario.cases[0].axes)),
+            finding_class=FindingClass.ADVICE,
+            severity=Severity.LOW,
+        )
+
+
+def _class_of(label: str) -> dict[str, object]:
+    if label == _DEFAULT:
+        return {"finding_class": FindingClass.WRONG, "severity": Severity.CRITICAL}
+    condition = (
+        "threads: calls from one thread at a time"
+        if label == _THREADS
+        else "streams: the default stream alone"
+        if label == _SIDE
+        else "streams: one stream at a time"
+    )
+    return {"finding_class": FindingClass.UNSAFE, "condition": condition}
+
+
+def _waited_ms(scenario: Scenario, run: Run) -> float | None:
+    """Return when the last call gave control back: the first one on a stream may allocate."""
+    records = [
+        done(run, index)
+        for index, step in enumerate(scenario.steps)
+        if isinstance(step, StreamCall)
+    ]
+    if not records or records[-1] is None:
+        return None
+    try:
+        return float(dict(records[-1].facts).get("host had control after ms", "nan"))
+    except ValueError:
+        return None
+
+
+def _behind_work(label: str, stream: str, cases: Sequence[Case]) -> Scenario:
+    steps: list[Step] = [
+        Allocate(slot="a", case=0),
+        Call(slot="a", result="plain"),
+        ReadResult(result="plain"),
+    ]
+    for number in (1, 0):  # there and back: one of the two cannot be what lay there by luck
+        steps += [
+            StreamCall(
+                slot="a", result=f"r{number}", case=number, stream=stream, delay_ms=_DELAY_MS
+            ),
+            ReadResult(result=f"r{number}"),
+        ]
+    return Scenario(label=label, cases=tuple(cases), steps=tuple(steps))
+
+
+def _at_once(label: str, cases: Sequence[Case], *, rounds: int, threads: bool) -> Scenario:
+    steps: list[Step] = []
+    for number in range(2):
+        steps += [
+            Allocate(slot=f"s{number}", case=number),
+            Call(slot=f"s{number}", result=f"plain{number}"),
+            ReadResult(result=f"plain{number}"),
+        ]
+    together = Together(
+        slots=("s0", "s1"), results=("r0", "r1"), threads=threads, rounds=rounds, delay_ms=5.0
+    )
+    steps += [together, ReadResult(result="r0"), ReadResult(result="r1")]
+    return Scenario(label=label, cases=tuple(cases), steps=tuple(steps))

@@ -1,0 +1,148 @@
+"""PERF001: timed calls give right answers, and take no less time than moving the bytes does."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections.abc import Iterable, Iterator
+from math import prod
+
+from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.plain_first import measured, on_cpu, wrong_read
+from cuassay.checks.state.answers import reads_of
+from cuassay.inputs.geometry import elements, tensor_inputs
+from cuassay.model.axes import shape_of
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
+from cuassay.model.steps import Time
+from cuassay.model.verdict import Profile
+
+_ROUNDS = {Profile.QUICK: 2, Profile.STANDARD: 7, Profile.DEEP: 25}
+_SHORT = (1, 3)  # calls of the shorter row, drawn for each round
+_LONGER = {"cpu": (1, 3), "cuda": (16, 48)}  # calls that the longer row has more
+_PLAUSIBLE = 0.7  # of the floor: clocks and bandwidths are not known better
+_BANDWIDTH = 4.8e12  # bytes/s: above what any GPU of 2024 moves to and from its memory
+_ELEMENTS = {"cpu": 1 << 15, "cuda": 1 << 28}  # a CPU may have to interpret
+
+
+class Perf001(Check):
+    """Timed calls are real calls
+
+    What it does
+        Times rows of calls by the judge's clock, the caches overwritten before each call: two
+        rows of secret lengths a round, and the same rows without calls. The difference is what
+        a call takes. The last result of every round is read back.
+
+    Why it matters
+        A candidate that knows it is timed can skip work: do all of it in one call of many,
+        return the last answer, or patch the clock. A benchmark accepted 11 microseconds so.
+
+    How it decides
+        A timed answer that is wrong where the plain one is right rejects. A call that takes
+        less than 0.7 of the time in which 4.8 TB/s move its inputs and outputs once is
+        reported as implausible; the verdict states the time beside those of the reference.
+
+    Can it be wrong?
+        The worker's process shares nothing with the judge's clock, but a noisy machine makes
+        times uncertain. Implausible speed alone is advice: a small tensor can stay in a cache.
+
+    Example
+        A kernel that returns its last output from the third call on: "timed calls give a wrong
+        answer where the plain call is right".
+
+    Options
+        --profile sets the rounds: 2, 7 or 25.
+    """
+
+    code = "PERF001"
+    title = "Timed calls are real calls"
+    classes = ("H2", "H5", "H10", "H11")
+    group = "timing"
+    own_process = True
+    only_reads = True
+    severity = Severity.CRITICAL
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield the rows on the largest planned case that fits the device."""
+        yield timed(trial)
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Judge the timed answers, then the time."""
+        reads = reads_of(scenario, run)
+        if not reads or wrong_read(trial, run, reads[0]):
+            return
+        for read in reads[1:]:
+            found = wrong_read(trial, run, read)
+            if found is not None:
+                text = f"timed calls give a wrong answer ({found.output}), a plain call a right one"
+                extra = measured(found, read.case)
+                yield self.finding(text, scenario=scenario, statistic="timed answer", **extra)
+                return
+        seconds = per_call_s(scenario, run)
+        least = bytes_of(trial, scenario.cases[0]) / _BANDWIDTH
+        if seconds is not None and not on_cpu(trial) and seconds < _PLAUSIBLE * least:
+            yield self.finding(
+                f"a call takes {1e6 * seconds:.3g} us, and moving its inputs and outputs once at "
+                f"4.8 TB/s takes {1e6 * least:.3g} us",
+                scenario=scenario,
+                measured=least / max(seconds, 1e-12),
+                allowed=1.0 / _PLAUSIBLE,
+                statistic="floor over time",
+                where=Where(axes=dict(scenario.cases[0].axes)),
+                finding_class=FindingClass.ADVICE,
+                severity=Severity.HIGH,
+            )
+
+
+def timed(trial: Trial) -> Scenario:
+    """Return the scenario that times a candidate: a plain call, then rounds of four rows."""
+    case = _case(trial)
+    draw = random.Random(trial.seed("PERF001", "rows"))
+    steps: list[Step] = [
+        Allocate(slot="a", case=0),
+        Call(slot="a", result="plain"),
+        ReadResult(result="plain"),
+        Time(slot="a", count=1),
+    ]
+    longer = _LONGER["cpu" if on_cpu(trial) else "cuda"]
+    for number in range(_ROUNDS[trial.profile]):
+        short = draw.randint(*_SHORT)
+        for count in (short, short + draw.randint(*longer)):
+            steps.append(Time(slot="a", count=count, idle=True))
+            steps.append(Time(slot="a", count=count, result=f"r{number}"))
+        steps.append(ReadResult(result=f"r{number}"))
+    return Scenario(label="timed calls", cases=(case,), steps=tuple(steps))
+
+
+def _case(trial: Trial) -> Case:
+    most = _ELEMENTS["cpu" if on_cpu(trial) else "cuda"]
+    legal = [case for case in trial.cases("numeric") if case.in_domain]
+    fitting = [case for case in legal if elements(trial.problem, case.axes) <= most]
+    if not fitting:
+        return trial.cases("small")[0]
+    return max(fitting, key=lambda case: elements(trial.problem, case.axes))
+
+
+def per_call_s(scenario: Scenario, run: Run) -> float | None:
+    """Return the median over rounds of what one call takes, in seconds; None if unknown."""
+    rows: list[tuple[int, bool, float]] = []
+    for index, step in enumerate(scenario.steps):
+        if isinstance(step, Time):
+            record = done(run, index)
+            if record is None:
+                return None
+            rows.append((step.count, step.idle, record.duration_s))
+    rounds = [rows[k : k + 4] for k in range(1, len(rows) - 3, 4)]
+    slopes = []
+    for idle_short, short, idle_long, long in rounds:
+        spent = (long[2] - short[2]) - (idle_long[2] - idle_short[2])
+        slopes.append(spent / (long[0] - short[0]))
+    found = statistics.median(slopes) if slopes else 0.0
+    return found if found > 0 else None
+
+
+def bytes_of(trial: Trial, case: Case) -> int:
+    """Return the bytes of all tensors of a case, each counted once."""
+    specs = (*tensor_inputs(trial.problem), *trial.problem.outputs)
+    return sum(prod(shape_of(spec.shape, case.axes)) * spec.dtype.itemsize for spec in specs)

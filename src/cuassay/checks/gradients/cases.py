@@ -1,0 +1,140 @@
+"""Which backward passes are tried, as one scenario: the plain one first, then its variants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from cuassay.checks.base import Run, Trial
+from cuassay.checks.interface.layout_trials import base_cases
+from cuassay.model.case import Case
+from cuassay.model.dtype import DType
+from cuassay.model.problem import Problem, TensorSpec
+from cuassay.model.scenario import Allocate, ReadResult, Scenario, Step
+from cuassay.model.steps import Backward, Upstream, Use
+from cuassay.model.trace import StepDone, StepRaised
+from cuassay.model.verdict import Profile
+
+LABEL = "autograd: gradients"
+DIFFERENTIABLE = (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
+_ALL_SUBSETS = 3  # inputs up to which every subset is tried
+_QUICK_SUBSETS = 6
+_OUTPUTS_READ = 2  # of the plain backward pass and of the call without one
+_UPSTREAM = {
+    Upstream.ONES: "the upstream gradient expanded (stride 0), as .sum() hands it out",
+    Upstream.TRANSPOSED: "the upstream gradient transposed in memory",
+    Upstream.SLICED: "the upstream gradient a slice of a wider buffer, as cat hands it out",
+}
+_USES = {
+    Use.TWICE: "the same inputs used twice",
+    Use.BESIDE: "another call and its backward pass between",
+    Use.CHECKPOINT: "activations recomputed (checkpoint)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One Backward step of a scenario, and where its gradients and outputs are read."""
+
+    step: Backward
+    index: int
+    reads: tuple[int, int]  # steps that read the gradients and the outputs; -1: not read
+    words: str
+    again: bool = False  # the plain backward pass a second time
+
+    def record(self, run: Run) -> StepDone | StepRaised | None:
+        """Return the record of the step, None where the run did not reach its end."""
+        records = run.result.records
+        return records[self.index] if self.index < len(records) else None
+
+
+def float_inputs(problem: Problem) -> tuple[str, ...]:
+    """Return the inputs that can require a gradient."""
+    return tuple(
+        s.name for s in problem.inputs if isinstance(s, TensorSpec) and s.dtype in DIFFERENTIABLE
+    )
+
+
+def float_outputs(problem: Problem) -> tuple[str, ...]:
+    """Return the outputs that can carry one."""
+    return tuple(spec.name for spec in problem.outputs if spec.dtype in DIFFERENTIABLE)
+
+
+def scenarios(trial: Trial) -> Iterator[Scenario]:
+    """Yield one scenario per case: small sizes, from `standard` on listed ones as well."""
+    for number, case in enumerate(base_cases(trial)):
+        yield _scenario(trial, case, seed=trial.seed("GRAD001", number))
+
+
+def _scenario(trial: Trial, case: Case, *, seed: int) -> Scenario:
+    names = float_inputs(trial.problem)
+    quick = trial.profile is Profile.QUICK
+    made: list[tuple[tuple[str, ...], Upstream, Use]] = [
+        (names, Upstream.CONTIGUOUS, Use.ONCE),
+        (names, Upstream.CONTIGUOUS, Use.FORWARD),
+        (names, Upstream.CONTIGUOUS, Use.ONCE),
+    ]
+    made += [(names, upstream, Use.ONCE) for upstream in _UPSTREAM]
+    made += [(names, Upstream.CONTIGUOUS, use) for use in _USES]
+    chosen = subsets(names)
+    for subset in chosen[:_QUICK_SUBSETS] if quick else chosen:
+        made.append((subset, Upstream.CONTIGUOUS, Use.ONCE))
+        if not quick:
+            made.append((subset, Upstream.CONTIGUOUS, Use.CHECKPOINT))
+    steps: list[Step] = [Allocate(slot="a", case=0)]
+    for number, (wanted, upstream, use) in enumerate(made):
+        step = Backward(
+            slot="a",
+            result=f"g{number}",
+            outputs=f"y{number}",
+            wanted=wanted,
+            seed=seed,
+            upstream=upstream,
+            use=use,
+        )
+        steps += [step, ReadResult(result=step.result)]
+        if number < _OUTPUTS_READ:
+            steps.append(ReadResult(result=step.outputs))
+    return Scenario(label=LABEL, cases=(case,), steps=tuple(steps))
+
+
+def subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the subsets of inputs that alone require gradients: each alone first, not all."""
+    if len(names) <= _ALL_SUBSETS:
+        return [s for size in range(1, len(names)) for s in combinations(names, size)]
+    alone = [(name,) for name in names]
+    return alone + [tuple(n for n in names if n != left) for left in names]
+
+
+def tried_in(scenario: Scenario) -> list[Tried]:
+    """Return every backward pass of a scenario, in order."""
+    reads = {s.result: n for n, s in enumerate(scenario.steps) if isinstance(s, ReadResult)}
+    found: list[Tried] = []
+    for index, step in enumerate(scenario.steps):
+        if isinstance(step, Backward):
+            everything = found[0].step.wanted if found else step.wanted
+            places = reads.get(step.result, -1), reads.get(step.outputs, -1)
+            words = _in_words(step, everything)
+            again = bool(found) and not words and step.use is Use.ONCE
+            found.append(
+                Tried(
+                    step=step,
+                    index=index,
+                    reads=places,
+                    words="the same call made again" if again else words,
+                    again=again,
+                )
+            )
+    return found
+
+
+def _in_words(step: Backward, everything: Sequence[str]) -> str:
+    parts = []
+    if len(step.wanted) < len(everything):
+        parts.append(f"gradients of {', '.join(step.wanted)} alone")
+    if step.upstream in _UPSTREAM:
+        parts.append(_UPSTREAM[step.upstream])
+    if step.use in _USES:
+        parts.append(_USES[step.use])
+    return ", ".join(parts)

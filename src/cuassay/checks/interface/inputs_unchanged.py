@@ -1,0 +1,138 @@
+"""API001: inputs stay as they were."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.numeric.listed_sizes import settings
+from cuassay.checks.state.answers import placed, raw_bytes
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, Where
+from cuassay.model.problem import TensorSpec
+from cuassay.model.scenario import Allocate, Call, ReadInputs, Scenario
+from cuassay.model.trace import ResultItem
+
+_LABEL = "inputs: "
+
+
+class Api001(Check):
+    """Inputs stay as they were
+
+    What it does
+        Reads the whole storage behind every input before and after a call, also the bytes
+        outside of the tensor itself, and compares them.
+
+    Why it matters
+        A kernel that normalises in place or uses an input as scratch returns the right answer
+        and destroys what the caller needs next: the residual, a saved activation, a weight.
+
+    How it decides
+        One changed byte is a finding, an input at a time. An operator whose reference writes
+        that input (an optimizer step) may write it too: the reference runs through the same
+        scenario and what it changes is not reported.
+
+    Can it be wrong?
+        No rounding is involved. A kernel that writes the same bytes back is not seen.
+
+    Example
+        A fused residual-add + RMSNorm that stores the sum in `residual` is reported if the
+        reference returns it as a new tensor.
+
+    Options
+        None.
+    """
+
+    code = "API001"
+    title = "Inputs stay as they were"
+    classes = ("A3", "A4", "M9")
+    group = "host"
+
+    def skip(self, trial: Trial) -> str:
+        """Return why nothing can be changed, or an empty string."""
+        return "" if _tensors(trial) else "no input is a tensor"
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield one scenario an input: the reference's own writes are judged one by one."""
+        small = trial.cases("small")[:1]
+        for case in [placed(case, axes) for axes in settings(trial) for case in small]:
+            for spec in _tensors(trial):
+                yield _scenario(case, spec.name)
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Compare the bytes of one input before and after the call."""
+        name = scenario.label.removeprefix(_LABEL).split(" ", 1)[0]
+        before, after = done(run, 1), done(run, 3)
+        if before is None or after is None:
+            return
+        first = next((item for item in before.items if item.name == name), None)
+        second = next((item for item in after.items if item.name == name), None)
+        if first is None or second is None:
+            return
+        yield from self._changed(trial, scenario, run, pair=(first, second), name=name)
+
+    def _changed(
+        self,
+        trial: Trial,
+        scenario: Scenario,
+        run: Run,
+        *,
+        pair: tuple[ResultItem, ResultItem],
+        name: str,
+    ) -> Iterable[Finding]:
+        import torch
+
+        old, new = (raw_bytes(run.tensor(item)) for item in pair)
+        if torch.equal(old, new):
+            return
+        case = scenario.cases[0]
+        if old.shape != new.shape:
+            message = f"input '{name}' has a storage of {new.numel()} bytes, had {old.numel()}"
+            yield self.finding(message, scenario=scenario, where=Where(output=name))
+            return
+        differs = old != new
+        sent = trial.inputs(case)[name]
+        place, text = Where(output=name, axes=dict(case.axes)), ""
+        if isinstance(sent, torch.Tensor) and sent.nbytes == old.numel():
+            index = _index(int(differs.nonzero()[0]) // sent.element_size(), tuple(sent.shape))
+            was, is_ = (_at(data, sent, index) for data in (old, new))
+            place = Where(output=name, index=index, got=is_, expected=was, axes=dict(case.axes))
+            text = f"; first at {list(index)}: was {was}, is {is_}"
+        message = (
+            f"input '{name}' is changed by the call: {int(differs.sum()):,} of {old.numel():,} "
+            f"bytes of its storage differ{text}"
+        )
+        yield self.finding(message, scenario=scenario, where=place)
+
+
+def _at(data: object, like: object, index: tuple[int, ...]) -> str:
+    import torch
+
+    assert isinstance(data, torch.Tensor)
+    assert isinstance(like, torch.Tensor)
+    return f"{float(data.view(like.dtype).reshape(like.shape)[index]):.6g}"
+
+
+def _index(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the index of a row-major position."""
+    index = []
+    for axis in range(len(shape)):
+        rest = math.prod(shape[axis + 1 :])
+        index.append(position // rest)
+        position %= rest
+    return tuple(index)
+
+
+def _scenario(case: Case, name: str) -> Scenario:
+    steps = (
+        Allocate(slot="a", case=0),
+        ReadInputs(slot="a"),
+        Call(slot="a", result="r"),
+        ReadInputs(slot="a"),
+    )
+    return Scenario(label=f"{_LABEL}{name} on {case.label}", cases=(case,), steps=steps)
+
+
+def _tensors(trial: Trial) -> list[TensorSpec]:
+    return [spec for spec in trial.problem.inputs if isinstance(spec, TensorSpec)]

@@ -1,0 +1,188 @@
+"""API003: every declared input and scalar reaches the output."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.numeric.common import comparison_finding, fill_text, single_call
+from cuassay.checks.numeric.listed_sizes import settings
+from cuassay.checks.state.answers import (
+    Read,
+    is_right_for,
+    moved_names,
+    placed,
+    reads_of,
+    same_bits,
+    truth_moved,
+    wrong_outputs,
+)
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
+from cuassay.model.verdict import Profile
+
+Pair = tuple[Case, Case]  # base, moved
+_BASE = "arguments: before any is moved"
+
+
+class Api003(Check):
+    """Every input and scalar reaches the output
+
+    What it does
+        Moves each declared tensor and scalar alone to other legal values, also those that the
+        problem's own generator always sets to the same, at a shape whose every axis is at
+        least 2, and calls the kernel.
+
+    Why it matters
+        What a benchmark keeps constant can be hard-coded: an epsilon, a scale of 1, a mask of
+        ones, a frequency table that is rebuilt instead of read. Of an index tensor with equal
+        rows only row 0 may be read. All of it passes until a caller passes something else.
+
+    How it decides
+        The kernel must be right for the moved values. If it is not, and its result equals
+        that for the old values, it ignores the argument; else it uses it wrongly. Each
+        argument has a process of its own (`quick` uses one for all), the moved values come
+        first, so an answer kept from an earlier call is not blamed here but by STATE001. An
+        argument that neither the reference nor the kernel uses is no fault.
+
+    Can it be wrong?
+        Inputs that belong together (a mask and its dropout rate, a saved statistic) are moved
+        through the problem's generator where they can be; a case marked as inconsistent is
+        advice only. An argument whose effect is below the achievable error cannot be seen.
+
+    Example
+        A kernel with eps = 1e-6 in its source: right for the default, wrong for 3e-2.
+
+    Options
+        --profile standard and deep use one process an argument.
+    """
+
+    code = "API003"
+    title = "Every input and scalar reaches the output"
+    classes = ("A6", "A7", "A12", "A13", "O1")
+    group = "host"
+
+    def skip(self, trial: Trial) -> str:
+        """Return why no argument can be moved, or an empty string."""
+        return "" if pairs_of(trial) else "no argument has another legal value"
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield the distinct base cases, then the moved ones against their bases.
+
+        `quick` has one scenario for all, which shows a kernel that is wrong throughout too.
+        """
+        for axes in settings(trial):
+            pairs = [_at(pair, axes) for pair in pairs_of(trial)]
+            if trial.profile is Profile.QUICK:
+                yield _scenario(pairs)
+                continue
+            for base in _distinct(base for base, _ in pairs):
+                # Fresh: an answer kept from an earlier scenario must not be blamed here.
+                yield dataclasses.replace(single_call(base, label=_BASE), fresh=True)
+            for pair in pairs:
+                yield _scenario([pair])
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Judge the base alone, or each moved case beside its base."""
+        reads = reads_of(scenario, run)
+        if scenario.label == _BASE:
+            for read in reads:
+                yield from self._failed(trial, scenario, run, read=read)
+            return
+        if len(reads) > 2 and all(same_bits(run, reads[0].items, r.items) for r in reads[1:]):
+            return  # an answer kept from the first call, which STATE001 reports
+        blamed = False
+        for moved, base in zip(reads[::2], reads[1::2], strict=False):
+            for finding in self._pair(trial, scenario, run, moved=moved, base=base):
+                blamed = True
+                yield finding
+        throughout = len(reads) > 2 and all(wrong_outputs(trial, r, run) for r in reads[:2])
+        if throughout and not blamed:
+            yield from self._failed(trial, scenario, run, read=reads[1])
+
+    def _failed(
+        self, trial: Trial, scenario: Scenario, run: Run, *, read: Read, lead: str = ""
+    ) -> Iterable[Finding]:
+        for comparison in wrong_outputs(trial, read, run):
+            yield comparison_finding(
+                self, trial, scenario, read.case, comparison, lead=lead or "before any is moved"
+            )
+
+    def _pair(
+        self, trial: Trial, scenario: Scenario, run: Run, *, moved: Read, base: Read
+    ) -> Iterable[Finding]:
+        if not wrong_outputs(trial, moved, run):
+            return
+        names = ", ".join(f"'{name}'" for name in moved_names(base.case, moved.case))
+        change = change_in_words(base.case, moved.case)
+        if is_right_for(trial, base.case, read=moved, run=run) or (
+            same_bits(run, moved.items, base.items) and truth_moved(trial, base.case, moved.case)
+        ):
+            text = f"{names} does not reach the output: the result is the same after {change}"
+            yield self._ignored(scenario, moved.case, text, names=names)
+        elif not wrong_outputs(trial, base, run):
+            lead = f"right before and wrong after {change}"
+            first = next(iter(self._failed(trial, scenario, run, read=moved, lead=lead)), None)
+            if first is not None:
+                yield first
+
+    def _ignored(self, scenario: Scenario, case: Case, text: str, *, names: str) -> Finding:
+        extra: dict[str, Any] = {}
+        if not case.in_domain:
+            extra = {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
+            text += " (moved alone it may contradict the other inputs)"
+        place = Where(
+            group=f"{names} moved alone",
+            axes=dict(case.axes),
+            fills={name: fill_text(fill) for name, fill in case.fills.items()},
+        )
+        return self.finding(text, scenario=scenario, where=place, **extra)
+
+
+def pairs_of(trial: Trial) -> list[Pair]:
+    """Return (base, moved) of the planned argument cases."""
+    cases = trial.cases("arguments")
+    return list(zip(cases[::2], cases[1::2], strict=False))
+
+
+def change_in_words(base: Case, moved: Case) -> str:
+    """Return `eps goes from 1e-06 to 0.03` or `x takes other values`."""
+    parts = []
+    for name in moved_names(base, moved):
+        if name in moved.scalars:
+            parts.append(f"{name} goes from {base.scalars.get(name)} to {moved.scalars[name]}")
+        else:
+            parts.append(f"{name} takes other values")
+    return " and ".join(parts)
+
+
+def _at(pair: Pair, axes: Mapping[str, int]) -> Pair:
+    return placed(pair[0], axes), placed(pair[1], axes)
+
+
+def _distinct(cases: Iterable[Case]) -> list[Case]:
+    """Return the cases that differ in more than their label."""
+    seen: dict[str, Case] = {}
+    for case in cases:
+        key = repr((sorted(case.axes.items()), case.seed, case.scalars, case.fills, case.generator))
+        seen.setdefault(key, case)
+    return list(seen.values())
+
+
+def _scenario(pairs: Sequence[Pair]) -> Scenario:
+    cases: list[Case] = []
+    steps: list[Step] = []
+    for base, moved in pairs:
+        for case in (moved, base):
+            number = len(cases)
+            cases.append(case)
+            steps += [
+                Allocate(slot=f"s{number}", case=number),
+                Call(slot=f"s{number}", result=f"r{number}"),
+                ReadResult(result=f"r{number}"),
+            ]
+    what = pairs[0][1].label if len(pairs) == 1 else "each moved alone"
+    return Scenario(label=f"arguments: {what}", cases=tuple(cases), steps=tuple(steps), fresh=True)

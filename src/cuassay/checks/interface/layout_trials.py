@@ -1,0 +1,188 @@
+"""Which layouts and shared memories are tried, as scenarios: the plain call is first and last."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from cuassay.checks.base import Trial
+from cuassay.checks.numeric.listed_sizes import home_axes, settings
+from cuassay.errors import ProblemError
+from cuassay.inputs.geometry import tensor_inputs
+from cuassay.model.axes import shape_of
+from cuassay.model.case import GENERATED, Case, Fill, FillValue
+from cuassay.model.domain import Index, Positive, Real
+from cuassay.model.problem import Problem, TensorSpec
+from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
+from cuassay.model.steps import Arrange, CallInto, Layout
+from cuassay.model.verdict import Profile
+
+PLAIN, AGAIN = "plain", "again"
+_QUICK_CALLS = 6
+_QUICK_EXPANDED = 2
+_QUICK_SHARED = 4
+_GRADIENT = re.compile(r"grad|d(out|output|y|o|z|loss|q|k|v|h)?$|d_|.*_grad$|.*_bar$")
+_EACH = (Layout.TRANSPOSED, Layout.STEPPED, Layout.OFFSET, Layout.PACKED, Layout.CHANNELS_LAST)
+_CHANNELS_LAST_AXES = 4
+Layouts = Mapping[str, Layout]
+
+
+def base_cases(trial: Trial) -> list[Case]:
+    """Return small cases, or listed sizes where small ones may be refused; one at `quick`."""
+    small = [case for case in trial.cases("small") if case.in_domain][:1]
+    if not small:
+        return []
+    places = [home_axes(trial) or dict(small[0].axes)]
+    if trial.profile is not Profile.QUICK:
+        places += [axes for axes in settings(trial) if axes not in places]
+    cases = [dataclasses.replace(small[0], axes=axes) for axes in places]
+    if trial.profile is Profile.DEEP:
+        cases += [case for case in trial.cases("small") if case.label == "small B"]
+    # The same small case as other checks use, where it is one: its truth is known already.
+    return [small[0] if case == small[0] else case for case in cases]
+
+
+def layout_scenarios(trial: Trial) -> Iterator[Scenario]:
+    """Yield one scenario for all inputs at `quick`, else one an input; equal slices apart."""
+    quick = trial.profile is Profile.QUICK
+    problem = trial.problem
+    for case in base_cases(trial):
+        specs = by_telling(problem)
+        if quick:
+            yield _arranged(case, _few(problem, case, specs), label="inputs in other layouts")
+        else:
+            for spec in specs:
+                tried = [{spec.name: layout} for layout in fitting(spec, case)]
+                yield _arranged(case, tried, label=f"{spec.name} in other layouts")
+            for group in packable(problem, case):
+                yield _arranged(case, [group], label=f"{', '.join(group)} in one buffer")
+        wanted = [spec for spec in specs if expandable(spec, case)]
+        if quick:
+            wanted = [s for s in wanted if is_gradient(s)][:_QUICK_EXPANDED] or wanted[:1]
+        for spec in wanted:
+            tried = [{spec.name: Layout.EXPANDED}]
+            yield _arranged(equal_slices(case, spec), tried, label=f"{spec.name} expanded")
+
+
+def shared_scenarios(trial: Trial) -> Iterator[Scenario]:
+    """Yield one scenario in which outputs lie in the memory of inputs, one pair at a time."""
+    for case in base_cases(trial)[:1]:
+        pairs = [
+            (out.name, given.name)
+            for out in trial.problem.outputs
+            for given in tensor_inputs(trial.problem)
+            if given.dtype == out.dtype and _shape(given, case) == _shape(out, case) != ()
+        ]
+        if trial.profile is Profile.QUICK:
+            pairs = pairs[:_QUICK_SHARED]
+        if pairs:
+            calls = [CallInto(slot="b", result="", into={out: given}) for out, given in pairs]
+            yield _scenario(case, [[call] for call in calls], label="outputs in inputs' memory")
+
+
+def by_telling(problem: Problem) -> list[TensorSpec]:
+    """Return the tensor inputs that have an axis: gradients first, then those of most axes."""
+    specs = [spec for spec in tensor_inputs(problem) if spec.shape]
+    return sorted(specs, key=lambda s: (len(s.shape) < 2, not is_gradient(s)))
+
+
+def is_gradient(spec: TensorSpec) -> bool:
+    """Whether an input is an upstream gradient, by its name."""
+    return bool(_GRADIENT.match(spec.name))
+
+
+def fitting(spec: TensorSpec, case: Case) -> list[Layout]:
+    """Return the layouts that mean something for an input, but for equal slices."""
+    shape = _shape(spec, case)
+    left = set(_EACH)
+    if len(shape) < 2:
+        left -= {Layout.TRANSPOSED, Layout.PACKED}  # a lone axis packed is one with an offset
+    if len(shape) != _CHANNELS_LAST_AXES:
+        left.discard(Layout.CHANNELS_LAST)
+    return [layout for layout in _EACH if layout in left]
+
+
+def packable(problem: Problem, case: Case) -> list[dict[str, Layout]]:
+    """Return the inputs that one buffer may hold side by side, as fused projections make them."""
+    groups: dict[object, list[str]] = {}
+    for spec in tensor_inputs(problem):
+        shape = _shape(spec, case)
+        if len(shape) > 1:
+            groups.setdefault((spec.dtype, shape[:-1]), []).append(spec.name)
+    return [dict.fromkeys(names, Layout.PACKED) for names in groups.values() if len(names) > 1]
+
+
+def expandable(spec: TensorSpec, case: Case) -> bool:
+    """Whether equal slices along the first axis are legal values that a caller may have."""
+    shape = _shape(spec, case)
+    if not shape or shape[0] < 2 or spec.shape[0] not in case.axes:
+        return False
+    if isinstance(spec.domain, Index):
+        return len(shape) > 1 and not spec.domain.unique
+    real = isinstance(spec.domain, Real | Positive) and spec.dtype.is_floating
+    return real and (len(shape) > 1 or is_gradient(spec))
+
+
+def equal_slices(case: Case, spec: TensorSpec) -> Case:
+    """Return the case with every slice of an input along its first axis equal to the first."""
+    from cuassay.inputs.fills import default_fill
+
+    own = case.fills.get(spec.name)
+    if own is None:
+        own = Fill(kind=GENERATED) if case.generator else default_fill(spec)
+    axis = spec.shape[0]
+    taken: dict[str, FillValue] = {"take": (0,), "take_axis": axis, "take_of": case.axes[axis]}
+    fill = Fill(kind=own.kind, parameters={**own.parameters, **taken})
+    label = f"{case.label}, slices of {spec.name} equal"
+    return dataclasses.replace(case, label=label, fills={**case.fills, spec.name: fill})
+
+
+def _few(problem: Problem, case: Case, specs: Sequence[TensorSpec]) -> list[Layouts]:
+    """Return each input in one layout, then the first of them in the others."""
+    tried: list[Layouts] = [{spec.name: fitting(spec, case)[0]} for spec in specs]
+    tried = tried[: _QUICK_CALLS - 2]
+    tried += packable(problem, case)[:1]
+    for spec in specs[:1]:  # an offset first: alignment shows in nothing else
+        others = sorted(fitting(spec, case)[1:], key=lambda layout: layout is not Layout.OFFSET)
+        tried += [{spec.name: layout} for layout in others]
+    return tried[:_QUICK_CALLS]
+
+
+def _arranged(case: Case, tried: Sequence[Layouts], *, label: str) -> Scenario:
+    calls: list[list[Step]] = [
+        [Arrange(slot="b", layouts=layouts), Call(slot="b", result="")] for layouts in tried
+    ]
+    return _scenario(case, calls, label=label)
+
+
+def _scenario(case: Case, calls: Sequence[Sequence[Step]], *, label: str) -> Scenario:
+    """Return the scenario of a plain call, each of `calls` on fresh values, a plain call."""
+    steps: list[Step] = [
+        Allocate(slot="a", case=0),
+        Call(slot="a", result=PLAIN),
+        ReadResult(result=PLAIN),
+        Release(name=PLAIN),
+    ]
+    for number, call in enumerate(calls):
+        name = f"r{number}"
+        steps.append(Allocate(slot="b", case=0))
+        for step in call:
+            if isinstance(step, Call | CallInto):
+                steps.append(dataclasses.replace(step, result=name))
+            else:
+                steps.append(step)
+        steps += [ReadResult(result=name), Release(name=name), Release(name="b")]
+    steps += [
+        Allocate(slot="a", case=0),  # anew: some operators write into their inputs
+        Call(slot="a", result=AGAIN),
+        ReadResult(result=AGAIN),
+    ]
+    return Scenario(label=f"layouts: {label}", cases=(case,), steps=tuple(steps))
+
+
+def _shape(spec: TensorSpec, case: Case) -> tuple[int, ...]:
+    try:
+        return shape_of(spec.shape, case.axes)
+    except ProblemError:
+        return ()

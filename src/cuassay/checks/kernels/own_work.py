@@ -1,0 +1,159 @@
+"""GHOST001: whether the answer comes from the kernels that the candidate brings along."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.numeric.listed_sizes import elements_of, settings
+from cuassay.checks.state.answers import placed, reads_of, wrong_outputs
+from cuassay.model.axes import smallest_workload_axes
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
+from cuassay.model.steps import Disarm, ReadLaunches
+from cuassay.model.trace import StepRaised
+
+_LABEL = "kernels: launched, and switched off"
+_ELEMENTS = {"cpu": 1 << 14, "cuda": 1 << 26}
+_NAMES = 4  # kernels named in a message
+_TEXT = 120
+
+
+class Ghost001(Check):
+    """The answer comes from the candidate's own kernels
+
+    What it does
+        Counts the launches of Triton kernels defined in the candidate's sources, of raw CUDA
+        kernels and of its C++ extensions, on a small shape and on one of its workloads. Then it
+        turns these launches into no-ops, fills free memory with NaN and calls once more on
+        other values.
+
+    Why it matters
+        A wrapper that falls back to PyTorch when its kernel fails gives right answers, and so
+        does one that never calls it or throws its result away. What is measured, reviewed and
+        merged is then not what runs.
+
+    How it decides
+        Kernels that are defined and never launched, or whose every launch raises, while the
+        answers are right: reported. So is an answer that stays right although launches were
+        asked for and none was done. The operator is right in each case, hence advice; with
+        --require own-kernels it rejects.
+
+    Can it be wrong?
+        A kernel for large shapes only may not be needed here, nor one that repairs what is
+        rarely broken. Not seen are kernels that torch.compile makes and those of other
+        packages: then nothing is said. The counting shares the candidate's
+        process and can be undone by it.
+
+    Example
+        `try: kernel[grid](...)` with `except Exception: return torch.softmax(x, -1)`.
+
+    Options
+        --require own-kernels makes it binding.
+    """
+
+    code = "GHOST001"
+    title = "The answer comes from the candidate's own kernels"
+    classes = ("H8",)
+    own_process = True
+    group = "integrity"  # nothing else runs in a process whose kernels were switched off
+    finding_class = FindingClass.ADVICE
+    severity = Severity.MEDIUM
+    judges_failures = True  # without its kernels a candidate may raise
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield one process: two calls counted, one with the kernels switched off."""
+        small, axes = trial.cases("small"), settings(trial)[-1:]
+        if len(small) < 2 or not axes:
+            return
+        first = placed(small[0], axes[0])
+        cases = [first, placed(small[1], axes[0]), *_workload(trial, first)]
+        steps: list[Step] = [Disarm(active=False)]  # from here on extensions' launches count
+        for number in (0, *range(2, len(cases))):
+            steps += _call(number)
+        steps += [ReadLaunches(), Disarm(), *_call(1), ReadLaunches(), Disarm(active=False)]
+        yield Scenario(label=_LABEL, cases=tuple(cases), steps=tuple(steps), fresh=True)
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Look at the launches before and after the kernels were switched off."""
+        places = [i for i, step in enumerate(scenario.steps) if isinstance(step, ReadLaunches)]
+        armed, disarmed = (done(run, index) for index in places)
+        if armed is None:
+            return
+        before = _counts(dict(armed.facts), "launched")
+        reads = reads_of(scenario, run)
+        usual = [read for read in reads if read.case != scenario.cases[1]]
+        if not before or not usual or any(wrong_outputs(trial, read, run) for read in usual):
+            return
+        text = _unused(dict(armed.facts), before)
+        if not text and disarmed is not None and len(reads) > len(usual):
+            after = _counts(dict(disarmed.facts), "launched")
+            asked = [name for name, count in after.items() if count > before.get(name, 0)]
+            if (
+                asked
+                and not wrong_outputs(trial, reads[-1], run)
+                and _decides(trial, run, scenario)
+            ):
+                text = (
+                    f"the answer is right without {_listed(asked)}: launched, and what it gives "
+                    "is not used"
+                )
+        if text:
+            yield self.finding(text, scenario=scenario, condition=f"own-kernels: {text}")
+
+
+def _call(number: int) -> tuple[Step, ...]:
+    slot, result = f"s{number}", f"r{number}"
+    return (
+        Allocate(slot=slot, case=number),
+        Call(slot=slot, result=result),
+        ReadResult(result=result),
+    )
+
+
+def _workload(trial: Trial, first: Case) -> list[Case]:
+    """Return the first case at the sizes of the smallest workload, if that is cheap."""
+    problem = trial.problem
+    if not problem.workloads:
+        return []
+    axes = smallest_workload_axes(problem)
+    most = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    if dict(first.axes) == axes or elements_of(problem, axes) > most:
+        return []
+    return [placed(first, axes)]
+
+
+def _unused(facts: Mapping[str, str], launched: Mapping[str, int]) -> str:
+    """Return what to say where no kernel of the candidate did anything, or nothing."""
+    if "unseen" in facts:
+        return ""
+    raised = _counts(facts, "raised")
+    if any(count > raised.get(name, 0) for name, count in launched.items()):
+        return ""
+    if not any(launched.values()):
+        return f"{_listed(list(launched))} is defined and never launched: something else answers"
+    name = next(name for name, count in launched.items() if count)
+    reason = facts.get(f"reason {name}", "an exception")[:_TEXT]
+    return f"every launch of {_listed([name])} raises ({reason}): something else answers"
+
+
+def _decides(trial: Trial, run: Run, scenario: Scenario) -> bool:
+    """Whether the last call could have been wrong: its truth decides, and nothing raised."""
+    raised = any(isinstance(record, StepRaised) for record in run.result.records)
+    return not raised and not trial.truth(scenario.cases[1]).ill_conditioned
+
+
+def _counts(facts: Mapping[str, str], word: str) -> dict[str, int]:
+    """Return the numbers of `word NAME` facts; what is no number is left out."""
+    found = {}
+    for name, text in facts.items():
+        kind, _, kernel = name.partition(" ")
+        if kind == word and text.isdecimal() and len(text) < 12:
+            found["".join(c for c in kernel if c.isprintable())[:_TEXT]] = int(text)
+    return found
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(f"'{name}'" for name in names[:_NAMES]) + more

@@ -1,0 +1,198 @@
+"""What the checks on the PTX machine share: which launches are executed, and how faults read.
+
+The candidate is called once a case in a worker without a GPU, on sizes small enough for a CPU;
+its launches are recorded and executed again by the machine (`Trial.machine`). Block shapes are
+the candidate's own; grids follow from the sizes, which are chosen so that tails are hit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from cuassay.checks.base import Check, Machine, Run, Trial, done
+from cuassay.checks.numeric.listed_sizes import elements_of, settings
+from cuassay.checks.state.answers import placed
+from cuassay.errors import CannotJudgeError, NothingToCheckError
+from cuassay.model.case import Case
+from cuassay.model.machine import LaunchEvidence, MachineEvidence, MachineFault, Touch
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
+from cuassay.model.steps import ReadRecording, RecordLaunches
+from cuassay.model.trace import ScenarioResult
+from cuassay.model.verdict import Profile
+
+if TYPE_CHECKING:
+    import torch
+
+CASES = {Profile.QUICK: 2, Profile.STANDARD: 4, Profile.DEEP: 8}
+_ELEMENTS = 1 << 18  # of inputs and outputs together: what a CPU executes in seconds
+_HOT_ELEMENTS = 1 << 19
+_SHOWN = 3
+_READ = 3  # the step that sends the recording
+_COVERS = "not covered: weak memory, what ptxas makes of the PTX, code paths of other architectures"
+
+
+def recorded_call(case: Case, *, on_gpu: bool = False) -> Scenario:
+    """Return the scenario that records one call's launches (step 3 sends them)."""
+    return Scenario(
+        label=f"launches: {case.label}",
+        cases=(case,),
+        steps=(
+            Allocate(slot="a", case=0),
+            RecordLaunches(on_gpu=on_gpu),
+            Call(slot="a", result="r", poison=Poison.NAN),
+            ReadRecording(result="r"),
+            ReadResult(result="r"),
+        ),
+        timeout_s=120.0,
+    )
+
+
+def machine_cases(trial: Trial) -> list[Case]:
+    """Return the cases whose launches are executed: a small one, then neighbours with tails."""
+    small = trial.cases("small")[:1]
+    found = [placed(case, sizes) for sizes in settings(trial)[-1:] for case in small]
+    near = sorted(trial.cases("shapes"), key=lambda case: elements_of(trial.problem, case.axes))
+    found += [case for case in near if case.in_domain and elements_of(trial.problem, case.axes) > 1]
+    fitting = [case for case in found if elements_of(trial.problem, case.axes) <= _ELEMENTS]
+    return fitting[: CASES[trial.profile]]
+
+
+def hot_cases(trial: Trial) -> list[Case]:
+    """Return the case with the most additions into one place, where a CPU can execute it."""
+    fitting = [c for c in trial.cases("hot") if elements_of(trial.problem, c.axes) <= _HOT_ELEMENTS]
+    return fitting[:1]
+
+
+class MachineCheck(Check):
+    """Base of the checks on what the PTX machine sees: subclasses name their kinds of fault."""
+
+    group = "machine"
+    kinds: ClassVar[frozenset[str]]
+    clean_words: ClassVar[str]  # what is said of launches without such a fault
+
+    def skip(self, trial: Trial) -> str:
+        """Only kernels whose PTX can be had are executed."""
+        return trial.machine.absent if trial.machine is not None else "no PTX machine here"
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield one recorded call a case."""
+        yield from map(recorded_call, machine_cases(trial))
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Report the distinct faults of this check's kinds, worst first."""
+        machine, evidence = _executed(trial, scenario, run)
+        faults = _distinct((a, b) for a, b in evidence.faults if self.reports(b))
+        for launch, fault in sorted(faults, key=lambda pair: pair[1].severity != "wrong")[:_SHOWN]:
+            yield self._finding_of(machine, scenario, launch, fault)
+        if not faults:
+            _require_complete(evidence)
+
+    def reports(self, fault: MachineFault) -> bool:
+        """Whether a fault is this check's business."""
+        return fault.kind in self.kinds and fault.severity != "advice"
+
+    def classed(self, fault: MachineFault) -> tuple[FindingClass, Severity]:
+        """Return the class and severity of a fault's finding."""
+        if fault.severity == "wrong":
+            return self.finding_class, self.severity
+        return FindingClass.ADVICE, Severity.LOW
+
+    def said(self, trial: Trial, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
+        """Say how far a pass reaches: all data at these shapes, or these inputs."""
+        machine, scenarios = trial.machine, [scenario for scenario, _ in seen]
+        if machine is None or not scenarios:
+            return ""
+        shapes = "; ".join(_shape(trial, scenario.cases[0]) for scenario in scenarios)
+        reach = f"holds for all data at {shapes}"
+        if not machine.oblivious(scenarios):
+            reach = f"for these inputs at {shapes}: branches or addresses depend on data"
+        return f"{self.clean_words}; {reach}; {_COVERS}"
+
+    def _finding_of(
+        self, machine: Machine, scenario: Scenario, launch: LaunchEvidence, fault: MachineFault
+    ) -> Finding:
+        kind, severity = self.classed(fault)
+        first = fault.touches[0] if fault.touches else None
+        place = f" ({first.file}:{first.line})" if first and first.line else ""
+        return self.finding(
+            f"{launch.kernel}{place}: {fault.text}",
+            scenario=scenario,
+            where=Where(axes=dict(scenario.cases[0].axes), group=launch.kernel),
+            details=tuple(_details(machine, launch, fault)),
+            finding_class=kind,
+            severity=severity,
+            evidence="\n".join(launch.printed),
+        )
+
+
+def recorded_evidence(trial: Trial, scenario: Scenario, run: Run) -> MachineEvidence:
+    """Return what the machine saw in a run of `recorded_call`. Raises CannotJudgeError."""
+    return _executed(trial, scenario, run)[1]
+
+
+def _executed(trial: Trial, scenario: Scenario, run: Run) -> tuple[Machine, MachineEvidence]:
+    record = done(run, _READ)
+    machine = trial.machine
+    if machine is None or record is None or not record.items:
+        raise CannotJudgeError("the call's launches were not recorded")
+    recording: torch.Tensor = run.tensor(record.items[0])
+    evidence = machine.execute(recording, scenario)
+    if evidence.refused:
+        raise CannotJudgeError(f"the launches cannot be executed: {evidence.refused}")
+    if not evidence.launches:
+        raise NothingToCheckError("the candidate launched no kernel of its own")
+    return machine, evidence
+
+
+def _distinct(
+    faults: Iterable[tuple[LaunchEvidence, MachineFault]],
+) -> list[tuple[LaunchEvidence, MachineFault]]:
+    """Return faults of which no two are of one kind on the same lines: one cause, one finding."""
+    first: dict[object, tuple[LaunchEvidence, MachineFault]] = {}
+    for launch, fault in faults:
+        lines = frozenset((one.file, one.line or one.ptx_line) for one in fault.touches)
+        first.setdefault((launch.kernel, fault.kind, lines), (launch, fault))
+    return list(first.values())
+
+
+def _require_complete(evidence: MachineEvidence) -> None:
+    """Raise CannotJudgeError where a launch was not executed to its end: never a pass."""
+    for launch in evidence.launches:
+        if launch.inconclusive:
+            raise CannotJudgeError(f"'{launch.kernel}' was not executed: {launch.inconclusive}")
+
+
+def _details(
+    machine: Machine, launch: LaunchEvidence, fault: MachineFault
+) -> Iterator[tuple[str, str]]:
+    for number, touch in enumerate(fault.touches):
+        yield ("access" if not number else "other access"), _touch(touch)
+        text = machine.line(touch.file, touch.line)
+        if text:
+            yield f"{touch.file}:{touch.line}", text
+    if fault.allocation:
+        offset = "" if fault.offset is None else f", byte {fault.offset}"
+        yield "allocation", f"{fault.allocation}{offset}"
+    if fault.count > 1:
+        yield "times", str(fault.count)
+    yield from ((name, f"{value:.4g}") for name, value in fault.measures.items())
+    grid, block = (" x ".join(map(str, extent)) for extent in (launch.grid, launch.block))
+    yield "launch", f"{launch.kernel}, {grid} blocks of {block} threads, {launch.target}"
+
+
+def _touch(touch: Touch) -> str:
+    who = ""
+    if touch.thread:
+        who = f" by thread {_tuple(touch.thread)} of block {_tuple(touch.block)}"
+    return f"{touch.what}{who}, PTX line {touch.ptx_line}"
+
+
+def _tuple(numbers: Sequence[int]) -> str:
+    return f"({', '.join(map(str, numbers))})"
+
+
+def _shape(trial: Trial, case: Case) -> str:
+    names = [axis.name for axis in trial.problem.var_axes()] or sorted(case.axes)
+    return ", ".join(f"{name} = {case.axes[name]}" for name in names)

@@ -1,0 +1,75 @@
+"""RACE101: every two conflicting accesses of a launch are ordered, executed in PTX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cuassay.checks.base import Run, Trial
+from cuassay.checks.machine.faults import MachineCheck, recorded_evidence
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.scenario import Scenario
+
+_SHOWN = 3
+
+
+class Race101(MachineCheck):
+    """conflicting accesses of different threads are ordered
+
+    What it does
+        Executes the candidate's launches in cuassay's PTX machine and keeps, for every byte of
+        shared and global memory, who wrote it and who has read it since. Two accesses of different
+        threads of which one writes must be ordered: by a barrier, by a warp synchronisation that
+        names both lanes, by atomics of a scope that reaches both with the fences that publish what
+        was written before, by an mbarrier, or by the wait of an asynchronous copy, whose bytes
+        nobody may touch before; a bulk copy reads what threads wrote behind a proxy fence only.
+        From `standard` on the launches also run under other schedules of blocks and warps, and
+        their results are compared.
+
+    Why it matters
+        A missing barrier gives right answers thousands of times. Lanes of a warp do not run in
+        lockstep since Volta, a partial sum without `__threadfence` may reach the last block late,
+        and racecheck looks at shared memory alone.
+
+    How it decides
+        An unordered pair rejects, with both lines, threads and blocks. Lanes that store the same
+        value to one place are advice: Triton does so by design. So is a load that races with a
+        store where the launch, run again without what it loads, does the same: a copy that
+        nobody uses. A result that differs between two schedules without a race, as sums by
+        floating atomics do, is advice with both schedules.
+
+    Can it be wrong?
+        The order is that of happens-before in one execution: a race on a path that these inputs do
+        not take is not seen, unless the outcome says that it holds for all data. Weak-memory
+        reorderings are not executed; a missing fence is found as a missing order.
+
+    Example
+        "row_sum (row_sum.cu:21): write by thread (3, 0, 0) of block (0, 0, 0) and read by thread
+        (35, 0, 0) of block (0, 0, 0) of the same bytes of part with nothing that orders them".
+
+    Options
+        --profile: quick runs one schedule, standard two, deep four.
+    """
+
+    code = "RACE101"
+    title = "conflicting accesses of different threads are ordered"
+    classes = ("C1", "C2", "C3", "C7")
+    kinds = frozenset({"race", "same-value-race", "missing-proxy-fence"})
+    clean_words = "no unordered conflicting accesses"
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Report races, then memory that depends on the schedule without one."""
+        found = list(super().judge(trial, scenario, run))
+        yield from found
+        if any(finding.finding_class is FindingClass.WRONG for finding in found):
+            return
+        evidence = recorded_evidence(trial, scenario, run)
+        for one in evidence.order[:_SHOWN]:
+            yield self.finding(
+                f"{one.allocation} depends on the order of blocks and warps: {one.nbytes} bytes "
+                f"differ between the schedules {one.first} and {one.second}, as sums by floating "
+                "atomics do",
+                scenario=scenario,
+                where=Where(axes=dict(scenario.cases[0].axes), output=one.allocation),
+                finding_class=FindingClass.ADVICE,
+                severity=Severity.LOW,
+            )

@@ -1,0 +1,174 @@
+"""MEM004: values that no output depends on: behind masks, in unused rows, pages and padding."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.numeric.common import message, one_by_one, worst_statistic
+from cuassay.checks.numeric.relation_members import own_fill, with_parameters
+from cuassay.checks.plain_first import measured, with_scalars, wrong_read
+from cuassay.checks.state.answers import reads_of
+from cuassay.errors import CannotJudgeError, NothingToCheckError
+from cuassay.inputs.geometry import elements, tensor_inputs
+from cuassay.model.case import Case
+from cuassay.model.domain import Real
+from cuassay.model.dtype import DType
+from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.problem import TensorSpec
+from cuassay.model.scenario import Scenario
+from cuassay.model.verdict import Profile
+
+if TYPE_CHECKING:
+    import torch
+
+_CASES = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 8}
+_ELEMENTS = {Profile.QUICK: 1 << 13, Profile.STANDARD: 1 << 17, Profile.DEEP: 1 << 20}
+_MOST = 8192  # places spoiled in one input
+_LARGE = {DType.FLOAT16: 6e4, DType.BFLOAT16: 1e30, DType.FLOAT32: 1e30, DType.FLOAT64: 1e30}
+_GARBAGE, _NAN = "garbage", "nan"
+Places = Mapping[str, tuple[int, ...]]
+
+
+class Mem004(Check):
+    """What no output depends on does not matter
+
+    What it does
+        Finds the elements of floating inputs that no output depends on: those whose gradient in
+        the float64 reference is exactly zero and that leave its answer unchanged, bit for bit,
+        when they are spoiled. They lie behind masks, in rows that no index names, in unused
+        pages, in padding. Then the kernel is called with large numbers there, and with NaN.
+
+    Why it matters
+        A serving engine pads batches to captured sizes, recycles pages of its cache and keeps
+        rows of finished requests: what lies there is whatever was there before. A kernel that
+        masks by adding -1e4, scales by the maximum of a whole table, or multiplies such values
+        by zero is right on clean test data.
+
+    How it decides
+        The right answer is the one without the spoiling, by the statistics of NUM001. A wrong
+        answer with large finite numbers within the input's domain rejects. One with NaN alone
+        is a condition of use. A plain call comes first and must be right.
+
+    Can it be wrong?
+        Only elements that the reference itself is proved not to look at on that case are
+        spoiled, so a kernel that agrees with it passes. References that cannot be
+        differentiated are not looked at.
+
+    Example
+        `scores + (1 - mask) * -1e4`: "1e+30 behind the mask changes probabilities".
+
+    Options
+        --require padding makes the condition binding; --profile sets the cases: 1, 3 or 8.
+    """
+
+    code = "MEM004"
+    title = "What no output depends on does not matter"
+    classes = ("M7", "L8", "L9")
+    group = "memory"
+    severity = Severity.CRITICAL
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield a scenario a case that holds something which no output depends on.
+
+        Raises NothingToCheckError where every value reaches an output.
+        """
+        nothing = True
+        for case in trial.cases("small")[: _CASES[trial.profile]]:
+            if elements(trial.problem, case.axes) > _ELEMENTS[trial.profile]:
+                continue
+            base = with_scalars(trial, case)
+            found = unused(trial, base)
+            if any(found.values()):
+                nothing = False
+                yield _scenario(trial, base, found)
+        if nothing:
+            raise NothingToCheckError("every value reaches an output on the cases looked at")
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Blame large numbers first, then NaN."""
+        reads = reads_of(scenario, run)
+        if not reads or wrong_read(trial, run, reads[0]):
+            return
+        for read in reads[1:]:
+            # What was spoiled does not matter: the right answer is the plain one's.
+            found = wrong_read(trial, run, dataclasses.replace(read, case=scenario.cases[0]))
+            if found is None:
+                continue
+            names = ", ".join(f"'{name}'" for name in _spoiled_names(read.case))
+            what = "NaN" if read.case.label.endswith(_NAN) else "a large number"
+            text = f"{what} in elements of {names} that no output depends on changes the answer"
+            extra = measured(found, scenario.cases[0])
+            if what == "NaN":
+                extra |= {
+                    "finding_class": FindingClass.UNSAFE,
+                    "severity": Severity.MEDIUM,
+                    "condition": "padding: what no output depends on must be finite",
+                }
+            text += f": {message(found, worst_statistic(found))}"
+            yield self.finding(text, scenario=scenario, statistic="spoiled padding", **extra)
+            return
+
+
+def unused(trial: Trial, base: Case) -> Mapping[str, Places]:
+    """Return, by what may lie there and by input, the places that no output depends on.
+
+    NaN may lie in fewer: zero times it is NaN. Empty where the reference cannot be
+    differentiated.
+    """
+    try:
+        gradients = trial.dependence(base)
+    except CannotJudgeError:
+        return {}
+    plain = trial.exact(base)
+    found: dict[str, dict[str, tuple[int, ...]]] = {_GARBAGE: {}, _NAN: {}}
+    for spec in tensor_inputs(trial.problem):
+        gradient = gradients.get(spec.name)
+        if gradient is None or spec.dtype not in _LARGE:
+            continue
+        zero = (gradient.reshape(-1) == 0).nonzero().squeeze(1).tolist()
+        if not zero or len(zero) == gradient.numel():
+            continue  # an input that nothing depends on is API003's subject
+        places = {spec.name: tuple(zero[:_MOST])}
+        for what in (_GARBAGE, _NAN):
+            if _same(plain, trial.exact(_spoiled(trial, base, places, what))):
+                found[what] |= places
+    return found
+
+
+def _same(first: tuple[torch.Tensor, ...], second: tuple[torch.Tensor, ...]) -> bool:
+    return all(
+        bool(((one == other) | (one.isnan() & other.isnan())).all())
+        for one, other in zip(first, second, strict=True)
+    )
+
+
+def _spoiled(trial: Trial, base: Case, places: Places, what: str) -> Case:
+    fills = dict(base.fills)
+    for spec in tensor_inputs(trial.problem):
+        if spec.name in places:
+            with_ = "nan" if what == _NAN else _large(spec)
+            changed = {"spoil": places[spec.name], "spoil_with": with_}
+            fills[spec.name] = with_parameters(own_fill(base, spec), changed)
+    return dataclasses.replace(base, label=f"{base.label}, {what}", fills=fills)
+
+
+def _large(spec: TensorSpec) -> float:
+    """Return the largest number that the input may hold, as far as its domain says."""
+    domain, most = spec.domain, _LARGE[spec.dtype]
+    if isinstance(domain, Real) and domain.high is not None:
+        return min(most, float(domain.high))
+    return most
+
+
+def _spoiled_names(case: Case) -> list[str]:
+    return [name for name, fill in case.fills.items() if "spoil" in fill.parameters]
+
+
+def _scenario(trial: Trial, base: Case, found: Mapping[str, Places]) -> Scenario:
+    spoiled = [_spoiled(trial, base, places, what) for what, places in found.items() if places]
+    cases = (base, *spoiled)
+    label = f"padding spoiled: {base.label}"
+    return Scenario(label=label, cases=cases, steps=one_by_one(range(len(cases))))

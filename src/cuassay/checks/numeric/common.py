@@ -1,0 +1,151 @@
+"""What the numeric checks share: scenarios of plain calls and the finding of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Check, Trial
+from cuassay.model.case import Case, Fill, FillValue
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
+
+if TYPE_CHECKING:
+    from cuassay.oracle.compare.outputs import Comparison, Statistic
+
+_SHOWN_VALUES = 8
+_STATISTICS = {
+    "W": "worst element",
+    "G": "energy of the error",
+    "Z": "normalised error",
+    "P": "projection (gain or bias)",
+    "class": "NaN, infinity or finite class",
+    "exact": "exact values",
+}
+
+
+def single_call(case: Case, *, label: str, poison: Poison = Poison.NAN) -> Scenario:
+    """Return the scenario that allocates a case, calls once and reads the result (step 2)."""
+    steps = (
+        Allocate(slot="a", case=0),
+        Call(slot="a", result="r", poison=poison),
+        ReadResult(result="r"),
+    )
+    return Scenario(label=label, cases=(case,), steps=steps)
+
+
+def comparison_finding(
+    check: Check,
+    trial: Trial,
+    scenario: Scenario,
+    case: Case,
+    comparison: Comparison,
+    *,
+    lead: str = "",
+) -> Finding:
+    """Return the finding of a failed comparison; outside the domain it is advice."""
+    worst = worst_statistic(comparison)
+    extra: dict[str, object] = {"error_map": comparison.error_map, "details": details(comparison)}
+    if not case.in_domain:
+        extra |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
+    return check.finding(
+        (f"{lead}: " if lead else "") + message(comparison, worst),
+        scenario=scenario,
+        measured=worst.value if worst else None,
+        allowed=worst.limit if worst else None,
+        statistic=_STATISTICS.get(worst.name, worst.name) if worst else "structure",
+        where=where(comparison, case, worst),
+        **extra,
+    )
+
+
+def one_by_one(positions: Iterable[int]) -> tuple[Step, ...]:
+    """Return steps that call on one case after another, each read and let go before the next.
+
+    `positions` are those in the scenario's cases; results are called r0, r1 and so on.
+    """
+    steps: list[Step] = []
+    for number, position in enumerate(positions):
+        steps += [
+            Allocate(slot="a", case=position),
+            Call(slot="a", result=f"r{number}"),
+            ReadResult(result=f"r{number}"),
+            Release(name=f"r{number}"),
+        ]
+    return tuple(steps)
+
+
+def worst_statistic(comparison: Comparison) -> Statistic | None:
+    """Return the statistic that overspends its limit the most, or None for a mismatch."""
+    worst = comparison.worst
+    return worst if worst is not None and worst.share > 1.0 else None
+
+
+def message(comparison: Comparison, worst: Statistic | None) -> str:
+    """Return one sentence: which output is off, where, by how much, and what was allowed."""
+    if comparison.mismatch:
+        return comparison.mismatch
+    if worst is None:
+        return f"{comparison.output}: outside the achievable error"
+    if worst.name in ("class", "exact"):
+        return (
+            f"{comparison.output}{list(comparison.worst_index)} is {comparison.got}, "
+            f"expected {comparison.expected} ({_STATISTICS[worst.name]}, {worst.group})"
+        )
+    name = _STATISTICS.get(worst.name, worst.name)
+    place, ours, trusted = _telling_group(comparison)
+    return (
+        f"{comparison.output}: {name} is {worst.value:.3g} times the achievable error on "
+        f"{worst.group}, allowed {worst.limit:.3g}; relative error {ours:.2e}{place} "
+        f"where a trusted kernel has {trusted:.2e}"
+    )
+
+
+def _telling_group(comparison: Comparison) -> tuple[str, float, float]:
+    """Return the hit-count group whose error is furthest above the trusted one, else the whole."""
+    whole = ("", comparison.relative_error, comparison.trusted_relative_error)
+    groups = [(f" on {name}", a, b) for name, (a, b) in comparison.groups.items() if b > 0]
+    return max([whole, *groups], key=lambda row: row[1] / row[2] if row[2] > 0 else 0.0)
+
+
+def details(comparison: Comparison) -> tuple[tuple[str, str], ...]:
+    """Return every overspent statistic and the error by hit-count group as label and text."""
+    rows = [
+        (
+            f"{_STATISTICS.get(s.name, s.name)}, {s.group}",
+            f"{s.value:.3g} (allowed {s.limit:.3g})",
+        )
+        for s in comparison.statistics
+        if s.value > s.limit
+    ]
+    rows += [
+        (group, f"relative error {ours:.2e}, trusted {trusted:.2e}")
+        for group, (ours, trusted) in comparison.groups.items()
+    ]
+    return tuple(rows[:12])
+
+
+def where(comparison: Comparison, case: Case, worst: Statistic | None) -> Where:
+    """Return the place of the worst element with the case's axes and fills."""
+    return Where(
+        output=comparison.output,
+        group=worst.group if worst else "",
+        index=tuple(comparison.worst_index or ()),
+        got=str(comparison.got),
+        expected=str(comparison.expected),
+        axes=dict(case.axes),
+        fills={name: fill_text(fill) for name, fill in case.fills.items()},
+    )
+
+
+def fill_text(fill: Fill) -> str:
+    """Return a fill as text, such as `normal(scale=30)`; long lists of values are cut."""
+    parameters = ", ".join(f"{name}={_short(value)}" for name, value in fill.parameters.items())
+    return f"{fill.kind}({parameters})" if parameters else fill.kind
+
+
+def _short(value: FillValue) -> str:
+    if not isinstance(value, tuple) or len(value) <= _SHOWN_VALUES:
+        return str(value)
+    first = ", ".join(str(item) for item in value[:_SHOWN_VALUES])
+    return f"({first}, ... {len(value)} values)"

@@ -1,0 +1,175 @@
+"""NUM002: low-precision accumulation, on hot keys and over the length of a reduction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.numeric.common import comparison_finding, single_call
+from cuassay.model.outcome import Finding, GrowthPoint, Where
+from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
+
+if TYPE_CHECKING:
+    from cuassay.model.case import Case
+    from cuassay.model.problem import Problem
+    from cuassay.oracle.compare.outputs import Comparison
+
+_GROWTH = "growth: "
+_DEFAULT_TARGET = 1_000_000
+
+
+class Num002(Check):
+    """Low-precision accumulation: hot keys, bias and growth
+
+    What it does
+        Feeds the inputs on which a sum kept in bfloat16 or float16 loses terms: index inputs
+        with natural (Zipf) frequencies, one hot id, two hot ids; gradients that share a sign
+        and gradients that cancel. Then lengthens each reduction axis and fits how the error
+        grows with its length.
+
+    Why it matters
+        A bfloat16 counter of ones stops at 256. Uniform token ids, a quota of matching
+        elements and AdamW all hide it; real text with SGD diverges.
+
+    How it decides
+        Rows are judged in groups by how often an index hits them (1, 2-15, 16-255, 256 or
+        more), with the statistics of NUM001. Over 3 to 5 lengths the relative error is fitted
+        as length**a. float32 accumulation with one final cast gives an exponent near 0,
+        bfloat16 accumulation 0.5 or more; the error is projected to the production length.
+
+    Can it be wrong?
+        Growth is judged against the trusted implementation's own growth on the same inputs,
+        so an ill-conditioned sum does not reject an honest kernel. Kernels that pre-sum tiles
+        in float32 and add few tiles in bfloat16 stay within one output rounding at short
+        lengths; `deep` uses longer ones.
+
+    Example
+        A fused embedding-gradient kernel that adds into a bfloat16 table is rejected: rows
+        with 256 hits or more are off by tens of percent, exponent near 1.
+
+    Options
+        --profile sets lengths and number of cases; a problem's `growth_target` names the
+        production length per axis (1 000 000 by default).
+    """
+
+    code = "NUM002"
+    title = "Low-precision accumulation: hot keys, bias and growth"
+    classes = ("N1", "N2", "N3", "N5", "N9", "L1")
+
+    def skip(self, trial: Trial) -> str:
+        """Return why nothing can accumulate here, or an empty string."""
+        if trial.cases("hot") or trial.cases("growth"):
+            return ""
+        return "no input is an index and no axis is reduced"
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield the first hot-key case, one growth scenario per axis and fill, then the rest.
+
+        Growth comes early so that a kernel that fails everything still shows its exponent.
+        """
+        hot = [single_call(case, label=f"hot: {case.label}") for case in trial.cases("hot")]
+        yield from hot[:1]
+        for group in growth_groups(trial.cases("growth")):
+            yield _growth_scenario(trial.problem, group)
+        yield from hot[1:]
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Judge a hot-key call by group, or the growth of the error over lengths."""
+        if scenario.label.startswith(_GROWTH):
+            yield from self._growth(trial, scenario, run)
+            return
+        record = done(run, 2)
+        if record is None:
+            return
+        case = scenario.cases[0]
+        for comparison in trial.compare(case, run, record.items):
+            if not comparison.passed:
+                yield comparison_finding(self, trial, scenario, case, comparison)
+
+    def _growth(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        rows: list[tuple[Comparison, ...]] = []
+        for index, case in enumerate(scenario.cases):
+            record = done(run, 4 * index + 2)
+            if record is None:
+                return
+            rows.append(trial.compare(case, run, record.items))
+        axis = growth_axis(trial.problem, scenario.cases)
+        for column, spec in enumerate(trial.problem.outputs):
+            series = [row[column] for row in rows]
+            if any(comparison.mismatch for comparison in series):
+                continue
+            yield from self._series(trial, scenario, axis, spec.name, series)
+
+    def _series(
+        self,
+        trial: Trial,
+        scenario: Scenario,
+        axis: str,
+        output: str,
+        series: list[Comparison],
+    ) -> Iterable[Finding]:
+        from cuassay.oracle import growth
+
+        points = [
+            GrowthPoint(
+                length=case.axes[axis],
+                error=comparison.relative_error,
+                trusted=comparison.trusted_relative_error,
+            )
+            for case, comparison in zip(scenario.cases, series, strict=True)
+        ]
+        target = trial.problem.growth_target.get(axis, _DEFAULT_TARGET)
+        fitted = growth.fit(points, axis=axis, target=target, output=output)
+        statistic = growth.judge(fitted)
+        if statistic is None or statistic.value <= statistic.limit:
+            return
+        last = points[-1]
+        yield self.finding(
+            f"{output}: the error grows as {axis}^{fitted.exponent:.2f} "
+            f"(trusted: ^{fitted.trusted_exponent:.2f}): {last.error:.2e} at "
+            f"{last.length:,}, projected {fitted.projected:.2e} at {target:,}",
+            scenario=scenario,
+            measured=statistic.value,
+            allowed=statistic.limit,
+            statistic="growth exponent",
+            where=Where(output=output, group=f"over {axis}", axes=dict(scenario.cases[-1].axes)),
+            growth=fitted,
+            error_map=series[-1].error_map,
+        )
+
+
+def growth_groups(cases: Iterable[Case]) -> list[tuple[Case, ...]]:
+    """Return the growth cases grouped by everything but the length: one group a fill and axis."""
+    groups: dict[str, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(_series_name(case), []).append(case)
+    return [tuple(group) for group in groups.values() if len(group) >= 3]
+
+
+def growth_axis(problem: Problem, cases: tuple[Case, ...]) -> str:
+    """Return the axis that a growth group lengthens; computed axes may have grown with it."""
+    first, last = cases[0].axes, cases[-1].axes
+    names = [axis.name for axis in problem.var_axes()]
+    return next(name for name in names if first[name] != last[name])
+
+
+def _growth_scenario(problem: Problem, group: tuple[Case, ...]) -> Scenario:
+    axis = growth_axis(problem, group)
+    ordered = tuple(sorted(group, key=lambda case: case.axes[axis]))
+    steps: list[Step] = []
+    for index in range(len(ordered)):
+        steps += [
+            Allocate(slot="a", case=index),
+            Call(slot="a", result="r"),
+            ReadResult(result="r"),
+            Release(name="r"),
+        ]
+    label = _GROWTH + _series_name(ordered[0])
+    return Scenario(label=label, cases=ordered, steps=tuple(steps))
+
+
+def _series_name(case: Case) -> str:
+    """Return the label of a growth case without its length: equal along one series."""
+    return re.sub(r"=\d+", "", case.label).removeprefix("growth ")

@@ -1,0 +1,219 @@
+"""BIG001: more than 2^31 elements, judged on sampled slices."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from math import prod
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.numeric.common import message, worst_statistic
+from cuassay.checks.numeric.relation_guess import relations
+from cuassay.checks.numeric.relation_members import plain_axis, take_slices
+from cuassay.checks.plain_first import NEEDS_GPU, measured, on_cpu
+from cuassay.errors import ProblemError
+from cuassay.inputs.geometry import tensor_inputs
+from cuassay.model.axes import resolve, shape_of
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, Severity
+from cuassay.model.problem import Problem, TensorSpec, VarAxis
+from cuassay.model.relation import RowsIndependent
+from cuassay.model.scenario import Allocate, Call, Scenario
+from cuassay.model.steps import ReadSlices
+from cuassay.model.verdict import Profile
+
+if TYPE_CHECKING:
+    from cuassay.oracle.compare.outputs import Comparison
+
+_LIMIT = 1 << 31
+_TARGETS = {
+    Profile.QUICK: (),
+    Profile.STANDARD: (_LIMIT,),
+    Profile.DEEP: (_LIMIT, 1 << 32),
+}
+_OVER = 1 << 24  # elements beyond the limit
+_SLICES = 48
+_SHARE = 0.8  # of the free memory of the GPU that a case may take
+_COPIES = 3.5  # the candidate, the memory shared with it, the inputs and what they are drawn from
+
+
+class Big001(Check):
+    """More than 2^31 elements
+
+    What it does
+        Calls the kernel on tensors of more than 2^31 elements (at `deep` also more than 2^32),
+        along an axis whose slices do not depend on each other, and reads back some 50 slices:
+        the first, the last, those on both sides of 2^31, random ones.
+
+    Why it matters
+        An index in 32 bits wraps at 2^31 elements: 4 GiB of bfloat16, which one layer of
+        logits reaches. The first rows stay right, the last ones are written elsewhere.
+
+    How it decides
+        The slices are judged against truth for those slices alone, by the statistics of
+        NUM001. Only sizes within the declared bounds of the axes are tried.
+
+    Can it be wrong?
+        Needs an axis with independent slices (declared, or guessed and confirmed on the
+        reference), free memory for some four copies, and bounds that allow the size; else it
+        does not apply, which says nothing about the kernel.
+
+    Example
+        `int i = blockIdx.x * blockDim.x + threadIdx.x` over 2^31 + 2^24 elements: illegal
+        memory access, or the tail of the output never written.
+
+    Options
+        --profile standard tries 2^31, deep 2^32 as well.
+    """
+
+    code = "BIG001"
+    title = "More than 2^31 elements"
+    classes = ("M1", "M2", "L12")
+    group = "big"
+    own_process = True
+    severity = Severity.CRITICAL
+
+    def skip(self, trial: Trial) -> str:
+        """Return why no such size can be tried, or an empty string."""
+        if on_cpu(trial):
+            return NEEDS_GPU
+        if not _TARGETS[trial.profile]:
+            return "--profile standard and deep try it"
+        return "" if any(_plans(trial)) else _why_not(trial)
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield one scenario a size; its cases are the sampled slices and the whole."""
+        yield from _plans(trial)
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Compare the sampled slices with truth for them."""
+        record = done(run, 2)
+        if record is None:
+            return
+        few, whole = scenario.cases
+        for found in trial.compare(few, run, record.items):
+            if not found.passed:
+                yield self._wrong(scenario, found, few=few, whole=whole)
+                return
+
+    def _wrong(self, scenario: Scenario, found: Comparison, *, few: Case, whole: Case) -> Finding:
+        sizes = ", ".join(f"{name} = {size}" for name, size in whole.axes.items())
+        return self.finding(
+            f"at {sizes} sampled slices are wrong: {message(found, worst_statistic(found))}",
+            scenario=scenario,
+            statistic="sampled slices",
+            **measured(found, few),
+        )
+
+
+def _plans(trial: Trial) -> Iterator[Scenario]:
+    for target in _TARGETS[trial.profile]:
+        for relation in relations(trial):
+            if isinstance(relation, RowsIndependent):
+                made = _scenario(trial, relation.axis, target)
+                if made is not None:
+                    yield made
+                    break
+
+
+def _why_not(trial: Trial) -> str:
+    if not any(isinstance(relation, RowsIndependent) for relation in relations(trial)):
+        return "no axis is known whose slices are independent"
+    return "no declared size reaches 2^31 elements in the free memory of this GPU"
+
+
+def _scenario(trial: Trial, axis: str, target: int) -> Scenario | None:
+    problem = trial.problem
+    if not plain_axis(problem, axis) or _axis(problem, axis) is None:
+        return None
+    sizes = _sizes(problem, axis, target)
+    if sizes is None or not _fits(problem, sizes):
+        return None
+    base = trial.cases("small")[0]
+    seed = trial.seed("BIG001", target)
+    whole = dataclasses.replace(
+        base, label=f"{axis} = {sizes[axis]}", axes=sizes, seed=seed, fills={}
+    )
+    spec = _largest(problem, sizes, axis)
+    places = _places(sizes[axis], prod(shape_of(spec.shape, sizes)) // sizes[axis], seed)
+    bound = {name.name: sizes[name.name] for name in problem.var_axes()}
+    few = take_slices(
+        problem,
+        whole,
+        axis,
+        rows=places,
+        sizes=resolve(problem.axes, {**bound, axis: len(places)}),
+        label="sampled slices",
+    )
+    where = spec.shape.index(axis)
+    steps = (
+        Allocate(slot="a", case=1),
+        Call(slot="a", result="r"),
+        ReadSlices(result="r", axis=where, places=places),
+    )
+    return Scenario(
+        label=f"more than 2^{target.bit_length() - 1} elements: {axis} = {sizes[axis]}",
+        cases=(few, whole),
+        steps=steps,
+        fresh=True,
+        timeout_s=120.0,
+    )
+
+
+def _axis(problem: Problem, name: str) -> VarAxis | None:
+    return next((axis for axis in problem.var_axes() if axis.name == name), None)
+
+
+def _sizes(problem: Problem, axis: str, target: int) -> dict[str, int] | None:
+    """Return a workload's sizes with `axis` so long that some tensor passes `target` elements."""
+    spec = _axis(problem, axis)
+    assert spec is not None
+    for workload in sorted(problem.workloads, key=lambda w: -prod(w.axes.values())):
+        sizes = resolve(problem.axes, workload.axes)
+        most = max(
+            (prod(shape_of(s.shape, sizes)) // sizes[axis] for s in _with(problem, axis)), default=0
+        )
+        if not most:
+            continue
+        length = -(-(target + _OVER) // most)
+        length += -length % spec.multiple_of
+        if spec.maximum is None or length <= spec.maximum:
+            try:
+                return resolve(problem.axes, {**workload.axes, axis: length})
+            except ProblemError:
+                continue
+    return None
+
+
+def _with(problem: Problem, axis: str) -> list[TensorSpec]:
+    specs = (*tensor_inputs(problem), *problem.outputs)
+    return [spec for spec in specs if axis in spec.shape]
+
+
+def _largest(problem: Problem, sizes: Mapping[str, int], axis: str) -> TensorSpec:
+    outputs = [spec for spec in problem.outputs if axis in spec.shape]
+    return max(outputs, key=lambda spec: prod(shape_of(spec.shape, sizes)))
+
+
+def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:
+    """Whether inputs and outputs fit the GPU several times; all outputs must have one place."""
+    import torch
+
+    specs = (*tensor_inputs(problem), *problem.outputs)
+    total = sum(prod(shape_of(spec.shape, sizes)) * spec.dtype.itemsize for spec in specs)
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    return total * _COPIES <= free * _SHARE
+
+
+def _places(length: int, per_slice: int, seed: int) -> tuple[int, ...]:
+    """Return slices at both ends, around every multiple of 2^31 elements, and random ones."""
+    draw = random.Random(seed)
+    found = {0, 1, length - 2, length - 1}
+    for limit in (_LIMIT, 2 * _LIMIT):
+        middle = limit // max(per_slice, 1)
+        found |= {middle - 1, middle, middle + 1}
+    found |= {draw.randrange(length) for _ in range(_SLICES)}
+    return tuple(sorted(place for place in found if 0 <= place < length))

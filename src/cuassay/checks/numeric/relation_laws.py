@@ -1,0 +1,169 @@
+"""What a relation says of the answers to its cases: sums that must vanish.
+
+A law is a sum over the answers of `coefficient * answer`, slices of each chosen along one
+axis, perhaps summed over an axis, less a constant. On the float64 reference it vanishes to
+rounding, which is how a relation is verified; of a kernel's answers it must vanish to within
+the combination of what each answer may be off by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cuassay.checks.numeric.relation_members import taken
+from cuassay.model.case import Case
+from cuassay.model.problem import Problem, TensorSpec
+from cuassay.model.relation import (
+    AdditiveOver,
+    Conserves,
+    DuplicatesAgree,
+    Homogeneous,
+    LinearIn,
+    PermutationEquivariant,
+    PrefixStable,
+    Relation,
+    RowsIndependent,
+    RowsSumToOne,
+    ShiftInvariant,
+    outputs_of,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """`coefficient` times the answer to case `member`, slices `rows` along dimension `axis`."""
+
+    member: int
+    coefficient: float = 1.0
+    rows: tuple[int, ...] | None = None
+    axis: int = 0
+    summed: int | None = None  # dimension to sum over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """The terms of one output add up to `constant`; `members` are the cases they speak of."""
+
+    output: int  # position among the problem's outputs
+    terms: tuple[Term, ...]
+    constant: float = 0.0
+
+    @property
+    def same_bits(self) -> bool:
+        """Whether the law says that two answers are equal, rather than add up to a third."""
+        return len(self.terms) == 2 and not self.constant and self.terms[0].coefficient == 1.0
+
+
+def laws(problem: Problem, relation: Relation, cases: Sequence[Case]) -> list[Law]:
+    """Return the laws of a relation on its members (see relation_members.members)."""
+    wanted = outputs_of(relation)
+    return [
+        law
+        for position, spec in enumerate(problem.outputs)
+        if not wanted or spec.name in wanted
+        for law in _laws(relation, cases, spec, position)
+    ]
+
+
+def _laws(
+    relation: Relation, cases: Sequence[Case], spec: TensorSpec, position: int
+) -> Iterator[Law]:
+    match relation:
+        case RowsIndependent(axis=axis) | PermutationEquivariant(axis=axis):
+            independent = isinstance(relation, RowsIndependent)
+            if independent and spec.shape.count(axis) != 1:
+                return
+            yield from _selected(cases, spec, position, axis)
+        case PrefixStable(axis=axis) if spec.shape.count(axis) == 1:
+            yield from _selected(cases, spec, position, axis)
+        case DuplicatesAgree(axis=axis) if spec.shape.count(axis) == 1:
+            for member, case in enumerate(cases):
+                yield from _copies(case, member, spec, position, axis)
+        case AdditiveOver(axis=axis, mean=mean) if axis not in spec.shape:
+            yield from _sum_of_parts(cases, position, axis, mean=mean)
+        case LinearIn():
+            yield from _linear(cases, position)
+        case Homogeneous(input=name, degree=degree):
+            for member, case in enumerate(cases):
+                factor = _number(case, name, "scale_by")
+                if factor is not None:
+                    yield _equal(position, Term(member=member), Term(
+                        member=0, coefficient=-(factor**degree)
+                    ))  # fmt: skip
+        case ShiftInvariant(input=name):
+            for member, case in enumerate(cases):
+                if _number(case, name, "shift") is not None:
+                    yield _equal(position, Term(member=member), Term(member=0, coefficient=-1.0))
+        case RowsSumToOne(axis=axis) if axis in spec.shape:
+            for member in range(len(cases)):
+                term = Term(member=member, summed=spec.shape.index(axis))
+                yield Law(output=position, terms=(term,), constant=1.0)
+        case Conserves(input=name):
+            for member, case in enumerate(cases):
+                if name in case.fills and case.fills[name].kind == "ones":
+                    yield Law(output=position, terms=(Term(member=member),), constant=1.0)
+
+
+def _selected(cases: Sequence[Case], spec: TensorSpec, position: int, axis: str) -> Iterator[Law]:
+    """Each member's answer equals the chosen slices of the base's; all of it without the axis."""
+    for member, case in enumerate(cases):
+        rows = taken(case, axis)
+        if rows is None:
+            continue
+        along = spec.shape.index(axis) if axis in spec.shape else 0
+        chosen = rows if axis in spec.shape else None
+        base = Term(member=0, coefficient=-1.0, rows=chosen, axis=along)
+        yield _equal(position, Term(member=member), base)
+
+
+def _copies(case: Case, member: int, spec: TensorSpec, position: int, axis: str) -> Iterator[Law]:
+    rows = taken(case, axis)
+    if rows is None:
+        return
+    first = tuple(rows.index(row) for row in rows)
+    along = spec.shape.index(axis)
+    own = Term(member=member, coefficient=-1.0, rows=first, axis=along)
+    yield _equal(position, Term(member=member), own)
+
+
+def _sum_of_parts(cases: Sequence[Case], position: int, axis: str, *, mean: bool) -> Iterator[Law]:
+    parts = [(m, case) for m, case in enumerate(cases) if taken(case, axis) is not None]
+    if len(parts) != 2:
+        return
+    whole = cases[0].axes[axis]
+    terms = [
+        Term(member=m, coefficient=-(case.axes[axis] / whole if mean else 1.0)) for m, case in parts
+    ]
+    yield Law(output=position, terms=(Term(member=0), *terms))
+
+
+def _linear(cases: Sequence[Case], position: int) -> Iterator[Law]:
+    if len(cases) != 4:
+        return
+    halves = (Term(member=1, coefficient=-1.0), Term(member=2, coefficient=-1.0))
+    yield Law(output=position, terms=(Term(member=0), *halves))
+    yield _equal(position, Term(member=3), Term(member=0, coefficient=-2.0))
+
+
+def _equal(position: int, first: Term, second: Term) -> Law:
+    return Law(output=position, terms=(first, second))
+
+
+def _number(case: Case, name: str, parameter: str) -> float | None:
+    value = case.fills[name].parameters.get(parameter) if name in case.fills else None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def applied(term: Term, value: Tensor) -> Tensor:
+    """Return the slices of an answer that a term speaks of, summed where it says so."""
+    import torch
+
+    if term.rows is not None:
+        index = torch.tensor(term.rows, dtype=torch.int64, device=value.device)
+        value = value.index_select(term.axis, index)
+    return value if term.summed is None else value.sum(term.summed)

@@ -1,0 +1,124 @@
+"""SHP001: shapes beside the listed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.endings.findings import exception_text, memory_fault, termination_finding
+from cuassay.checks.numeric.common import comparison_finding, single_call
+from cuassay.checks.numeric.listed_sizes import refusal_condition, sizes_in_words
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.scenario import Call, Scenario
+from cuassay.model.trace import Finished, StepRaised
+
+
+class Shp001(Check):
+    """Shapes beside the listed ones
+
+    What it does
+        Calls the kernel at neighbours of the workloads' sizes: one less, one more, 1, 2, 3,
+        primes, tile sizes plus and minus one, and 0 where the domain includes it, for every
+        var axis, together and one at a time.
+
+    Why it matters
+        A kernel written for seven benchmark lengths may bake in strides, tile counts or a
+        table of sizes. Elsewhere it stops with an error, or returns wrong numbers in silence:
+        the last partial tile is skipped, or padding leaks into a sum.
+
+    How it decides
+        Numbers that differ from truth by more than the achievable error are wrong at every
+        legal size, listed or not, since nothing tells the caller. A call that stops with an
+        exception is wrong where the problem declares the axis's bounds and the size lies
+        within them. Where an axis has no declared bounds, only its workloads are promised: an
+        exception at another size becomes a condition of use that names the listed sizes. A
+        crash, a hang or a memory fault is wrong in either case. Outside the domain (a size 0
+        that nobody declared) it is advice.
+
+    Can it be wrong?
+        The reference runs at the same sizes first; a size that it cannot handle is not
+        reported. A kernel whose numbers are wrong everywhere is reported here too.
+
+    Example
+        A row sum that adds full tiles of 128 only returns too small a sum at 129 columns. A
+        kernel that asserts `hidden in (1024, 4096)` is accepted under the condition
+        "shapes: only the sizes of its workloads" unless the problem declares other bounds.
+
+    Options
+        --profile sets how many sizes are tried; --require shapes makes the condition binding.
+    """
+
+    code = "SHP001"
+    title = "Shapes beside the listed ones"
+    classes = ("O7", "O8", "O10")
+    group = "shapes"
+    judges_failures = True
+
+    def skip(self, trial: Trial) -> str:
+        """Return why there is no other shape to try, or an empty string."""
+        return "" if trial.cases("shapes") else "no axis of the problem varies"
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield one call per neighbouring shape."""
+        for case in trial.cases("shapes"):
+            yield single_call(case, label=f"shapes: {case.label}")
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Judge how the call ended, then its numbers."""
+        case = scenario.cases[0]
+        sizes = sizes_in_words(trial.problem, case)
+        ended = termination_finding(scenario, run, problem=trial.problem)
+        if ended is not None:
+            yield self._ended(trial, scenario, run, ended=ended)
+            return
+        record = done(run, 2)
+        if record is None or trial.truth(case).ill_conditioned:
+            return
+        for comparison in trial.compare(case, run, record.items):
+            if not comparison.passed:
+                yield comparison_finding(
+                    self, trial, scenario, case, comparison, lead=f"at {sizes}"
+                )
+
+    def _ended(self, trial: Trial, scenario: Scenario, run: Run, *, ended: Finding) -> Finding:
+        case = scenario.cases[0]
+        sizes = sizes_in_words(trial.problem, case)
+        raised = _clean_exception(scenario, run)
+        kind, severity, condition = FindingClass.WRONG, Severity.HIGH, ""
+        if raised is None:
+            message = f"at {sizes}: {ended.message}"
+        else:
+            message = f"at {sizes} the kernel refuses to run: {exception_text(raised)}"
+            condition = refusal_condition(trial.problem, case)
+            if condition:
+                kind, severity = FindingClass.UNSAFE, Severity.MEDIUM
+            else:
+                message += "; the size lies within the problem's domain"
+        if not case.in_domain:
+            kind, severity, condition = FindingClass.ADVICE, Severity.LOW, ""
+            message = message.removesuffix("; the size lies within the problem's domain")
+        return self.finding(
+            message,
+            scenario=scenario,
+            where=_where(case, sizes),
+            finding_class=kind,
+            severity=severity,
+            condition=condition,
+            evidence=ended.evidence,
+        )
+
+
+def _clean_exception(scenario: Scenario, run: Run) -> StepRaised | None:
+    """Return the exception of the call if the process lived on and no memory fault is named."""
+    if not isinstance(run.result.termination, Finished):
+        return None
+    for record in run.result.records:
+        if isinstance(record, StepRaised):
+            in_call = isinstance(scenario.steps[record.index], Call)
+            return record if in_call and not memory_fault(record) else None
+    return None
+
+
+def _where(case: Case, sizes: str) -> Where:
+    return Where(group=sizes, axes=dict(case.axes))

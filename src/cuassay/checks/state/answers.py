@@ -1,0 +1,131 @@
+"""What the checks of host-side behaviour share: reads of a run, their bits, right or wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Run, Trial, done
+from cuassay.checks.follow import followed
+from cuassay.model.case import Case
+from cuassay.model.scenario import ReadResult, Scenario
+from cuassay.model.trace import ResultItem
+
+if TYPE_CHECKING:
+    import torch
+
+    from cuassay.oracle.compare.outputs import Comparison
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One ReadResult that came back: the case that the call was made on, and its items.
+
+    `call` counts the calls of the scenario from 1.
+    """
+
+    result: str
+    case: Case
+    call: int
+    items: tuple[ResultItem, ...]
+
+
+def reads_of(scenario: Scenario, run: Run) -> list[Read]:
+    """Return the reads of results in order, as far as the run got."""
+    found: list[Read] = []
+    for index, step, follower in followed(scenario):
+        if not isinstance(step, ReadResult):
+            continue
+        record = done(run, index)
+        if record is None:
+            return found
+        position, number = follower.results[step.result]
+        case = scenario.cases[position]
+        found.append(Read(result=step.result, case=case, call=number, items=record.items))
+    return found
+
+
+def wrong_outputs(trial: Trial, read: Read, run: Run) -> list[Comparison]:
+    """Return the failed comparisons of a read; none where its case cannot decide."""
+    if trial.truth(read.case).ill_conditioned:
+        return []
+    return [c for c in trial.compare(read.case, run, read.items) if not c.passed]
+
+
+def is_right_for(trial: Trial, case: Case, *, read: Read, run: Run) -> bool:
+    """Whether what was read is a right answer for `case`, perhaps not the one called on.
+
+    False where any output of the case cannot decide.
+    """
+    if trial.truth(case).ill_conditioned:
+        return False
+    compared = trial.compare(case, run, read.items)
+    return all(comparison.passed and not comparison.undecided for comparison in compared)
+
+
+def same_bits(run: Run, first: Sequence[ResultItem], second: Sequence[ResultItem]) -> bool:
+    """Whether two reads hold the same structure and the same bytes."""
+    if len(first) != len(second):
+        return False
+    return all(_same(run, a, b) for a, b in zip(first, second, strict=True))
+
+
+def _same(run: Run, first: ResultItem, second: ResultItem) -> bool:
+    if (first.kind, first.dtype, first.shape) != (second.kind, second.dtype, second.shape):
+        return False
+    if first.buffer < 0 or second.buffer < 0:
+        return repr(first.scalar) == repr(second.scalar)  # so that NaN equals NaN
+    import torch
+
+    return bool(torch.equal(raw_bytes(run.tensor(first)), raw_bytes(run.tensor(second))))
+
+
+def raw_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of a tensor, uint8 of shape (elements * itemsize,)."""
+    import torch
+
+    whole = tensor.detach().contiguous()
+    # One element counts as contiguous whatever its strides, and keeps them in any reshape.
+    return whole.as_strided((whole.numel(),), (1,)).view(torch.uint8)
+
+
+def truth_moved(trial: Trial, first: Case, second: Case) -> bool:
+    """Whether the right answers of two cases of equal shapes differ by more than their noise."""
+    before, after = trial.truth(first), trial.truth(second)
+    for old, new in zip(before.outputs, after.outputs, strict=True):
+        if tuple(old.value.shape) != tuple(new.value.shape):
+            return True
+        if not old.value.numel():
+            continue
+        if old.scale is None or new.scale is None:
+            if bool((old.value != new.value).any()):
+                return True
+            continue
+        apart = (old.value - new.value).abs()
+        noise = old.scale.abs().double() + new.scale.abs().double()
+        if bool((apart > 16.0 * noise).any()):
+            return True
+    return False
+
+
+def reseeded(case: Case, *, label: str, seed: int) -> Case:
+    """Return the case with other values in every input."""
+    return dataclasses.replace(case, label=label, seed=seed)
+
+
+def placed(case: Case, axes: Mapping[str, int]) -> Case:
+    """Return the case at other axis sizes."""
+    return case if dict(case.axes) == dict(axes) else dataclasses.replace(case, axes=dict(axes))
+
+
+def moved_names(base: Case, moved: Case) -> tuple[str, ...]:
+    """Return the inputs whose fill or scalar differs between two cases."""
+    names: Iterable[str] = dict.fromkeys((*base.fills, *moved.fills, *base.scalars, *moved.scalars))
+    return tuple(
+        name
+        for name in names
+        if base.fills.get(name) != moved.fills.get(name)
+        or base.scalars.get(name) != moved.scalars.get(name)
+    )

@@ -1,0 +1,165 @@
+"""PROC001: what importing and calling a kernel leaves behind in its process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.numeric.listed_sizes import settings
+from cuassay.checks.state.answers import placed
+from cuassay.checks.state.attribute_scenarios import odd_layouts
+from cuassay.checks.state.process_kinds import Change, Kind, changes_of, kind_of
+from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.scenario import Allocate, Call, Scenario, Step
+from cuassay.model.steps import Arrange, ReadState
+from cuassay.model.trace import StepRaised
+
+STATE = "process: after the import and after calls"
+GENERATORS = "process: random numbers"
+REFUSED = "process: after a call that may be refused"
+_SHOWN = 4
+
+
+class Proc001(Check):
+    """The process stays as it was
+
+    What it does
+        Reads some 200 process-wide settings before the kernel is imported, after its import
+        and after each of several calls, one of them on tensors in unusual layouts that it may
+        refuse: precision flags of torch, default dtype and device, gradient and autocast
+        modes, threads, rounding and denormal numbers, random generators and their seeds,
+        environment, working directory, umask, signal handlers, hooks, the current CUDA device
+        and stream, and whether functions that measure, compare and compute are still the same.
+
+    Why it matters
+        A kernel that switches TF32 on for the whole process changes every other float32 matmul
+        of the model, and a reference in the same process with it, so that both agree. A seed
+        set in a call makes every later dropout mask the same. A patched timer or
+        synchronisation makes any measurement worthless.
+
+    How it decides
+        Replaced functions that measure or compare are wrong. Numeric flags, seeds, replaced
+        library functions, signal handlers, hooks, working directory, umask, CUDA device and
+        stream, and variables that CUDA libraries read make the kernel unsafe to embed, a
+        condition of use. Random numbers drawn by a deterministic operator, other variables
+        and a stopped garbage collector are advice. What the reference does too is not
+        reported, nor what importing Triton or compiling with torch leaves behind.
+
+    Can it be wrong?
+        The kernel shares the process in which this is read and could restore everything for
+        that moment; casual changes show. State that is changed and put back within a call is
+        not seen, unless the call raises in between.
+
+    Example
+        `torch.set_float32_matmul_precision("high")` at import: "importing it sets
+        torch.float32_matmul_precision from highest to high".
+
+    Options
+        --require process-state makes the conditions and most of the advice binding.
+    """
+
+    code = "PROC001"
+    title = "The process stays as it was"
+    classes = ("S9", "H2", "H9")
+    group = "host"
+    own_process = True
+    only_reads = True
+    severity = Severity.MEDIUM
+    judges_failures = True  # a call that raises is another check's business
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield the reads around import and calls, around draws, and around a refusal."""
+        small = trial.cases("small")
+        axes = settings(trial)[-1:]
+        if not small or not axes:
+            return
+        cases = tuple(placed(case, axes[0]) for case in small[:2])
+        steps: list[Step] = [ReadState()]
+        for number in range(len(cases)):
+            slot = f"s{number}"
+            steps += [
+                Allocate(slot=slot, case=number),
+                Call(slot=slot, result=f"r{number}"),
+                ReadState(),
+            ]
+        yield Scenario(label=STATE, cases=cases, steps=tuple(steps), fresh=True)
+        # In the same process: what is drawn once, at a first call, was drawn before.
+        yield Scenario(label=GENERATORS, cases=cases, steps=tuple(steps))
+        layouts = odd_layouts(trial.problem, cases[0])
+        if layouts:
+            refused = (
+                Allocate(slot="a", case=0),
+                Arrange(slot="a", layouts=layouts),
+                ReadState(),
+                Call(slot="a", result="r"),
+                ReadState(),
+            )
+            yield Scenario(label=REFUSED, cases=cases[:1], steps=refused)
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Report each kind of change once, with what brought it about."""
+        seen: dict[Kind, list[_Seen]] = {}
+        wanted = (Kind.DRAWS,) if scenario.label == GENERATORS else ()
+        for event, change in _changes(scenario, run):
+            kind = kind_of(change.name)
+            if kind is Kind.DRAWS and scenario.label != GENERATORS and event != _IMPORT:
+                continue  # judged where a first call's draws are past
+            if kind is not Kind.NONE and (not wanted or kind in wanted):
+                seen.setdefault(kind, []).append(_Seen(event, change))
+        for kind, found in seen.items():
+            yield self._report(scenario, kind, found)
+
+    def _report(self, scenario: Scenario, kind: Kind, found: list[_Seen]) -> Finding:
+        names = list(dict.fromkeys(seen.change.name for seen in found))
+        first = {seen.change.name: seen for seen in reversed(found)}
+        shown = ", ".join(first[name].change.words for name in names[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        what = f"{kind.verb} {shown}{more}"
+        finding_class, severity = kind.verdict
+        condition = f"process-state: it {what}" if kind.binds else ""
+        details = tuple(
+            (f"{first[name].event}: {first[name].change.plain}", first[name].change.full)
+            for name in names[:12]
+        )
+        return self.finding(
+            f"{found[0].event} {what}, for the whole process",
+            scenario=scenario,
+            finding_class=finding_class,
+            severity=severity,
+            condition=condition if finding_class is not FindingClass.WRONG else "",
+            details=details,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One change and what had happened since the read before."""
+
+    event: str
+    change: Change
+
+
+_IMPORT = "importing it"
+
+
+def _changes(scenario: Scenario, run: Run) -> Iterator[tuple[str, Change]]:
+    """Yield what each read shows that the one before did not, with what lies between.
+
+    The first read of a process that is not fresh shows what earlier scenarios reported.
+    """
+    event = _IMPORT if scenario.fresh else ""
+    before: dict[str, str] = {}
+    calls = 0
+    for step, record in zip(scenario.steps, run.result.records, strict=False):
+        if isinstance(step, Call):
+            calls += 1
+            event = f"call {calls}"
+            if isinstance(record, StepRaised):
+                event += f", which raised {record.exception[:60]},"
+        if not isinstance(step, ReadState) or isinstance(record, StepRaised):
+            continue
+        now = dict(record.facts)
+        for change in changes_of(before, now) if event else ():
+            yield event, change
+        before = now

@@ -1,0 +1,254 @@
+"""GPU MODE tasks: task.yml, reference.py with `ref_kernel` and `generate_input`, submissions.
+
+The nested `data` that a submission takes is learnt by making it once; whole-number arguments of
+the tests become axes where shapes follow them, the tests and benchmarks become workloads.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cuassay.errors import CandidateError, ProblemError
+from cuassay.formats import adapted, shapes
+from cuassay.formats.gpumode import adapter
+from cuassay.formats.gpumode.task_file import Task, read_task, tolerance
+from cuassay.formats.modules import describe, import_file
+from cuassay.formats.sol.reference_file import reference_path
+from cuassay.formats.textfile import read_text
+from cuassay.model.candidate import Candidate, SourceFile
+from cuassay.model.digest import problem_digest
+from cuassay.model.domain import Choice, Domain, Opaque, Real
+from cuassay.model.dtype import DType
+from cuassay.model.problem import (
+    CustomSource,
+    ExprAxis,
+    InputSpec,
+    Problem,
+    Reference,
+    ScalarSpec,
+    TensorSpec,
+    VarAxis,
+    Workload,
+)
+
+ORIGIN = "gpumode"
+_GENERATOR = "_cuassay_generate"
+_DRAWN = Opaque(why="only generate_input tells legal values")
+Form = tuple[str, Any]  # how `data` is put together: a literal that the adapter writes
+
+
+def load(folder: Path) -> Problem:
+    """Return the problem of a task's folder; its reference is run on no data.
+
+    Raises ProblemError, and ReferenceError_ where its code raises.
+    """
+    task = read_task(folder)
+    given = _usable_tests(task)
+    probe = _Probe(task, given[0])
+    sizes = {name: v for name, v in given[0].items() if _is_size(name, v)}
+    learnt = shapes.learn(probe, sizes)
+    kept = [t for t in given if _same_but(t, given[0], learnt.axes)]
+    inputs, outputs = _specs(probe, learnt)
+    source = adapter.reference_source(
+        task.reference,
+        task.files,
+        data=probe.form,
+        names=[spec.name for spec in inputs],
+        axes=learnt.axes,
+        fixed={n: v for n, v in given[0].items() if n not in (*learnt.axes, "seed")},
+        seeded="seed" in given[0],
+    )
+    problem = Problem(
+        name=task.name,
+        axes=(
+            *(VarAxis(name=name) for name in learnt.axes),
+            *(ExprAxis(name=n, expression=text) for n, text in learnt.expressions.items()),
+        ),
+        inputs=inputs,
+        outputs=outputs,
+        reference=Reference(path=reference_path(source, None), source=source, generator=_GENERATOR),
+        workloads=_workloads(kept, learnt.axes, inputs, task),
+        origin=ORIGIN,
+        path=folder.absolute(),
+        description=task.description,
+    )
+    return dataclasses.replace(problem, digest=problem_digest(problem))
+
+
+def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
+    """Return the candidate of a submission. Raises CandidateError."""
+    adapted.require(
+        "custom_kernel",
+        text,
+        file,
+        expected="'def custom_kernel(data)', which returns what the task's ref_kernel returns",
+    )
+    task = read_task(problem.path or file.parent)
+    module = adapted.module_name(file, otherwise="submission")
+    helpers = [
+        SourceFile(path=f"{name}.py", text=read_text(_place(task, name), CandidateError))
+        for name in task.files
+        if name != module
+    ]
+    plain = file.stem == "submission"
+    return adapted.candidate(
+        file,
+        text,
+        name=f"{file.absolute().parent.name}/submission" if plain else file.stem,
+        module=module,
+        entry=adapter.candidate_source(module, data=_form_of(problem.reference.source)),
+        helpers=helpers,
+    )
+
+
+def _place(task: Task, module: str) -> Path:
+    beside = task.folder / f"{module}.py"
+    return beside if beside.is_file() else task.folder.parent / f"{module}.py"
+
+
+def _form_of(source: str) -> object:
+    """Return the form of `data` that the adapter wrote into a problem's reference."""
+    for node in ast.parse(source).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="_CUASSAY_DATA")], value=value):
+                return ast.literal_eval(value)
+    raise CandidateError("the problem was not read from a GPU MODE task; give its folder")
+
+
+def _is_size(name: str, value: object) -> bool:
+    return name != "seed" and type(value) is int and value > 0 and name.isidentifier()
+
+
+def _usable_tests(task: Task) -> list[Mapping[str, Any]]:
+    given = [*task.tests, *task.benchmarks]
+    if not given:
+        raise ProblemError(f"{task.folder}: task.yml has neither tests nor benchmarks; add one")
+    return given
+
+
+def _same_but(test: Mapping[str, Any], first: Mapping[str, Any], axes: Sequence[str]) -> bool:
+    """Whether a test differs from the first in axes and seed alone."""
+    left = set(axes) | {"seed"}
+    return {k: v for k, v in test.items() if k not in left} == {
+        k: v for k, v in first.items() if k not in left
+    }
+
+
+class _Probe:
+    """Runs the task's functions on tensors without data; a call is a sample of shapes."""
+
+    def __init__(self, task: Task, first: Mapping[str, Any]) -> None:
+        self._task, self._first = task, first
+        text = adapter.library_source(task.files) + task.reference
+        self._path = reference_path(text, None)
+        self._held = {name: sys.modules.get(name) for name in task.files}
+        self._values = vars(import_file(self._path))
+        self.form: Form | None = None
+        self.leaves: list[Any] = []
+        self.outputs: list[Any] = []
+        self._restore()
+
+    def __call__(self, sizes: Mapping[str, int]) -> list[shapes.Shape]:
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        try:
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                data = self._values["generate_input"](**{**self._first, **sizes})
+                leaves: list[Any] = []
+                form = _taken_apart(data, leaves)
+                outputs: list[Any] = []
+                _taken_apart(self._values["ref_kernel"](data), outputs)
+        except Exception as failure:
+            raise ProblemError(
+                f"{self._task.folder}: the reference cannot be run on shapes alone: "
+                f"{describe(failure, self._path)}; write the problem natively (@problem) instead"
+            ) from failure
+        if self.form is None:
+            self.form, self.leaves, self.outputs = form, leaves, outputs
+        return [tuple(t.shape) for t in (*leaves, *outputs) if hasattr(t, "shape")]
+
+    def _restore(self) -> None:
+        for name, module in self._held.items():
+            sys.modules.pop(name, None)
+            if module is not None:
+                sys.modules[name] = module
+
+
+def _taken_apart(value: Any, leaves: list[Any]) -> Form:
+    """Return the form of nested data and add its tensors and numbers to `leaves`."""
+    match value:
+        case tuple() | list():
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            return kind, [_taken_apart(part, leaves) for part in value]
+        case dict():
+            return "dict", [(key, _taken_apart(part, leaves)) for key, part in value.items()]
+        case None | str():
+            return "held", value
+        case _:
+            leaves.append(value)
+            return "leaf", len(leaves) - 1
+
+
+def _specs(
+    probe: _Probe, learnt: shapes.Learnt
+) -> tuple[tuple[InputSpec, ...], tuple[TensorSpec, ...]]:
+    written = iter(learnt.shapes)
+    inputs: list[InputSpec] = []
+    for number, value in enumerate(probe.leaves):
+        name = f"data{number}"
+        if hasattr(value, "shape"):
+            dtype = _dtype(value)
+            domain: Domain = Real() if dtype.is_floating else _DRAWN
+            inputs.append(TensorSpec(name=name, dtype=dtype, shape=next(written), domain=domain))
+        else:
+            inputs.append(_scalar(name, value))
+    outputs = tuple(
+        TensorSpec(name=f"output{n or ''}", dtype=_dtype(v), shape=next(written), domain=Real())
+        for n, v in enumerate(probe.outputs)
+        if hasattr(v, "shape")
+    )
+    if not outputs:
+        raise ProblemError("ref_kernel returns no tensor; write the problem natively instead")
+    return tuple(inputs), outputs
+
+
+def _dtype(tensor: Any) -> DType:
+    return DType(str(tensor.dtype).removeprefix("torch."))
+
+
+def _scalar(name: str, value: Any) -> ScalarSpec:
+    if not isinstance(value, bool | int | float):
+        raise ProblemError(
+            f"data holds a {type(value).__name__}, expected tensors, numbers and texts; write the "
+            "problem natively (@problem) instead"
+        )
+    dtype = {bool: DType.BOOL, int: DType.INT64, float: DType.FLOAT32}[type(value)]
+    return ScalarSpec(name=name, dtype=dtype, domain=Choice(values=(value,)), default=value)
+
+
+def _workloads(
+    tests: Sequence[Mapping[str, Any]],
+    axes: Sequence[str],
+    inputs: Sequence[InputSpec],
+    task: Task,
+) -> tuple[Workload, ...]:
+    rule = tolerance(task.reference)
+    found: dict[tuple[tuple[str, int], ...], Workload] = {}
+    for test in tests:
+        sizes = {name: int(test[name]) for name in axes}
+        key = tuple(sizes.items())
+        found.setdefault(
+            key,
+            Workload(
+                id=" ".join(f"{name}={size}" for name, size in sizes.items()) or "test",
+                axes=sizes,
+                sources={spec.name: CustomSource() for spec in inputs},
+                tolerance=rule,
+            ),
+        )
+    return tuple(found.values())

@@ -1,0 +1,262 @@
+"""KernelBench: a file with `Model`, `get_inputs`, `get_init_inputs`; candidates define `ModelNew`.
+
+The model's state becomes inputs whose values only its constructor knows. Sizes that the file
+names at its top level, and that only `get_inputs` uses, become axes: the benchmark itself runs
+one shape.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cuassay.errors import ProblemError
+from cuassay.formats import adapted, shapes, signature
+from cuassay.formats.kernelbench import adapter
+from cuassay.formats.modules import describe, import_file
+from cuassay.formats.sol.reference_file import reference_path
+from cuassay.model.candidate import Candidate
+from cuassay.model.digest import problem_digest
+from cuassay.model.domain import Choice, Domain, Opaque, Real
+from cuassay.model.dtype import DType
+from cuassay.model.problem import (
+    Axis,
+    CustomSource,
+    ExprAxis,
+    InputSpec,
+    Problem,
+    Reference,
+    ScalarSpec,
+    TensorSpec,
+    Tolerance,
+    VarAxis,
+    Workload,
+)
+
+ORIGIN = "kernelbench"
+_GENERATOR = "_cuassay_generate"
+_TOLERANCE = Tolerance(atol=1e-2, rtol=1e-2, required_matched_ratio=1.0, origin="KernelBench")
+_STATE = Opaque(why="the model's constructor draws its state")
+_DRAWN = Opaque(why="only get_inputs tells legal values")
+
+
+def load(path: Path, text: str) -> Problem:
+    """Return the problem of a KernelBench file; its code is run, on no data.
+
+    Raises ProblemError where it is not one, and ReferenceError_ where its code raises.
+    """
+    module = import_file(path)
+    init = _init_inputs(module, path)
+    sizes = _sizes(text, vars(module), path)
+    probe = _Probe(vars(module), init, path)
+    learnt = shapes.learn(probe, sizes)
+    specs, outputs = _specs(probe, learnt)
+    state = {name: f"state_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}" for name in probe.state}
+    inputs = (*specs, *_state_specs(probe, state))
+    source = adapter.reference_source(
+        text,
+        init=init,
+        arguments=[spec.name for spec in specs],
+        state=state,
+        buffers=probe.buffers,
+        axes=learnt.axes,
+    )
+    problem = Problem(
+        name=path.stem,
+        axes=_axes(learnt),
+        inputs=inputs,
+        outputs=outputs,
+        reference=Reference(path=reference_path(source, None), source=source, generator=_GENERATOR),
+        workloads=(
+            Workload(
+                id=path.stem,
+                axes={name: sizes[name] for name in learnt.axes},
+                sources={spec.name: CustomSource() for spec in inputs},
+                tolerance=_TOLERANCE,
+            ),
+        ),
+        origin=ORIGIN,
+        path=path.absolute(),
+        description=inspect.cleandoc(module.Model.__doc__ or ""),
+    )
+    return _with_digest(problem)
+
+
+def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
+    """Return the candidate of a file that defines ModelNew. Raises CandidateError."""
+    adapted.require(
+        "ModelNew",
+        text,
+        file,
+        expected="a class of that name with the constructor and forward of the problem's Model",
+    )
+    module = adapted.module_name(file, otherwise="kernelbench_kernel")
+    facts = _facts(problem.reference.source)
+    entry = adapter.candidate_source(
+        module,
+        init=facts["_CUASSAY_INIT"],
+        state=facts["_CUASSAY_STATE"],
+        count=facts["_CUASSAY_COUNT"],
+    )
+    return adapted.candidate(file, text, name=file.stem, module=module, entry=entry)
+
+
+def _facts(source: str) -> dict[str, Any]:
+    """Return the literals that the adapter wrote into a problem's reference."""
+    facts = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name.startswith("_CUASSAY_"):
+                facts[name] = ast.literal_eval(node.value)
+    return facts
+
+
+def _init_inputs(module: object, path: Path) -> list[object]:
+    made: object = getattr(module, "get_init_inputs", list)()
+    values = list(made) if isinstance(made, list | tuple) else [made]
+    try:
+        same = ast.literal_eval(repr(values)) == values
+    except (ValueError, SyntaxError):
+        same = False
+    if not same:
+        raise ProblemError(
+            f"{path}: get_init_inputs() returns {values!r:.200}, expected numbers, texts, lists "
+            "and dicts: they are written into the candidate's entry file"
+        )
+    return values
+
+
+def _sizes(text: str, values: Mapping[str, Any], path: Path) -> dict[str, int]:
+    """Return the whole numbers of the top level that get_inputs alone uses."""
+    tree = signature.parse(text, str(path))
+    used = {
+        node.name: {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
+    elsewhere = set().union(*(names for name, names in used.items() if name != "get_inputs"))
+    mine = used.get("get_inputs", set()) - elsewhere
+    return {
+        name: values[name]
+        for name in sorted(mine)
+        if type(values.get(name)) is int and values[name] > 1 and name.isidentifier()
+    }
+
+
+class _Probe:
+    """Runs the file's functions on tensors without data; a call is a sample of shapes."""
+
+    def __init__(self, values: dict[str, Any], init: Sequence[object], path: Path) -> None:
+        self._values, self._init, self._path = values, init, path
+        self.state: dict[str, tuple[tuple[int, ...], DType]] = {}
+        self.buffers: tuple[str, ...] = ()
+        self.arguments: list[Any] = []
+        self.outputs: list[Any] = []
+
+    def __call__(self, sizes: Mapping[str, int]) -> list[shapes.Shape]:
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        held = {name: self._values[name] for name in sizes}
+        self._values.update(sizes)
+        try:
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                arguments, outputs = self._forward()
+        except Exception as failure:
+            raise ProblemError(
+                f"{self._path}: Model cannot be run on shapes alone: "
+                f"{describe(failure, self._path)}; write the problem natively (@problem) instead"
+            ) from failure
+        finally:
+            self._values.update(held)
+        if not self.arguments:
+            self.arguments, self.outputs = arguments, outputs
+        return [tuple(t.shape) for t in (*arguments, *outputs) if hasattr(t, "shape")]
+
+    def _forward(self) -> tuple[list[Any], list[Any]]:
+        import torch
+
+        with torch.no_grad():
+            model = self._values["Model"](*self._init)
+            kept = model.state_dict()
+            self.buffers = tuple(name for name, _ in model.named_buffers() if name in kept)
+            self.state = {name: (tuple(v.shape), _dtype(v)) for name, v in kept.items()}
+            arguments = list(self._values["get_inputs"]())
+            made = model(*arguments)
+        outputs = list(made) if isinstance(made, list | tuple) else [made]
+        bad = next((v for v in outputs if not isinstance(v, torch.Tensor)), None)
+        if bad is not None or not outputs:
+            raise TypeError(f"forward returns a {type(bad).__name__}, expected tensors")
+        return arguments, outputs
+
+    def names(self) -> list[str]:
+        """Return the forward's parameter names, or x0, x1... where they do not fit."""
+        parameters = list(inspect.signature(self._values["Model"].forward).parameters)[1:]
+        fits = len(parameters) >= len(self.arguments) and len(set(parameters)) == len(parameters)
+        taken = set(self._values)
+        names = parameters[: len(self.arguments)] if fits else []
+        if not names or any(name.startswith("state_") or name in taken for name in names):
+            return [f"x{number}" for number in range(len(self.arguments))]
+        return names
+
+
+def _dtype(tensor: Any) -> DType:
+    return DType(str(tensor.dtype).removeprefix("torch."))
+
+
+def _specs(
+    probe: _Probe, learnt: shapes.Learnt
+) -> tuple[tuple[InputSpec, ...], tuple[TensorSpec, ...]]:
+    written = iter(learnt.shapes)
+    inputs: list[InputSpec] = []
+    for name, value in zip(probe.names(), probe.arguments, strict=True):
+        if hasattr(value, "shape"):
+            dtype = _dtype(value)
+            domain: Domain = Real() if dtype.is_floating else _DRAWN
+            inputs.append(TensorSpec(name=name, dtype=dtype, shape=next(written), domain=domain))
+        else:
+            inputs.append(_scalar(name, value))
+    outputs = tuple(
+        TensorSpec(name=f"output{n or ''}", dtype=_dtype(v), shape=next(written), domain=Real())
+        for n, v in enumerate(probe.outputs)
+    )
+    return tuple(inputs), outputs
+
+
+def _scalar(name: str, value: Any) -> ScalarSpec:
+    if not isinstance(value, bool | int | float):
+        raise ProblemError(
+            f"input '{name}' is a {type(value).__name__}, expected a tensor or a number; write "
+            "the problem natively (@problem) instead"
+        )
+    dtype = {bool: DType.BOOL, int: DType.INT64, float: DType.FLOAT32}[type(value)]
+    return ScalarSpec(name=name, dtype=dtype, domain=Choice(values=(value,)), default=value)
+
+
+def _state_specs(probe: _Probe, names: Mapping[str, str]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(
+            name=names[name],
+            dtype=dtype,
+            shape=tuple(str(size) for size in shape),
+            domain=_STATE,
+            domain_source="inferred",
+            description=f"{name} of the model",
+        )
+        for name, (shape, dtype) in probe.state.items()
+    )
+
+
+def _axes(learnt: shapes.Learnt) -> tuple[Axis, ...]:
+    free = tuple(VarAxis(name=name) for name in learnt.axes)
+    return (*free, *(ExprAxis(name=n, expression=text) for n, text in learnt.expressions.items()))
+
+
+def _with_digest(problem: Problem) -> Problem:
+    from dataclasses import replace
+
+    return replace(problem, digest=problem_digest(problem))

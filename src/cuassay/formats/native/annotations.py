@@ -1,0 +1,146 @@
+"""The signature of a native problem: `Annotated` parameters and returns as specs."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Annotated, Any, get_args, get_origin
+
+from cuassay.errors import ProblemError
+from cuassay.formats.native.spec import ScalarAnnotation, TensorAnnotation
+from cuassay.model.dtype import DType
+from cuassay.model.problem import InputSpec, ScalarSpec, TensorSpec
+
+_TENSOR_EXAMPLE = 'Annotated[torch.Tensor, tensor("float32", "rows")]'
+_SCALAR_EXAMPLE = 'Annotated[float, scalar("float32", low=1e-8, high=1e-2)]'
+
+
+def read_signature(
+    function: Callable[..., object], *, where: str
+) -> tuple[tuple[InputSpec, ...], tuple[TensorSpec, ...]]:
+    """Return inputs and outputs of the annotated function. Raises ProblemError."""
+    hints = _hints(function, where)
+    inputs: list[InputSpec] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            raise ProblemError(
+                f"{where}: parameter '{parameter}' is {parameter.kind.description}, expected "
+                "plain positional parameters only: kernels are called by position"
+            )
+        inputs.append(_input(name, hints.get(name), where=f"{where}: parameter '{name}'"))
+    outputs = _outputs(hints.get("return"), where=where)
+    taken = {spec.name for spec in inputs}
+    for output in outputs:
+        if output.name in taken:
+            raise ProblemError(f"{where}: the name '{output.name}' is used twice; rename an output")
+        taken.add(output.name)
+    return tuple(inputs), outputs
+
+
+def _hints(function: Callable[..., object], where: str) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError, SyntaxError) as failure:
+        raise ProblemError(
+            f"{where}: its annotations cannot be evaluated: {failure}; every name in them must "
+            "be defined at the top level of the module"
+        ) from None
+
+
+def _input(name: str, hint: Any, *, where: str) -> InputSpec:
+    base, annotation = _annotated(hint, where=where)
+    if isinstance(annotation, TensorAnnotation):
+        _check_tensor_type(base, where=where)
+        if annotation.name not in (None, name):
+            raise ProblemError(
+                f"{where}: tensor(..., name='{annotation.name}') differs from the parameter's "
+                "name; leave name= to outputs"
+            )
+        return _tensor_input(name, annotation, where=where)
+    _check_scalar_type(base, annotation.dtype, where=where)
+    return ScalarSpec(
+        name=name,
+        dtype=annotation.dtype,
+        domain=annotation.domain,
+        domain_source="declared" if annotation.declared else "default",
+        default=annotation.default,
+    )
+
+
+def _tensor_input(name: str, annotation: TensorAnnotation, *, where: str) -> TensorSpec:
+    integer = not annotation.dtype.is_floating and annotation.dtype is not DType.BOOL
+    if integer and not annotation.declared:
+        raise ProblemError(
+            f"{where}: an integer tensor has no natural range; declare its domain, for example "
+            f'tensor("{annotation.dtype}", ..., domain=Index(axis="vocab")) or IntegerRange'
+        )
+    return _spec(name, annotation)
+
+
+def _spec(name: str, annotation: TensorAnnotation) -> TensorSpec:
+    return TensorSpec(
+        name=name,
+        dtype=annotation.dtype,
+        shape=annotation.shape,
+        domain=annotation.domain,
+        domain_source="declared" if annotation.declared else "default",
+    )
+
+
+def _outputs(hint: Any, *, where: str) -> tuple[TensorSpec, ...]:
+    if hint is None or hint is type(None):
+        raise ProblemError(
+            f"{where}: the return has no annotation, expected -> {_TENSOR_EXAMPLE} or a tuple[...] "
+            "of those"
+        )
+    several = get_origin(hint) is tuple
+    parts = get_args(hint) if several else (hint,)
+    outputs = []
+    for position, part in enumerate(parts):
+        place = f"{where}: return value {position}" if several else f"{where}: return value"
+        base, annotation = _annotated(part, where=place)
+        if not isinstance(annotation, TensorAnnotation):
+            raise ProblemError(f"{place} is a scalar(...), expected tensor(...): return a tensor")
+        _check_tensor_type(base, where=place)
+        name = annotation.name or (f"output_{position}" if several else "output")
+        outputs.append(_spec(name, annotation))
+    if not outputs:
+        raise ProblemError(f"{where}: the return is an empty tuple; return at least one tensor")
+    return tuple(outputs)
+
+
+def _annotated(hint: Any, *, where: str) -> tuple[Any, TensorAnnotation | ScalarAnnotation]:
+    example = f"{_TENSOR_EXAMPLE} or {_SCALAR_EXAMPLE}"
+    if hint is None:
+        raise ProblemError(f"{where} has no annotation, expected {example}")
+    if get_origin(hint) is not Annotated:
+        shown = getattr(hint, "__name__", None) or str(hint)
+        raise ProblemError(f"{where} is annotated as {shown}, expected {example}")
+    base, *extras = get_args(hint)
+    found = [extra for extra in extras if isinstance(extra, TensorAnnotation | ScalarAnnotation)]
+    if len(found) != 1:
+        raise ProblemError(
+            f"{where}: its Annotated[...] holds {len(found)} tensor(...) or scalar(...), "
+            f"expected exactly one: {example}"
+        )
+    return base, found[0]
+
+
+def _check_tensor_type(base: Any, *, where: str) -> None:
+    name = getattr(base, "__name__", str(base))
+    module = getattr(base, "__module__", "")
+    if name != "Tensor" or not (module == "torch" or module.startswith("torch.")):
+        raise ProblemError(
+            f"{where} is annotated as {name} with tensor(...), expected torch.Tensor"
+        )
+
+
+def _check_scalar_type(base: Any, dtype: DType, *, where: str) -> None:
+    expected = bool if dtype is DType.BOOL else float if dtype.is_floating else int
+    if base is not expected:
+        name = getattr(base, "__name__", str(base))
+        raise ProblemError(
+            f"{where} is annotated as {name} with scalar('{dtype}'), expected "
+            f"{expected.__name__}: Annotated[{expected.__name__}, scalar('{dtype}', ...)]"
+        )

@@ -1,0 +1,98 @@
+"""Bounds of axes, growth target and accumulation as a sidecar file states them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cuassay.errors import ProblemError, UnknownNameError
+from cuassay.model.axes import resolve
+from cuassay.model.dtype import DType
+from cuassay.model.problem import Axis, ConstAxis, Problem, VarAxis
+
+if TYPE_CHECKING:
+    from cuassay.formats.sidecar.schema import BoundsModel, SidecarModel
+
+
+def with_bounds(problem: Problem, stated: SidecarModel, *, file: Path) -> Problem:
+    """Return the problem with the stated bounds. Raises ProblemError where none fits them."""
+    known = {axis.name: axis for axis in problem.axes}
+    bounded: dict[str, VarAxis] = {}
+    for name, bounds in stated.axes.items():
+        where = f"{file}: axes.{name}"
+        if name not in known:
+            raise ProblemError(f"{file}: axes: {UnknownNameError('axis', name, known)}")
+        bounded[name] = _bounded(known[name], bounds, where=where, source=f"sidecar {file.name}")
+        _check_workloads(problem, bounded[name], where=where)
+    axes: tuple[Axis, ...] = tuple(bounded.get(axis.name, axis) for axis in problem.axes)
+    return replace(problem, axes=axes)
+
+
+def _bounded(axis: Axis, bounds: BoundsModel, *, where: str, source: str) -> VarAxis:
+    if not isinstance(axis, VarAxis):
+        fixed = axis.value if isinstance(axis, ConstAxis) else axis.expression
+        raise ProblemError(
+            f"{where}: the axis is always {fixed}, expected one that workloads bind; "
+            "remove the table"
+        )
+    made = replace(
+        axis,
+        minimum=axis.minimum if bounds.min is None else bounds.min,
+        maximum=axis.maximum if bounds.max is None else bounds.max,
+        multiple_of=bounds.multiple_of or axis.multiple_of,
+        # Only both ends promise every size between them.
+        declared=axis.declared or (bounds.min is not None and bounds.max is not None),
+        bounds_source=source,
+    )
+    _check_not_empty(made, where=where)
+    return made
+
+
+def _check_not_empty(axis: VarAxis, *, where: str) -> None:
+    top, least = axis.maximum, max(axis.minimum, 1)
+    if top is not None and top // axis.multiple_of * axis.multiple_of < least:
+        raise ProblemError(
+            f"{where}: no size lies in [{axis.minimum}, {top}] and is a multiple of "
+            f"{axis.multiple_of}; expected min <= max with at least one size between"
+        )
+
+
+def _check_workloads(problem: Problem, axis: VarAxis, *, where: str) -> None:
+    for workload in problem.workloads:
+        size = resolve(problem.axes, workload.axes)[axis.name]
+        top = size if axis.maximum is None else axis.maximum
+        if not axis.minimum <= size <= top or size % axis.multiple_of:
+            raise ProblemError(
+                f"{where}: workload '{workload.id}' has {axis.name} = {size}, outside "
+                f"{in_words(axis)}; widen the bounds, or change the workload"
+            )
+
+
+def in_words(axis: VarAxis) -> str:
+    """Return the bounds of an axis as `1 to 64, multiples of 8`."""
+    top = "any size" if axis.maximum is None else axis.maximum
+    step = f", multiples of {axis.multiple_of}" if axis.multiple_of > 1 else ""
+    return f"{axis.minimum} to {top}{step}"
+
+
+def with_growth(problem: Problem, stated: SidecarModel, *, where: str) -> Problem:
+    """Return the problem with the stated growth target and accumulation."""
+    known = [axis.name for axis in problem.axes]
+    for name in stated.growth_target:
+        if name not in known:
+            raise ProblemError(f"{where}: growth_target: {UnknownNameError('axis', name, known)}")
+    return replace(
+        problem,
+        growth_target={**problem.growth_target, **stated.growth_target},
+        accumulation=_accumulation(problem, stated.accumulation, where=where),
+    )
+
+
+def _accumulation(problem: Problem, name: str | None, *, where: str) -> DType:
+    legal = [dtype.value for dtype in DType if dtype.is_liftable]
+    if name is None:
+        return problem.accumulation
+    if name not in legal:
+        raise ProblemError(f"{where}: accumulation: {UnknownNameError('dtype', name, legal)}")
+    return DType(name)

@@ -1,0 +1,119 @@
+"""Domains of inputs as a sidecar file states them, checked against the problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cuassay.errors import ProblemError, UnknownNameError
+from cuassay.formats.domain_rules import check_domain, in_words, within
+from cuassay.formats.native.axes import check_names, domain_axes
+from cuassay.model.axes import evaluate, resolve, shape_of
+from cuassay.model.domain import Domain, Index, Opaque
+from cuassay.model.problem import InputSpec, Problem, ScalarSource, ScalarSpec
+
+if TYPE_CHECKING:
+    from cuassay.formats.sidecar.schema import SidecarModel
+
+
+def with_domains(
+    problem: Problem, stated: SidecarModel, *, file: Path, lenient: bool, notes: list[str]
+) -> Problem:
+    """Return the problem with the stated domains. Raises ProblemError where one cannot be."""
+    _check_inputs(problem, stated.domains, where=str(file))
+    inputs: list[InputSpec] = []
+    for spec in problem.inputs:
+        table = stated.domains.get(spec.name)
+        if table is not None:
+            where = f"{file}: domains.{spec.name}"
+            domain = _domain(table, where=where, lenient=lenient, notes=notes)
+            spec = replace(spec, domain=domain, domain_source=f"sidecar {file.name}")
+            _check(spec, problem, where=where)
+        inputs.append(spec)
+    made = replace(problem, inputs=tuple(inputs))
+    return replace(made, index_inputs=_index_inputs(problem, made, stated.domains))
+
+
+def _check_inputs(problem: Problem, names: Mapping[str, object], *, where: str) -> None:
+    known = [spec.name for spec in problem.inputs]
+    for name in names:
+        if name not in known:
+            raise ProblemError(f"{where}: domains: {UnknownNameError('input', name, known)}")
+
+
+def _domain(table: Mapping[str, Any], *, where: str, lenient: bool, notes: list[str]) -> Domain:
+    from cuassay.formats.sidecar.schema import DOMAINS
+    from cuassay.formats.strict import read_model
+
+    kind = table.get("kind")
+    if not isinstance(kind, str):
+        given = "is missing" if kind is None else f"is {kind!r}"
+        raise ProblemError(f"{where}: kind {given}; expected one of {', '.join(DOMAINS)}")
+    if kind not in DOMAINS:
+        raise ProblemError(f"{where}: {UnknownNameError('kind', kind, DOMAINS)}")
+    rest = {key: value for key, value in table.items() if key != "kind"}
+    return read_model(
+        DOMAINS[kind], rest, where=where, error=ProblemError, lenient=lenient, notes=notes
+    ).domain()
+
+
+def _check(spec: InputSpec, problem: Problem, *, where: str) -> None:
+    check_domain(spec, where=where)
+    if isinstance(spec.domain, Opaque) and problem.reference.generator is None:
+        raise ProblemError(
+            f"{where}: kind 'opaque' leaves '{spec.name}' to the problem's generator, and "
+            f"problem '{problem.name}' has none; state which values are legal"
+        )
+    for expression in domain_axes(spec.domain):
+        check_names(expression, {axis.name for axis in problem.axes}, where=f"{where}: axis")
+    if isinstance(spec.domain, Index):
+        _check_index(spec, spec.domain, problem, where=where)
+    _check_given(spec, problem, where=where)
+
+
+def _check_index(spec: InputSpec, domain: Index, problem: Problem, *, where: str) -> None:
+    for workload in problem.workloads:
+        sizes = resolve(problem.axes, workload.axes)
+        size = evaluate(domain.axis, sizes)
+        shape = () if isinstance(spec, ScalarSpec) else shape_of(spec.shape, sizes)
+        needed = prod(shape) if domain.unique else 1
+        if size < needed:
+            raise ProblemError(
+                f"{where}: workload '{workload.id}' needs {needed} "
+                f"{'distinct indices' if domain.unique else 'index'} but {domain.axis} has size "
+                f"{size} there; name a longer axis"
+            )
+
+
+def _check_given(spec: InputSpec, problem: Problem, *, where: str) -> None:
+    """Check that the scalars which the problem itself passes are legal."""
+    given = [(f"workload '{w.id}'", w.sources.get(spec.name)) for w in problem.workloads]
+    values = [(place, s.value) for place, s in given if isinstance(s, ScalarSource)]
+    if isinstance(spec, ScalarSpec) and spec.default is not None:
+        values.append(("the problem's default", spec.default))
+    for place, value in values:
+        if not within(value, spec.domain):
+            raise ProblemError(
+                f"{where}: {place} has {spec.name} = {value!r}, which is not "
+                f"{in_words(spec.domain)}; widen the domain, or change the value"
+            )
+
+
+def _index_inputs(
+    before: Problem, after: Problem, stated: Mapping[str, object]
+) -> dict[str, tuple[str, ...]]:
+    """Return which outputs each index input addresses, derived anew where its axis changed."""
+    found = dict(before.index_inputs)
+    for name in stated:
+        old, new = before.input(name).domain, after.input(name).domain
+        if isinstance(old, Index) and isinstance(new, Index) and old.axis == new.axis:
+            continue
+        found.pop(name, None)
+        axis = new.axis if isinstance(new, Index) else None
+        rows = tuple(out.name for out in after.outputs if out.shape and out.shape[0] == axis)
+        if rows:
+            found[name] = rows
+    return found

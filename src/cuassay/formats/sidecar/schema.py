@@ -1,0 +1,172 @@
+"""The shape of a sidecar file, `cuassay.toml`: domains, axis bounds and what to judge by."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, FiniteFloat
+
+from cuassay.formats.sol.schema import Name, Size
+from cuassay.formats.strict import StrictModel
+from cuassay.model.domain import (
+    Choice,
+    Domain,
+    Index,
+    IntegerRange,
+    Mask,
+    Offsets,
+    Opaque,
+    Positive,
+    Probability,
+    Real,
+)
+
+Length = Annotated[int, Field(ge=1, le=2**48)]
+
+
+class DomainModel(StrictModel, ABC):
+    """A table `[domains.INPUT]` without its `kind`."""
+
+    hints: ClassVar = {
+        "min": "a domain's bound is called 'low'",
+        "max": "a domain's bound is called 'high'",
+    }
+
+    @abstractmethod
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+
+
+class RealModel(DomainModel):
+    """kind = "real"."""
+
+    low: FiniteFloat | None = None
+    high: FiniteFloat | None = None
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return Real(low=self.low, high=self.high)
+
+
+class PositiveModel(DomainModel):
+    """kind = "positive"."""
+
+    low: FiniteFloat = Positive().low
+    high: FiniteFloat = Positive().high
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return Positive(low=self.low, high=self.high)
+
+
+class ProbabilityModel(DomainModel):
+    """kind = "probability"."""
+
+    axis: int = -1
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return Probability(axis=self.axis)
+
+
+class IndexModel(DomainModel):
+    """kind = "index"."""
+
+    axis: Name
+    sentinels: list[int] = Field(default_factory=list)
+    unique: bool = False
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return Index(axis=self.axis, sentinels=tuple(self.sentinels), unique=self.unique)
+
+
+class OffsetsModel(DomainModel):
+    """kind = "offsets"."""
+
+    axis: Name
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return Offsets(axis=self.axis)
+
+
+class MaskModel(DomainModel):
+    """kind = "mask"; the mask's own kind is called `pattern`."""
+
+    pattern: str = "arbitrary"
+    additive: bool = False
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return Mask(kind=self.pattern, additive=self.additive)
+
+
+class IntegerRangeModel(DomainModel):
+    """kind = "integer_range"."""
+
+    low: int
+    high: int
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return IntegerRange(low=self.low, high=self.high)
+
+
+class ChoiceModel(DomainModel):
+    """kind = "choice"."""
+
+    values: list[bool | int | float]
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return Choice(values=tuple(self.values))
+
+
+class OpaqueModel(DomainModel):
+    """kind = "opaque": only the problem's own generator makes legal values."""
+
+    why: str = "the sidecar says so"
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return Opaque(why=self.why)
+
+
+DOMAINS: Mapping[str, type[DomainModel]] = {
+    "real": RealModel,
+    "positive": PositiveModel,
+    "probability": ProbabilityModel,
+    "index": IndexModel,
+    "offsets": OffsetsModel,
+    "mask": MaskModel,
+    "integer_range": IntegerRangeModel,
+    "choice": ChoiceModel,
+    "opaque": OpaqueModel,
+}
+
+
+class BoundsModel(StrictModel):
+    """A table `[axes.AXIS]`; what is left out stays as the problem has it."""
+
+    hints: ClassVar = {
+        "low": "an axis's bound is called 'min'",
+        "high": "an axis's bound is called 'max'",
+        "minimum": "did you mean 'min'?",
+        "maximum": "did you mean 'max'?",
+    }
+
+    min: Size | None = None
+    max: Length | None = None
+    multiple_of: Length | None = None
+
+
+class SidecarModel(StrictModel):
+    """The whole file. The tables of `domains` are read by their `kind`."""
+
+    domains: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    axes: dict[str, BoundsModel] = Field(default_factory=dict)
+    growth_target: dict[str, Length] = Field(default_factory=dict)
+    accumulation: str | None = None

@@ -1,0 +1,246 @@
+"""Lines of workload.jsonl as workloads, each checked against the definition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cuassay.errors import ProblemError, UnknownNameError
+from cuassay.formats import safetensors_file
+from cuassay.formats.sol.schema import (
+    CustomModel,
+    SafetensorsModel,
+    ScalarModel,
+    ToleranceModel,
+    WorkloadModel,
+)
+from cuassay.formats.strict import read_model
+from cuassay.formats.textfile import json_kind, parse_json
+from cuassay.model.axes import resolve, shape_of
+from cuassay.model.dtype import DType
+from cuassay.model.problem import (
+    Axis,
+    ConstAxis,
+    CustomSource,
+    InputSource,
+    InputSpec,
+    RandomSource,
+    SafetensorsSource,
+    Scalar,
+    ScalarSource,
+    ScalarSpec,
+    TensorSpec,
+    Tolerance,
+    VarAxis,
+    Workload,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """What a workload is checked against, and how strictly."""
+
+    axes: tuple[Axis, ...]
+    inputs: tuple[InputSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    generator: str | None
+    folder: Path
+    lenient: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+class _Empty(ProblemError):
+    """A workload with an empty tensor: nothing could be judged on it."""
+
+
+def json_lines(text: str, *, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (place, object) of each line that is not blank. Raises ProblemError."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            data = parse_json(line, where=where, error=ProblemError, first_line=number)
+            yield f"{where}: line {number}", data
+
+
+def read_workloads(
+    lines: Sequence[tuple[str, dict[str, Any]]], declared: Declared, *, where: str
+) -> tuple[Workload, ...]:
+    """Return the workloads of `lines` in their order.
+
+    Raises ProblemError where there is none, or one contradicts the definition. Leniently, a
+    workload with an empty tensor is left out and a repeated uuid is renamed.
+    """
+    workloads: dict[str, Workload] = {}
+    for number, (place, data) in enumerate(lines, start=1):
+        try:
+            workload = _workload(data, declared, where=place, number=number)
+        except _Empty as empty:
+            if not declared.lenient:
+                raise ProblemError(str(empty)) from None
+            declared.notes.append(f"left out: {empty}")
+            continue
+        key = workload.id
+        if key in workloads and not declared.lenient:
+            raise ProblemError(f"{place}: uuid '{key}' was used by an earlier line; change one")
+        if key in workloads:
+            declared.notes.append(f"{place}: uuid '{key}' is taken; named '{key}-{number}' here")
+            workload = replace(workload, id=f"{key}-{number}")
+        workloads[workload.id] = workload
+    if not workloads:
+        raise ProblemError(
+            f"{where} holds no workload: expected one JSON object a line, such as "
+            '{"uuid": "a", "axes": {"n": 128}, "inputs": {}}'
+        )
+    return tuple(workloads.values())
+
+
+def _workload(data: dict[str, Any], declared: Declared, *, where: str, number: int) -> Workload:
+    model = read_model(
+        WorkloadModel,
+        data,
+        where=where,
+        error=ProblemError,
+        lenient=declared.lenient,
+        notes=declared.notes,
+    )
+    sizes = _sizes(model, declared, where=where)
+    _check_sources(model, declared, where=where)
+    return Workload(
+        id=model.uuid or f"workload-{number}",
+        axes=dict(model.axes),
+        sources={
+            spec.name: _source(spec, model, declared, sizes=sizes, where=where)
+            for spec in declared.inputs
+        },
+        tolerance=_tolerance(model.tolerance),
+    )
+
+
+def _sizes(model: WorkloadModel, declared: Declared, *, where: str) -> dict[str, int]:
+    known = [axis.name for axis in declared.axes]
+    for name in model.axes:
+        if name not in known:
+            raise ProblemError(f"{where}: axes: {UnknownNameError('axis', name, known)}")
+    for axis in declared.axes:
+        if isinstance(axis, VarAxis) and axis.name not in model.axes:
+            raise ProblemError(
+                f"{where}: axes: the var axis '{axis.name}' has no size; "
+                f'add "{axis.name}": SIZE to this line\'s axes'
+            )
+        given = model.axes.get(axis.name)
+        if isinstance(axis, ConstAxis) and given is not None and given != axis.value:
+            declared.notes.append(f"{where}: axes.{axis.name} overrides {axis.value} by {given}")
+    try:
+        sizes = resolve(declared.axes, model.axes)
+    except ProblemError as failure:
+        raise ProblemError(f"{where}: {failure}; change the line's axes") from None
+    for name, given in model.axes.items():
+        if sizes[name] != given:
+            raise ProblemError(
+                f"{where}: axes.{name} is {given} but its expression gives {sizes[name]}; "
+                "leave expression axes out of the line"
+            )
+    for spec in (*declared.inputs, *declared.outputs):
+        _check_not_empty(spec, sizes, where=where)
+    return sizes
+
+
+def _check_not_empty(spec: InputSpec, sizes: dict[str, int], *, where: str) -> None:
+    shape = spec.shape if isinstance(spec, TensorSpec) else ()
+    for dimension in shape:
+        if shape_of((dimension,), sizes) == (0,):
+            raise _Empty(
+                f"{where}: axis '{dimension}' has size 0, so '{spec.name}' has no elements; "
+                "expected 1 or more: nothing can be judged on an empty tensor. Give it a size, or "
+                "read leniently (--lenient) to leave this workload out"
+            )
+
+
+def _check_sources(model: WorkloadModel, declared: Declared, *, where: str) -> None:
+    names = [spec.name for spec in declared.inputs]
+    for name in model.inputs:
+        if name not in names:
+            raise ProblemError(f"{where}: inputs: {UnknownNameError('input', name, names)}")
+    custom = [name for name, source in model.inputs.items() if isinstance(source, CustomModel)]
+    if custom and declared.generator is None:
+        raise ProblemError(
+            f"{where}: inputs.{custom[0]} is custom, but the definition has no "
+            "'custom_inputs_entrypoint'; name the generator function there"
+        )
+    if custom and len(custom) < len(names) and not declared.lenient:
+        other = next(name for name in names if name not in custom)
+        raise ProblemError(
+            f"{where}: inputs.{custom[0]} is custom but '{other}' is not: where one input is "
+            "custom, all must be; make every input custom, or read leniently (--lenient)"
+        )
+
+
+def _source(
+    spec: InputSpec, model: WorkloadModel, declared: Declared, *, sizes: dict[str, int], where: str
+) -> InputSource:
+    place = f"{where}: inputs.{spec.name}"
+    match model.inputs.get(spec.name):
+        case CustomModel():
+            return CustomSource()
+        case ScalarModel(value=value):
+            if isinstance(spec, TensorSpec) and spec.shape:
+                raise ProblemError(
+                    f"{place} is a scalar, but the definition declares a tensor of shape "
+                    f"[{', '.join(spec.shape)}]; use random, safetensors or custom"
+                )
+            return ScalarSource(value=_scalar(value, spec.dtype, declared, where=place))
+        case SafetensorsModel() as stored:
+            return _stored(spec, stored, declared, sizes=sizes, where=place)
+        case _:
+            return RandomSource()
+
+
+def _stored(
+    spec: InputSpec,
+    stored: SafetensorsModel,
+    declared: Declared,
+    *,
+    sizes: dict[str, int],
+    where: str,
+) -> SafetensorsSource:
+    if isinstance(spec, ScalarSpec):
+        raise ProblemError(
+            f"{where} is a Python scalar (shape null), expected a scalar descriptor such as "
+            '{"type": "scalar", "value": 1}, not safetensors'
+        )
+    file = safetensors_file.locate(stored.path, declared.folder, where=where)
+    shape = shape_of(spec.shape, sizes)
+    safetensors_file.check_tensor(
+        file, stored.tensor_key, dtype=spec.dtype, shape=shape, where=where
+    )
+    return SafetensorsSource(path=str(file), key=stored.tensor_key)
+
+
+def _scalar(value: Scalar, dtype: DType, declared: Declared, *, where: str) -> Scalar:
+    """Return the value as its declared dtype means it; a note where it was written otherwise."""
+    is_bool = isinstance(value, bool)
+    if dtype.is_floating and not is_bool:
+        return float(value)
+    if dtype is DType.BOOL and (is_bool or value in (0, 1)):
+        return bool(value)
+    if not (dtype.is_floating or dtype is DType.BOOL or is_bool):
+        if isinstance(value, int):
+            return value
+        if value == value // 1 and abs(value) < 2**53:
+            declared.notes.append(f"{where}: read {value!r} as the integer {int(value)}")
+            return int(value)
+    raise ProblemError(f"{where}.value is {json_kind(value)}, expected a value of dtype {dtype}")
+
+
+def _tolerance(model: ToleranceModel | None) -> Tolerance:
+    if model is None:
+        return Tolerance()
+    return Tolerance(
+        atol=model.max_atol,
+        rtol=model.max_rtol,
+        required_matched_ratio=model.required_matched_ratio,
+        max_error_cap=model.max_error_cap,
+        allow_negative_inf=model.allow_negative_inf,
+        origin="workload",
+    )

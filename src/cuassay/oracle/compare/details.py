@@ -1,0 +1,139 @@
+"""Closer looks at an output: its worst element, and for suspicious ones classes and an error map.
+
+Chunks without NaN, infinities and missed exact answers take a short way: three passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from cuassay.model.outcome import ErrorMap
+from cuassay.oracle import special
+from cuassay.oracle.compare.sums import Sums, chunks, deviation, mismatched, relative
+from cuassay.oracle.truth.types import OutputTruth
+
+Matrices: TypeAlias = tuple[Tensor, Tensor, Tensor]  # candidate, truth, scale
+
+_MAP_ROWS, _MAP_COLUMNS = 32, 64
+_CHUNK = {"cpu": 1 << 16, "cuda": 1 << 22}
+_TOP = 1e9  # what a map shows at most
+_TINY = 5e-324  # stands for a scale of 0: no error gives 0, any other a huge score
+_CLEAN = 1e30  # scores below it come from finite numbers and positive scales
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassResult:
+    """Elements whose class differs from truth's without excuse, and the worst of the others.
+
+    Positions are flat indices of the matrix view.
+    """
+
+    differing: int
+    first: int | None
+    peak: float
+    peak_at: int
+
+
+def worst_element(matrix: Matrices, sums: Sums, output: OutputTruth) -> Tensor:
+    """Return largest score in `sums`, |z| there, its flat index, candidate and truth: float64.
+
+    Only the tile that holds the peak is computed again. Nothing waits for the device.
+    """
+    device = sums.peak.device
+    (height, width), peaks = sums.tile, sums.peak.reshape(-1)
+    top, place = peaks.max(0, keepdim=True)
+    blocks = sums.peak.shape[1]
+    rows = (place // blocks) * height + torch.arange(height, device=device)
+    columns = (place % blocks) * width + torch.arange(width, device=device)
+    last = matrix[1].numel() - 1
+    # what lies outside counts an element of the tile's edge twice: no matter for a maximum
+    columns.clamp_max_(sums.view - 1)
+    flat = (rows[:, None] * sums.view + columns).clamp_max_(last).view(-1)
+    candidate, truth, scale = (tensor.view(-1)[flat] for tensor in matrix)
+    if sums.plain:
+        z = _quick((candidate, truth, scale), output)
+    else:
+        z = relative(deviation(candidate, truth, scale, output), scale).abs()
+    value, at = z.max(0, keepdim=True)  # indexing by a tensor without axes would wait
+    found = (top, value, flat[at], candidate[at], truth[at])
+    return torch.cat([number.double() for number in found])
+
+
+def inspect_classes(
+    matrix: Matrices, alternative: Tensor | None, output: OutputTruth
+) -> ClassResult:
+    """Count class mismatches that the reference's own class does not excuse."""
+    candidate, truth, scale = matrix
+    count, first, peak, peak_at = 0, None, 0.0, 0
+    for r, c in _parts(truth):
+        part = (candidate[r, c], truth[r, c], scale[r, c])
+        z = _quick(part, output)
+        largest = float(z.amax())
+        if not largest < _CLEAN:  # NaN as well
+            wrong = mismatched(*part, output)
+            if alternative is not None:
+                wrong &= special.classes(part[0].double()) != alternative[r, c]
+            here = int(wrong.sum())
+            if here and first is None:
+                first = _flat(int(wrong.to(torch.int8).argmax()), r, c, truth.shape[1])
+            count += here
+            z = relative(deviation(*part, output), part[2]).abs()
+            largest = float(z.amax())
+        if largest > peak:
+            peak, peak_at = largest, _flat(int(z.argmax()), r, c, truth.shape[1])
+    return ClassResult(differing=count, first=first, peak=peak, peak_at=peak_at)
+
+
+def _parts(truth: Tensor, step: int = 1) -> Iterator[tuple[slice, slice]]:
+    """Yield (rows, columns) of chunks, their columns a multiple of `step` or to the end."""
+    budget = _CHUNK.get(truth.device.type, 1 << 16)
+    return chunks(truth.shape[0], truth.shape[1], budget=budget, step=step)
+
+
+def _quick(part: Matrices, output: OutputTruth) -> Tensor:
+    """Return |z|; NaN or huge where classes or exact answers want a closer look."""
+    candidate, truth, scale = part
+    z = torch.sub(candidate, truth).abs_()
+    z.masked_fill_(z <= special.flush_threshold(output.dtype), 0.0)
+    return z.div_(scale.double().abs_().clamp_min_(_TINY))
+
+
+def _flat(local: int, r: slice, c: slice, columns: int) -> int:
+    row, column = divmod(local, int(c.stop - c.start))
+    return (int(r.start) + row) * columns + int(c.start) + column
+
+
+def error_map(matrix: Matrices, output: OutputTruth) -> ErrorMap:
+    """Return the worst |z| (at most 1e9; class mismatches count as that) per tile."""
+    candidate, truth, scale = matrix
+    rows, columns = truth.shape
+    tile = (-(-rows // _MAP_ROWS), -(-columns // _MAP_COLUMNS))
+    height, width = -(-rows // tile[0]), -(-columns // tile[1])
+    cells = torch.zeros(height, width, dtype=torch.float64, device=truth.device)
+    for r, c in _parts(truth, tile[1]):
+        part = (candidate[r, c], truth[r, c], scale[r, c])
+        z = _quick(part, output)
+        if not float(z.amax()) < _CLEAN:
+            z = relative(deviation(*part, output), part[2]).abs()
+            z = torch.where(mismatched(*part, output), _TOP, z)
+        across = _tiled(z.clamp_max_(_TOP), tile[1])
+        down = torch.arange(r.start, r.stop, device=z.device) // tile[0]
+        wide = slice(c.start // tile[1], c.start // tile[1] + across.shape[1])
+        cells[:, wide].scatter_reduce_(0, down[:, None].expand_as(across), across, "amax")
+    flat = cells.view(-1).tolist()
+    return ErrorMap(rows=height, columns=width, cells=tuple(flat), tile=tile, output=output.name)
+
+
+def _tiled(z: Tensor, width: int) -> Tensor:
+    """Return the largest of every `width` columns (the last tile may be narrower)."""
+    rows, columns = z.shape
+    whole = columns // width * width
+    parts = [z[:, :whole].reshape(rows, whole // width, width).amax(2)] if whole else []
+    if whole < columns:
+        parts.append(z[:, whole:].amax(1, keepdim=True))
+    return torch.cat(parts, 1)

@@ -1,0 +1,239 @@
+"""Python-level calls that never reach ATen's dispatcher, or reach it too late.
+
+Literals (`torch.tensor(0.1)`, `x[0] = 0.1`) are rounded before the dispatcher sees them;
+`.numpy()`, `.data_ptr()` and the like read memory that a lifted tensor does not have; and
+attention picks a fused kernel by dtype. A function mode meets them first.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
+
+from cuassay.errors import LiftError
+from cuassay.oracle.lift.session import Session
+from cuassay.oracle.lift.source import source_line
+from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype
+
+Handler: TypeAlias = Callable[
+    ["LiftFunctions", Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any
+]
+
+
+class LiftFunctions(TorchFunctionMode):
+    """Meets Python-level calls of torch functions and tensor methods."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run the call, by its own handler where it has one."""
+        handler = _HANDLERS.get(func)
+        if handler is None or self.session.bypass:
+            return func(*args, **(kwargs or {}))
+        return handler(self, func, args, kwargs or {})
+
+
+def _literal(
+    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """torch.tensor and its like: the exact value, under the dtype it would have."""
+    data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
+    if isinstance(data, torch.Tensor):
+        if func is torch.tensor:
+            return _copied(data, kwargs)
+        return func(*args, **kwargs)
+    session = mode.session
+    rest = {k: v for k, v in kwargs.items() if k not in ("data", "obj", "requires_grad")}
+    data, dtypes = _plain_data(data)
+    session.bypass = True
+    try:
+        nominal = rest.get("dtype") or _inferred(func, data, dtypes)
+        rest["dtype"] = lifted_dtype(nominal, session.to)
+        payload = func(data, **rest)
+        payload = payload.clone() if payload.dtype in LIFTABLE else payload
+    finally:
+        session.bypass = False
+    if payload.dtype not in LIFTABLE:
+        return payload
+    made = session.adopt(payload, nominal)
+    return made.requires_grad_() if kwargs.get("requires_grad") else made
+
+
+def _inferred(func: Callable[..., Any], data: Any, dtypes: Sequence[torch.dtype]) -> torch.dtype:
+    found: torch.dtype = func(data).dtype
+    return dtypes[0] if dtypes and found.is_floating_point else found
+
+
+def _copied(data: torch.Tensor, kwargs: Mapping[str, Any]) -> torch.Tensor:
+    wanted = {k: kwargs[k] for k in ("dtype", "device") if kwargs.get(k) is not None}
+    made = data.detach().clone().to(**wanted) if wanted else data.detach().clone()
+    return made.requires_grad_() if kwargs.get("requires_grad") else made
+
+
+def _plain_data(data: Any) -> tuple[Any, list[torch.dtype]]:
+    """Return literals with lifted 0-d tensors as numbers, and those tensors' dtypes."""
+    if isinstance(data, Lifted):
+        return data.payload.tolist(), [data.dtype]
+    if isinstance(data, list | tuple):
+        pairs = [_plain_data(item) for item in data]
+        return [value for value, _ in pairs], [d for _, found in pairs for d in found]
+    return data, []
+
+
+def _new_tensor(
+    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    like, data = args[0], args[1] if len(args) > 1 else kwargs["data"]
+    wanted = {"dtype": like.dtype, "device": like.device}
+    wanted |= {k: v for k, v in kwargs.items() if k != "data" and v is not None}
+    return _literal(mode, torch.tensor, (data,), wanted)
+
+
+def _setitem(
+    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """`x[i] = 0.1` would round the number to x's nominal dtype before ATen sees it."""
+    target, index, value = args
+    if isinstance(value, float) and isinstance(target, Lifted):
+        mode.session.bypass = True
+        try:
+            payload = torch.full((), value, dtype=target.payload.dtype, device=target.device)
+        finally:
+            mode.session.bypass = False
+        value = mode.session.adopt(payload, target.dtype)
+    return func(target, index, value)
+
+
+def _payload(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.payload if isinstance(tensor, Lifted) else tensor
+
+
+def _set_data(
+    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    target, value = args
+    if isinstance(target, Lifted) != isinstance(value, Lifted):
+        raise LiftError("Tensor.data = ...", source_line(), "one side is not a lifted tensor")
+    func(target, value)
+    if isinstance(target, Lifted):
+        target.payload = value.payload
+
+
+def _attention(
+    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """Attention by matrix products and a softmax: fused kernels have no float64."""
+    with sdpa_kernel(SDPBackend.MATH):
+        return func(*args, **kwargs)
+
+
+def _reads_memory(why: str) -> Handler:
+    def handler(
+        mode: LiftFunctions,
+        func: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        if args and isinstance(args[0], Lifted):
+            raise LiftError(f"Tensor.{_label(func)}", source_line(), why)
+        return func(*args, **kwargs)
+
+    return handler
+
+
+def _label(func: Callable[..., Any]) -> str:
+    name = getattr(func, "__name__", str(func))
+    if name != "__get__":
+        return name
+    return str(getattr(getattr(func, "__self__", None), "__name__", "__cuda_array_interface__"))
+
+
+def _on_payload(
+    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """tolist: the lifted value."""
+    mode.session.bypass = True
+    try:
+        return func(*(_payload(a) if isinstance(a, torch.Tensor) else a for a in args), **kwargs)
+    finally:
+        mode.session.bypass = False
+
+
+def _deepcopy(
+    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    if not isinstance(args[0], Lifted):
+        return func(*args, **kwargs)
+    return args[0].detach().clone().requires_grad_(args[0].requires_grad)
+
+
+def _reentered(
+    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """Run a Python function of torch with this mode still on.
+
+    torch takes the mode off while it runs the function; user code that the function calls
+    (the backward of an autograd.Function) would not be met.
+    """
+    with mode:
+        return _without_override(func)(*args, **kwargs)
+
+
+_OVERRIDES = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+_CLONES: dict[Any, Callable[..., Any]] = {}
+
+
+def _without_override(func: Any) -> Callable[..., Any]:
+    """Return `func` with its own torch-function check answering no, so that it runs once."""
+    if func not in _CLONES:
+        names = {**func.__globals__, **dict.fromkeys(_OVERRIDES, _never)}
+        clone = types.FunctionType(
+            func.__code__, names, func.__name__, func.__defaults__, func.__closure__
+        )
+        clone.__kwdefaults__ = func.__kwdefaults__
+        _CLONES[func] = clone
+    return _CLONES[func]
+
+
+def _never(*_: object) -> bool:
+    return False
+
+
+_MEMORY = "it hands out memory, and the lifted value is not in the memory the caller expects"
+_NUMPY = "it leaves torch; write that part of the reference with torch operations"
+_T = torch.Tensor
+_DATA: Any = torch.Tensor.data  # a getset descriptor, whose type stub is the attribute's
+_HANDLERS: dict[Any, Handler] = {
+    torch.tensor: _literal,
+    torch.as_tensor: _literal,
+    torch.asarray: _literal,
+    _T.new_tensor: _new_tensor,
+    _T.__setitem__: _setitem,
+    _DATA.__set__: _set_data,
+    torch.nn.functional.scaled_dot_product_attention: _attention,
+    _T.numpy: _reads_memory(_NUMPY),
+    _T.__array__: _reads_memory(_NUMPY),
+    _T.__dlpack__: _reads_memory(_MEMORY),
+    _T.data_ptr: _reads_memory(_MEMORY),
+    _T.untyped_storage: _reads_memory(_MEMORY),
+    _T.storage: _reads_memory(_MEMORY),
+    _T.__cuda_array_interface__.__get__: _reads_memory(_MEMORY),
+    _T.tolist: _on_payload,
+    _T.__deepcopy__: _deepcopy,
+    _T.backward: _reentered,
+    torch.autograd.grad: _reentered,
+    torch.nn.functional.multi_head_attention_forward: _reentered,
+}

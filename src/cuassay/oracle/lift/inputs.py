@@ -1,0 +1,96 @@
+"""Copies of the caller's inputs that keep strides, overlaps and shared memory.
+
+Two inputs that are views of one storage stay views of one copied storage, an expanded input
+stays expanded: the reference sees what it would see, and the caller's memory is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cuassay.errors import LiftError
+from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, Owner, lifted_dtype
+
+
+def copied(inputs: Sequence[Any]) -> list[Any]:
+    """Return the inputs with every tensor copied in its own dtype."""
+    made = _copies(inputs, None)
+    return [_replaced(item, made) for item in inputs]
+
+
+def copied_as(inputs: Sequence[Any], to: torch.dtype, owner: Owner) -> list[Any]:
+    """Return the inputs with floating tensors lifted to `to` and other tensors copied.
+
+    Raises LiftError for sparse and quantised inputs.
+    """
+    made: dict[int, torch.Tensor] = {}
+    for key, (source, copy) in _copies(inputs, to).items():
+        if source.dtype in LIFTABLE:
+            wrapper = Lifted(copy, source.dtype, owner)
+            made[key] = wrapper.requires_grad_(source.requires_grad)
+        else:
+            made[key] = copy
+    pairs = {key: (tensor, tensor) for key, tensor in made.items()}
+    return [_replaced(item, pairs) for item in inputs]
+
+
+def _replaced(value: Any, made: dict[int, tuple[torch.Tensor, torch.Tensor]]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return made[id(value)][1]
+    if isinstance(value, list | tuple):
+        return [_replaced(item, made) for item in value]
+    return value
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [tensor for item in value for tensor in _tensors(item)]
+    return []
+
+
+def _copies(
+    inputs: Sequence[Any], to: torch.dtype | None
+) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
+    groups: dict[tuple[int, torch.dtype, str], list[torch.Tensor]] = {}
+    for tensor in _tensors(list(inputs)):
+        if tensor.layout is not torch.strided or tensor.is_quantized:
+            what = tensor.layout if tensor.layout is not torch.strided else tensor.dtype
+            raise LiftError("an input", "the call", f"{what} tensors are not lifted")
+        memory = tensor.untyped_storage().data_ptr() or id(tensor)
+        groups.setdefault((memory, tensor.dtype, str(tensor.device)), []).append(tensor)
+    found: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+    for (_, dtype, _), members in groups.items():
+        wanted = dtype if to is None else lifted_dtype(dtype, to)
+        found |= _copied_group(members, wanted, lift=to is not None)
+    return found
+
+
+def _copied_group(
+    members: Sequence[torch.Tensor], wanted: torch.dtype, *, lift: bool
+) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
+    """Copy the span of storage that the members reach, then view it as each of them does."""
+    low = min(t.storage_offset() for t in members)
+    high = max(t.storage_offset() + _span(t) for t in members)
+    found = {}
+    with torch.no_grad():
+        whole = members[0].detach().resolve_conj().resolve_neg()
+        flat = whole.as_strided((high - low,), (1,), low).to(wanted, copy=True)
+        for tensor in members:
+            offset = tensor.storage_offset() - low
+            copy = flat.as_strided(tensor.size(), tensor.stride(), offset)
+            if not lift and tensor.requires_grad:
+                copy = copy.detach().requires_grad_()
+            found[id(tensor)] = (tensor, copy)
+    return found
+
+
+def _span(tensor: torch.Tensor) -> int:
+    """Elements from the first to behind the last that the tensor reaches."""
+    if tensor.numel() == 0:
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(tensor.size(), tensor.stride(), strict=True))

@@ -1,0 +1,149 @@
+"""Which dtype an operation's results would have in the reference as written.
+
+Pointwise operations and common reductions follow type promotion. For the others ATen's own
+shape functions say it: the operation runs once on meta tensors of the nominal dtypes. (They
+would say it for all, but many import torch._dynamo, which takes a second.) The answer depends
+on dtypes, 0-d-ness and scalar types only, so it is kept per such key. Operations whose meta
+function needs data (nonzero, masked_select) follow type promotion as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from cuassay.oracle.lift.tensor import LIFTABLE, same_kind
+from cuassay.oracle.lift.traits import Traits
+
+Nominals = tuple[torch.dtype | None, ...]
+
+_PROMOTING = {"sum", "mean", "amax", "amin", "prod", "cumsum", "cumprod", "logsumexp", "var"}
+_PROMOTING |= {"std", "var_mean", "linalg_vector_norm", "norm"}
+_PROMOTING |= {"cat", "stack", "mm", "bmm", "addmm"}
+_PROMOTING |= {"baddbmm", "tril", "triu", "roll", "flip", "index_select", "gather"}
+_PROMOTING |= {"embedding", "clone", "_safe_softmax"}
+_PROMOTING |= {"zeros_like", "ones_like", "empty_like", "full_like"}
+_PROMOTING |= {"new_zeros", "new_ones", "new_empty", "new_full"}
+_PROMOTING |= {
+    "_softmax_backward_data",
+    "_log_softmax_backward_data",
+    "nll_loss_forward",
+    "nll_loss_backward",
+    "log_sigmoid_forward",
+    "embedding_dense_backward",
+    "convolution",
+}
+_HALF_TO_FLOAT = frozenset({"_softmax", "_log_softmax"})  # third argument: the result is float32
+_CACHE: dict[Any, Nominals] = {}
+_CACHE_LIMIT = 20_000  # keys; a reference makes tens
+
+
+def nominals_of(
+    op: Any, traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Nominals:
+    """Return the nominal dtype of each result, in order; integers and bool as they are.
+
+    `args` and `kwargs` are the reference's own, nominal dtypes on the tensors. Further
+    results of a list have the last entry's dtype.
+    """
+    if traits.written:
+        return tuple(_written(traits, args, kwargs))
+    try:
+        key = (op, torch.get_default_dtype(), _key(args), _key(tuple(kwargs.items())))
+        known = _CACHE.get(key)
+    except TypeError:  # an argument that cannot be hashed: no key
+        return _find(op, traits, args, kwargs)
+    if known is None:
+        if len(_CACHE) >= _CACHE_LIMIT:
+            _CACHE.clear()
+        known = _CACHE[key] = _find(op, traits, args, kwargs)
+    return known
+
+
+def _written(traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Nominals:
+    found: list[torch.dtype | None] = []
+    for position, name in traits.written:
+        value = args[position] if position < len(args) else kwargs.get(name)
+        found += [t.dtype for t in tensors_in(value)]
+    return tuple(found)
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.dtype, value.dim() == 0
+    if isinstance(value, tuple | list):
+        return tuple(_key(item) for item in value)
+    if value is None or isinstance(value, bool | str | torch.dtype):
+        return value
+    return type(value)
+
+
+def _find(op: Any, traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Nominals:
+    tensors = [*tensors_in(args), *tensors_in(tuple(kwargs.values()))]
+    name = op._schema.name.removeprefix("aten::")
+    if name in _HALF_TO_FLOAT:
+        return (torch.float32 if args[2] is True else args[0].dtype,)
+    if not tensors or torch.Tag.pointwise in op.tags or name in _PROMOTING:
+        return (_promoted(tensors, args, kwargs),)
+    if name == "native_layer_norm":
+        return args[0].dtype, _statistics(args[0].dtype)
+    try:
+        named = {name: _meta(value) for name, value in kwargs.items()}
+        if "device" in traits.names:
+            named["device"] = torch.device("meta")
+        out = op(*(_meta(value) for value in args), **named)
+        found = tuple(t.dtype for t in tensors_in(out))
+        return found or (None,)
+    except Exception:  # no meta function, or one that needs data
+        return (_promoted(tensors, args, kwargs),)
+
+
+def _meta(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
+    if isinstance(value, torch.device):
+        return torch.device("meta")
+    if isinstance(value, list | tuple):
+        return type(value)(_meta(item) for item in value)
+    return value
+
+
+def _statistics(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which normalisations keep mean and reciprocal deviation."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def _promoted(
+    tensors: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> torch.dtype:
+    """Type promotion: an explicit dtype, else the floating tensors', else the default."""
+    for value in (kwargs.get("dtype"), *args):
+        if isinstance(value, torch.dtype):
+            return value
+    for group in ([t for t in tensors if t.dim()], tensors):
+        floating = [t.dtype for t in group if t.dtype in LIFTABLE]
+        if floating:
+            found = floating[0]
+            for dtype in floating[1:]:
+                found = torch.promote_types(found, dtype)
+            return found
+    return torch.get_default_dtype()
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Return the tensors in nested lists and tuples, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [tensor for item in value for tensor in tensors_in(item)]
+    return []
+
+
+def nominal_at(nominals: Nominals, index: int, payload: torch.dtype) -> torch.dtype:
+    """Return result `index`'s nominal dtype, made real or complex as the payload is."""
+    found = nominals[min(index, len(nominals) - 1)] if nominals else None
+    if found is None or found not in LIFTABLE:
+        found = torch.get_default_dtype()
+    return same_kind(found, payload)

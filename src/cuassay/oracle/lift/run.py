@@ -1,0 +1,186 @@
+"""Run any PyTorch reference in float64 (or float32) without changing its source.
+
+Every floating tensor inside the reference carries its value in lifted precision and reports
+the dtype that it would have as written (`nominal_of`). Casts among 16-, 32- and 64-bit
+floats, explicit or implied, therefore round nothing; casts to integers, bool and 8- or 4-bit
+floats are part of the operator's meaning and happen for real. The caller's inputs, and
+tensors that the reference finds outside itself, are copied, never written.
+
+What the dispatcher cannot see (bit reinterpretation, custom kernels, `.numpy()`, raw
+pointers) raises LiftError with the operation and the reference's source line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeAlias
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from cuassay.errors import CuassayError, LiftError, ReferenceError_
+from cuassay.oracle.lift.functions import LiftFunctions
+from cuassay.oracle.lift.index_range import called
+from cuassay.oracle.lift.inputs import copied, copied_as
+from cuassay.oracle.lift.session import Hook, HookFailure, LiftMode, Session
+from cuassay.oracle.lift.source import failing_line, source_line
+from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
+
+__all__ = ["Hook", "Value", "lift", "nominal_of", "run_as_written", "source_line"]
+
+Value: TypeAlias = torch.Tensor | float | int | bool
+
+
+def lift(
+    fn: Callable[..., object],
+    inputs: Sequence[Value],
+    *,
+    to: torch.dtype = torch.float64,
+    hook: Hook | None = None,
+    keep_low: bool = False,
+    names: Sequence[str] | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """Return the outputs of `fn(*inputs)` computed with every float lifted to `to`.
+
+    Floating outputs come in `to` (complex ones in its pair type, 8-bit floats as their
+    rounded values in `to`); integers and bool in their own dtypes; `nominal_of` tells the
+    dtype as written. Nested results are flattened in order, a dict in the order of `names`
+    or its own. `keep_low` rounds explicit casts to float16 and bfloat16 for real, for
+    references in which that rounding is meant. Random draws use the generator as written.
+
+    Raises LiftError for what cannot be lifted and ReferenceError_ for the reference's own
+    exceptions; a hook's exception and an out-of-memory error pass through unchanged.
+    """
+    session = Session(to, hook, keep_low=keep_low)
+    with _backends(to):
+        arguments = copied_as(inputs, to, session)
+        try:
+            with LiftMode(session), LiftFunctions(session):
+                result = fn(*arguments)
+        except HookFailure as failure:
+            raise failure.error from None
+        except (CuassayError, torch.OutOfMemoryError, KeyboardInterrupt):
+            raise
+        except (Exception, SystemExit) as error:
+            raise _unliftable(error) or _own_failure(fn, error) from error
+        return tuple(_lifted_output(item, to) for item in _flat(result, names))
+
+
+def run_as_written(
+    fn: Callable[..., object],
+    inputs: Sequence[Value],
+    *,
+    names: Sequence[str] | None = None,
+) -> tuple[torch.Tensor, ...]:
+    """Return the outputs of `fn(*inputs)` as they are, in their own dtypes, on copied inputs.
+
+    Raises ReferenceError_ for the reference's own exceptions.
+    """
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            result = called(lambda: fn(*copied(inputs)), inputs)
+    except (CuassayError, torch.OutOfMemoryError, KeyboardInterrupt):
+        raise
+    except (Exception, SystemExit) as error:
+        raise _own_failure(fn, error) from error
+    return tuple(item.detach() for item in _flat(result, names))
+
+
+@contextmanager
+def _backends(to: torch.dtype) -> Iterator[None]:
+    """Keep composite operators on exact paths that exist in `to`; restored afterwards.
+
+    float32 must be float32: TF32 in convolutions, on by default, is not.
+    """
+    fast = torch.backends.mha.get_fastpath_enabled()
+    onednn = torch._C._get_mkldnn_enabled()
+    cudnn: Any = torch.backends.cudnn  # its stub does not know the units
+    units = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
+    exact = units if to is torch.float32 else []
+    before = [unit.fp32_precision for unit in exact]
+    torch.backends.mha.set_fastpath_enabled(False)
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        for unit in exact:
+            unit.fp32_precision = "ieee"
+        with (
+            sdpa_kernel(SDPBackend.MATH),
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            _uncompiled(),
+        ):
+            yield
+    finally:
+        for unit, precision in zip(exact, before, strict=True):
+            unit.fp32_precision = precision
+        torch._C._set_mkldnn_enabled(onednn)
+        torch.backends.mha.set_fastpath_enabled(fast)
+
+
+def _uncompiled() -> AbstractContextManager[object]:
+    """Run compiled functions eagerly, if the reference's module has made any."""
+    if "torch._dynamo" not in sys.modules:
+        return nullcontext()
+    stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return stance
+
+
+_MEMORY_ERRORS = (
+    "Cannot access data pointer",
+    "doesn't have storage",
+    "is not supported for tensor subclasses",
+)
+
+
+def _unliftable(error: BaseException) -> LiftError | None:
+    """Return what a compiled extension's attempt to read lifted memory really means."""
+    if not any(text in str(error) for text in _MEMORY_ERRORS):
+        return None
+    why = "it reads a tensor's memory outside torch (a compiled extension or kernel)"
+    return LiftError("a call that torch does not dispatch", failing_line(error), why)
+
+
+def _own_failure(fn: Callable[..., object], error: BaseException) -> ReferenceError_:
+    name = getattr(fn, "__name__", "the reference")
+    what = f"{type(error).__name__}: {error}".strip()
+    return ReferenceError_(f"the reference '{name}' failed at {failing_line(error)}: {what}")
+
+
+def _flat(result: object, names: Sequence[str] | None) -> list[torch.Tensor]:
+    """Return the tensors of a result in order; numbers become 0-d tensors."""
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if isinstance(result, bool | int | float | complex):
+        wide = torch.float64 if isinstance(result, float) else None
+        return [torch.tensor(result, dtype=wide)]
+    if isinstance(result, Mapping):
+        missing = [name for name in names or () if name not in result]
+        if missing:
+            have = ", ".join(map(str, result)) or "nothing"
+            raise ReferenceError_(f"the reference returned {have}, but no '{missing[0]}'")
+        return [t for name in names or result for t in _flat(result[name], names)]
+    if isinstance(result, Sequence) and not isinstance(result, str | bytes):
+        return [tensor for item in result for tensor in _flat(item, names)]
+    kind = type(result).__name__
+    raise ReferenceError_(
+        f"the reference returned {kind}, expected a tensor, a number, or a tuple, list or dict "
+        "of them"
+    )
+
+
+def _lifted_output(item: torch.Tensor, to: torch.dtype) -> torch.Tensor:
+    nominal: torch.dtype = item.dtype
+    found = item.payload if isinstance(item, Lifted) else item.detach()
+    if nominal in LIFTABLE or (nominal.is_floating_point and _single(nominal)):
+        pair = lifted_dtype(nominal, to) if nominal.is_complex else to
+        found = found.to(pair)
+    out: Any = found.detach()
+    out.cuassay_nominal = nominal
+    return out  # type: ignore[no-any-return]
+
+
+def _single(dtype: torch.dtype) -> bool:
+    """Whether elements are single numbers; packed 4-bit pairs are not."""
+    return "x2" not in str(dtype)

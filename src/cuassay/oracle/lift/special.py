@@ -1,0 +1,172 @@
+"""Operations whose lifted form is not simply the same operation on payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+
+from cuassay.errors import LiftError
+from cuassay.oracle.lift.source import source_line
+from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype
+from cuassay.oracle.lift.traits import traits_of
+
+if TYPE_CHECKING:
+    from cuassay.oracle.lift.nominal import Nominals
+    from cuassay.oracle.lift.session import Session
+
+aten = torch.ops.aten
+Special: TypeAlias = Callable[["Session", Any, Sequence[Any], Mapping[str, Any], "Nominals"], Any]
+
+
+def _view_dtype(
+    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
+) -> Any:
+    """`x.view(dtype)`: real and complex pairs can be lifted, other bits cannot."""
+    source: torch.Tensor = args[0]
+    target: torch.dtype = args[1]
+    if source.dtype not in LIFTABLE and target not in LIFTABLE:
+        return op(*args, **kwargs)
+    if source.dtype is target:
+        return session.wrap(session.unwrap(source).view_as(source), (target,))
+    pairs = source.dtype in LIFTABLE and target in LIFTABLE
+    if pairs and source.dtype.is_complex != target.is_complex:
+        ratio = source.dtype.itemsize / target.itemsize
+        payload = session.unwrap(source)
+        wanted = lifted_dtype(target, session.to)
+        if payload.dtype.itemsize / wanted.itemsize == ratio:
+            return session.wrap(payload.view(wanted), (target,))
+    why = f"it reinterprets the bits of {_name(source.dtype)} as {_name(target)}"
+    raise LiftError("aten.view.dtype", source_line(), why)
+
+
+def _fresh(
+    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
+) -> Any:
+    """A tensor literal that torch built itself, already rounded to its dtype."""
+    literal: torch.Tensor = args[0]
+    if isinstance(literal, Lifted) or literal.dtype not in LIFTABLE:
+        return literal
+    payload = literal.to(lifted_dtype(literal.dtype, session.to), copy=True)
+    return session.adopt(payload, literal.dtype)
+
+
+def _plain_softmax(
+    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
+) -> Any:
+    """`half_to_float` says only that the result is wider: lifted, both are as wide."""
+    return session.run(op, traits_of(op), (args[0], args[1], False), {}, nominals)
+
+
+def _real_view(
+    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
+) -> Any:
+    return session.wrap(op(session.unwrap(args[0]).resolve_conj()), nominals)
+
+
+def _dropout(
+    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
+) -> Any:
+    """The mask is drawn as written; the product is lifted."""
+    payload = session.unwrap(args[0])
+    ones = torch.ones_like(payload, dtype=args[0].dtype)
+    mask = op(ones, *args[1:], **kwargs)[1]
+    keep = 1.0 - args[1] if len(args) < 3 or args[2] is not False else 1.0
+    out = payload * mask * (1.0 / keep if keep else 0.0)
+    shown = session.after(op, session.unwrap(args), kwargs, (out, mask), nominals)
+    return session.wrap(shown, nominals)
+
+
+def _scaled_mm(
+    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
+) -> Any:
+    """Product of 8-bit floats with scales: (a scale_a) @ (b scale_b) + bias.
+
+    torch documents scales as tensor-wise (one number) or row-wise ((M, 1) and (1, N)).
+    """
+    named = dict(zip(("self", "mat2", "scale_a", "scale_b", "bias"), args, strict=False))
+    named |= kwargs
+    if named.get("scale_result") is not None:
+        raise LiftError(str(op), source_line(), "a result scale is not lifted")
+    a, b = (named[key].to(session.to) for key in ("self", "mat2"))
+    scale_a, scale_b = (session.unwrap(named[key]) for key in ("scale_a", "scale_b"))
+    rows = scale_a.numel() in (1, a.shape[0]) and scale_b.numel() in (1, b.shape[1])
+    if not rows:
+        raise LiftError(str(op), source_line(), "block-wise scales are not lifted")
+    out = (a @ b) * scale_a.reshape(-1, 1) * scale_b.reshape(1, -1)
+    if named.get("bias") is not None:
+        out = out + session.unwrap(named["bias"])
+    if named.get("out_dtype") is not None:
+        nominals = (named["out_dtype"],)
+    return session.wrap(
+        session.after(op, session.unwrap(args), session.unwrap(kwargs), out, nominals), nominals
+    )
+
+
+def _fused_step(
+    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
+) -> Any:
+    """A fused optimizer step: its kernels read step counts and scales as float32."""
+    names = [argument.name for argument in op._schema.arguments]
+    low = session.unwrap({**dict(zip(names, args, strict=False)), **kwargs})
+    for name in ("state_steps", "grad_scale", "found_inf", "lr"):
+        value = low.get(name)
+        if isinstance(value, list | tuple):
+            low[name] = [tensor.float() for tensor in value]
+        elif isinstance(value, torch.Tensor):
+            low[name] = value.float()
+    positional = [low.pop(name) for name in names[: len(args)]]
+    session.call(op, positional, low)
+
+
+def _grouped_mm(
+    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
+) -> Any:
+    """One product a group; offsets are the groups' ends along the shared or leading axis."""
+    named = dict(zip(("self", "mat2", "offs", "bias", "out_dtype"), args, strict=False))
+    named |= kwargs
+    a, b = session.unwrap(named["self"]), session.unwrap(named["mat2"])
+    ends = [] if named.get("offs") is None else named["offs"].tolist()
+    out = _groups(a, b, [*zip([0, *ends[:-1]], ends, strict=True)])
+    if named.get("bias") is not None:
+        raise LiftError(str(op), source_line(), "a bias is not lifted")
+    shown = session.after(op, session.unwrap(args), session.unwrap(kwargs), out, nominals)
+    return session.wrap(shown, nominals)
+
+
+def _groups(a: torch.Tensor, b: torch.Tensor, spans: list[tuple[int, int]]) -> torch.Tensor:
+    if a.dim() == 3 and b.dim() == 3:
+        return a @ b
+    if a.dim() == 2 and b.dim() == 2:
+        return torch.stack([a[:, low:high] @ b[low:high] for low, high in spans])
+    if a.dim() == 2:
+        out = a.new_zeros(a.shape[0], b.shape[-1])
+        for index, (low, high) in enumerate(spans):
+            out[low:high] = a[low:high] @ b[index]
+        return out
+    out = a.new_zeros(a.shape[-2], b.shape[-1])
+    for index, (low, high) in enumerate(spans):
+        out[:, low:high] = a[index] @ b[:, low:high]
+    return out
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+SPECIAL: dict[Any, Special] = {
+    aten.view.dtype: _view_dtype,
+    aten.lift_fresh.default: _fresh,
+    aten._softmax.default: _plain_softmax,
+    aten._log_softmax.default: _plain_softmax,
+    aten.view_as_real.default: _real_view,
+    aten.native_dropout.default: _dropout,
+    aten._fused_adam_.default: _fused_step,
+    aten._fused_adam_.tensor_lr: _fused_step,
+    aten._fused_adamw_.default: _fused_step,
+    aten._fused_adamw_.tensor_lr: _fused_step,
+    aten._fused_adagrad_.default: _fused_step,
+    aten._scaled_mm.default: _scaled_mm,
+    aten._grouped_mm.default: _grouped_mm,
+}

@@ -1,0 +1,218 @@
+"""Where in a reference a fault can sit: one operation of one expression of its source.
+
+A site is named by the expression's position and by the operation's turn within it, so that
+the same site is found again on inputs of another shape; an expression that runs one operation
+more than `_MANY` times is a loop, and is one site.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from cuassay.oracle.lift.index_range import in_range
+from cuassay.oracle.lift.source import Position, source_position
+from cuassay.oracle.mutants.operations import Fault, constant_of, faults_of, replaced_constant
+from cuassay.oracle.mutants.precision import Precisions
+from cuassay.oracle.mutants.sums import name_of
+
+_MANY = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One operation of one expression; `turn` -1 stands for every time that it runs."""
+
+    position: Position
+    op: str
+    turn: int
+
+    def words(self) -> str:
+        """Return the place for a reader: the expression and its line."""
+        text = self.position.text
+        return f"in `{text}` ({self.position.where})" if text else f"at {self.position.where}"
+
+
+class _Turns:
+    """Counts how often each operation ran within the current run of one expression."""
+
+    def __init__(self) -> None:
+        self._here: tuple[Position, int] | None = None
+        self._counts: Counter[str] = Counter()
+
+    def next(self, op: Any) -> tuple[Position, int]:
+        position = source_position()
+        if self._here is None or self._here[0] != position:
+            self._counts.clear()
+        self._here = (position, 0)
+        turn = self._counts[str(op)]
+        self._counts[str(op)] += 1
+        return position, turn
+
+
+class Recorder:
+    """A lift hook that lists the sites of a reference and the faults each can have."""
+
+    def __init__(self) -> None:
+        self._turns = _Turns()
+        self._found: dict[Site, list[Fault]] = {}
+        self._maxima: dict[int, tuple[Site, torch.Tensor]] = {}
+        self._shifts: set[Site] = set()
+        self._constants: dict[Site, tuple[str, float]] = {}
+        self._precisions = Precisions()
+
+    def replace(
+        self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominal: torch.dtype | None
+    ) -> object:
+        """Change nothing."""
+        return NotImplemented
+
+    def after(
+        self,
+        op: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        out: Any,
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Note the operation where its result is a float."""
+        position, turn = self._turns.next(op)
+        site = Site(position=position, op=str(op), turn=turn)
+        if nominal is None:
+            return out
+        name = name_of(op)
+        self._precisions.note(name, args, out, nominal)
+        if name in ("amax", "max"):
+            top = out if isinstance(out, torch.Tensor) else out[0]
+            self._maxima[top.untyped_storage().data_ptr()] = (site, top)
+        shift = self._shift(args) if name == "sub" else None
+        if shift is not None:
+            self._shifts.add(shift)
+        if site not in self._found:
+            found = faults_of(op, args, kwargs, out, as_written=self._precisions.as_written)
+            self._found[site] = [f for f in found if not (shift and f.kind == "operand")]
+            constant = constant_of(op, args)
+            if constant is not None:
+                self._constants[site] = (name, constant)
+        return out
+
+    def _shift(self, args: Sequence[Any]) -> Site | None:
+        """Return the site of the maximum that a subtraction takes off, if it does."""
+        if not isinstance(args[1], torch.Tensor):
+            return None
+        known = self._maxima.get(args[1].untyped_storage().data_ptr())
+        return known[0] if known else None
+
+    def sites(self) -> list[tuple[Site, Fault]]:
+        """Return every pair of site and fault, in the order of the reference."""
+        self._exchange_constants()
+        most: Counter[tuple[Position, str]] = Counter()
+        for site in self._found:
+            most[site.position, site.op] += 1
+        pairs = []
+        for site, faults in self._found.items():
+            looped = most[site.position, site.op] > _MANY
+            if looped and site.turn:
+                continue
+            place = Site(position=site.position, op=site.op, turn=-1) if looped else site
+            pairs += [(place, fault) for fault in faults if self._tells(site, fault)]
+        return pairs
+
+    def _exchange_constants(self) -> None:
+        """Give every literal the fault of being the next different one of the reference."""
+        places, self._constants = list(self._constants.items()), {}
+        for position, (site, (name, value)) in enumerate(places):
+            others = [*places[position + 1 :], *places[:position]]
+            other = next((v for _, (_, v) in others if v != value), None)
+            if other is not None:
+                words = f"constant {value:g} exchanged for {other:g}"
+                self._found[site].append(replaced_constant(name, other, words))
+
+    def _tells(self, site: Site, fault: Fault) -> bool:
+        """A maximum that only shifts an exponent may be any number; others may not be 0."""
+        maxima = {known for known, _ in self._maxima.values()}
+        if site not in maxima:
+            return True
+        return (fault.kind == "shift") == (site in self._shifts)
+
+
+class Mutation:
+    """A lift hook that computes one site wrongly."""
+
+    def __init__(self, site: Site, fault: Fault) -> None:
+        self.site, self.fault = site, fault
+        self._turns = _Turns()
+        self.met = False
+
+    def replace(
+        self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominal: torch.dtype | None
+    ) -> object:
+        """Compute the site's operation wrongly."""
+        position, turn = self._turns.next(op)
+        here = position == self.site.position and str(op) == self.site.op
+        if not here or self.site.turn not in (-1, turn):
+            return NotImplemented
+        self.met = True
+        with in_range(args):
+            return self.fault.wrong(op, args, kwargs)
+
+    def after(
+        self,
+        op: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        out: Any,
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Change nothing more."""
+        return out
+
+
+class Poison:
+    """A lift hook that makes one site's result NaN, to see whether anything depends on it.
+
+    A forward result that only a loss needs, in a reference that returns gradients, reaches no
+    output: breaking it is no fault. Selections pass NaN on from the side not taken, as other
+    inputs would take it.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.observed = False
+        self._turns = _Turns()
+
+    def replace(
+        self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominal: torch.dtype | None
+    ) -> object:
+        """Run every operation normally."""
+        return NotImplemented
+
+    def after(
+        self,
+        op: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        out: Any,
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Return NaN at the site; note decisions that a NaN would change."""
+        position, turn = self._turns.next(op)
+        at_site = position == self.site.position and str(op) == self.site.op
+        if at_site and self.site.turn in (-1, turn):
+            return _poisoned(out)
+        floats = [a for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()]
+        if not any(bool(a.isnan().any()) for a in floats):
+            return out
+        if nominal is None:
+            self.observed = True
+        return _poisoned(out) if name_of(op) in ("where", "masked_fill") else out
+
+
+def _poisoned(out: Any) -> Any:
+    if isinstance(out, tuple | list):
+        return type(out)(_poisoned(item) for item in out)
+    return torch.full_like(out, float("nan")) if out.is_floating_point() else out

@@ -1,0 +1,235 @@
+"""Outputs that hold places along an axis (top-k, sort, argmax): what any honest choice obeys.
+
+Where values tie, or noise makes them tie, a kernel may choose another place than truth and than
+any draw. It may not leave the axis, nor choose one place twice, nor, among exact ties, one that
+does not tie. Which outputs are such choices is read from a run of the reference: the result of
+a choosing operation, or a plain copy of it, that nothing wrote to afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from cuassay.oracle.lift.hooks import PassThrough
+from cuassay.oracle.truth.operations import base_name, bind
+
+if TYPE_CHECKING:
+    from cuassay.oracle.lift.run import Hook
+
+_SEVERAL = frozenset({"topk", "sort", "argsort"})  # places of one row are all different
+_ONE = frozenset({"argmax", "argmin", "max", "min", "kthvalue", "median"})
+_COPIES = frozenset({"_to_copy", "clone"})
+_PLACES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_MOST_TIES = 1 << 27  # elements; sorting more of them for ties costs more than it tells
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Choice:
+    """Places in [0, `bound`). Along `dim` they are all different; None where that is not known.
+
+    `values` are what was chosen from, `tied` marks places whose value occurs again in their row
+    without any noise: torch does not say which of them a top-k or a sort takes. Both are None
+    where nothing ties.
+    """
+
+    bound: int
+    dim: int | None = None
+    values: Tensor | None = None
+    tied: Tensor | None = None
+
+    def illegal(self, got: Tensor, right: Tensor) -> Tensor:
+        """Return which elements of `got` no honest choice can show; `right` is truth."""
+        found = (got < 0) | (got >= self.bound)
+        if self.dim is not None:
+            sound = ~_repeated(right, self.dim).any(self.dim, keepdim=True)
+            found = found | (_repeated(got, self.dim) & sound)
+        if self.tied is not None:
+            found = found | (self.tied & ~self.equal(got, right))
+        return found
+
+    def settled(self, right: Tensor, flipped: Tensor | None) -> Choice | None:
+        """Return the choice as truth has it: ties of one draw that others break are no ties.
+
+        None where truth itself shows what a choice cannot: it is none, whatever made it.
+        """
+        if bool(((right < 0) | (right >= self.bound)).any()):
+            return None
+        if self.tied is None:
+            return self
+        tied = self.tied if flipped is None else self.tied & ~flipped
+        if bool(tied.any()):
+            return replace(self, tied=tied)
+        return replace(self, values=None, tied=None)
+
+    def equal(self, first: Tensor, second: Tensor) -> Tensor:
+        """Whether two choices hold equal values, element by element."""
+        assert self.values is not None
+        assert self.dim is not None
+        a, b = (
+            self.values.gather(self.dim, places.long().clamp(0, self.bound - 1))
+            for places in (first, second)
+        )
+        return (a == b) | (a.isnan() & b.isnan())
+
+
+def _repeated(places: Tensor, dim: int) -> Tensor:
+    """Return which places occur before in their row."""
+    return _equal_neighbours(places, dim, both=False)
+
+
+def _equal_neighbours(values: Tensor, dim: int, *, both: bool = True) -> Tensor:
+    """Return which values occur again in their row: all of them, or without `both` the later."""
+    ordered = values.sort(dim=dim, stable=True)
+    equal = torch.zeros_like(values, dtype=torch.bool)
+    pairs = max(values.shape[dim] - 1, 0)
+    first, second = (ordered.values.narrow(dim, at, pairs) for at in (0, min(1, pairs)))
+    equal.narrow(dim, min(1, pairs), pairs).copy_(first == second)
+    if both:
+        equal.narrow(dim, 0, pairs).logical_or_(first == second)
+    return torch.zeros_like(equal).scatter_(dim, ordered.indices, equal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Made:
+    """A tensor of places, its version when made, and how to say what choice it is."""
+
+    places: Tensor
+    version: int
+    choice: Callable[[], Choice]
+
+
+class Watch:
+    """Passes a run on to another hook and keeps the choices that the run makes."""
+
+    def __init__(self, hook: Hook) -> None:
+        self._hook = hook
+        self._made: dict[int, _Made] = {}  # by address: what is kept here keeps its memory
+
+    def replace(
+        self,
+        op: OpOverload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Leave it to the other hook."""
+        return self._hook.replace(op, args, kwargs, nominal)
+
+    def after(
+        self,
+        op: OpOverload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        out: Any,
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Note a choice; the result is the other hook's."""
+        found = self._hook.after(op, args, kwargs, out, nominal)
+        name = base_name(op)
+        if name in _SEVERAL or name in _ONE:
+            self._chosen(name, bind(op, args, kwargs), found)
+        elif name in _COPIES and isinstance(found, Tensor) and isinstance(args[0], Tensor):
+            self._copied(args[0], found)
+        return found
+
+    def choice_of(self, output: Tensor) -> Choice | None:
+        """Return the choice that an output is; None for others and where it was written to."""
+        made = self._made.get(_address(output))
+        if made is None or made.places._version != made.version:
+            return None
+        choice = made.choice()
+        if not _is_leading_part(output, made.places):
+            return Choice(bound=choice.bound)
+        if choice.tied is None:
+            return choice
+        return replace(choice, tied=choice.tied[tuple(slice(size) for size in output.shape)])
+
+    def _chosen(self, name: str, named: Mapping[str, Any], out: Any) -> None:
+        results = out if isinstance(out, list | tuple) else (out,)
+        places = next(
+            (t for t in results if isinstance(t, Tensor) and t.dtype == torch.int64), None
+        )
+        source, dim = named.get("self"), named.get("dim")
+        if places is None or not isinstance(source, Tensor) or not source.dim():
+            return
+        bound = source.numel() if dim is None else source.shape[dim]
+        if name not in _SEVERAL or dim is None:
+            self._keep(places, partial(Choice, bound=bound))
+            return
+        free = not named.get("stable") and source.numel() <= _MOST_TIES
+        self._keep(places, partial(_several, source, places, dim % source.dim(), ties=free))
+
+    def _copied(self, source: Tensor, copy: Tensor) -> None:
+        if _address(source) not in self._made or copy.dtype not in _PLACES:
+            return
+        choice = self.choice_of(source)
+        if choice is not None and choice.bound - 1 <= torch.iinfo(copy.dtype).max:
+            self._keep(copy, lambda: choice)
+
+    def _keep(self, places: Tensor, choice: Callable[[], Choice]) -> None:
+        self._made[_address(places)] = _Made(places=places, version=places._version, choice=choice)
+
+
+class TieBreak(PassThrough):
+    """Runs choosing operations so that ties go to the first place, or with `last` to the last.
+
+    What then differs from truth depends on how ties are broken, which is nobody's fault:
+    groups of equal scores may hold different members. `chose` says whether any was met. A
+    stable sort keeps its order, which is part of what it means, and so does an argmax.
+    """
+
+    def __init__(self, *, last: bool) -> None:
+        self._last = last
+        self.chose = False
+
+    def instead(
+        self, op: OpOverload, args: Any, kwargs: Any, nominal: torch.dtype | None
+    ) -> object:
+        """Choose from the wanted end."""
+        name = base_name(op)
+        if name not in _SEVERAL:  # of equal maxima torch promises the first
+            return NotImplemented
+        named = bind(op, args, kwargs)
+        source, dim = named.get("self"), named.get("dim", -1)
+        if not isinstance(source, Tensor) or dim is None or not source.dim():
+            return NotImplemented
+        if named.get("stable"):
+            return NotImplemented
+        self.chose = True
+        given = source.flip(dim) if self._last else source
+        down = bool(named.get("largest", named.get("descending", False)))
+        values, places = given.sort(dim=dim, descending=down, stable=True)
+        if name == "topk":
+            values, places = (t.narrow(dim, 0, int(named["k"])) for t in (values, places))
+        if self._last:
+            places = source.shape[dim] - 1 - places
+        return places if name == "argsort" else (values, places)
+
+
+def _several(source: Tensor, places: Tensor, dim: int, *, ties: bool) -> Choice:
+    """Return the choice of several places along `dim` of `source`."""
+    choice = Choice(bound=source.shape[dim], dim=dim)
+    if not ties:
+        return choice
+    tied = _equal_neighbours(source, dim).gather(dim, places)
+    return replace(choice, values=source, tied=tied) if bool(tied.any()) else choice
+
+
+def _is_leading_part(output: Tensor, whole: Tensor) -> bool:
+    """Whether an output is `whole` itself or the first elements along its axes."""
+    return (
+        output.dim() == whole.dim()
+        and output.stride() == whole.stride()
+        and output.storage_offset() == whole.storage_offset()
+    )
+
+
+def _address(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()

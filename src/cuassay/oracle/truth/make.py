@@ -1,0 +1,234 @@
+"""Truth of one case: the reference in float64, and the error that trusted runs make on it.
+
+Runs of the reference: as written, lifted to float64 (truth), lifted to float32 with one final
+cast, and 8 draws with honest rounding errors (4, 3 or 2 where every output is large with two axes
+or more: pooling makes up for the rest; fewer where memory is short). Outputs that jump
+(top-k, argmax, codes) get 4 draws of fourfold noise in addition, to find what may flip. Truth
+is shared by all candidates of a problem.
+
+A reference that cannot be lifted is judged by its float32 run, labelled as such; its
+achievable error then comes from perturbed inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from cuassay.errors import LiftError, ReferenceError_
+from cuassay.model.dtype import DType
+from cuassay.model.problem import TensorSpec
+from cuassay.oracle.lift.run import nominal_of
+from cuassay.oracle.special import form_of
+from cuassay.oracle.truth.index import TieBreak, Watch
+from cuassay.oracle.truth.inputs import InputTraits, flushed, traits_of
+from cuassay.oracle.truth.noise import Deviations, NoiseHook, StepHook
+from cuassay.oracle.truth.outputs import Collector, collector, finish
+from cuassay.oracle.truth.precision import Family
+from cuassay.oracle.truth.random_errors import Noise
+from cuassay.oracle.truth.reductions import TENSOR_CORE_LEAN
+from cuassay.oracle.truth.runs import Runner, Value, perturbed, upcast
+from cuassay.oracle.truth.types import OutputTruth, Truth
+
+__all__ = ["OutputTruth", "Truth", "hit_counts", "make_truth"]
+
+DRAWS = 8
+_FEW_DRAWS = 4
+_FEWER = ((1 << 22, 2), (1 << 19, 3), (1 << 17, _FEW_DRAWS))  # elements of the smallest output
+_HUGE = 1 << 28  # elements of all outputs from which memory allows 3 draws, then 2
+_UNIT = 2.0**-24  # tensor cores accumulate in float32 whatever the problem declares
+_WIDE_DRAWS = 4
+_WIDE_GAIN = 4.0
+_FALLBACK_GAIN = 4.0  # perturbation of inputs, in roundoffs, where there is no lift
+
+
+def make_truth(
+    fn: Callable[..., object],
+    inputs: Sequence[Value],
+    specs: Sequence[TensorSpec],
+    *,
+    seed: int,
+    accumulation: DType = DType.FLOAT32,
+    draws: int | None = None,
+    index_hits: Mapping[str, Tensor] | None = None,
+    family: Family | None = None,
+) -> Truth:
+    """Return the truth of `fn(*inputs)`, on the device of the inputs.
+
+    `specs` describe the outputs in order; `draws` overrides how many noisy runs are made;
+    `family` says which further roundings trusted implementations make (none: `strict`);
+    `index_hits` maps an output's name to the hit count of each of its rows (see hit_counts).
+    Deterministic in `seed`. Raises ReferenceError_ where the reference itself fails or returns
+    the wrong number of outputs.
+    """
+    runner = Runner(fn, inputs, [spec.name for spec in specs], seed)
+    written = runner.as_written()
+    try:
+        plain = runner.plain()
+        steps = StepHook()
+        narrow = runner.lifted(torch.float32, steps)
+    except (LiftError, ReferenceError_, RuntimeError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        return _float32_truth(runner, written, specs, index_hits or {}, str(error))
+    found = _collectors(specs, plain, index_hits or {})
+    for item, own, other in zip(found, written, narrow, strict=True):
+        item.trusted(own, as_written=True)
+        item.trusted(other, as_written=False)
+    roundoff = form_of(accumulation).unit_roundoff
+    if all(spec.dtype is DType.FLOAT64 for spec in specs):
+        roundoff = form_of(DType.FLOAT64).unit_roundoff
+    count = _draw_count(plain) if draws is None else draws
+    traits = traits_of(inputs)
+    if steps.discontinuous:  # equal numbers must fall to either side, not err alike
+        traits = replace(traits, repeats=False)
+    if traits.subnormal:  # hardware and fast-math kernels flush what is this small
+        for sign in (1.0, -1.0):
+            given = flushed(inputs, sign=sign)
+            for item, other in zip(found, runner.lifted(torch.float32, inputs=given), strict=True):
+                item.trusted(other, as_written=False)
+    deviations = Deviations(runner.device, tensor_cores=traits.low)
+    draws_of = _Draws(runner, deviations, traits, roundoff, family or Family())
+    discontinuous, unmodelled = _draw(draws_of, found, count)
+    lean = TENSOR_CORE_LEAN / 2 * deviations.longest * _UNIT
+    outputs = tuple(
+        finish(item, roundoff=roundoff, discontinuous=discontinuous, lean=lean) for item in found
+    )
+    return Truth(
+        outputs=outputs,
+        kind="float64",
+        reason="the reference was run with every float lifted to float64" + unmodelled,
+        runs=runner.cost(),
+        draws=count,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Draws:
+    """Makes the hooks of noisy runs."""
+
+    runner: Runner
+    deviations: Deviations
+    traits: InputTraits
+    roundoff: float
+    family: Family
+
+    def hook(self, index: int, *, gain: float = 1.0) -> NoiseHook:
+        """Return the hook of draw `index`, its noise `gain` times as large.
+
+        Where inputs repeat, equal values err alike in three draws of four: another formula may
+        cancel where the reference's does not, and the other way round.
+        """
+        noise = Noise(
+            _mix(self.runner.seed, index),
+            self.roundoff * gain,
+            self.runner.device,
+            repeats=self.traits.repeats and index % 4 != 3,
+            tiny=self.traits.tiny,
+        )
+        return NoiseHook(noise, self.deviations, self.family)
+
+
+def _draw(draws: _Draws, found: Sequence[Collector], count: int) -> tuple[bool, str]:
+    """Make the draws; return whether the reference jumps, and what had no noise model."""
+    discontinuous, runner = False, draws.runner
+    unmodelled: set[str] = set()
+    for index in range(count):
+        hook = draws.hook(index)
+        watch = Watch(hook) if not index and any(item.exact for item in found) else None
+        for item, output in zip(found, runner.lifted(torch.float64, watch or hook), strict=True):
+            item.draw(output)
+            if watch is not None:
+                item.watched(watch.choice_of(output))
+        discontinuous |= hook.discontinuous
+        unmodelled |= hook.unmodelled
+    if discontinuous:
+        _other_choices(draws, found, count)
+    listed = ", ".join(sorted(unmodelled))
+    return discontinuous, f"; plain relative noise for {listed}" if listed else ""
+
+
+def _other_choices(draws: _Draws, found: Sequence[Collector], count: int) -> None:
+    """See what flips under wider noise, and what depends on how ties are broken."""
+    if any(item.exact for item in found):
+        for index in range(_WIDE_DRAWS):
+            hook = draws.hook(count + index, gain=_WIDE_GAIN)
+            for item, output in zip(found, draws.runner.lifted(torch.float64, hook), strict=True):
+                item.wide(output)
+    for last in (True, False):
+        ties = TieBreak(last=last)
+        outputs = draws.runner.lifted(torch.float64, ties)
+        if not ties.chose:
+            return
+        for item, output in zip(found, outputs, strict=True):
+            item.other_ties(output)
+    for item in found:
+        for other in found:
+            item.beside(other)
+
+
+def _collectors(
+    specs: Sequence[TensorSpec], plain: Sequence[Tensor], hits: Mapping[str, Tensor]
+) -> list[Collector]:
+    return [
+        collector(spec, output, nominal_of(output), hits.get(spec.name))
+        for spec, output in zip(specs, plain, strict=True)
+    ]
+
+
+def _draw_count(plain: Sequence[Tensor]) -> int:
+    total = sum(output.numel() for output in plain)
+    if total > _HUGE:
+        return 3 if total <= 2 * _HUGE else 2
+    least = min((output.numel() if output.dim() >= 2 else 0 for output in plain), default=0)
+    return next((count for size, count in _FEWER if least >= size), DRAWS)
+
+
+def _mix(seed: int, index: int) -> int:
+    """Return a seed for draw `index` (Weyl sequence; 63 bits, as torch takes them)."""
+    return (seed * 0x9E3779B97F4A7C15 + (index + 1) * 0xD1B54A32D192ED03) & (2**63 - 1)
+
+
+def _float32_truth(
+    runner: Runner,
+    written: Sequence[Tensor],
+    specs: Sequence[TensorSpec],
+    hits: Mapping[str, Tensor],
+    why: str,
+) -> Truth:
+    """Return truth from a run in float32 on widened inputs, else from the run as written."""
+    inputs: list[Value] = upcast(runner.inputs)
+    try:
+        plain = runner.as_written(inputs)
+        how = "it was run on inputs widened to float32"
+    except ReferenceError_:
+        plain, inputs = tuple(written), list(runner.inputs)
+        how = "it was run as written"
+    found = _collectors(specs, plain, hits)
+    for item, own in zip(found, written, strict=True):
+        item.trusted(own, as_written=True)
+    roundoff = form_of(DType.FLOAT32).unit_roundoff * _FALLBACK_GAIN
+    for index in range(_FEW_DRAWS):
+        moved = perturbed(inputs, relative=roundoff, seed=_mix(runner.seed, index))
+        for item, output in zip(found, runner.as_written(moved), strict=True):
+            item.draw(output)
+    outputs = tuple(finish(item, roundoff=roundoff, discontinuous=True) for item in found)
+    return Truth(
+        outputs=outputs,
+        kind="float32",
+        reason=f"the reference could not be lifted to float64 ({why}); {how}",
+        draws=_FEW_DRAWS,
+    )
+
+
+def hit_counts(index: Tensor, rows: int) -> Tensor:
+    """Return how often each of `rows` rows occurs in an index tensor (int64, (rows,)).
+
+    Entries outside [0, rows), such as padding sentinels, are not counted.
+    """
+    flat = index.reshape(-1).long()
+    legal = flat[(flat >= 0) & (flat < rows)]
+    return torch.bincount(legal, minlength=rows)

@@ -1,0 +1,318 @@
+"""One noisy draw of the lifted reference: the hook that adds honest rounding errors.
+
+Every operation gets the errors that a float32 (or declared) implementation of it may make, in
+any honest order and form; where the reference as written rounds a result to bfloat16 or
+float16, a rounding of that type follows. So a reference that rounds in the middle makes that
+rounding, and its absence, trusted. Deviations of reductions hardly change between draws: the
+first draw computes them, later ones reuse them in call order, also those of composites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import decomposition_table
+from torch._ops import OpOverload
+
+from cuassay.dispatch_modes import UntracedMode
+from cuassay.oracle.lift.hooks import PassThrough
+from cuassay.oracle.lift.run import nominal_of
+from cuassay.oracle.truth.centred import NOTED, Centred
+from cuassay.oracle.truth.composite import COMPOSITES
+from cuassay.oracle.truth.operations import (
+    ARITHMETIC,
+    EXACT,
+    STEPS,
+    TRANSCENDENTAL,
+    base_name,
+    bind,
+    floating_in,
+)
+from cuassay.oracle.truth.precision import GRIDS, Family, Stored
+from cuassay.oracle.truth.random_errors import Noise, look_first
+from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, deviation_of, product_terms
+
+LOW = tuple(GRIDS)
+_GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth
+
+
+class Deviations:
+    """Deviations of reductions and composites in call order, shared by the draws of one truth.
+
+    `tensor_cores` says whether matrix products may run on them (an input has 16 bits);
+    `longest` is then the number of terms of the longest sum of products.
+    """
+
+    def __init__(self, device: torch.device, *, tensor_cores: bool = False) -> None:
+        self.tensor_cores = tensor_cores
+        self.longest = 0
+        self._kept: list[tuple[str, torch.Size, tuple[Tensor, ...]]] = []
+        self._bytes = _GUARD_BYTES.get(device.type, 1 << 28)
+        # mixed types are slow on the CPU
+        self._dtype = torch.float64 if device.type == "cpu" else torch.float32
+
+    def get(
+        self, place: int, op: OpOverload, out: Any, make: Callable[[], Sequence[Tensor]]
+    ) -> tuple[Tensor, ...]:
+        """Return what `make` found for the call at `place`, calling it at the first draw."""
+        first = out[0] if isinstance(out, list | tuple) else out
+        shape = first.shape if isinstance(first, Tensor) else torch.Size()
+        if place < len(self._kept):
+            name, known, kept = self._kept[place]
+            if name == str(op) and known == shape:
+                return kept
+            return tuple(make())  # data-dependent control flow
+        found = tuple(torch.nan_to_num(t, 0.0, 0.0, 0.0).to(self._dtype) for t in make())
+        size = sum(t.numel() * t.element_size() for t in found)
+        if place == len(self._kept) and size <= self._bytes:
+            self._bytes -= size
+            self._kept.append((str(op), shape, found))
+        return found
+
+
+def is_step(name: str, args: Sequence[Any], nominal: torch.dtype | None) -> bool:
+    """Whether an operation turns floating numbers into places, truths or codes."""
+    steps = name in STEPS or (name in ("_to_copy", "copy") and nominal is None)
+    return steps and bool(floating_in(args))
+
+
+class StepHook(PassThrough):
+    """Changes nothing; `discontinuous` says whether a jump was met."""
+
+    def __init__(self) -> None:
+        self.discontinuous = False
+
+    def instead(
+        self, op: OpOverload, args: Any, kwargs: Any, nominal: torch.dtype | None
+    ) -> object:
+        """Look at the operation and let it run."""
+        self.discontinuous = self.discontinuous or is_step(base_name(op), args, nominal)
+        return NotImplemented
+
+
+class NoiseHook:
+    """Adds one draw's errors to a lifted run. `discontinuous` says whether a jump was met."""
+
+    def __init__(self, noise: Noise, deviations: Deviations, family: Family | None = None) -> None:
+        self.noise, self.deviations = noise, deviations
+        self._stored = Stored(family or Family(), noise)
+        self._inside = False  # a decomposition: what it makes is not stored
+        self.discontinuous = False
+        self.unmodelled: set[str] = set()  # operations met in a form that no model knows
+        self._calls = 0
+        self._centred = Centred()
+
+    def replace(
+        self,
+        op: OpOverload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Run transcendental and unknown operations on perturbed arguments, or decompose."""
+        name = base_name(op)
+        self.discontinuous = self.discontinuous or is_step(name, args, nominal)
+        if nominal is None:
+            return NotImplemented
+        product = self._stored.multiplied(op, args, kwargs)
+        if product is not NotImplemented:
+            return product
+        if name in TRANSCENDENTAL:
+            return self._perturbed(op, args, kwargs)
+        modelled = (EXACT, ARITHMETIC, REDUCTIONS, PRODUCTS, COMPOSITES)
+        if any(name in known for known in modelled):
+            return NotImplemented
+        if op in decomposition_table:
+            found = _decomposed(self, op, args, kwargs)
+            if found is not NotImplemented:
+                return found
+        return self._perturbed(op, args, kwargs) if floating_in(args) else NotImplemented
+
+    def after(
+        self,
+        op: OpOverload,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        out: Any,
+        nominal: torch.dtype | None,
+    ) -> object:
+        """Add the operation's own errors, then the rounding of the reference as written."""
+        try:
+            noisy = self._modelled(base_name(op), op, args, kwargs, out)
+        except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
+            # a form of the operation that its model does not know: e_ref still counts
+            self.unmodelled.add(str(op))
+            noisy = _mapped(out, lambda t: self.noise.relative(t, 4.0))
+        if base_name(op) not in EXACT:
+            noisy = _rounded(self.noise, noisy, out)
+        if not self._inside:
+            noisy = self._stored.result(op, args, kwargs, out, noisy)
+        if base_name(op) in NOTED:
+            self._centred.note(base_name(op), bind(op, args, kwargs), noisy)
+        return noisy
+
+    def _modelled(
+        self, name: str, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
+    ) -> Any:
+        if name in EXACT:
+            return self._rounded_move(args, kwargs, out)
+        if name in REDUCTIONS or name in PRODUCTS:
+            return self._reduced(op, args, kwargs, out)
+        if name in COMPOSITES:
+            if not floating_in(out):
+                return out
+            return COMPOSITES[name](
+                bind(op, args, kwargs), out, self.noise, lambda make: self._keep(op, out, make)
+            )
+        if name in ARITHMETIC:
+            return self._arithmetic(name, bind(op, args, kwargs), out)
+        if name in TRANSCENDENTAL or (floating_in(args) and op not in decomposition_table):
+            return _mapped(out, lambda t: self.noise.relative(t, 2.0))
+        return out
+
+    def _perturbed(self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        moved = [self._perturb(value) for value in args]
+        return op(*moved, **{key: self._perturb(value) for key, value in kwargs.items()})
+
+    def _perturb(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self.noise.relative(value, 1.0) if floating_in(value) else value
+        if isinstance(value, list | tuple):
+            return type(value)(self._perturb(item) for item in value)
+        return value
+
+    def _reduced(
+        self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
+    ) -> Any:
+        if not floating_in(out):
+            return out
+
+        kept = self.deviations
+
+        def make() -> tuple[Tensor, ...]:
+            found = deviation_of(op, args, kwargs, out, tensor_cores=kept.tensor_cores)
+            found = self._uncentred(op, bind(op, args, kwargs), out, found)
+            if kept.tensor_cores:
+                kept.longest = max(kept.longest, product_terms(op, args, kwargs))
+            return () if found is None else (found,)
+
+        deviation = self._keep(op, out, make)
+        return self.noise.additive(out, deviation[0]) if deviation else out
+
+    def _uncentred(
+        self, op: OpOverload, named: dict[str, Any], out: Any, found: Tensor | None
+    ) -> Tensor | None:
+        """Return the deviation of a sum, larger where its terms were centred (`Centred`)."""
+        if base_name(op) not in ("sum", "mean"):
+            return found
+        return self._centred.deviation(
+            named["self"],
+            found,
+            total=lambda other: op(**{**named, "self": other}),
+            reduced=lambda other: deviation_of(op, (), {**named, "self": other}, out),
+        )
+
+    def _keep(
+        self, op: OpOverload, out: Any, make: Callable[[], Sequence[Tensor]]
+    ) -> tuple[Tensor, ...]:
+        place, self._calls = self._calls, self._calls + 1
+        return self.deviations.get(place, op, out, make)
+
+    def _arithmetic(self, name: str, named: dict[str, Any], out: Any) -> Any:
+        if not floating_in(out):
+            return out
+        if name not in ("add", "sub", "rsub", "subtract"):
+            return self.noise.relative(out, 1.0)
+        noisy = self.noise.relative(out, 1.0)
+        for key, factor in (("self", 1.0), ("other", float(named.get("alpha", 1)))):
+            operand = named.get(key)
+            if isinstance(operand, Tensor) and floating_in(operand):
+                size = operand.abs() if operand.is_complex() else operand
+                noisy = self.noise.additive(noisy, size * factor if factor != 1.0 else size)
+        return _exact_zeros(named.get("self"), out, noisy)
+
+    def _rounded_move(self, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Any:
+        """Moved values are rounded only where a wider type becomes a narrower one."""
+        given = floating_in([*args, *kwargs.values()])
+        nominals = {nominal_of(t) for t in given}
+        if not nominals:
+            return out
+
+        def narrow(tensor: Tensor) -> Tensor:
+            own = nominal_of(tensor)
+            if own not in GRIDS or nominals == {own} or self._stored.is_stored(given, own):
+                return tensor
+            return self.noise.rounding(tensor, GRIDS[own])
+
+        return _mapped(out, narrow)
+
+
+def _exact_zeros(operand: Any, out: Tensor, noisy: Tensor) -> Tensor:
+    """Keep zeros that are the difference of coarse numbers: 1 - mask is exact in every form."""
+    zero = out == 0
+    if out.is_complex() or (look_first(out) and not bool(zero.any())):
+        return noisy
+    if isinstance(operand, Tensor) and operand.dtype.is_floating_point:
+        narrow = operand.float()
+        coarse = (narrow == operand) & ((narrow.view(torch.int32) & 0xFFFF) == 0)
+        zero &= coarse
+    return torch.where(zero, out, noisy)
+
+
+def _mapped(out: Any, change: Any) -> Any:
+    if isinstance(out, Tensor):
+        return change(out) if floating_in(out) else out
+    if isinstance(out, list | tuple):
+        return tuple(_mapped(item, change) for item in out)
+    return out
+
+
+def _rounded(noise: Noise, noisy: Any, out: Any) -> Any:
+    """Round each result to the nominal dtype that the plain result `out` carries."""
+    if isinstance(out, Tensor):
+        nominal = nominal_of(out)
+        if nominal in GRIDS and isinstance(noisy, Tensor):
+            return noise.rounding(noisy, GRIDS[nominal])
+        return noisy
+    if isinstance(out, list | tuple) and isinstance(noisy, list | tuple):
+        return tuple(_rounded(noise, n, o) for n, o in zip(noisy, out, strict=True))
+    return noisy
+
+
+class _Inside(UntracedMode):
+    """Runs a decomposition with the same noise; its internals are float32: no rounding."""
+
+    def __init__(self, hook: NoiseHook) -> None:
+        super().__init__()
+        self._hook = hook
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        if any(r.alias_info is not None for r in func._schema.returns):
+            return func(*args, **named)  # views share memory, writes are noisy where computed
+        out = self._hook.replace(func, args, named, torch.float32)
+        if out is NotImplemented:
+            out = func(*args, **named)
+        return self._hook.after(func, args, named, out, torch.float32)
+
+
+def _decomposed(
+    hook: NoiseHook, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    outer, hook._inside = hook._inside, True
+    try:
+        with _Inside(hook):
+            return decomposition_table[op](*args, **kwargs)
+    finally:
+        hook._inside = outer

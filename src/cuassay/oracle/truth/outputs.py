@@ -1,0 +1,288 @@
+"""Turn runs of the reference into the truth of each output."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from cuassay.errors import ReferenceError_
+from cuassay.model.dtype import DType
+from cuassay.model.problem import TensorSpec
+from cuassay.oracle import special
+from cuassay.oracle.truth import scale as trust_scale
+from cuassay.oracle.truth.index import Choice
+from cuassay.oracle.truth.noise import LOW
+from cuassay.oracle.truth.types import OutputTruth, joined
+from cuassay.oracle.truth.yardstick import Trusted, yardsticks
+
+ILL_CONDITIONED = 0.25  # trusted error over truth, whole tensor
+AMBIGUOUS_CAP = 0.05  # a larger share of flipping elements leaves too little to judge
+_AMBIGUOUS_MISSED = 0.01  # of the ambiguous elements: so few escape twelve draws
+_CODES = (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2, DType.INT8, DType.UINT8)
+_UNIT_RANGE = (1e-30, 1e30)
+
+
+@dataclass(slots=True, kw_only=True)
+class Collector:
+    """Gathers what every run says about one output.
+
+    Floating outputs keep runs less truth as float32; exact ones which elements flip.
+    """
+
+    spec: TensorSpec
+    value: Tensor
+    nominal: torch.dtype | None
+    hits: Tensor | None = None
+    deviations: list[Tensor] = field(default_factory=list)
+    errors: list[Tensor] = field(default_factory=list)
+    written: Tensor | None = None
+    flipped: Tensor | None = None
+    flips: int = 0
+    choice: Choice | None = None
+    tied: Tensor | None = None
+    rows: Tensor | None = None  # of places: those that another way to break ties fills anew
+
+    @property
+    def exact(self) -> bool:
+        """Whether answers are exact values or codes rather than rounded numbers."""
+        return not self.spec.dtype.is_liftable
+
+    def draw(self, output: Tensor) -> None:
+        """Take one noisy draw."""
+        if self.exact:
+            self._flip(output)
+            return
+        self.deviations.append(_difference(output, self.value, torch.float32))
+
+    def trusted(self, output: Tensor, *, as_written: bool) -> None:
+        """Take the reference as written or its float32 lift, cast to the output's dtype."""
+        if self.exact:
+            self._flip(output)
+            return
+        cast = output.to(special.torch_dtype(self.spec.dtype))
+        narrow = cast.is_cuda and self.spec.dtype is not DType.FLOAT64
+        wanted = torch.float32 if narrow else torch.float64  # mixed types are slow on the CPU
+        self.errors.append(_difference(cast, self.value, wanted))
+        if as_written:
+            self.written = cast
+
+    def wide(self, output: Tensor) -> None:
+        """Take a draw of amplified noise: only flips count."""
+        if self.exact:
+            self._flip(output)
+
+    def other_ties(self, output: Tensor) -> None:
+        """Take a run whose ties were broken in another way."""
+        if self.exact:
+            if self.choice is None:
+                self._flip(output)
+            else:  # equal values may change places: that the choice itself says
+                self._flip_rows(self.choice, output)
+            return
+        moved = _difference(output, self.value, torch.float32).abs_()
+        # of several ties a third may be taken: what moves in a row may move by as much anywhere
+        if moved.dim():
+            moved = moved.amax(-1, keepdim=True).expand(moved.shape)
+        self.tied = moved if self.tied is None else torch.maximum(self.tied, moved)
+
+    def _flip_rows(self, choice: Choice, output: Tensor) -> None:
+        """Let rows flip whole where another way to break ties leads to other values."""
+        if choice.dim is None or choice.values is None:
+            return
+        places = exact_values(output, self.spec.dtype)
+        other = (places != self.value) & ~choice.equal(places, self.value)
+        rows = other.any(choice.dim, keepdim=True).expand(other.shape)
+        self.rows = rows if self.rows is None else self.rows | rows
+        self.flipped = rows.clone() if self.flipped is None else self.flipped | rows
+
+    def beside(self, other: Collector) -> None:
+        """Let numbers that stand beside chosen places move where other places may be chosen."""
+        rows = other.rows
+        if self.exact or rows is None or rows.shape != self.value.shape or not rows.dim():
+            return
+        size = torch.nan_to_num(self.value, 0.0, 0.0, 0.0).abs().amax(-1, keepdim=True)
+        moved = torch.where(rows, size, 0.0).float()
+        self.tied = moved if self.tied is None else torch.maximum(self.tied, moved)
+
+    def watched(self, choice: Choice | None) -> None:
+        """Take what a draw showed this output to be."""
+        self.choice = choice if self.exact else None
+
+    def _flip(self, output: Tensor) -> None:
+        differs = exact_values(output, self.spec.dtype) != self.value
+        self.flips = max(self.flips, int(differs.sum()))
+        self.flipped = differs if self.flipped is None else self.flipped | differs
+
+
+def _difference(output: Tensor, value: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return output - value as `dtype`, 0 where either is not finite."""
+    if value.is_cuda:
+        found = torch.empty(value.shape, dtype=dtype, device=value.device)
+        return torch.sub(output, value, out=found).nan_to_num_(0.0, 0.0, 0.0)
+    return torch.sub(output.double(), value).nan_to_num_(0.0, 0.0, 0.0).to(dtype)
+
+
+def exact_values(output: Tensor, dtype: DType) -> Tensor:
+    """Return an exact output in its own dtype; packed pairs as bytes, float8 as codes' values."""
+    native = special.torch_dtype(dtype)
+    if dtype is DType.FLOAT4_E2M1FN_X2:
+        return output.view(torch.uint8) if output.dtype == native else output.to(torch.uint8)
+    cast = output if output.dtype == native else output.to(native)
+    return cast.float() if dtype.is_floating else cast
+
+
+def collector(
+    spec: TensorSpec, output: Tensor, nominal: torch.dtype | None, hits: Tensor | None
+) -> Collector:
+    """Start gathering for one output, given its plain truth."""
+    if spec.dtype.is_liftable and not output.dtype.is_floating_point:
+        output = output.double()
+    value = output.double() if spec.dtype.is_liftable else exact_values(output, spec.dtype)
+    if hits is not None and (value.dim() == 0 or hits.numel() != value.shape[0]):
+        raise ReferenceError_(
+            f"hit counts of output '{spec.name}' have {hits.numel()} rows, "
+            f"expected {value.shape[0] if value.dim() else 'an output with rows'}"
+        )
+    return Collector(spec=spec, value=value, nominal=nominal, hits=hits)
+
+
+def finish(
+    found: Collector, *, roundoff: float, discontinuous: bool, lean: float = 0.0
+) -> OutputTruth:
+    """Return the truth of one output from everything gathered.
+
+    `lean` is the relative error by which sums on tensor cores may all be too small.
+    """
+    made = (
+        _finish_exact(found, discontinuous)
+        if found.exact
+        else _finish_floating(found, roundoff=roundoff, discontinuous=discontinuous, lean=lean)
+    )
+    return replace(made, ill_conditioned=condition(made))
+
+
+def _finish_floating(
+    found: Collector, *, roundoff: float, discontinuous: bool, lean: float
+) -> OutputTruth:
+    spec, value = found.spec, found.value
+    rounded = found.nominal in LOW and bool(found.deviations)
+    scale = trust_scale.achievable(
+        value,
+        found.deviations,
+        found.errors,
+        dtype=spec.dtype,
+        roundoff=roundoff,
+        rounded=rounded,
+        discontinuous=discontinuous,
+        tied=found.tied,
+    )
+    value = special.settle_overflow(value, scale.full, spec.dtype)
+    least = _least(value, scale.full.float())
+    unit = min(max(trust_scale.rms(scale.noise), _UNIT_RANGE[0]), _UNIT_RANGE[1])
+    trusted = Trusted(
+        value=value,
+        scale=scale.full,
+        noise=scale.noise,
+        deviations=found.deviations,
+        errors=found.errors,
+        hits=found.hits,
+        names=spec.shape,
+        unit=unit,
+        roundoff=roundoff,
+        rounded=rounded,
+        lean=lean,
+        least=least,
+    )
+    return _with_yardsticks(found, trusted, scale)
+
+
+def _with_yardsticks(found: Collector, trusted: Trusted, scale: trust_scale.Scale) -> OutputTruth:
+    value, sticks = trusted.value, yardsticks(trusted)
+    ambiguous = scale.ambiguous
+    share = 0.0 if ambiguous is None else float(ambiguous.double().mean())
+    return OutputTruth(
+        name=found.spec.name,
+        dtype=found.spec.dtype,
+        value=value,
+        scale=scale.full.float(),
+        least=trusted.least,
+        unit=trusted.unit,
+        element_room=scale.room,
+        yardsticks=sticks.sticks,
+        joined=joined(sticks.sticks),
+        gain=sticks.gain,
+        bias=sticks.bias,
+        alternative=_alternative(found.written, value),
+        ambiguous=ambiguous,
+        ambiguous_share=share,
+        hits=found.hits,
+    )
+
+
+def _least(value: Tensor, scale: Tensor) -> float:
+    """Return the smallest scale, 0 where one is not positive or a value is not finite."""
+    if not value.numel():
+        return 0.0
+    low, high, least = torch.stack([*torch.aminmax(value), scale.amin().double()]).tolist()
+    return max(float(least), 0.0) if math.isfinite(low) and math.isfinite(high) else 0.0
+
+
+def _finish_exact(found: Collector, discontinuous: bool) -> OutputTruth:
+    quantised = found.spec.dtype in _CODES and (discontinuous or found.spec.dtype.is_floating)
+    flipped = found.flipped if found.flips else None
+    count = 0 if flipped is None else int(flipped.sum())
+    choice = found.choice.settled(found.value, flipped) if found.choice else None
+    if quantised and discontinuous:
+        allowed = int(4 * found.flips + 3 * math.sqrt(found.flips) + 2)
+    else:
+        allowed = int(_AMBIGUOUS_MISSED * count)
+    if choice is not None and choice.tied is not None:
+        flipped = choice.tied if flipped is None else flipped | choice.tied
+    value = found.value
+    if found.spec.dtype.is_floating and found.spec.dtype is not DType.FLOAT4_E2M1FN_X2:
+        value = value.to(special.torch_dtype(found.spec.dtype))
+    return OutputTruth(
+        name=found.spec.name,
+        dtype=found.spec.dtype,
+        value=value,
+        scale=None,
+        ambiguous=flipped,
+        ambiguous_share=count / max(value.numel(), 1),
+        flips_allowed=allowed,
+        quantised=quantised,
+        hits=found.hits,
+        choice=choice,
+    )
+
+
+def _alternative(written: Tensor | None, value: Tensor) -> Tensor | None:
+    """Return the reference's class where it differs from truth's, -1 elsewhere."""
+    if written is None:
+        return None
+    if special.all_finite(written) and special.all_finite(value):
+        return None
+    own, true = special.classes(written), special.classes(value)
+    differs = own != true
+    return torch.where(differs, own, -1).to(torch.int8) if bool(differs.any()) else None
+
+
+def condition(truth: OutputTruth) -> str:
+    """Return why an output's numbers decide nothing, or an empty string."""
+    if truth.ambiguous_share > AMBIGUOUS_CAP:
+        return (
+            f"{truth.ambiguous_share:.1%} of output '{truth.name}' flips under honest "
+            f"rounding errors (at most {AMBIGUOUS_CAP:.0%} can be set aside)"
+        )
+    if truth.scale is None or not truth.yardsticks:
+        return ""
+    whole = truth.yardsticks[0]
+    signal, energy = float(whole.signal[0]), float(whole.energy[0]) * truth.unit**2
+    if signal > 0 and energy > ILL_CONDITIONED**2 * signal:
+        return (
+            f"trusted implementations err by {math.sqrt(energy / signal):.2g} of output "
+            f"'{truth.name}' on these inputs (more than {ILL_CONDITIONED} decides nothing)"
+        )
+    return ""

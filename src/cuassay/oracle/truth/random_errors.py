@@ -1,0 +1,198 @@
+"""Random errors of a draw: honest roundings as normal noise, added in lifted precision."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The numbers of a format inside float32: bits of its significand, bits of float32's that
+    it drops, and the binade below which spacings no longer shrink (0: none)."""
+
+    precision: int
+    dropped: int
+    least: float = 0.0
+
+
+BFLOAT16 = Grid(precision=8, dropped=16)
+FLOAT16 = Grid(precision=11, dropped=13, least=2.0**-14)
+TF32 = Grid(precision=11, dropped=13)
+_EXPONENT_BITS = 0x7F800000
+_SNAP_ULPS = 8  # float32 spacings from the grid within which a value was exact as written
+_ROOT3 = 3.0**-0.5
+SENTINEL = 1e30  # as large, a value is a mask's constant rather than a computed one
+_WORTH_WAITING = 1 << 22  # elements from which masks take longer than a round trip to the GPU
+_POOL_SLACK = 4  # the pool is a quarter longer than its largest user
+_LEAN = 0.75  # u: what constants and approximations add to an operation, everywhere alike
+# Below 2^-126 float32's spacings no longer shrink; another association of the same product may
+# pass through numbers that much smaller.
+_LEAST_NORMAL = 2.0**-126 * 64
+_HASHED = 1 << 16  # normals that values are mapped to where inputs repeat
+_COARSE = 40  # bits cut: values within 2^-12 of each other err alike
+_ODD = 0x9E3779B97F4A7C15 - (1 << 64)
+_LARGE = {"cpu": 1 << 15, "cuda": 1 << 22}  # elements from which looking for zeros pays
+_SCARCE = 4  # at most one row in so many may hold anything but zeros
+
+
+def look_first(values: Tensor) -> bool:
+    """Whether waiting for one look at all elements is cheaper than a mask for a rare case."""
+    return values.device.type == "cpu" or values.numel() >= _WORTH_WAITING
+
+
+def moderate(values: Tensor) -> Tensor:
+    """Return values with 0 for infinities, NaN and sentinels (1e30 and more).
+
+    Masks add -inf or finfo.min: constants that carry no rounding error. One look at the
+    extremes saves the mask, which costs far more on the CPU and for large tensors.
+    """
+    if values.numel() == 0:
+        return values
+    if look_first(values):
+        low, high = torch.aminmax(values)
+        if bool((low > -SENTINEL) & (high < SENTINEL)):
+            return values
+    return torch.where(values.abs() < SENTINEL, values, 0.0)
+
+
+def sizeable(values: Tensor) -> bool:
+    """Whether leaving out rows of zeros saves more than looking for them costs."""
+    return values.dim() >= 2 and values.numel() >= _LARGE.get(values.device.type, 1 << 22)
+
+
+def scarce_rows(values: Tensor) -> Tensor | None:
+    """Return the rows of axis 0 (int64) that hold anything but zeros, where they are few.
+
+    None for small tensors and full ones. Gradients of embeddings are mostly rows of zeros,
+    which no operation on them has to look at.
+    """
+    if not sizeable(values) or not values.dtype.is_floating_point:
+        return None
+    flat = values.reshape(len(values), -1)
+    # two vectorised passes on the CPU, where aminmax over an axis is ten times slower
+    low, high = torch.aminmax(flat, dim=1) if flat.is_cuda else (flat.amin(1), flat.amax(1))
+    rows = ((low != 0) | (high != 0)).nonzero().squeeze(1)  # NaN is not 0
+    return rows if len(rows) * _SCARCE <= len(values) else None
+
+
+class Noise:
+    """Seeded errors of size `roundoff` (unit roundoff of the accumulation, times a gain).
+
+    Normals come from one pool a draw (float32 normals, widened on the CPU where mixed types are
+    slow), read at a random offset and with a random sign per use: drawing them afresh for
+    every operation was the largest single cost. Offsets keep elements of one row or column
+    independent, signs keep whole sums uncorrelated on average.
+
+    With `repeats` the inputs hold equal or nearly equal rows or elements, which err alike in
+    every kernel: the normal is then a function of the value that errs, cut to 12 bits. With
+    `tiny` some value may be subnormal in float32, where roundings are absolute.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        roundoff: float,
+        device: torch.device,
+        *,
+        repeats: bool = False,
+        tiny: bool = False,
+    ) -> None:
+        self.roundoff = roundoff
+        self._repeats, self._tiny = repeats, tiny
+        self._random = random.Random(seed)
+        self._generator = torch.Generator(device=device).manual_seed(seed)
+        self._pool = torch.empty(0, device=device)
+
+    def normal(self, shape: Sequence[int], device: torch.device) -> Tensor:
+        """Return N(0, 1) of the shape: a view, not to be written."""
+        count = math.prod(shape)
+        if count * (_POOL_SLACK + 1) > self._pool.numel() * _POOL_SLACK:
+            size = max(count + count // _POOL_SLACK + 64, 1024)
+            fresh = torch.randn(size, generator=self._generator, device=device)
+            self._pool = fresh.double() if device.type == "cpu" else fresh
+        offset = self._random.randrange(self._pool.numel() - count + 1)
+        return self._pool.narrow(0, offset, count).view(tuple(shape))
+
+    def of(self, values: Tensor) -> Tensor:
+        """Return N(0, 1) of the values' shape: equal values get equal ones where inputs repeat."""
+        if not self._repeats or values.is_complex() or not values.is_floating_point():
+            return self.normal(values.shape, values.device)
+        self.normal((_HASHED,), values.device)  # the pool is at least as long
+        bits = values.double().contiguous().view(torch.int64)
+        where = bits.bitwise_right_shift(_COARSE).add_(self._random.getrandbits(48)).mul_(_ODD)
+        where = where.bitwise_right_shift_(44).bitwise_and_(_HASHED - 1)
+        return self._pool[:_HASHED].index_select(0, where.reshape(-1)).view(values.shape)
+
+    def coin(self) -> bool:
+        """Return True in one draw of two."""
+        return bool(self._random.getrandbits(1))
+
+    def _signed(self, factor: float) -> float:
+        return factor if self._random.getrandbits(1) else -factor
+
+    def relative(self, out: Tensor, factor: float) -> Tensor:
+        """Return out * (1 + factor * u * xi); a complex number errs in both parts."""
+        if out.is_complex():
+            return self.additive(out, out.abs().mul_(factor))
+        size = moderate(out)
+        leaning = torch.add(out, size, alpha=self._signed(_LEAN * self.roundoff))
+        if self._tiny:
+            size = size.abs().clamp_min(_LEAST_NORMAL / factor)
+        return leaning.addcmul_(size, self.of(out), value=self._signed(factor * self.roundoff))
+
+    def plus(self, out: Tensor, size: Tensor, factor: float = 1.0) -> Tensor:
+        """Return out + factor * u * size * xi; `size` broadcasts to out."""
+        xi = self.of(out)
+        return torch.addcmul(out, moderate(size), xi, value=self._signed(factor * self.roundoff))
+
+    def kept(self, out: Tensor, deviation: Tensor) -> Tensor:
+        """Return out + u * deviation * xi; `deviation` is finite and without sentinels."""
+        xi = self.of(out)
+        return torch.addcmul(out, deviation, xi, value=self._signed(self.roundoff))
+
+    def additive(self, out: Tensor, deviation: Tensor) -> Tensor:
+        """Return out + u * deviation * xi, for real and complex results."""
+        if not out.is_complex():
+            rows = scarce_rows(deviation) if deviation.shape == out.shape else None
+            if rows is None:
+                return self.plus(out, deviation)
+            noisy = out.clone()
+            noisy[rows] = self.plus(out[rows], deviation[rows])
+            return noisy
+        xi, other = (self.normal(out.shape, out.device) for _ in range(2))
+        error = torch.complex((xi * deviation).double(), (other * deviation).double())
+        return out + error.to(out.dtype) * self.roundoff
+
+    def rounding(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return `values` with an error of the size of rounding to a format.
+
+        A value on the grid stays (a real rounding is exact there); any other gets an error of
+        rms h / sqrt(3), h half a spacing, independent of where it lies, so that a trusted
+        error is never 0 by luck.
+        """
+        if values.is_complex():
+            return values
+        rows = scarce_rows(values)
+        if rows is None:
+            return self._rounded(values, grid)
+        noisy = values.clone()
+        noisy[rows] = self._rounded(values[rows], grid)
+        return noisy
+
+    def _rounded(self, values: Tensor, grid: Grid) -> Tensor:
+        bits = values.float().view(torch.int32)
+        half = (bits & _EXPONENT_BITS).view(torch.float32)
+        if grid.least:
+            half.clamp_min_(grid.least)
+        below = (1 << grid.dropped) - 1
+        off_grid = ((bits + _SNAP_ULPS) & below).gt_(2 * _SNAP_ULPS)
+        half.clamp_max_(2.0**127).mul_(off_grid)
+        xi = self.of(values)
+        size = self._signed(_ROOT3 * 2.0**-grid.precision)
+        return torch.addcmul(values, half, xi, value=size)

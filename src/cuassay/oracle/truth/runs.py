@@ -1,0 +1,141 @@
+"""Run the reference: as written, lifted, with noise, each under the same random state."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from cuassay.errors import ReferenceError_
+from cuassay.model.problem import Scalar
+from cuassay.oracle.compare.places import unravel
+from cuassay.oracle.lift.run import Hook, lift, run_as_written
+
+Value = Tensor | Scalar
+
+
+def device_of(inputs: Sequence[Value]) -> torch.device:
+    """Return the device of the first tensor, the CPU where there is none."""
+    return next((v.device for v in inputs if isinstance(v, Tensor)), torch.device("cpu"))
+
+
+def fingerprint(inputs: Sequence[Value]) -> int:
+    """Return a checksum of up to 64 spread elements of every input (32 bits)."""
+    found = 0
+    for value in inputs:
+        if not isinstance(value, Tensor):
+            found = zlib.crc32(repr(value).encode(), found)
+            continue
+        found = zlib.crc32(str(tuple(value.shape)).encode(), found)
+        if value.numel() and value.dtype.itemsize <= 8 and not value.is_complex():
+            count = value.numel()
+            step = count // min(64, count)
+            places = [unravel(step * i, value.shape) for i in range(min(64, count))]
+            columns = [torch.tensor(c, device=value.device) for c in zip(*places, strict=True)]
+            picked = value.detach()[tuple(columns)] if columns else value.detach().reshape(1)
+            words = picked.contiguous().cpu().view(torch.uint8).tolist()
+            found = zlib.crc32(bytes(words), found)
+    return found
+
+
+class Runner:
+    """Runs one reference on one set of inputs and keeps the time of every run.
+
+    The global random state is set to `seed` before each run and restored afterwards, so that
+    a reference that draws random numbers draws the same ones every time.
+    """
+
+    def __init__(
+        self, fn: Callable[..., object], inputs: Sequence[Value], names: Sequence[str], seed: int
+    ) -> None:
+        self.fn, self.inputs, self.names = fn, inputs, names
+        # two cases under one seed must not share their noise: biases over seeds would add up
+        self.seed = (seed ^ (fingerprint(inputs) << 20)) & (2**63 - 1)
+        self.device = device_of(inputs)
+        self.plain_s = 0.0
+        self.started = time.perf_counter()
+
+    def lifted(
+        self, to: torch.dtype, hook: Hook | None = None, *, inputs: Sequence[Value] | None = None
+    ) -> tuple[Tensor, ...]:
+        """Return the outputs lifted to `to`. Raises LiftError and ReferenceError_."""
+        given = self.inputs if inputs is None else inputs
+        with self._same_random_state():
+            return self._checked(lift(self.fn, given, to=to, hook=hook, names=self.names))
+
+    def plain(self) -> tuple[Tensor, ...]:
+        """Return the plain float64 lifted outputs; the time of this run is the unit of cost."""
+        self._synchronise()
+        start = time.perf_counter()
+        outputs = self.lifted(torch.float64)
+        self._synchronise()
+        self.plain_s = time.perf_counter() - start
+        return outputs
+
+    def as_written(self, inputs: Sequence[Value] | None = None) -> tuple[Tensor, ...]:
+        """Return the outputs of the reference as it is. Raises ReferenceError_."""
+        with self._same_random_state():
+            given = self.inputs if inputs is None else inputs
+            return self._checked(run_as_written(self.fn, given, names=self.names))
+
+    def cost(self) -> float:
+        """Return the time since the start in plain float64 runs (0 where none was made)."""
+        self._synchronise()
+        return (time.perf_counter() - self.started) / self.plain_s if self.plain_s else 0.0
+
+    def _checked(self, outputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        if len(outputs) != len(self.names):
+            raise ReferenceError_(
+                f"the reference returned {len(outputs)} outputs, expected {len(self.names)} "
+                f"({', '.join(self.names)}); make its return match the problem's outputs"
+            )
+        return outputs  # not detached again: that would lose the nominal dtype
+
+    def _synchronise(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    @contextmanager
+    def _same_random_state(self) -> Iterator[None]:
+        generators = [torch.default_generator]
+        if self.device.type == "cuda":
+            index = self.device.index
+            generators.append(
+                torch.cuda.default_generators[
+                    torch.cuda.current_device() if index is None else index
+                ]
+            )
+        before = [generator.get_state() for generator in generators]
+        try:
+            for generator in generators:
+                generator.manual_seed(self.seed)
+            yield
+        finally:
+            for generator, state in zip(generators, before, strict=True):
+                generator.set_state(state)
+
+
+def upcast(inputs: Sequence[Value]) -> list[Value]:
+    """Return inputs with 16-bit floats widened to float32."""
+    return [
+        value.float()
+        if isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16)
+        else value
+        for value in inputs
+    ]
+
+
+def perturbed(inputs: Sequence[Value], *, relative: float, seed: int) -> list[Value]:
+    """Return inputs with every float32 and float64 tensor off by `relative` * N(0, 1)."""
+    generator = torch.Generator(device=device_of(inputs)).manual_seed(seed)
+    moved: list[Value] = []
+    for value in inputs:
+        if isinstance(value, Tensor) and value.dtype in (torch.float32, torch.float64):
+            xi = torch.randn(value.shape, generator=generator, device=value.device)
+            value = value * (1.0 + relative * xi).to(value.dtype)
+        moved.append(value)
+    return moved

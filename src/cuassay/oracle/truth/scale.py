@@ -1,0 +1,295 @@
+"""The achievable error of each element, from draws and from two trusted implementations.
+
+s^2 = pool(mean of m^2 over draws) + h^2/3 + (4u)^2 min over axes rms(t in slice)^2
+      + max(e_ref, e_lift32)^2
+
+with m a draw less truth, h half the spacing of the output's dtype, u the unit roundoff of the
+accumulation. `pool` mixes the element's own variance with a model from its row and column,
+since an error that is 0 by luck in every draw must not condemn anybody. The
+floor is for cancelling tails (silu, erf), whose relative error is unbounded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from cuassay.model.dtype import DType
+from cuassay.oracle import special
+from cuassay.oracle.compare.groups import MIN_TERMS, limit_w
+from cuassay.oracle.compare.sums import matrix_shape
+from cuassay.oracle.truth.left_out import element_room
+from cuassay.oracle.truth.random_errors import scarce_rows
+
+FLOOR_ROUNDOFFS = 4.0
+_AT_ONCE = 1 << 24  # elements of a pass
+_LEAST_SCALE = 2.0**-126  # below it float32 arithmetic may flush; errors there flush as well
+_FEW_DRAWS = 4  # up to which a loud column's luck counts for more than what columns differ in
+_PRIOR_DRAWS = 8.0  # how many draws of its own an element's row and column are worth
+_JUMP_GAP = 50.0  # ratio between neighbours among sorted |m| that no smooth noise shows
+_JUMP_SIZE = 64.0  # in roundings: smaller jumps are judged like any error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scale:
+    """Achievable error: `full` judges elements, `noise` is the part without e_ref (energy).
+
+    Both float64 of the output's shape; `ambiguous` (bool) are elements that a jump flips.
+    `room` raises the limit of single elements (see trust_left_out).
+    """
+
+    full: Tensor
+    noise: Tensor
+    ambiguous: Tensor | None
+    room: float = 1.0
+
+
+def pooled(variance: Tensor, draws: int, value: Tensor | None = None) -> Tensor:
+    """Return a mix of the own variance and of what rows and columns make likely.
+
+    Likely is rowmean * colmean / mean, where with up to four draws a row counts for no less than
+    its columns say evenly (see `_even_rows`), and, with `value`, the same model of relative
+    errors where that is more (see `_likely`). The own part is draws / (draws + 8): half of it
+    with eight draws, a fifth with two. Overwrites `variance`.
+    """
+    if variance.dim() < 2 or variance.numel() < MIN_TERMS:
+        return variance
+    matrix = variance.view(matrix_shape(variance.shape, False))
+    rows, columns = matrix.mean(1, keepdim=True), matrix.mean(0, keepdim=True)
+    mean = rows.mean()
+    if not bool(mean > 0):
+        return variance
+    own = draws / (draws + _PRIOR_DRAWS)
+    if draws <= _FEW_DRAWS:
+        rows = _even_rows(matrix, rows, columns)
+    if value is None:
+        matrix.mul_(own).addcmul_(rows, columns * ((1.0 - own) / mean))
+        return variance
+    likely = _likely(value.view(matrix.shape), rows, columns, mean=mean, prior=1.0 - own)
+    matrix.mul_(own).add_(likely, alpha=1.0 - own)
+    return variance
+
+
+def _even_rows(matrix: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Return row means that no single column decides: at least what all columns say evenly.
+
+    Where one column has most of the noise (an outlier channel of attention's values), a row's
+    mean is the luck of two draws in that one column. Each column's deviation over that column's
+    own says as much of the row; the mean of those (not of their squares, which one column
+    without noise elsewhere would decide), squared and scaled to the same mean.
+    """
+    even = torch.zeros_like(rows)
+    inverse = torch.where(columns > 0, columns, math.inf).rsqrt_()
+    for start in range(0, len(matrix), step := max(1, _AT_ONCE // matrix.shape[1])):
+        part = matrix[start : start + step].sqrt()
+        even[start : start + step] = part.mul_(inverse).mean(1, keepdim=True).square_()
+    return torch.maximum(rows, even.mul_(rows.mean() / even.mean()))
+
+
+def _likely(value: Tensor, rows: Tensor, columns: Tensor, *, mean: Tensor, prior: float) -> Tensor:
+    """Return the larger of two rank-1 models: of the variance, and of variance / t^2.
+
+    The second knows what no mean of its row does: elements near 1 of a soft-max among millions
+    near 0. A row whose elements share one error (the rounding of its rstd) has as few samples
+    of it as there are draws, so rows and columns with less than the tensor's own relative
+    error are raised toward it, by `prior` of the way.
+    """
+    square = torch.nan_to_num(value, 0.0, 0.0, 0.0).square_()
+    below, beside = square.mean(1, keepdim=True), square.mean(0, keepdim=True)
+    ratio = mean / below.mean()
+    if not bool(torch.isfinite(ratio) & (ratio > 0)):
+        return rows * (columns / mean)
+    rows = rows + (below * ratio - rows).clamp_min(0.0) * prior
+    columns = columns + (beside * ratio - columns).clamp_min(0.0) * prior
+    by_row = torch.where(below > 0, rows / below, 0.0)
+    by_column = torch.where(beside > 0, columns / (beside * ratio), 0.0)
+    relative = square.mul_(by_row).mul_(by_column)
+    return torch.maximum(relative, rows * (columns / mean), out=relative)
+
+
+def floor_square(value: Tensor, roundoff: float, *, share: float = 1.0) -> Tensor | float:
+    """Return (4u)^2 * min over axes of mean(t^2 in slice), 0 for outputs of one axis.
+
+    `share` says which part of the rows of a matrix `value` holds; the others are zeros.
+    """
+    if value.dim() < 2:
+        return 0.0
+    means: list[Tensor] = []
+    for axis, size in enumerate(value.shape):
+        rows = share if axis else 1.0  # slices along later axes hold the zero rows as well
+        terms = value.numel() / rows / max(size, 1)
+        if size == 0 or round(terms) < MIN_TERMS:
+            continue
+        others = [other for other in range(value.dim()) if other != axis]
+        norm = torch.linalg.vector_norm(value, dim=others, keepdim=True)
+        means.append((norm * (FLOOR_ROUNDOFFS * roundoff / math.sqrt(terms))).square_())
+    if not means:
+        return 0.0
+    if not all(bool(torch.isfinite(mean).all()) for mean in means):
+        return floor_square(torch.nan_to_num(value, 0.0, 0.0, 0.0), roundoff, share=share)
+    least = means[0]
+    for mean in means[1:]:
+        least = torch.minimum(least, mean)
+    return least
+
+
+def jumps(deviations: Sequence[Tensor], rounding: Tensor) -> Tensor | None:
+    """Return elements whose truth flips among the draws: a gap among the sorted |m|.
+
+    Smooth noise of 4 draws or more shows no gap of 50 between its second smallest and larger
+    sizes; an element next to a jump shows both sides. `rounding` is h + 4u|t|: smaller jumps
+    need no excuse. None where there is none.
+    """
+    if len(deviations) < 3:
+        return None
+    ordered = torch.stack([m.abs() for m in deviations]).sort(0).values
+    least = rounding.float()
+    ratio = ordered[1:] > ordered[:-1].clamp_min(1e-37) * _JUMP_GAP
+    large = ordered[1:] > least * _JUMP_SIZE
+    found = (ratio & large)[1:].any(0) | (ratio[0] & (ordered[1] > least * _JUMP_SIZE**2))
+    return found if bool(found.any()) else None
+
+
+def achievable(
+    value: Tensor,
+    deviations: Sequence[Tensor],
+    trusted: Sequence[Tensor],
+    *,
+    dtype: DType,
+    roundoff: float,
+    rounded: bool,
+    discontinuous: bool,
+    tied: Tensor | None = None,
+) -> Scale:
+    """Return the scale of one output.
+
+    `deviations` are draws less truth, `trusted` the errors of the reference as written and of
+    the float32 lift (0 where not finite). `rounded` says that the draws hold
+    the final rounding already (the reference's result is 16-bit as written). `tied` is by how
+    much truth moves where ties are broken the other way.
+    """
+    rows = None if discontinuous else _scarce(value, [*deviations, *trusted], dtype)
+    if rows is None:
+        return _achievable(
+            value, deviations, trusted, dtype, roundoff, rounded, discontinuous, tied=tied
+        )
+    few = _achievable(
+        value[rows], [m[rows] for m in deviations], [e[rows] for e in trusted],
+        dtype, roundoff, rounded, discontinuous, share=len(rows) / len(value),
+    )  # fmt: skip
+    full, noise = torch.zeros_like(value), torch.zeros_like(value)
+    full[rows], noise[rows] = few.full, few.noise
+    return Scale(full=full, noise=noise, ambiguous=None, room=few.room)
+
+
+def _scarce(value: Tensor, runs: Sequence[Tensor], dtype: DType) -> Tensor | None:
+    """Return the rows of a matrix where any run shows anything but exact zeros, if few.
+
+    None for float16, whose coarse subnormals give zeros a scale.
+    """
+    form = special.form_of(dtype)
+    if value.dim() != 2 or form.smallest_normal * 2.0**-form.precision > _LEAST_SCALE:
+        return None
+    live = torch.zeros(len(value), dtype=torch.bool, device=value.device)
+    for tensor in (value, *runs):
+        rows = scarce_rows(tensor)
+        if rows is None:
+            return None
+        live[rows] = True
+    found = live.nonzero().squeeze(1)
+    enough = len(found) * value.shape[1] >= MIN_TERMS
+    return found if enough and len(found) * 2 <= len(value) else None
+
+
+def _achievable(
+    value: Tensor,
+    deviations: Sequence[Tensor],
+    trusted: Sequence[Tensor],
+    dtype: DType,
+    roundoff: float,
+    rounded: bool,
+    discontinuous: bool,
+    *,
+    share: float = 1.0,
+    tied: Tensor | None = None,
+) -> Scale:
+    half = special.half_spacing(value, dtype)
+    mean = torch.zeros_like(value)
+    for m in deviations:
+        mean.addcmul_(m, m, value=1.0 / len(deviations))
+    ambiguous = None
+    if discontinuous:
+        size = half + torch.nan_to_num(value, 0.0, 0.0, 0.0).abs() * (4 * roundoff)
+        ambiguous = _moved_by_ties(jumps(deviations, size), tied, size)
+    if ambiguous is not None:
+        mean.masked_fill_(ambiguous, 0.0)  # a jump must not raise its neighbours' scale
+    third = half.double().square_().mul_(1.0 / 3.0)
+    noise = pooled(mean, len(deviations), None if rounded else value)
+    noise = torch.maximum(noise, third, out=noise) if rounded else noise.add_(third)
+    noise += floor_square(value, roundoff, share=share)
+    if value.dim() >= 2 and 2 <= value.shape[-1] < MIN_TERMS:
+        noise = torch.maximum(noise, _shared_by_row(noise, value), out=noise)
+    full = noise.clone()
+    if trusted:
+        error = trusted[0].abs()
+        for e in trusted[1:]:
+            error = torch.maximum(error, e.abs())
+        full.addcmul_(error, error)
+        third.addcmul_(error, error)
+    room = 1.0
+    if deviations and ambiguous is None and value.numel():
+        share = 1.0 / (len(deviations) + _PRIOR_DRAWS)
+        limit = limit_w(value.numel())
+        room = element_room(full, deviations, third, share=share, limit=limit)
+    full, noise = _exact_zeros(value, full.sqrt_()), _exact_zeros(value, noise.sqrt_())
+    if ambiguous is not None:
+        largest = torch.stack([m.abs() for m in deviations]).amax(0).double()
+        if tied is not None:
+            largest = torch.maximum(largest, tied.abs().double())
+        full = torch.where(ambiguous, -torch.maximum(full, largest), full)
+        noise = noise.masked_fill(ambiguous, 0.0)
+    return Scale(full=full, noise=noise, ambiguous=ambiguous, room=room)
+
+
+def _moved_by_ties(ambiguous: Tensor | None, tied: Tensor | None, size: Tensor) -> Tensor | None:
+    """Add to the ambiguous elements those that another way to break ties moves."""
+    if tied is None:
+        return ambiguous
+    moved = tied.abs() > size * _JUMP_SIZE
+    if not bool(moved.any()):
+        return ambiguous
+    return moved if ambiguous is None else ambiguous | moved
+
+
+def _shared_by_row(noise: Tensor, value: Tensor) -> Tensor:
+    """Return t^2 times the relative error (squared) of its row: for rows of a few elements.
+
+    What a row's sums lose to cancellation, one formula adds to some of its elements and another
+    to others: with two or three of them no draw of one formula shows it.
+    """
+    square = torch.nan_to_num(value, 0.0, 0.0, 0.0).square_()
+    size = square.sum(-1, keepdim=True)
+    return square * torch.where(size > 0, noise.sum(-1, keepdim=True) / size, 0.0)
+
+
+def _exact_zeros(value: Tensor, scale: Tensor) -> Tensor:
+    """Zeros that carry no noise stay exact; other scales stay above what float32 flushes."""
+    if scale.numel() == 0 or bool(scale.amin() > _LEAST_SCALE):
+        return scale
+    exact = (scale <= _LEAST_SCALE) & (value == 0)
+    return scale.clamp_min_(_LEAST_SCALE).masked_fill_(exact, 0.0)
+
+
+def rms(values: Tensor) -> float:
+    """Return the root mean square of the finite elements, 0 where there is none."""
+    if values.numel() == 0:
+        return 0.0
+    norm = float(torch.linalg.vector_norm(values, dtype=torch.float64))
+    if math.isfinite(norm):
+        return norm / math.sqrt(values.numel())
+    finite = values[torch.isfinite(values)].double()
+    return math.sqrt(float(finite.square().mean())) if finite.numel() else 0.0

@@ -1,0 +1,233 @@
+"""The table of an audit's candidates: a row each, what was found folded below it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from urllib.parse import quote
+
+from cuassay.model.audit import Audit, AuditFinding, AuditResult, Ending
+from cuassay.model.outcome import FindingClass
+from cuassay.model.verdict import Decision
+from cuassay.report import words
+from cuassay.report.audit_tables import UNCLASSED, speedup
+from cuassay.report.clean import html_text, one_line
+from cuassay.report.html.finding import code_block
+
+ROWS = 5000  # candidates that a page shows; the JSON document has all
+_FINDINGS = 6  # of one candidate
+_TONES = {
+    Decision.ACCEPTED: "good",
+    Decision.REJECTED: "bad",
+    Decision.INCONCLUSIVE: "mid",
+    None: "calm",
+}
+_ORDER = {Decision.REJECTED: 0, Decision.INCONCLUSIVE: 1, None: 2, Decision.ACCEPTED: 3}
+_HEADS = (
+    ("Kernel", ""),
+    ("Verdict", ""),
+    ("Their rule", ""),
+    ("Worst finding", ""),
+    ("Of its limit", "num opt"),
+    ("Speed-up", "num opt"),
+    ("Seconds", "num opt"),
+)
+
+
+def candidates_section(audit: Audit, *, runs: str = "") -> str:
+    """Return the section with its filters and its table, the worst kernels first."""
+    ranked = sorted(audit.results, key=_rank)
+    shown = ranked[:ROWS]
+    heads = "".join(f'<th class="{kind}">{name}</th>' for name, kind in _HEADS)
+    rows = "".join(_item(result, runs) for result in shown)
+    more = len(ranked) - len(shown)
+    rest = f'<p class="key">and {more} more kernels, all in the JSON report</p>' if more else ""
+    return (
+        f'<section id="kernels"><h2>Every kernel</h2>{_filters(shown)}'
+        f'<table class="items"><thead><tr>{heads}</tr></thead>{rows}</table>'
+        f'<p class="none">No kernel fits these filters.</p>{rest}</section>'
+    )
+
+
+def word(result: AuditResult) -> str:
+    """Return the verdict, or how the trial ended where there is none."""
+    if result.verdict is not None:
+        return result.verdict.value
+    return result.ending.value.upper()
+
+
+def anchor(result: AuditResult) -> str:
+    """Return the page's id of a candidate."""
+    return "c-" + re.sub(r"[^A-Za-z0-9_.-]", "_", result.item.id)[:80]
+
+
+def tone(result: AuditResult) -> str:
+    """Return the tone of the verdict: good, bad, mid or calm."""
+    return _TONES[result.verdict]
+
+
+def _rank(result: AuditResult) -> tuple[int, float, str]:
+    return _ORDER[result.verdict], -(_share(result) or 0.0), result.item.id
+
+
+def _share(result: AuditResult) -> float | None:
+    """Return the largest share of a limit among the findings, None where none was measured."""
+    shares = [f.share for f in result.findings if f.share is not None]
+    return max(shares, key=lambda x: math.inf if math.isnan(x) else x, default=None)
+
+
+def clash(result: AuditResult) -> bool:
+    """Return whether the benchmark's rule accepts what is REJECTED here."""
+    return bool(result.theirs) and result.verdict is Decision.REJECTED
+
+
+def _filters(results: Sequence[AuditResult]) -> str:
+    verdicts = dict.fromkeys(word(result) for result in results)
+    families = sorted({result.item.family for result in results})
+    authors = sorted({_author(result) for result in results})
+    classes = sorted({name for result in results for name in _classes(result)})
+    checks = sorted({f.code for result in results for f in result.findings})
+    return (
+        '<form class="filters" autocomplete="off">'
+        '<label>Search<input name="q" type="search" placeholder="kernel, problem, message"></label>'
+        + _select("verdict", "Verdict", [*verdicts], clash=True)
+        + _select("family", "Operator family", families)
+        + _select("class", "Failure class", classes)
+        + _select("author", "Author or model", authors)
+        + _select("check", "Check", checks)
+        + '<button type="button">Clear</button><output aria-live="polite"></output></form>'
+    )
+
+
+def _select(name: str, label: str, values: Iterable[str], *, clash: bool = False) -> str:
+    extra = '<option value="clash">wrong, yet accepted by their rule</option>' if clash else ""
+    options = "".join(
+        f'<option value="{html_text(key(value))}">{html_text(one_line(value, limit=80))}</option>'
+        for value in values
+    )
+    return (
+        f'<label>{label}<select name="{name}"><option value="">all</option>{extra}{options}'
+        "</select></label>"
+    )
+
+
+def _item(result: AuditResult, runs: str) -> str:
+    item = result.item
+    worst = result.findings[0] if result.findings else None
+    share, faster = _share(result), speedup(result)
+    why = f"{worst.code} {one_line(worst.title, limit=60)}" if worst else one_line(result.reason)
+    data = {
+        "verdict": key(word(result)),
+        "family": key(item.family),
+        "author": key(_author(result)),
+        "classes": " ".join(_classes(result)),
+        "checks": " ".join(dict.fromkeys(key(f.code) for f in result.findings)),
+        "clash": "1" if clash(result) else "0",
+    }
+    held = "".join(f' data-{name}="{html_text(value)}"' for name, value in data.items())
+    name = one_line(item.candidate_name, limit=120)
+    sub = " · ".join(one_line(t, limit=80) for t in (item.problem_name, _author(result)) if t)
+    return (
+        f'<tbody id="{anchor(result)}"{held}><tr class="row"><td class="what">'
+        f'<a href="#{anchor(result)}">{html_text(name)}</a>'
+        f'<div class="sub">{html_text(sub)}</div></td>'
+        f'<td class="{tone(result)}"><span class="pill">{word(result)}</span></td>'
+        f"<td>{_theirs(result)}</td>"
+        f'<td class="telling">{html_text(one_line(why, limit=140))}</td>'
+        f"{_number(share, words.number(share) + ' x' if share is not None else '')}"
+        f"{_number(faster, f'{faster:.2f} x' if faster is not None else '')}"
+        f"{_number(result.duration_s, f'{result.duration_s:.1f}')}</tr>"
+        f'<tr class="more"><td colspan="{len(_HEADS)}">{_body(result, runs)}</td></tr></tbody>'
+    )
+
+
+def _number(value: float | None, text: str) -> str:
+    order = "NaN" if value is None or math.isnan(value) else f"{value:.9g}"
+    order = order.replace("inf", "Infinity")
+    return f'<td class="num opt" data-n="{order}">{html_text(text)}</td>'
+
+
+def _theirs(result: AuditResult) -> str:
+    if result.theirs is None:
+        return '<span class="sub">not evaluated</span>'
+    if clash(result):
+        return '<span class="clash-mark">accepted</span>'
+    return "accepted" if result.theirs else "rejected"
+
+
+def _author(result: AuditResult) -> str:
+    return result.item.author or "unknown"
+
+
+def _classes(result: AuditResult) -> list[str]:
+    return sorted({key(name) for f in result.findings for name in f.classes or (UNCLASSED,)})
+
+
+def key(value: str, *, limit: int = 80) -> str:
+    """Return a name as filters and addresses hold it: cleaned, without blanks."""
+    return one_line(value, limit=limit).replace(" ", "-")
+
+
+def link(field: str, value: str) -> str:
+    """Return the address of a filter: `family=norm`."""
+    return f"{field}={quote(key(value))}"
+
+
+def _body(result: AuditResult, runs: str) -> str:
+    item = result.item
+    rows = [f"<p>{html_text(one_line(result.reason))}</p>"]
+    if result.conditions:
+        listed = "".join(f"<li>{html_text(one_line(t))}</li>" for t in result.conditions[:20])
+        rows.append(f'<h3>Accepted as long as</h3><ul class="list">{listed}</ul>')
+    if result.findings:
+        listed = "".join(map(_finding, result.findings[:_FINDINGS]))
+        more = len(result.findings) - _FINDINGS
+        rest = f"<li>and {more} more, all in the JSON report</li>" if more > 0 else ""
+        rows.append(f'<ul class="list">{listed}{rest}</ul>')
+    facts = [
+        ("candidate", item.candidate),
+        ("problem", item.problem),
+        ("format", item.format),
+        ("power", _power(result)),
+        ("precision", result.precision_grade),
+        ("digest", result.digest),
+        ("seed", "" if result.seed is None else str(result.seed)),
+        ("device", result.device),
+        ("run", result.run),
+        ("tries", str(result.attempts) if result.attempts > 1 else ""),
+    ]
+    listed = "".join(
+        f"<dt>{name}</dt><dd>{html_text(one_line(value, limit=300))}</dd>"
+        for name, value in facts
+        if value
+    )
+    if runs and result.run:
+        rows.append(
+            f'<p><a href="{html_text(runs + quote(one_line(result.run)))}">The whole report</a></p>'
+        )
+    return f'<div class="body">{"".join(rows)}<dl class="rows">{listed}</dl></div>'
+
+
+def _power(result: AuditResult) -> str:
+    if result.mutants is None or result.ending is not Ending.JUDGED:
+        return ""
+    theirs = (
+        f"; the benchmark's: {result.theirs_killed}" if result.theirs_killed is not None else ""
+    )
+    return f"{result.killed} of {result.mutants} broken versions told apart{theirs}"
+
+
+def _finding(finding: AuditFinding) -> str:
+    kind = {FindingClass.WRONG: "bad", FindingClass.UNSAFE: "mid", FindingClass.ADVICE: "calm"}
+    share = f" <b>{html_text(words.times(finding.share))}</b>" if finding.share is not None else ""
+    chips = "".join(
+        f'<span class="chip">{html_text(one_line(name, limit=20))}</span>'
+        for name in finding.classes[:8]
+    )
+    replay = code_block(one_line(finding.reproduce), wrap=True) if finding.reproduce else ""
+    return (
+        f'<li class="{kind[finding.finding_class]}"><span class="pill">'
+        f"{html_text(one_line(finding.code, limit=20))} {finding.finding_class.value}</span> "
+        f"{chips}{html_text(one_line(finding.message))}{share}{replay}</li>"
+    )

@@ -1,0 +1,306 @@
+"""The verdict as one HTML file: no network, reads with scripts off, below 300 kB.
+
+The content security policy allows the page's own style sheet and script by hash and nothing
+else. Every text is cleaned and escaped; the JSON document of the verdict is embedded as data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from cuassay.model.outcome import CheckReport, Finding
+from cuassay.model.verdict import Decision, Verdict
+from cuassay.report import words
+from cuassay.report.clean import html_text, one_line
+from cuassay.report.html.coverage import coverage_section
+from cuassay.report.html.finding import code_block, finding_card, rows
+from cuassay.report.html.page import page
+from cuassay.report.html.rules import rules_section
+from cuassay.report.html.source import SOURCE_CSS, source_section
+from cuassay.report.html.style import CSS, SCRIPT
+from cuassay.report.html.svg import time_bar
+from cuassay.report.json_report import document
+from cuassay.report.rules import Rules
+
+LIMIT_BYTES = 300_000
+_ITEMS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Detail:
+    """How much a page tells: findings as cards, of these with pictures, text and list lengths."""
+
+    cards: int
+    pictures: int
+    text: int
+    items: int
+
+
+# A page that comes out too big is made again with less detail; --json always has everything.
+_DETAILS = (
+    _Detail(cards=30, pictures=4, text=8192, items=60),
+    _Detail(cards=20, pictures=3, text=1024, items=30),
+    _Detail(cards=8, pictures=2, text=256, items=12),
+    _Detail(cards=3, pictures=1, text=128, items=6),
+)
+_VERDICT_TONES = {
+    Decision.ACCEPTED: "good",
+    Decision.REJECTED: "bad",
+    Decision.INCONCLUSIVE: "mid",
+}
+_OUTCOME_TONES = {
+    "passed": "good",
+    "failed": "bad",
+    "inconclusive": "mid",
+    "skipped": "calm",
+    "errored": "mid",
+}
+
+
+def render(verdict: Verdict, *, rules: Rules | None = None) -> str:
+    """Return the whole page, at most 300 kB long; `rules` adds the pages of the checks."""
+    text = ""
+    for detail in _DETAILS:
+        text = _page(verdict, detail, rules)
+        if len(text.encode()) < LIMIT_BYTES:
+            break
+    return text
+
+
+def _page(verdict: Verdict, detail: _Detail, rules: Rules | None) -> str:
+    telling, rest = words.grouped(words.identified(verdict))
+    findings = (*telling, *rest)
+    title = f"{verdict.decision.value}: {one_line(verdict.candidate, limit=120)}"
+    body = "".join(
+        (
+            _top(verdict),
+            _hero(verdict, findings),
+            _sides(verdict),
+            _findings(findings, detail),
+            rules_section(findings, rules),
+            source_section(verdict),
+            _left_out(verdict),
+            coverage_section(verdict),
+            _checks(verdict),
+            _power(verdict),
+            _origin(verdict),
+        )
+    )
+    return page(
+        title=title,
+        body=body,
+        css=CSS + SOURCE_CSS,
+        script=SCRIPT,
+        island=_island(verdict, detail),
+        name="verdict",
+    )
+
+
+def _island(verdict: Verdict, detail: _Detail) -> Any:
+    """Return the JSON document with long texts and lists cut, so that the page stays small."""
+    telling, rest = words.grouped(words.identified(verdict))
+    found = (*telling, *rest)[: detail.cards]
+    shown = document(verdict, findings=found)
+    return _shortened(shown, text=min(detail.text, 1500), items=detail.items)
+
+
+def _shortened(value: Any, *, text: int, items: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= text else value[:text] + " [cut: --json has all of it]"
+    if isinstance(value, list):
+        return [_shortened(item, text=text, items=items) for item in value[:items]]
+    if isinstance(value, dict):
+        return {
+            _shortened(key, text=text, items=items): _shortened(item, text=text, items=items)
+            for key, item in list(value.items())[:_ITEMS]
+        }
+    return value
+
+
+def _top(verdict: Verdict) -> str:
+    return (
+        f'<div class="top"><b>cuassay</b><span>{html_text(one_line(verdict.problem))}</span>'
+        f"<span>{html_text(one_line(verdict.candidate))}</span></div>"
+    )
+
+
+def _hero(verdict: Verdict, findings: tuple[Finding, ...]) -> str:
+    facts = [
+        ("profile", verdict.profile.value),
+        ("device", one_line(verdict.environment.get("device", "") or verdict.device)),
+        ("precision", one_line(verdict.precision_grade)),
+        ("truth", one_line(verdict.truth)),
+        ("time", words.seconds(verdict.timing.total_s)),
+    ]
+    listed = "".join(
+        f"<div><dt>{name}</dt><dd>{html_text(value)}</dd></div>" for name, value in facts if value
+    )
+    conditions = "".join(
+        f"<li>{html_text(one_line(text))}</li>" for text in verdict.conditions[:_ITEMS]
+    )
+    binding = (
+        f'<div class="plot"><h3>{_conditions_title(verdict)}</h3><ul class="list">{conditions}'
+        "</ul></div>"
+        if conditions
+        else ""
+    )
+    return (
+        f'<header class="card hero {_VERDICT_TONES[verdict.decision]}">'
+        f'<h1 class="word">{verdict.decision.value}</h1>'
+        f'<p class="why">{html_text(one_line(verdict.reason))}</p>'
+        f'<dl class="facts">{listed}</dl>{_first_command(findings)}{binding}</header>'
+    )
+
+
+def _conditions_title(verdict: Verdict) -> str:
+    return "Accepted as long as" if verdict.passed else "Would also have to hold"
+
+
+def _first_command(findings: tuple[Finding, ...]) -> str:
+    """Return the worst finding's smallest input and command, for the first screen."""
+    if not findings or findings[0].finding_class.value == "advice":
+        return ""
+    first = findings[0]
+    example = (
+        f"<h3>Smallest failing input</h3>"
+        f"{code_block(chr(10).join(words.block(first.counterexample, lines=12)))}"
+        if first.counterexample
+        else ""
+    )
+    command = (
+        f"<h3>See it fail</h3>{code_block(one_line(first.reproduce), wrap=True)}"
+        if first.reproduce
+        else ""
+    )
+    name = html_text(one_line(first.id, limit=20))
+    link = f'<p class="key"><a href="#{name}">All about {name}</a></p>'
+    parts = "".join(f"<div>{part}</div>" for part in (example, command + link) if part)
+    return f'<div class="pair lead">{parts}</div>'
+
+
+def _sides(verdict: Verdict) -> str:
+    sides = words.rule_sides(verdict)
+    clash = " clash" if sides.differ else ""
+    rule = verdict.benchmark_rule
+    theirs = {True: "good", False: "bad", None: "calm"}[rule.accepted if rule else None]
+    return (
+        f'<section class="pair"><div class="card side {theirs}{clash}"><h3>Their verdict, by the '
+        f'problem\'s own tolerance</h3><p class="verdict">{sides.theirs}</p>'
+        f"<p>{html_text(sides.theirs_why)}</p></div>"
+        f'<div class="card side {_VERDICT_TONES[verdict.decision]}"><h3>Ours, against float64 and '
+        f'what is achievable</h3><p class="verdict">{sides.ours}</p>'
+        f"<p>{html_text(sides.ours_why)}</p></div></section>"
+    )
+
+
+def _findings(findings: tuple[Finding, ...], detail: _Detail) -> str:
+    if not findings:
+        return ""
+    cards = "".join(
+        finding_card(finding, pictures=number < detail.pictures, text_bytes=detail.text)
+        for number, finding in enumerate(findings[: detail.cards])
+    )
+    more = len(findings) - detail.cards
+    rest = f'<p class="key">and {more} more, all in the JSON report</p>' if more > 0 else ""
+    return f"<section><h2>What was found</h2>{cards}{rest}</section>"
+
+
+def _left_out(verdict: Verdict) -> str:
+    every = words.not_checked(verdict)
+    items = "".join(f"<li>{html_text(text)}</li>" for text in every[:_ITEMS])
+    text = f'<ul class="list">{items}</ul>' if items else "<p>Nothing that this profile plans.</p>"
+    return f'<section><h2>What was not checked</h2><div class="card">{text}</div></section>'
+
+
+def _checks(verdict: Verdict) -> str:
+    passed = [check for check in verdict.checks if words.outcome_word(check) == "passed"]
+    other = [check for check in verdict.checks if words.outcome_word(check) != "passed"]
+    text = check_table(other) if other else ""
+    if passed:
+        noun = "check" if len(passed) == 1 else "checks"
+        listed = check_table(passed)
+        text += f"<details><summary>{len(passed)} {noun} passed</summary>{listed}</details>"
+    return f'<section><h2>Checks</h2><div class="card">{text}</div></section>'
+
+
+def check_table(checks: list[CheckReport]) -> str:
+    """Return a table of checks with their outcomes."""
+    body = "".join(_row(check) for check in checks[:_ITEMS])
+    return (
+        '<div class="scroll"><table class="checks"><tr class="head-row"><th>Check</th>'
+        '<th>Outcome</th><th></th><th>Why</th><th class="num">Time</th></tr>'
+        f"{body}</table></div>"
+    )
+
+
+def _row(check: CheckReport) -> str:
+    word = words.outcome_word(check)
+    tone = "mid" if word == "failed" and words.only_condition(check) else _OUTCOME_TONES[word]
+    shown = "condition" if tone == "mid" and word == "failed" else word
+    shown = shown if words.applies(check) else "not applicable"
+    share = words.outcome_share(check)
+    reason = one_line(words.outcome_reason(check), limit=240) or (
+        words.times(share) if share is not None else ""
+    )
+    took = words.seconds(check.duration_s) if word != "skipped" else ""
+    return (
+        f'<tr class="{tone}"><td class="mono">{html_text(one_line(check.code, limit=20))}</td>'
+        f'<td class="state">{shown}</td>'
+        f'<td class="title">{html_text(one_line(check.title, limit=160))}</td>'
+        f'<td class="reason">{html_text(reason)}</td><td class="num">{took}</td></tr>'
+    )
+
+
+def _power(verdict: Verdict) -> str:
+    power = verdict.power
+    items = ""
+    if power is not None:
+        survivors = [one_line(name, limit=200) for name in power.survivors[:40]]
+        items = "".join(f"<li>{html_text(name)}</li>" for name in survivors)
+    told = html_text(words.power_line(power))
+    fast = words.speed_line(verdict.speed)
+    fast = (
+        f'<section><h2>What it buys</h2><div class="card"><p>{html_text(fast)}.</p></div></section>'
+        if fast
+        else ""
+    )
+    kept = f'<div class="plot"><h3>Not told apart</h3><ul class="list">{items}</ul></div>'
+    return (
+        "<section><h2>What these inputs can tell</h2>"
+        f'<div class="card"><p>{told}.</p>{kept if items else ""}</div></section>{fast}'
+    )
+
+
+def _origin(verdict: Verdict) -> str:
+    timing = verdict.timing
+    named = [
+        ("build", timing.build_s),
+        ("truth", timing.truth_s),
+        ("candidate", timing.candidate_s),
+        ("compare", timing.compare_s),
+    ]
+    rest = timing.total_s - sum(value for _, value in named)
+    parts = [*named, ("everything else", rest if math.isfinite(rest) and rest > 0 else 0.0)]
+    key = "".join(
+        f'<span><svg viewBox="0 0 10 10"><rect class="b{i}" width="10" height="10"/></svg>'
+        f"{name} {words.seconds(value)}</span>"
+        for i, (name, value) in enumerate(parts)
+    )
+    origin = [
+        ("truth", f"{one_line(verdict.truth)}: {one_line(verdict.truth_reason)}"),
+        ("seed", str(verdict.seed)),
+        ("digest", one_line(verdict.digest)),
+        ("run", one_line(verdict.run)),
+    ]
+    origin += [("assumed", one_line(note)) for note in verdict.notes[:20]]
+    environment = list(verdict.environment.items())[:_ITEMS]
+    origin += [(one_line(n, limit=60), one_line(v, limit=160)) for n, v in environment]
+    return (
+        f'<section><h2>Time and origin</h2><div class="card">{time_bar(parts)}'
+        f'<div class="key">{key}</div>{rows(origin)}</div></section>'
+        "<footer>Made by cuassay. A verdict holds for this source, this toolchain and this "
+        "device; it shows the presence of faults, never their absence. The same data as JSON is "
+        "in the script element with the id verdict.</footer>"
+    )

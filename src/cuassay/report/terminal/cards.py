@@ -1,0 +1,95 @@
+"""One finding as a card of at most twelve terminal lines, and as one line."""
+
+from __future__ import annotations
+
+import re
+
+from rich.text import Text
+
+from cuassay.model.outcome import Finding
+from cuassay.report import words
+from cuassay.report.clean import clean, one_line
+from cuassay.report.terminal.layout import STYLES, Marks, bar, code, command, labelled, wrapped
+
+LINES = 16  # twelve, and room for a smallest input
+_ERROR = re.compile(r"\b(error|fatal)\b", re.IGNORECASE)
+
+
+def card(finding: Finding, *, width: int, signs: Marks) -> list[Text]:
+    """Return what was seen, measured against allowed, where, the input and the command."""
+    lines = [_head(finding, signs=signs)]
+    lines += [Text("  " + row) for row in wrapped(_message(finding), width=width - 2, lines=3)]
+    if place := words.place(finding):
+        values = words.values(finding)
+        where = f"{place}: {values}" if values else place
+        lines += labelled("where", where, width=width, lines=2)
+    lines += _measure(finding, width=width, signs=signs)
+    if finding.growth is not None:
+        lines += labelled("growth", words.growth_line(finding.growth), width=width, lines=2)
+    last = command("reproduce", one_line(finding.reproduce)) if finding.reproduce else []
+    room = LINES - len(lines) - len(last)
+    return lines + _input(finding, room=room, width=width) + last
+
+
+def brief(finding: Finding, *, width: int, signs: Marks) -> Text:
+    """Return a finding in one line."""
+    text = _head(finding, signs=signs)
+    text.append(f": {_message(finding)}")
+    text.truncate(max(width, 40), overflow="ellipsis")
+    return text
+
+
+def _head(finding: Finding, *, signs: Marks) -> Text:
+    kind = finding.finding_class.value
+    sign = {"wrong": signs.failed, "unsafe": signs.condition}.get(kind, signs.dot)
+    classes = f" ({', '.join(one_line(name, limit=20) for name in finding.classes[:6])})"
+    return Text.assemble(
+        (f"{sign} {one_line(finding.id, limit=20)} {one_line(finding.code, limit=20)}",
+         STYLES[kind]),
+        (f" {kind}, {finding.severity.value}", STYLES[kind]),
+        (classes if finding.classes else "", "dim"),
+    )  # fmt: skip
+
+
+def _message(finding: Finding) -> str:
+    return one_line(finding.message) or one_line(finding.title)
+
+
+def _measure(finding: Finding, *, width: int, signs: Marks) -> list[Text]:
+    if finding.measured is None:
+        return []
+    statistic = one_line(finding.statistic, limit=120)
+    allowed = f", allowed {words.number(finding.allowed)}" if finding.allowed is not None else ""
+    text = f"{words.number(finding.measured)}{allowed}" + (f" ({statistic})" if statistic else "")
+    lines = labelled("measured", text, width=width, lines=2)
+    if finding.share is not None:
+        lines += labelled("budget", "", width=width)
+        lines[-1].append_text(bar(finding.share, signs=signs))
+        lines[-1].append(f" {words.times(finding.share)}", style="bold")
+    return lines
+
+
+def _input(finding: Finding, *, room: int, width: int) -> list[Text]:
+    """Return the minimal input, or the evidence of a crash, in what room is left."""
+    if room <= 0:
+        return []
+    if finding.evidence and finding.measured is None:
+        return code("evidence", _excerpt(finding.evidence, lines=min(room, 5)), style="dim")
+    short = words.sizes(finding.where.axes)
+    fills = ", ".join(
+        f"{one_line(name, limit=40)} {one_line(fill, limit=40)}"
+        for name, fill in finding.where.fills.items()
+    )
+    summary = "; ".join(part for part in (short, fills) if part)
+    if finding.counterexample:
+        rows = words.block(finding.counterexample, lines=room)
+        return code("smallest", rows, style="cyan")
+    return labelled("input", summary, width=width, style="cyan", lines=room) if summary else []
+
+
+def _excerpt(evidence: str, *, lines: int) -> list[str]:
+    """Return the telling lines of a log: from its first error on, else its end."""
+    every = [row for row in clean(evidence).splitlines() if row.strip()]
+    first = next((n for n, row in enumerate(every) if _ERROR.search(row)), None)
+    start = max(0, len(every) - lines) if first is None else first
+    return [row[:200] for row in every[start : start + lines]]

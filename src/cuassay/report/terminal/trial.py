@@ -1,0 +1,214 @@
+"""A trial as it happens, for a person: plan, a line a check, findings, verdict.
+
+The result goes to one console (stdout), what is going on at the moment to another (stderr).
+No text is ever parsed as Rich markup; every string is cleaned first.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from cuassay.model.events import (
+    CaseFinished,
+    CheckFinished,
+    CheckStarted,
+    EngineFinished,
+    EngineStarted,
+    Event,
+    Progress,
+)
+from cuassay.model.outcome import CheckReport, Finding, Skipped
+from cuassay.model.verdict import Verdict
+from cuassay.report import words
+from cuassay.report.clean import one_line
+from cuassay.report.terminal.cards import brief, card
+from cuassay.report.terminal.layout import STYLES, inert, marks
+from cuassay.report.terminal.summary import quiet_line, summary
+
+_MAXIMUM_WIDTH = 100
+_CARDS = 6
+_TITLE_WIDTHS = (34, 42)  # on a narrow and on a wide terminal
+_WIDE = 96
+
+
+class _Console(Console):
+    """A console that lets a closed stdout be seen: Rich would exit with 1, our REJECTED."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+
+def console(*, stderr: bool = False, no_color: bool = False) -> Console:
+    """Return a console that parses no markup, and is plain off a terminal or with NO_COLOR."""
+    plain = no_color or bool(os.environ.get("NO_COLOR"))
+    return _Console(
+        stderr=stderr,
+        no_color=plain or None,
+        color_system=None if plain else "auto",
+        markup=False,
+        highlight=False,
+        emoji=False,
+        soft_wrap=True,
+    )
+
+
+class TerminalReport:
+    """Consumes events.
+
+    `summarise=False` leaves out findings and verdict (for `--json`); `replayed=True` leaves out
+    what only a whole trial can say: their rule, power and what was not checked. `runs` is the
+    folder of run folders, for the line that says where the run is kept.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        *,
+        progress: Console | None = None,
+        quiet: bool = False,
+        summarise: bool = True,
+        replayed: bool = False,
+        runs: str = "",
+    ) -> None:
+        self._console, self._progress = console, progress
+        self._quiet, self._summarise, self._replayed = quiet, summarise, replayed
+        self._runs = runs
+        self._signs = marks(console.encoding)
+        self._status: Status | None = None
+        self._current = ""
+        self._cases = 0
+
+    def consume(self, event: Event) -> None:
+        """Show one event. What matters only to machines shows nothing."""
+        match event:
+            case EngineFinished(verdict=verdict):
+                self.close()
+                self._finish(verdict)
+            case _ if self._quiet:
+                return
+            case EngineStarted():
+                self._plan(event)
+            case Progress(text=text):
+                self._now(one_line(text, limit=160), keep=True)
+            case CheckStarted(code=code, title=title):
+                self._current, self._cases = f"{one_line(code)} {one_line(title, limit=80)}", 0
+                self._now(self._current)
+            case CaseFinished(label=label):
+                self._cases += 1
+                self._now(f"{self._current}: {self._cases} done, {one_line(label, limit=80)}")
+            case CheckFinished(report=report):
+                self.close()
+                self._print(self._check_line(report))
+
+    def close(self) -> None:
+        """Take the moving line away."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    @property
+    def _width(self) -> int:
+        return min(self._console.width, _MAXIMUM_WIDTH)
+
+    def _print(self, *lines: Text) -> None:
+        for line in lines:
+            self._console.print(line, soft_wrap=True)
+
+    def _now(self, text: str, *, keep: bool = False) -> None:
+        """Show what is going on: a moving line on a terminal, else a line of its own."""
+        if self._progress is None:
+            return
+        if not self._progress.is_terminal:
+            if keep:
+                self._progress.print(Text(inert(text)), soft_wrap=True)
+            return
+        shown = Text(text)
+        shown.truncate(max(20, self._progress.width - 4), overflow="ellipsis")
+        if self._status is None:
+            self._status = self._progress.status(shown)
+            self._status.start()
+        else:
+            self._status.update(shown)
+
+    def _plan(self, event: EngineStarted) -> None:
+        self.close()
+        dot = f" {self._signs.dot} "
+        line = dot.join(
+            (
+                f"cuassay {one_line(event.problem, limit=80)}",
+                one_line(event.candidate, limit=120),
+                f"{one_line(event.profile)} on {one_line(event.device)}",
+                f"{len(event.checks)} checks",
+                f"seed {event.seed}",
+            )
+        )
+        self._print(Text(line, style="bold"))
+
+    def _check_line(self, report: CheckReport) -> Text:
+        word = words.outcome_word(report)
+        kind = "condition" if word == "failed" and words.only_condition(report) else word
+        share = words.times(words.outcome_share(report))
+        took = words.seconds(report.duration_s) if not isinstance(report.outcome, Skipped) else ""
+        titles = _TITLE_WIDTHS[self._width >= _WIDE]
+        title = one_line(report.title, limit=titles).ljust(titles)
+        line = Text.assemble(
+            "  ",
+            (f"{getattr(self._signs, kind)} {one_line(report.code, limit=12):<9}", STYLES[kind]),
+            f" {title} ",
+            (f"{took:>7}", "dim"),
+        )
+        reason = words.outcome_reason(report)
+        if word == "skipped" and not words.applies(report):
+            reason = f"does not apply: {reason}"
+        note = "; ".join(t for t in (share, reason) if t) if word == "passed" else reason
+        if note:
+            room = max(20, self._width - len(line) - 2)
+            line.append(f"  {one_line(note, limit=room)}", style="dim")
+        return line
+
+    def _finish(self, verdict: Verdict) -> None:
+        if not self._summarise:
+            return
+        if self._quiet:
+            self._print(quiet_line(verdict))
+            return
+        self._findings(words.identified(verdict))
+        lines = summary(
+            verdict,
+            width=self._width,
+            signs=self._signs,
+            runs=self._runs,
+            replayed=self._replayed,
+        )
+        self._print(Text(""), *lines)
+
+    def _findings(self, findings: tuple[Finding, ...]) -> None:
+        """Show the telling findings as cards; repeats of a code and advice as one line each."""
+        telling, others = words.grouped(findings)
+        rest = (*telling[_CARDS:], *others)
+        for finding in telling[:_CARDS]:
+            self._print(Text(""), *card(finding, width=self._width, signs=self._signs))
+        if rest:
+            self._print(Text(""))
+        self._print(*(brief(f, width=self._width, signs=self._signs) for f in rest[:20]))
+        if len(rest) > 20:
+            self._print(Text(f"and {len(rest) - 20} more, all in the JSON and HTML reports"))
+
+
+def story(verdict: Verdict, *, width: int = 100) -> str:
+    """Return findings and verdict as plain text: what an AssertionError says."""
+    target = io.StringIO()
+    plain = Console(
+        file=target, width=width, color_system=None, markup=False, highlight=False, emoji=False
+    )
+    report = TerminalReport(plain)
+    for check in verdict.checks:
+        report.consume(CheckFinished(report=check))
+    report.consume(EngineFinished(verdict=verdict))
+    return target.getvalue().rstrip()

@@ -1,0 +1,267 @@
+"""The worker process: bounds itself, builds the candidate, executes steps for the judge.
+
+Everything here shares a process with the candidate, so nothing here is trusted: it reports
+structure and moves bytes, the judge draws every conclusion.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib
+import os
+import random
+import secrets
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cuassay.errors import BuildError, MissingToolError
+from cuassay.model import serial
+from cuassay.model.candidate import Candidate
+from cuassay.model.case import Case
+from cuassay.model.problem import Problem
+from cuassay.model.scenario import Step
+from cuassay.model.steps import Mode
+from cuassay.model.trace import LOST_CHANNEL, NO_SANDBOX, StepRaised
+from cuassay.sandbox import syscalls as kernel
+from cuassay.sandbox import wire
+from cuassay.sandbox.device_memory import DeviceMemoryError
+from cuassay.sandbox.guest import compiled, guards, placement, process_state, transport
+from cuassay.sandbox.guest import walls as sandbox
+from cuassay.sandbox.guest.interface import Around
+from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
+from cuassay.sandbox.host import environment, sanitizer
+from cuassay.sandbox.limits import Limits
+
+
+def main(
+    *,
+    channel: int,
+    output: int,
+    zygote: int,
+    folder: str,
+    cache: str,
+    device: str,
+    limits: Limits,
+    namespaces: Mapping[str, str],
+    mode: Mode = Mode.PLAIN,
+) -> None:
+    """Turn a fresh fork into a worker and serve until the channel closes; never returns."""
+    os.setsid()
+    kernel.die_with_parent(signal.SIGKILL)
+    if os.getppid() != zygote:
+        os._exit(LOST_CHANNEL)
+    hidden = _take_descriptors(channel, output)
+    os.environ.update(environment.private(Path(folder), Path(cache)))
+    os.chdir(folder)
+    tempfile.tempdir = None
+    sys.stdout = open(1, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
+    kernel.set_dumpable(True)
+    report = sandbox.restrict(
+        limits, device=device, writable=(folder, cache), namespaces=namespaces
+    )
+    if report["no new privileges"] != sandbox.OK:
+        os._exit(NO_SANDBOX)
+    _seed_generators()
+    if mode is Mode.BLOCKING:
+        os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+    guarded = guards.install(device) if mode is Mode.GUARDED else None
+    worker = Worker(
+        socket.socket(fileno=hidden), device=device, report=report, around=Around(guards=guarded)
+    )
+    code = LOST_CHANNEL
+    try:
+        worker.warm_up()
+        worker.serve()
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:
+        with contextlib.suppress(BaseException):
+            sys.excepthook(*sys.exc_info())
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code & 0xFF)
+
+
+def _take_descriptors(channel: int, output: int) -> int:
+    """Keep standard streams and the channel alone; return the channel's new descriptor."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((null, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    # A descriptor that a candidate cannot guess; finding it gains nothing without the nonce.
+    hidden = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, 256 + secrets.randbelow(2048))
+    os.closerange(3, hidden)
+    os.closerange(hidden + 1, hidden + 4096)
+    return hidden
+
+
+def _seed_generators() -> None:
+    """Forks share the zygote's generators: without this every worker draws the same."""
+    seed = secrets.randbits(63)
+    random.seed(seed)
+    torch.manual_seed(seed)
+    with contextlib.suppress(ImportError):
+        import numpy
+
+        numpy.random.seed(seed & 0xFFFFFFFF)
+
+
+class Worker:
+    """Answers the judge's requests one by one."""
+
+    def __init__(
+        self,
+        channel: socket.socket,
+        *,
+        device: str,
+        report: dict[str, str],
+        around: Around | None = None,
+    ) -> None:
+        self._channel, self._device, self._report = channel, device, report
+        self._around = around or Around()
+        self._transport = transport.WorkerTransport(device)
+        self._interpreter: Interpreter | None = None
+        self._make: Any = None
+        self._cases: tuple[Case, ...] = ()
+
+    def warm_up(self) -> None:
+        """Do what every scenario needs, before the judge waits for it."""
+        if self._device == "cpu":
+            placement.recycle_addresses()
+        else:
+            with contextlib.suppress(Exception):  # reported by the build that needs it
+                torch.zeros(1, device=self._device)
+                torch.cuda.synchronize()
+
+    def serve(self) -> None:
+        """Serve until the judge closes the channel."""
+        while True:
+            try:
+                request, fds = wire.receive(self._channel)
+            except wire.ClosedError:
+                return
+            try:
+                reply, then = self._answer(request, fds)
+            finally:
+                for fd in fds:
+                    with contextlib.suppress(OSError):
+                        os.close(fd)
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            wire.send(self._channel, {"nonce": request["nonce"], **reply})
+            if then is not None:
+                self._send_tensors(then)
+
+    def _answer(
+        self, request: dict[str, Any], fds: Sequence[int]
+    ) -> tuple[dict[str, Any], Executed | None]:
+        match request["do"]:
+            case "build":
+                return self._build(request), None
+            case "begin":
+                self._interpreter = self._make()
+                sizes = request["cases"]
+                self._cases = tuple(Case(label=str(i), axes=a) for i, a in enumerate(sizes))
+                return {"ok": True}, None
+            case _:
+                return self._step(request, fds)
+
+    def _build(self, request: dict[str, Any]) -> dict[str, Any]:
+        candidate = serial.from_json(Candidate, request["candidate"])
+        problem = serial.from_json(Problem, request["problem"])
+        module, _, function = str(request["builder"]).partition(":")
+        self._around.baseline = process_state.snapshot()
+        guards.fit(self._around, candidate)
+        self._around.untraceable = compiled.untraceable(candidate, self._device)
+        self._around.kernels = sanitizer.kernels_of(candidate)
+        try:
+            load = getattr(importlib.import_module(module), function)
+            built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))
+        except MissingToolError as error:
+            return {"missing": str(error)[:4096]}
+        except BuildError as error:
+            return {"failed": {"what": error.what[:4096], "log": error.log[-65536:]}}
+        except SystemExit:
+            raise
+        except BaseException as error:
+            record = raised(0, error)
+            what = f"{record.exception}: {record.message}"
+            if record.out_of_memory:
+                why = f"out of memory while the candidate was loaded ({what[:500]})"
+                return {"missing": f"{why}: run it again alone"}
+            return {"failed": {"what": what, "log": record.traceback}}
+        self._make = lambda: Interpreter(
+            built.call,
+            problem,
+            device=self._device,
+            convention=candidate.convention,
+            result_bytes=int(request["result_bytes"]),
+            around=self._around,
+        )
+        return {
+            "built": {
+                "seconds": float(built.seconds),
+                "cached": bool(built.cached),
+                "kind": str(built.kind)[:200],
+                "because": str(getattr(built, "because", ""))[:1000],
+                "sandbox": self._report,
+            }
+        }
+
+    def _step(
+        self, request: dict[str, Any], fds: Sequence[int]
+    ) -> tuple[dict[str, Any], Executed | None]:
+        assert self._interpreter is not None
+        index = int(request["index"])
+        step = serial.from_json(Step, request["step"])
+        try:
+            given = self._transport.open(request.get("data"), fds)
+        except DeviceMemoryError as error:
+            return {"refused": str(error)[:1000]}, None
+        done = self._interpreter.execute(step, index, cases=self._cases, given=given)
+        del given
+        reply: dict[str, Any] = {"record": serial.to_json(done.record)}
+        if isinstance(done.record, StepRaised) and self._context_lost():
+            reply["lost"] = True
+        return reply, done if done.tensors else None
+
+    def _context_lost(self) -> bool:
+        """Whether the CUDA context is beyond use: asked of the device, not read from texts."""
+        if self._device == "cpu":
+            return False
+        try:
+            torch.cuda.synchronize()
+            torch.zeros(1, device=self._device).item()
+        except Exception:
+            return True
+        return False
+
+    def _send_tensors(self, done: Executed) -> None:
+        """The judge saw the sizes and made room: write the bytes there."""
+        request, fds = wire.receive(self._channel)
+        try:
+            self._transport.write(request["data"], fds, done.tensors)
+            reply: dict[str, Any] = {"written": True}
+        except DeviceMemoryError as error:
+            reply = {"refused": str(error)[:1000]}
+        except Exception as error:
+            record = raised(done.record.index, error)
+            reply = {"record": serial.to_json(replace(record, traceback=""))}
+        finally:
+            for fd in fds:
+                os.close(fd)
+        wire.send(self._channel, {"nonce": request["nonce"], **reply})
+        if "refused" in reply:
+            self._send_tensors(done)  # the judge makes room another way and asks again

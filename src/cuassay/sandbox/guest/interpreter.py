@@ -1,0 +1,360 @@
+"""Executes the steps of a scenario on a callable, in whatever process it is made in.
+
+The interpreter knows nothing of channels: input and answer tensors are handed to it, tensors
+that a Read step sends come back beside the record. What the candidate raises becomes a
+StepRaised; SystemExit passes, for it ends the process that the candidate runs in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+
+import torch
+
+from cuassay.model.axes import shape_of
+from cuassay.model.candidate import Convention
+from cuassay.model.case import Case
+from cuassay.model.problem import Problem, Scalar
+from cuassay.model.scenario import (
+    Allocate,
+    Call,
+    HashResult,
+    Poison,
+    PoisonFreed,
+    ReadInputs,
+    ReadResult,
+    Refill,
+    Release,
+    Step,
+)
+from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
+from cuassay.sandbox.guest import items, launch_errors, placement
+from cuassay.sandbox.guest.interface import Around, Given, Made, NoResultError, Slot
+from cuassay.sandbox.guest.production import Production
+from cuassay.sandbox.guest.recycling import FreedMemory
+
+_MESSAGE_CAP = 4096
+_TRACEBACK_CAP = 16384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """A record, and the tensors that its items' `buffer` numbers point into."""
+
+    record: StepRecord
+    tensors: tuple[torch.Tensor, ...] = ()
+
+
+class Interpreter:
+    """Runs steps one after another; slots, results and freed addresses live between them."""
+
+    def __init__(
+        self,
+        call: Callable[..., object],
+        problem: Problem,
+        *,
+        device: str,
+        convention: Convention,
+        result_bytes: int = 1 << 62,
+        around: Around | None = None,
+    ) -> None:
+        self._call, self._problem = call, problem
+        self._device, self._convention = device, convention
+        self._result_bytes = result_bytes
+        self._names = tuple(spec.name for spec in problem.outputs)
+        self._slots: dict[str, Slot] = {}
+        self._results: dict[str, list[tuple[str, object]]] = {}
+        self._sources: dict[str, str] = {}  # result -> slot that it was called on
+        self._freed = FreedMemory(device)
+        self._production = Production(self, around or Around())
+
+    def execute(self, step: Step, index: int, *, cases: Sequence[Case], given: Given) -> Executed:
+        """Run one step. Whatever it raises but SystemExit becomes a StepRaised record."""
+        started = time.perf_counter()
+        made: Made | None
+        try:
+            made = self._production.execute(step, cases, given)
+            if made is None:
+                found, tensors, digest = self._dispatch(step, cases, given)
+                made = Made(items=tuple(found), tensors=tuple(tensors), digest=digest)
+        except SystemExit:
+            raise
+        except BaseException as error:
+            return Executed(record=raised(index, error))
+        record = StepDone(
+            index=index,
+            items=made.items,
+            digest=made.digest,
+            duration_s=time.perf_counter() - started,
+            facts=made.facts,
+        )
+        return Executed(record=record, tensors=made.tensors)
+
+    def _dispatch(
+        self, step: Step, cases: Sequence[Case], given: Given
+    ) -> tuple[list[ResultItem], list[torch.Tensor], str]:
+        match step:
+            case Allocate():
+                return self._allocate(step, cases[step.case], given), [], ""
+            case Refill():
+                return self._refill(step, cases[step.case], given), [], ""
+            case Call():
+                return self._call_candidate(step, given), [], ""
+            case ReadResult():
+                found, tensors = self._read(step.result)
+                return found, tensors, ""
+            case ReadInputs():
+                found, tensors = self._read_inputs(step.slot)
+                return found, tensors, ""
+            case Release():
+                return self._release(step.name), [], ""
+            case PoisonFreed():
+                return self._poison_freed(step.pattern), [], ""
+            case HashResult():
+                found, tensors = self._read(step.result)
+                plain = [replace(item, buffer=-1) for item in found]
+                return plain, [], items.digest(tensors)
+            case _:
+                raise AssertionError(f"{type(step).__name__} is a production step")
+
+    def _allocate(self, step: Allocate, case: Case, given: Given) -> list[ResultItem]:
+        """Make the inputs; an item's scalar is 1 where the address was freed before."""
+        values: dict[str, torch.Tensor | Scalar] = {}
+        recycled = set()
+        for name, value in (given.inputs or {}).items():
+            values[name] = value
+            if isinstance(value, torch.Tensor):
+                held = self._freed.reuse(value)
+                if held is not None:
+                    recycled.add(name)
+                    placement.copy_into(held, value)
+                    values[name] = held
+                elif not given.owned:
+                    values[name] = placement.own_copy(value, self._device, label=name)
+        self._slots[step.slot] = slot = Slot(case, values)
+        self._settle()
+        return [
+            replace(items.describe(tensor, name=name, inputs={}), scalar=float(name in recycled))
+            for name, tensor in slot.tensors.items()
+        ]
+
+    def _refill(self, step: Refill, case: Case, given: Given) -> list[ResultItem]:
+        slot = self.slot(step.slot)
+        for name, value in (given.inputs or {}).items():
+            held = slot.values.get(name)
+            if isinstance(held, torch.Tensor) and isinstance(value, torch.Tensor):
+                if held.shape != value.shape or held.dtype != value.dtype:
+                    raise ValueError(
+                        f"refill of '{name}': {tuple(value.shape)} {value.dtype} does not fit "
+                        f"{tuple(held.shape)} {held.dtype}; refill with a case of equal shapes"
+                    )
+                placement.copy_into(held, value)
+            else:
+                slot.values[name] = value
+        slot.case = case
+        self._settle()
+        return []
+
+    @property
+    def device(self) -> str:
+        """cpu or cuda."""
+        return self._device
+
+    @property
+    def candidate(self) -> Callable[..., object]:
+        """The candidate itself, for callers that surround it in ways of their own."""
+        return self._call
+
+    @property
+    def problem(self) -> Problem:
+        """The operator, as far as the worker knows it."""
+        return self._problem
+
+    def _call_candidate(self, step: Call, given: Given) -> list[ResultItem]:
+        slot = self.slot(step.slot)
+        self._results.pop(step.result, None)
+        outputs = self.destinations(step.slot, step.poison, given.answers)
+        self._prepare(slot, step.poison)
+        with placement.poisoned_memory(step.poison, self._device, given.answers):
+            launch_errors.clear(self._device)
+            held = self.invoke(step.slot, outputs)
+            launch_errors.raise_pending(self._device)
+            if self._device != "cpu":
+                torch.cuda.synchronize()
+        self.hold(step.result, step.slot, held)
+        return self._describe(step.result)
+
+    def invoke(
+        self, slot: str, outputs: Sequence[tuple[str, torch.Tensor]]
+    ) -> list[tuple[str, object]]:
+        """Call the candidate on a slot and wait for nothing; return its outputs by name."""
+        arguments = list(self.slot(slot).values.values())
+        for notice in self._production.around.outgoing:
+            notice(outputs)
+        with self._production.around.call():
+            returned = self._call(*arguments, *(tensor for _, tensor in outputs))
+        if self._convention is Convention.RETURNS:
+            return items.elements(returned, self._names)
+        return list(outputs)
+
+    def hold(self, result: str, slot: str, held: list[tuple[str, object]]) -> None:
+        """Keep what a call on `slot` returned under a result's name."""
+        self._results[result] = held
+        self._sources[result] = slot
+        placement.name_all(held)
+
+    def destinations(
+        self, slot: str, poison: Poison, answers: Sequence[torch.Tensor] = ()
+    ) -> list[tuple[str, torch.Tensor]]:
+        """Return filled outputs for a destination-style candidate; none for others."""
+        return self._destinations(self.slot(slot), poison, answers)
+
+    def _destinations(
+        self, slot: Slot, poison: Poison, answers: Sequence[torch.Tensor]
+    ) -> list[tuple[str, torch.Tensor]]:
+        if self._convention is Convention.RETURNS:
+            return []
+        made = []
+        for number, (name, shape, dtype) in enumerate(self._output_shapes(slot)):
+            tensor = placement.allocate(shape, dtype, self._device, label=name)
+            answer = answers[number] if number < len(answers) else None
+            placement.fill(tensor, poison, answer)
+            made.append((name, tensor))
+        return made
+
+    def _output_shapes(self, slot: Slot) -> list[tuple[str, tuple[int, ...], torch.dtype]]:
+        sizes = slot.case.axes
+        return [
+            (spec.name, shape_of(spec.shape, sizes), items.DTYPES[spec.dtype.value])
+            for spec in self._problem.outputs
+        ]
+
+    def _prepare(self, slot: Slot, poison: Poison) -> None:
+        """Leave free blocks of the outputs' sizes for poison to lie in; settle the inputs."""
+        byte = placement.byte_of(poison)
+        shapes = [(shape, dtype) for _, shape, dtype in self._output_shapes(slot)]
+        if self._device == "cpu":
+            if byte is not None:
+                placement.poison_small_blocks(shapes, byte)
+            return
+        if byte is not None and self._convention is Convention.RETURNS:
+            placement.reserve_cuda_blocks(shapes)
+        torch.cuda.synchronize()
+
+    def _settle(self) -> None:
+        """Wait for copies out of memory that the judge may write again after the reply."""
+        if self._device != "cpu":
+            torch.cuda.synchronize()
+
+    def _describe(self, result: str) -> list[ResultItem]:
+        slot = self._slots.get(self._sources.get(result, ""))
+        inputs = slot.tensors if slot else {}
+        return [items.describe(v, name=name, inputs=inputs) for name, v in self.result(result)]
+
+    def _read(self, result: str) -> tuple[list[ResultItem], list[torch.Tensor]]:
+        found: list[ResultItem] = []
+        tensors: list[torch.Tensor] = []
+        room = self._result_bytes
+        described = self._describe(result)
+        for item, (_, value) in zip(described, self.result(result), strict=True):
+            size = items.itemsize(item.dtype) if item.kind == "tensor" else 0
+            for length in item.shape:
+                size *= length
+            if item.kind == "tensor" and isinstance(value, torch.Tensor) and size <= room:
+                room -= size
+                item = replace(item, buffer=len(tensors))
+                tensors.append(items.plain(value))
+            found.append(item)
+        return found, tensors
+
+    def _read_inputs(self, slot: str) -> tuple[list[ResultItem], list[torch.Tensor]]:
+        tensors = {k: items.base_bytes(v) for k, v in self.slot(slot).tensors.items()}
+        found = [
+            replace(items.describe(tensor, name=name, inputs={}), buffer=number)
+            for number, (name, tensor) in enumerate(tensors.items())
+        ]
+        return found, list(tensors.values())
+
+    def _release(self, name: str) -> list[ResultItem]:
+        slot = self._slots.pop(name, None)
+        held = self._results.pop(name, None)
+        for _, value in held or ():
+            if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+                with contextlib.suppress(RuntimeError):  # some subclasses have no storage
+                    self._freed.note(value)
+        value = held = None
+        if slot is not None:
+            tensors = slot.tensors
+            slot.values.clear()
+            self._freed.release_inputs(tensors)
+        return []
+
+    def _poison_freed(self, pattern: Poison) -> list[ResultItem]:
+        recycled, total = self._freed.poison(pattern)
+        return [
+            ResultItem(kind="scalar", type_name="int", name="recycled", scalar=float(recycled)),
+            ResultItem(kind="scalar", type_name="int", name="freed", scalar=float(total)),
+        ]
+
+    def slot(self, name: str) -> Slot:
+        """Return a slot. Raises NoResultError."""
+        if name not in self._slots:
+            raise NoResultError(f"slot '{name}' holds nothing: its Allocate step is missing")
+        return self._slots[name]
+
+    def result(self, name: str) -> list[tuple[str, object]]:
+        """Return what is held under a result. Raises NoResultError."""
+        if name not in self._results:
+            raise NoResultError(f"result '{name}' is not there: its Call step raised")
+        return self._results[name]
+
+
+def raised(index: int, error: BaseException) -> StepRaised:
+    """Return the record of an exception; its texts are the candidate's and capped."""
+    try:
+        message = str(error)
+    except BaseException:
+        message = "(the exception's own __str__ raised)"
+    try:
+        text = "".join(traceback.format_exception(type(error), error, _candidate_frames(error)))
+    except BaseException:
+        text = ""
+    return StepRaised(
+        index=index,
+        exception=type(error).__name__[:200],
+        message=message[:_MESSAGE_CAP],
+        traceback=text[-_TRACEBACK_CAP:],
+        out_of_memory=_is_out_of_memory(error, message),
+    )
+
+
+def _candidate_frames(error: BaseException) -> TracebackType | None:
+    """Return the traceback without the frames of this package that lead to the candidate."""
+    first = found = error.__traceback__
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    while found is not None and found.tb_frame.f_code.co_filename.startswith(own):
+        found = found.tb_next
+    return found or first
+
+
+# Libraries make their handles late: on a full device that is where memory runs out.
+_NO_MEMORY = (
+    "can't allocate memory",
+    "out of memory",
+    "_ALLOC_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+)
+
+
+def _is_out_of_memory(error: BaseException, message: str) -> bool:
+    if placement.guards is not None and placement.guards.exhausted:
+        return True  # whatever was raised: the candidate was given a null pointer
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(part in message for part in _NO_MEMORY)

@@ -1,0 +1,167 @@
+"""What a call returned, described without running any of its code, and its bytes."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+
+from cuassay.model.trace import ResultItem
+from cuassay.sandbox.guest.placement import _COPY, _DATA_PTR, _STORAGE, _VIEW, as_bytes
+
+_TEXT_CAP = 200
+_MAX_ITEMS = 256
+_CONTIGUOUS = torch.Tensor.contiguous
+_HASH_CHUNK = 1 << 22
+_SUB_BYTE = re.compile(r"u?int[1-7]")  # shells without kernels: nothing can be copied
+
+
+def _known_dtypes() -> dict[str, torch.dtype]:
+    found = {str(v).removeprefix("torch."): v for v in vars(torch).values() if _is_dtype(v)}
+    return {name: dtype for name, dtype in found.items() if not _SUB_BYTE.fullmatch(name)}
+
+
+def _is_dtype(value: object) -> bool:
+    return isinstance(value, torch.dtype) and not str(value).startswith(("torch.q", "torch.bits"))
+
+
+DTYPES: Mapping[str, torch.dtype] = _known_dtypes()
+
+
+def itemsize(dtype: str) -> int:
+    """Return the bytes of one element of a dtype by name; KeyError for an unknown one."""
+    return DTYPES[dtype].itemsize
+
+
+def elements(returned: object, names: Sequence[str]) -> list[tuple[str, object]]:
+    """Return (name, value) of everything that a call returned, in the declared order.
+
+    A tensor or scalar is one element, a tuple or list its members; a dict with exactly the
+    declared names is put in their order, any other keeps its own.
+    """
+    if isinstance(returned, Mapping):
+        found = {str(key)[:_TEXT_CAP]: value for key, value in list(returned.items())[:_MAX_ITEMS]}
+        keys = list(names) if set(found) == set(names) else list(found)
+        return [(key, found[key]) for key in keys]
+    if isinstance(returned, tuple | list):
+        members = list(returned[:_MAX_ITEMS])
+        return [
+            (names[i] if len(members) == len(names) else "", member)
+            for i, member in enumerate(members)
+        ]
+    return [(names[0] if len(names) == 1 else "", returned)]
+
+
+def describe(value: object, *, name: str, inputs: Mapping[str, torch.Tensor]) -> ResultItem:
+    """Return the structure of one returned value; nothing is evaluated or copied."""
+    exact = f"{type(value).__module__}.{type(value).__qualname__}"
+    exact = exact.removeprefix("builtins.")[:_TEXT_CAP]
+    if isinstance(value, torch.Tensor):
+        return _describe_tensor(value, exact, name=name, inputs=inputs)
+    if value is None:
+        return ResultItem(kind="none", type_name="NoneType", name=name)
+    if type(value) in (bool, int, float):
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except OverflowError:
+            number = math.inf
+        return ResultItem(kind="scalar", type_name=exact, scalar=number, name=name)
+    return ResultItem(kind="other", type_name=exact, name=name)
+
+
+def _describe_tensor(
+    value: torch.Tensor, exact: str, *, name: str, inputs: Mapping[str, torch.Tensor]
+) -> ResultItem:
+    # A subclass may evaluate itself when it is asked anything: read the base class's fields.
+    with torch._C.DisableTorchFunctionSubclass():
+        dtype = str(value.dtype).removeprefix("torch.")
+        strided = value.layout is torch.strided and not value.is_nested
+        if not strided or dtype not in DTYPES:
+            kind = f"{exact}[{value.layout}]"
+            return ResultItem(kind="other", type_name=kind, dtype=dtype, name=name)
+        return ResultItem(
+            kind="tensor",
+            type_name=exact,
+            dtype=dtype,
+            shape=tuple(value.shape),
+            strides=tuple(value.stride()),
+            device=str(value.device),
+            aliases=tuple(other for other, tensor in inputs.items() if _shares(value, tensor)),
+            name=name,
+        )
+
+
+def _shares(first: torch.Tensor, second: torch.Tensor) -> bool:
+    try:
+        pointer = _STORAGE(first).data_ptr()
+        return pointer != 0 and pointer == _STORAGE(second).data_ptr()
+    except RuntimeError:  # meta tensors and some subclasses have no storage to ask
+        return False
+
+
+def plain(value: torch.Tensor) -> torch.Tensor:
+    """Return `value` as a contiguous torch.Tensor on its device, evaluating a lazy subclass."""
+    with torch.no_grad():
+        if type(value) is torch.Tensor and not value.is_conj() and not value.is_neg():
+            return _CONTIGUOUS(value.detach())
+        if value.device.type == "meta":
+            raise RuntimeError("the result is a meta tensor: it has a shape but no values")
+        target = torch.empty(tuple(value.shape), dtype=value.dtype, device=value.device)
+        return _COPY(target, value)
+
+
+def base_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the whole base storage of a tensor as a uint8 tensor that shares it."""
+    view = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+    return view.set_(_STORAGE(tensor))
+
+
+def snapshot(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy of a contiguous tensor, also of dtypes that torch itself cannot copy."""
+    if tensor.dtype is torch.bool or not tensor.numel():
+        return tensor.clone()
+    return _VIEW(as_bytes(tensor).clone(), tensor.dtype).reshape(tensor.shape)
+
+
+def host_memory(tensor: torch.Tensor) -> memoryview:
+    """Return the bytes of a contiguous CPU tensor; the caller keeps the tensor alive."""
+    size = tensor.numel() * tensor.element_size()
+    if size == 0:
+        return memoryview(b"")
+    return memoryview((ctypes.c_char * size).from_address(_DATA_PTR(tensor))).cast("B")
+
+
+def digest(tensors: Sequence[torch.Tensor]) -> str:
+    """Return a digest of dtypes, shapes and bytes.
+
+    CPU tensors: SHA-256. CUDA tensors: two 64-bit multilinear sums computed on the device,
+    enough to tell runs of one program apart without moving the bytes.
+    """
+    result = hashlib.sha256()
+    for tensor in tensors:
+        result.update(f"{tensor.dtype} {tuple(tensor.shape)};".encode())
+        if tensor.device.type == "cpu":
+            result.update(host_memory(tensor))
+        else:
+            for word in _device_sums(as_bytes(tensor)):
+                result.update(word.to_bytes(8, "little", signed=True))
+    return result.hexdigest()
+
+
+def _device_sums(data: torch.Tensor) -> Iterator[int]:
+    if data.storage_offset() % 8:  # a view into the middle cannot be read as words
+        data = data.clone()
+    padded = torch.nn.functional.pad(data, (0, -data.numel() % 8)) if data.numel() % 8 else data
+    words = padded.view(torch.int64) if padded.numel() else padded.to(torch.int64)
+    index = torch.arange(min(_HASH_CHUNK, words.numel()), device=data.device)
+    totals = torch.zeros(2, dtype=torch.int64, device=data.device)
+    weights = (index * 0x9E3779B97F4A7C1 + 0x5851F42D) | 1, (index * 0x2545F4914F6CDD1 + 77) | 1
+    for start in range(0, words.numel(), _HASH_CHUNK):
+        chunk = words[start : start + _HASH_CHUNK]
+        for k, weight in enumerate(weights):
+            totals[k] = totals[k] * 0x5DEECE66D + (chunk * weight[: chunk.numel()]).sum()
+    yield from totals.tolist()

@@ -1,0 +1,70 @@
+"""What the zygote does once so that no worker has to: imports, and Triton's slow first steps."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_MODULES = ("numpy", "triton", "triton.language", "cuassay.sandbox.guest.child", "cuassay.build")
+# What a first launch in the PTX machine imports: 0.1 s in every worker.
+_MACHINE_MODULES = (
+    "cuassay.machine.run",
+    "cuassay.build.machine.launch",
+    "cuassay.build.machine.memory",
+    "cuassay.build.machine.triton_kernels",
+    "triton.backends.nvidia.compiler",
+    "triton.runtime.autotuner",
+)
+# (module, function): each hashes files or starts a process, keeps its answer for the process,
+# and is called by Triton before a kernel's first launch. `triton_key` alone reads all of
+# Triton, 0.4 s. Which module holds it depends on Triton's version.
+_TRITON_STEPS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
+    ("triton.runtime.cache", "triton_key", ()),
+    ("triton.compiler.compiler", "triton_key", ()),
+    ("triton.runtime.build", "platform_key", ()),
+    ("triton.backends.nvidia.driver", "library_dirs", ()),
+)
+
+
+def preload(device: str, *, machine: bool = False) -> list[str]:
+    """Import what workers need; return what could not be imported, with why.
+
+    With `machine` the PTX machine's native runtime is compiled, or loaded from its cache, and
+    Triton's compiler is made ready for it.
+    """
+    missing = []
+    for name in _MODULES:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            missing.append(f"{name}: {error}")
+    if device.startswith("cuda"):
+        prepare_triton()
+    if machine:
+        with contextlib.suppress(Exception):  # a worker that needs it will say what is wrong
+            importlib.import_module("cuassay.machine.runtime.symbols").warm()
+            for name in _MACHINE_MODULES:
+                importlib.import_module(name)
+            importlib.import_module("cuassay.machine.emit.registry").load_families()
+            importlib.import_module("cuassay.machine.compile").prepare()
+        if not device.startswith("cuda"):
+            prepare_triton()  # its compiler makes the PTX that the machine executes
+    return missing
+
+
+def prepare_triton() -> None:
+    """Fill the per-process caches that Triton consults before a first launch, without a GPU.
+
+    A step that this Triton version lacks, or that fails, is left to the worker.
+    """
+    for module, function, arguments in _TRITON_STEPS:
+        with contextlib.suppress(Exception):
+            step: Callable[..., object] = getattr(importlib.import_module(module), function)
+            step(*arguments)
+    with contextlib.suppress(Exception):
+        importlib.import_module("triton.compiler.code_generator")
+        compiler = importlib.import_module("triton.backends.nvidia.compiler")
+        compiler.file_hash(str(Path(str(compiler.__file__)).parent / "lib" / "libdevice.10.bc"))

@@ -1,0 +1,105 @@
+"""Hands the steps that bring about production conditions to the module that executes each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cuassay.model.case import Case
+from cuassay.model.scenario import Step
+from cuassay.model.steps import (
+    Arrange,
+    Backward,
+    CallInto,
+    Capture,
+    CompiledCall,
+    Disarm,
+    Inspect,
+    OpCheck,
+    Overwrite,
+    ReadGuards,
+    ReadLaunches,
+    ReadRecording,
+    ReadSlices,
+    ReadState,
+    RecordLaunches,
+    Repeat,
+    Replay,
+    StreamCall,
+    Time,
+    Together,
+)
+from cuassay.sandbox.guest import (
+    autograd,
+    compiled,
+    custom_ops,
+    graphs,
+    guards,
+    inspection,
+    launches,
+    layouts,
+    process_state,
+    recordings,
+    slices,
+    streams,
+    stress,
+    timing,
+)
+from cuassay.sandbox.guest.interface import Around, Given, Host, Made
+
+
+class Production:
+    """Executes the steps of `model.steps` for one interpreter; graphs live between them."""
+
+    def __init__(self, host: Host, around: Around) -> None:
+        self._host = host
+        self.around = around
+        self._graphs = graphs.Graphs(host)
+        self._differentiator = autograd.Differentiator(host)
+        self._compiler = compiled.Compiler(host)
+
+    def execute(self, step: Step, cases: Sequence[Case], given: Given) -> Made | None:
+        """Execute a production step; None for every other one."""
+        match step:
+            case Arrange():
+                return layouts.arrange(self._host, step)
+            case CallInto():
+                return layouts.call_into(self._host, step)
+            case Backward():
+                return self._differentiator.backward(step)
+            case StreamCall():
+                case_ = None if step.case is None else cases[step.case]
+                return streams.stream_call(self._host, step, given, case_)
+            case Together():
+                return streams.together(self._host, step)
+            case Capture():
+                return self._graphs.capture(step)
+            case Replay():
+                return self._graphs.replay(step)
+            case Repeat():
+                return stress.repeat(self._host, step)
+            case Overwrite():
+                return slices.overwrite(self._host, step)
+            case ReadSlices():
+                return slices.read(self._host, step)
+            case ReadState():
+                return process_state.read(self.around)
+            case ReadGuards():
+                return guards.read(self.around)
+            case ReadLaunches():
+                return launches.read(self.around)
+            case RecordLaunches():
+                return recordings.start(self._host, self.around, step)
+            case ReadRecording():
+                return recordings.read(self._host, self.around, step)
+            case Disarm():
+                return launches.disarm(self.around, step)
+            case Inspect():
+                return inspection.inspect(self._host, step, self.around)
+            case OpCheck():
+                return custom_ops.check(self._host, step, self.around)
+            case CompiledCall():
+                return self._compiler.call(step, self.around)
+            case Time():
+                return timing.time_calls(self._host, step)
+            case _:
+                return None

@@ -1,0 +1,110 @@
+"""Ships launches of this process: PTX, extents, memory; the PTX machine's, or a GPU's.
+
+They are the candidate's word, as everything from its process: the judge executes them again
+elsewhere, and believes of this process nothing but that these bytes came out of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+
+from cuassay.build.machine import candidates as machine
+from cuassay.errors import MissingToolError
+from cuassay.model.steps import ReadRecording, RecordLaunches
+from cuassay.model.trace import ResultItem
+from cuassay.sandbox.guest.interface import Around, Host, Made
+
+if TYPE_CHECKING:
+    from cuassay.machine.recording import RecordedResult, Recording
+
+
+def start(host: Host, around: Around, step: RecordLaunches) -> Made:
+    """Execute a RecordLaunches: keep launches from now on."""
+    if step.on_gpu:
+        _start_on_gpu(around, host.device.partition(":")[0])
+        return Made()
+    if machine.current is None:
+        raise MissingToolError("no kernel of this candidate is executed by the PTX machine")
+    machine.current.recorder.start()
+    return Made()
+
+
+def _start_on_gpu(around: Around, kind: str) -> None:
+    """Record the launches of every call from now on, and know what no call has written."""
+    from cuassay.build.recording import gpu_memory, unwritten
+    from cuassay.build.recording import now as recording_now
+    from cuassay.build.recording.recorder import LaunchRecorder, Wish
+
+    wish = Wish(pattern=unwritten.new_pattern())
+    recorder = around.recorder = LaunchRecorder(wish, gpu_memory.gpu_memory())
+    triton = recording_now.has_triton()
+    around.entered["recorder"] = lambda: recording_now.recording(
+        recorder, triton=triton, device=kind
+    )
+
+    def mark(outputs: Sequence[tuple[str, torch.Tensor]]) -> None:
+        for _, tensor in outputs:
+            unwritten.lay(tensor, wish.pattern)
+
+    around.outgoing[:] = [mark]
+
+
+def read(host: Host, around: Around, step: ReadRecording) -> Made:
+    """Execute a ReadRecording: send the recording as one uint8 tensor of a file's bytes."""
+    from cuassay.machine.recording import encode
+
+    recording = _recorded(around)
+    if step.result:
+        held = host.result(step.result)
+        places = [_place(name, value) for name, value in held if isinstance(value, torch.Tensor)]
+        recording = dataclasses.replace(recording, results=tuple(places))
+    data = bytearray(encode(recording))
+    tensor = torch.frombuffer(data, dtype=torch.uint8)
+    item = ResultItem(
+        kind="tensor",
+        type_name="torch.Tensor",
+        dtype="uint8",
+        shape=(len(data),),
+        strides=(1,),
+        device="cpu",
+        buffer=0,
+        name="recording",
+    )
+    return Made(items=(item,), tensors=(tensor,))
+
+
+def _recorded(around: Around) -> Recording:
+    """Return what was kept, and keep no more."""
+    if around.recorder is not None:
+        recording = around.recorder.recording()
+        around.recorder = None
+        around.entered.pop("recorder", None)
+        around.outgoing.clear()
+        return recording
+    if machine.current is None:
+        raise MissingToolError("no kernel of this candidate is executed by the PTX machine")
+    recorder = machine.current.recorder
+    recorder.on = False
+    return recorder.recording()
+
+
+def _place(name: str, tensor: torch.Tensor) -> RecordedResult:
+    """Return where a result lies; its storage's digest says whether somebody wrote to it later."""
+    from cuassay.machine.recording import RecordedResult
+
+    storage, size = tensor.untyped_storage(), tensor.element_size()
+    data = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).cpu().numpy()
+    return RecordedResult(
+        name=name,
+        dtype=str(tensor.dtype).removeprefix("torch."),
+        base=storage.data_ptr(),
+        offset=int(tensor.storage_offset()) * size,
+        shape=tuple(tensor.shape),
+        strides=tuple(step * size for step in tensor.stride()),
+        digest=hashlib.blake2b(data.tobytes(), digest_size=16).hexdigest(),
+    )

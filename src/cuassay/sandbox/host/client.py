@@ -1,0 +1,366 @@
+"""Runs scenarios on an untrusted candidate: a pool of workers, one in use, some spare."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from cuassay.home import cache_dir
+from cuassay.model import serial
+from cuassay.model.candidate import Candidate, Language
+from cuassay.model.digest import candidate_digest
+from cuassay.model.problem import Problem, Reference
+from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Mode
+from cuassay.model.trace import (
+    OWN_FAULTS,
+    BuildFailed,
+    ScenarioResult,
+    Termination,
+    ToolMissing,
+)
+from cuassay.sandbox.host.execution import Execution, WorkerRun
+from cuassay.sandbox.host.handle import GoneError, WorkerHandle
+from cuassay.sandbox.host.nursery import Nursery, NurseryError
+from cuassay.sandbox.host.segments import Segments
+from cuassay.sandbox.limits import Limits
+from cuassay.sandbox.local import MakeAnswers, MakeInputs
+
+DEFAULT_LIMITS = Limits()
+DEFAULT_BUILDER = "cuassay.build:load"
+_SPARES = {"cpu": 1, "cuda": 3}
+
+
+class _NotBuiltError(Exception):
+    def __init__(self, termination: BuildFailed | ToolMissing) -> None:
+        self.termination = termination
+        super().__init__(termination.what)
+
+
+class WorkerPool:
+    """Workers of one candidate. Closing it ends every process and frees all memory.
+
+    `keep` is the folder of build caches (default: under cuassay's home), in which the
+    candidate's digest names its own; workers can write to no other. A `nursery` shared by
+    several pools saves starting Python and torch again; it stays open on close. `builder`
+    names the function, importable in a worker, that turns a candidate into a callable. A `lazy`
+    pool starts no worker before the first scenario. `spares` are the workers kept ready.
+    """
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        problem: Problem,
+        *,
+        device: str,
+        limits: Limits = DEFAULT_LIMITS,
+        keep: Path | None = None,
+        nursery: Nursery | None = None,
+        builder: str = DEFAULT_BUILDER,
+        lazy: bool = False,
+        spares: int | None = None,
+    ) -> None:
+        self._candidate, self._problem = candidate, problem
+        self._device, self._limits, self._builder = device, limits, builder
+        self._shared = nursery
+        self._spare_count = spares
+        self._nursery = nursery or Nursery(device)
+        digest = candidate_digest(candidate, _toolchain(device))
+        self._cache = (keep or cache_dir()) / digest
+        self._cache.mkdir(parents=True, exist_ok=True)
+        self._segments = Segments(device)
+        self._current: WorkerHandle | None = None
+        self._special: WorkerHandle | None = None  # the one in a mode of its own
+        self._special_mode = Mode.PLAIN
+        self._spares: list[WorkerHandle] = []
+        self._dying: list[WorkerHandle] = []
+        self._failure: BuildFailed | ToolMissing | None = None
+        self._built_once, self._closed = False, False
+        self._build_s, self._cached, self._log = 0.0, False, ""
+        self._kind, self._because = "", ""
+        self._sandbox: dict[str, str] = {}
+        if not lazy:  # its build overlaps with what the judge does before the first scenario
+            self._current = self._spawn()
+            self._post_build(self._current)
+
+    @property
+    def build_s(self) -> float:
+        """Seconds that the first build took, or 0 where nothing was built yet."""
+        return self._build_s
+
+    @property
+    def kind(self) -> str:
+        """What the last worker says that it built, such as cuda_kernel+ptx-machine."""
+        return self._kind
+
+    @property
+    def because(self) -> str:
+        """Why the last worker says that Triton's interpreter makes the numbers: untrusted text."""
+        return self._because
+
+    @property
+    def recipe(self) -> Mapping[str, Any]:
+        """What a process of its own needs to build the candidate as the workers do."""
+        return self._build_request()
+
+    @property
+    def sandbox(self) -> Mapping[str, str]:
+        """What holds the candidate on this machine: measure -> "yes", or why not."""
+        refused = self._segments.refused
+        shared = "yes" if self._segments.uses_ipc else f"no: {refused}" if refused else "host"
+        return {**self._nursery.sandbox, **self._sandbox, "device memory shared": shared}
+
+    def run(
+        self,
+        scenario: Scenario,
+        inputs: MakeInputs,
+        answers: MakeAnswers | None = None,
+        *,
+        fresh: bool = False,
+    ) -> WorkerRun:
+        """Execute a scenario; whatever the candidate does ends up in the result.
+
+        `inputs` makes the inputs of a case, `answers` its right outputs, for the steps that
+        poison with them. What these two raise passes through. Raises NurseryError where no
+        worker can be had at all.
+        """
+        started = time.perf_counter()
+        try:
+            worker = self._worker(fresh=fresh or scenario.fresh, mode=scenario.mode)
+        except _NotBuiltError as error:
+            return WorkerRun(self._result((), error.termination, started, text=self._log), ())
+        if scenario.mode is Mode.PLAIN:
+            self._prepare_spares()
+        worker.scenarios += 1
+        execution = Execution(worker, self._segments, scenario, limits=self._limits)
+        try:
+            end = execution.run(inputs, answers)
+        except BaseException:  # the judge's own: the worker's slots are in an unknown state
+            self._discard(worker)
+            raise
+        finally:
+            execution.close()
+        if not execution.healthy:
+            self._discard(worker)
+        text = execution.text if not execution.healthy else worker.take_output()
+        run = self._result(execution.records, end, started, text=text)
+        return WorkerRun(run, execution.tensors)
+
+    def _result(
+        self, records: Any, end: Termination, started: float, *, text: str
+    ) -> ScenarioResult:
+        return ScenarioResult(
+            records=tuple(records),
+            termination=end,
+            output_text=text,
+            build_s=self._build_s,
+            build_cached=self._cached,
+            duration_s=time.perf_counter() - started,
+        )
+
+    def _spawn(self, mode: Mode = Mode.PLAIN) -> WorkerHandle:
+        try:
+            return WorkerHandle(self._nursery, cache=self._cache, limits=self._limits, mode=mode)
+        except NurseryError:
+            self._replace_nursery()
+            return WorkerHandle(self._nursery, cache=self._cache, limits=self._limits, mode=mode)
+
+    def _replace_nursery(self) -> None:
+        """A candidate may have killed the zygote: go on with a new one of our own."""
+        old = self._nursery
+        self._nursery = Nursery(self._device, machine=old.machine)
+        if old is not self._shared:
+            old.close()
+
+    def _worker(self, *, fresh: bool, mode: Mode) -> WorkerHandle:
+        """Return a healthy worker that has built the candidate. Raises _NotBuiltError."""
+        if self._failure is not None:
+            raise _NotBuiltError(self._failure)
+        worker = self._of_mode(fresh, mode) if mode is not Mode.PLAIN else self._plain(fresh)
+        if not worker.built:
+            self._nursery.wait_ready()
+            end = self._build(worker)
+            if end is not None:
+                self._log = worker.take_output()
+                self._discard(worker)
+                # A second attempt may succeed only where an earlier one did.
+                self._failure = None if self._built_once else end
+                raise _NotBuiltError(end)
+            worker.built = self._built_once = True
+        return worker
+
+    def _plain(self, fresh: bool) -> WorkerHandle:
+        if self._current is not None and fresh and self._current.scenarios:
+            self._discard(self._current)
+        self._bury(all_of=False)
+        if self._current is None:
+            self._current = self._spares.pop(0) if self._spares else self._spawn()
+        return self._current
+
+    def _of_mode(self, fresh: bool, mode: Mode) -> WorkerHandle:
+        """Return the worker in a mode of its own; there is one at a time."""
+        held = self._special
+        if held is not None and (self._special_mode is not mode or (fresh and held.scenarios)):
+            self._discard(held)
+        if self._special is None:
+            self._special, self._special_mode = self._spawn(mode), mode
+        return self._special
+
+    def _prepare_spares(self) -> None:
+        """Fork the next workers now, and let them build while this one works.
+
+        Only after one build has ended: two compilers on the same sources help nobody. A CUDA
+        context takes about half a second, so there several are kept ready.
+        """
+        usual = _SPARES["cuda" if self._device.startswith("cuda") else "cpu"]
+        wanted = usual if self._spare_count is None else self._spare_count
+        while len(self._spares) < wanted:
+            self._spares.append(self._spawn())
+        for spare in self._spares:
+            if spare.build_nonce is None:
+                self._post_build(spare)
+
+    def _post_build(self, worker: WorkerHandle) -> None:
+        with contextlib.suppress(GoneError):  # seen again, and reported, when it is waited for
+            worker.build_nonce = worker.post(self._build_request())
+
+    def _build_request(self) -> dict[str, Any]:
+        return {
+            "do": "build",
+            "candidate": serial.to_json(self._candidate),
+            "problem": serial.to_json(_redacted(self._problem)),
+            "folder": str(self._cache),
+            "builder": self._builder,
+            "result_bytes": self._limits.results_bytes,
+        }
+
+    def _build(self, worker: WorkerHandle) -> BuildFailed | ToolMissing | None:
+        """Wait for a worker's build; return why it failed, None where it did not."""
+        try:
+            nonce = worker.build_nonce or worker.post(self._build_request())
+            reply = worker.wait(nonce, self._limits.build_s)
+        except GoneError as error:
+            return self._died_building(worker, error)
+        except NurseryError as error:
+            self._replace_nursery()
+            return BuildFailed(what="the candidate ended its parent process", log=str(error))
+        if "missing" in reply:
+            return ToolMissing(what=str(reply["missing"]))
+        failed, built = reply.get("failed"), reply.get("built")
+        if isinstance(failed, dict):
+            return BuildFailed(what=str(failed.get("what")), log=str(failed.get("log")))
+        if not isinstance(built, dict) or not isinstance(built.get("seconds"), float):
+            return BuildFailed(what="the build sent no valid reply", log="")
+        if not self._built_once:
+            self._build_s, self._cached = built["seconds"], bool(built.get("cached"))
+        self._kind = str(built.get("kind", ""))[:200]
+        self._because = str(built.get("because", ""))[:1000]
+        if not self._built_once:
+            held = built.get("sandbox")
+            self._sandbox = {str(k): str(v) for k, v in held.items()} if held else {}
+        return None
+
+    def _died_building(self, worker: WorkerHandle, gone: GoneError) -> BuildFailed | ToolMissing:
+        if gone.kind == "timeout":
+            what = f"building and importing did not end within {self._limits.build_s:g} s"
+            if _compiles(self._candidate):
+                return ToolMissing(what=f"{what}: run it again, what was compiled is kept")
+        elif gone.kind == "ended":
+            status = worker.end()
+            signal = status & 0x7F
+            if not signal and status >> 8 in OWN_FAULTS:
+                log = worker.take_output().strip().splitlines()
+                return ToolMissing(what=f"a worker failed by a fault of cuassay: {log[-1:]}")
+            how = f"died of signal {signal}" if signal else f"exited with code {status >> 8}"
+            what = f"the process {how} while it built and imported the candidate"
+        else:
+            what = f"while building and importing: {gone.what}"
+        return BuildFailed(what=what, log=worker.take_output())
+
+    def _discard(self, worker: WorkerHandle) -> None:
+        """End a worker in use; the next scenario gets another.
+
+        The end of a CUDA context, 70 ms, is not waited for: what a dying process may still do
+        to the memory it shares, it can do to nobody but its own candidate.
+        """
+        if worker is self._special:
+            self._special = None
+        else:
+            self._current = None
+        self._dying.append(worker)
+        with contextlib.suppress(NurseryError):
+            worker.kill()
+        if not self._device.startswith("cuda"):
+            self._bury()
+
+    def _bury(self, *, all_of: bool = True) -> None:
+        """Close the handles of workers that were killed, waiting for those with `all_of`."""
+        left = []
+        for worker in self._dying:
+            if not all_of and not worker.has_ended():
+                left.append(worker)
+                continue
+            with contextlib.suppress(NurseryError, TimeoutError):
+                worker.end()
+            worker.close()
+        self._dying = left
+
+    def close(self) -> None:
+        """End every worker and free what was shared with them."""
+        if self._closed:
+            return
+        self._closed = True
+        self._dying += [*filter(None, [self._current, self._special]), *self._spares]
+        self._current, self._special, self._spares = None, None, []
+        for worker in self._dying:  # all at once: a CUDA context takes a while to end
+            with contextlib.suppress(NurseryError):
+                worker.kill()
+        self._bury()
+        if self._nursery is not self._shared:
+            self._nursery.close()
+        self._segments.close()
+
+    def __enter__(self) -> WorkerPool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _compiles(candidate: Candidate) -> bool:
+    """Whether a build may take long because compilers run: no hang, then, of the candidate's."""
+    inline = any("cpp_extension" in source.text for source in candidate.sources)
+    return inline or candidate.language is not Language.PYTHON
+
+
+def _redacted(problem: Problem) -> Problem:
+    """Return what a build needs to know: no reference, no workloads, no tolerances."""
+    return dataclasses.replace(
+        problem,
+        reference=Reference(path=Path()),
+        workloads=(),
+        path=None,
+        description="",
+        growth_target={},
+    )
+
+
+def _toolchain(device: str) -> Mapping[str, str]:
+    try:
+        toolchain: Mapping[str, str] = importlib.import_module("cuassay.build").toolchain(device)
+    except AttributeError:  # a builder of the caller's own, in a build without ours
+        toolchain = {"torch": torch.__version__, "device": device}
+    return toolchain

@@ -1,0 +1,251 @@
+"""One scenario on one worker, step by step: what is sent, what is believed of the replies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from cuassay.errors import UsageError
+from cuassay.model import serial
+from cuassay.model.problem import Scalar
+from cuassay.model.scenario import Allocate, Call, Poison, ReadInputs, ReadResult, Refill, Scenario
+from cuassay.model.steps import ReadRecording, ReadSlices, Repeat, StreamCall, Time
+from cuassay.model.trace import (
+    Exited,
+    Finished,
+    Garbled,
+    Killed,
+    ResultItem,
+    ScenarioResult,
+    StepDone,
+    StepRaised,
+    StepRecord,
+    Termination,
+    TimedOut,
+)
+from cuassay.sandbox.device_memory import DeviceMemoryError
+from cuassay.sandbox.guest.items import DTYPES
+from cuassay.sandbox.guest.transport import nbytes
+from cuassay.sandbox.host.handle import GoneError, WorkerHandle
+from cuassay.sandbox.host.nursery import NurseryError
+from cuassay.sandbox.host.segments import Package, Segments, StillWritableError
+from cuassay.sandbox.limits import Limits
+from cuassay.sandbox.local import MakeAnswers, MakeInputs
+
+_KINDS = ("tensor", "scalar", "none", "other")
+_SENDING = (ReadResult, ReadInputs, ReadSlices, Repeat, ReadRecording)
+_FACTS, _FACT_CAP = 1024, 8192
+_BOUND = 1 << 48
+Layout = tuple[str, tuple[int, ...]]
+
+
+class WorkerRun:
+    """What a worker reported, and the tensors that it sent."""
+
+    def __init__(self, result: ScenarioResult, tensors: Sequence[torch.Tensor]) -> None:
+        self._result, self._tensors = result, tensors
+
+    @property
+    def result(self) -> ScenarioResult:
+        """Records of the steps, how the process ended, and what it printed."""
+        return self._result
+
+    def tensor(self, item: ResultItem) -> torch.Tensor:
+        """Return the tensor that was sent with `item`; KeyError where none was."""
+        if not 0 <= item.buffer < len(self._tensors):
+            raise KeyError(f"no bytes were sent for '{item.name or item.kind}'")
+        return self._tensors[item.buffer]
+
+
+class Execution:
+    """Drives a worker through a scenario; afterwards `healthy` says whether it may go on."""
+
+    def __init__(
+        self, worker: WorkerHandle, segments: Segments, scenario: Scenario, *, limits: Limits
+    ) -> None:
+        self._worker, self._segments, self._scenario = worker, segments, scenario
+        self._limits = limits
+        self._packages: dict[int, Package] = {}
+        self._slots: dict[str, int] = {}
+        self._index = 0
+        self.records: list[StepRecord] = []
+        self.tensors: list[torch.Tensor] = []
+        self.healthy = True
+        self.text = ""
+
+    def run(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Termination:
+        """Execute every step, or as many as the worker lives for."""
+        try:
+            sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
+            self._ask({"do": "begin", "cases": sizes})
+            for index in range(len(self._scenario.steps)):
+                self._index = index
+                if not self._step(inputs, answers):
+                    self._context_lost()
+                    break
+        except GoneError as gone:
+            return self._ended(gone)
+        except NurseryError:
+            self.healthy = False
+            self.text = self._worker.take_output()
+            return Garbled(index=self._index, what="the process that workers come from was killed")
+        return Finished()
+
+    def _ask(self, message: dict[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
+        return self._worker.ask(message, fds, limit_s=self._scenario.timeout_s)
+
+    def _step(self, inputs: MakeInputs, answers: MakeAnswers | None) -> bool:
+        """Run the current step; False where the device context did not survive it."""
+        step = self._scenario.steps[self._index]
+        message = {"do": "step", "index": self._index, "step": serial.to_json(step)}
+        started = time.perf_counter()
+        reply = self._exchange(message, lambda: self._package(inputs, answers))
+        record = self._record(reply)
+        if isinstance(step, Time) and isinstance(record, StepDone):  # our clock, not theirs
+            record = replace(record, duration_s=time.perf_counter() - started)
+        if isinstance(record, StepDone) and any(item.buffer >= 0 for item in record.items):
+            record = self._fetch(record)
+        self.records.append(record)
+        return reply.get("lost") is not True
+
+    def _exchange(
+        self, message: dict[str, Any], make: Callable[[], Package | None]
+    ) -> dict[str, Any]:
+        """Send a message with its package; where handles are refused, again with bytes."""
+        package = self._made(make)
+        reply = self._send(message, package)
+        if "refused" in reply and package is not None and self._segments.uses_ipc:
+            self._segments.use_bytes(str(reply["refused"])[:300])
+            reply = self._send(message, self._made(make))
+        return reply
+
+    def _made(self, make: Callable[[], Package | None]) -> Package | None:
+        try:
+            return make()
+        except DeviceMemoryError as error:
+            self._segments.use_bytes(str(error))
+            return make()
+
+    def _send(self, message: dict[str, Any], package: Package | None) -> dict[str, Any]:
+        if package is None:
+            return self._ask(message)
+        return self._ask({**message, "data": package.data}, package.fds)
+
+    def _package(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Package | None:
+        """Return what the current step needs: inputs are packed again only where they must be."""
+        step = self._scenario.steps[self._index]
+        if isinstance(step, Allocate | Refill | StreamCall) and step.case is not None:
+            self._slots[step.slot] = step.case
+            return self._packed(step.case, inputs)
+        wants = isinstance(step, Call) and step.poison in (Poison.NEGATED, Poison.RIGHT)
+        if not (isinstance(step, Call) and wants and answers and step.slot in self._slots):
+            return None
+        right = answers(self._scenario.cases[self._slots[step.slot]])
+        nothing: Mapping[str, torch.Tensor | Scalar] = {}
+        package = self._segments.pack(nothing, right)
+        self._packages[-1 - self._index] = package  # closed with the others
+        return package
+
+    def _packed(self, case: int, inputs: MakeInputs) -> Package:
+        held = self._packages.get(case)
+        refused = held is not None and held.data["kind"] == "ipc" and not self._segments.uses_ipc
+        if held is None or refused or not self._segments.still_holds(held):
+            made = inputs(self._scenario.cases[case])
+            held = self._packages[case] = self._segments.pack(made)
+        return held
+
+    def _record(self, reply: dict[str, Any]) -> StepRecord:
+        """Return the record in a reply. Raises GoneError for one that is not plausible."""
+        try:
+            record: StepRecord = serial.from_json(StepRecord, reply.get("record"))
+        except (UsageError, TypeError, ValueError, RecursionError, AttributeError) as error:
+            raise GoneError("garbled", f"a reply that is no record: {error}"[:300]) from None
+        if record.index != self._index:
+            raise GoneError("garbled", f"a record of step {record.index}")
+        if isinstance(record, StepDone):
+            self._check_items(record)
+        return record
+
+    def _check_items(self, record: StepDone) -> None:
+        reads = isinstance(self._scenario.steps[self._index], _SENDING)
+        if len(record.facts) > _FACTS or any(len(a) + len(b) > _FACT_CAP for a, b in record.facts):
+            raise GoneError("garbled", "more facts than any step has")
+        sent = [item for item in record.items if item.buffer >= 0]
+        numbered = [item.buffer for item in sent] == list(range(len(sent)))
+        plausible = all(
+            item.kind in _KINDS and all(0 <= size < _BOUND for size in item.shape)
+            for item in record.items
+        )
+        if not plausible or not numbered or (sent and not reads):
+            raise GoneError("garbled", "a record that describes impossible items")
+        if any(item.kind != "tensor" or item.dtype not in DTYPES for item in sent):
+            raise GoneError("garbled", "bytes of something that is no tensor")
+        total = sum(nbytes(item.dtype, item.shape) for item in sent)
+        if total > self._limits.results_bytes:
+            raise GoneError("garbled", f"results of {total} bytes")
+
+    def _fetch(self, record: StepDone) -> StepRecord:
+        """Make room for the announced tensors, let the worker write them, take them over."""
+        sent = [item for item in record.items if item.buffer >= 0]
+        layouts: list[Layout] = [(item.dtype, item.shape) for item in sent]
+        rooms: list[Package] = []
+
+        def make() -> Package:
+            rooms.append(self._segments.room(layouts))
+            return rooms[-1]
+
+        try:
+            reply = self._exchange({"do": "write"}, make)
+            if reply.get("written") is not True:
+                return self._record(reply)
+            found = self._segments.read(rooms[-1], layouts)
+        except StillWritableError:
+            raise GoneError("garbled", "results that the worker can still change") from None
+        finally:
+            for room in rooms:
+                room.close()
+        base = len(self.tensors)
+        self.tensors += found
+        return _renumbered(record, base)
+
+    def _context_lost(self) -> None:
+        """Record the steps that can no longer run, and give the worker up."""
+        self.healthy = False
+        for index in range(self._index + 1, len(self._scenario.steps)):
+            what = f"step {self._index} left the device in an error state"
+            self.records.append(StepRaised(index=index, exception="ContextLost", message=what))
+        self.text = self._worker.take_output()
+
+    def _ended(self, gone: GoneError) -> Termination:
+        self.healthy = False
+        index = self._index
+        status = self._worker.end()
+        self.text = self._worker.take_output()
+        match gone.kind:
+            case "timeout":
+                return TimedOut(index=index, limit_s=self._scenario.timeout_s)
+            case "excess":
+                self.text += f"\n[ended by cuassay: {gone.what}]"
+                return Killed(index=index, signal=int(signal.SIGKILL))
+            case "garbled":
+                return Garbled(index=index, what=gone.what)
+        if os.WIFSIGNALED(status):
+            return Killed(index=index, signal=os.WTERMSIG(status))
+        return Exited(index=index, exit_code=os.WEXITSTATUS(status))
+
+    def close(self) -> None:
+        """Close what was shared with the worker."""
+        for package in self._packages.values():
+            package.close()
+        self._packages.clear()
+
+
+def _renumbered(record: StepDone, base: int) -> StepDone:
+    moved = (replace(i, buffer=i.buffer + base) if i.buffer >= 0 else i for i in record.items)
+    return replace(record, items=tuple(moved))

@@ -1,0 +1,228 @@
+"""The judge's handle of one worker: asks with a deadline, keeps what it prints, sees it end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cuassay.model.steps import Mode
+from cuassay.sandbox import wire
+from cuassay.sandbox.host import processes
+from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.limits import Limits
+
+_GRACE_S = 15.0  # a CUDA context on a busy device takes seconds to end
+_SEND_S = 60.0
+_COUNT_S = 2.0
+
+
+class GoneError(Exception):
+    """The worker is of no further use. `kind`: ended, timeout, garbled or excess."""
+
+    def __init__(self, kind: str, what: str = "") -> None:
+        self.kind, self.what = kind, what
+        super().__init__(f"{kind}: {what}")
+
+
+class WorkerHandle:
+    """One forked worker with its channel and its output pipe."""
+
+    def __init__(
+        self, nursery: Nursery, *, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+    ) -> None:
+        self._nursery, self._limits = nursery, limits
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._channel.setblocking(False)
+        self._output, write_end = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._output, False)
+        try:
+            self._id, self.folder = nursery.spawn(
+                channel=theirs.fileno(), output=write_end, cache=cache, limits=limits, mode=mode
+            )
+        finally:
+            theirs.close()
+            os.close(write_end)
+        self._buffer = bytearray()
+        self._printed, self._text = 0, bytearray()
+        self._output_open, self._closed = True, False
+        self._shared_bytes, self._count_at = 0, 0.0
+        self.scenarios = 0
+        self.build_nonce: str | None = None
+        self.built = False
+
+    def post(self, message: dict[str, Any], fds: Sequence[int] = ()) -> str:
+        """Send a request under a fresh nonce, which is returned. Raises GoneError."""
+        self._refuse_unasked()
+        nonce = wire.new_nonce()
+        self._channel.settimeout(_SEND_S)
+        try:
+            wire.send(self._channel, {"nonce": nonce, **message}, fds)
+        except TimeoutError:
+            raise GoneError("garbled", "the worker reads no requests") from None
+        except OSError:
+            raise self._how_it_ended() from None
+        finally:
+            self._channel.setblocking(False)
+        return nonce
+
+    def wait(self, nonce: str, limit_s: float) -> dict[str, Any]:
+        """Return the reply to `nonce`. Raises GoneError, NurseryError."""
+        end = time.monotonic() + limit_s
+        watch = time.monotonic() + self._limits.watch_s
+        while True:
+            reply = self._whole_reply(nonce)
+            if reply is not None:
+                return reply
+            if self._nursery.has_ended(self._id):
+                self._drain()
+                raise GoneError("ended")
+            now = time.monotonic()
+            if now >= end:
+                raise GoneError("timeout")
+            if now >= watch:
+                self._watch()
+                watch = time.monotonic() + self._limits.watch_s
+            self._listen(min(end, watch) - now)
+
+    def ask(
+        self, message: dict[str, Any], fds: Sequence[int] = (), *, limit_s: float
+    ) -> dict[str, Any]:
+        """Send a request and return its reply. Raises GoneError, NurseryError."""
+        return self.wait(self.post(message, fds), limit_s)
+
+    def _listen(self, limit_s: float) -> None:
+        sources: list[Any] = [self._channel, self._nursery.control]
+        if self._output_open:
+            sources.append(self._output)
+        ready, _, _ = select.select(sources, [], [], max(0.0, limit_s))
+        if self._output in ready:
+            self._read_output()
+        if self._nursery.control in ready:
+            self._nursery.hear()
+        if self._channel in ready:
+            self._read_channel()
+
+    def _read_channel(self) -> None:
+        try:
+            data = self._channel.recv(1 << 18)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            raise self._how_it_ended()
+        self._buffer += data
+
+    def _whole_reply(self, nonce: str) -> dict[str, Any] | None:
+        try:
+            reply = wire.take_frame(self._buffer, cap=wire.REPLY_CAP)
+        except wire.GarbledError as error:
+            raise GoneError("garbled", str(error)) from None
+        if reply is None:
+            return None
+        if reply.pop("nonce", None) != nonce:
+            raise GoneError("garbled", "a reply that does not carry this step's nonce")
+        self._refuse_unasked()
+        return reply
+
+    def _refuse_unasked(self) -> None:
+        """Raise where bytes lie in the channel that no request asked for."""
+        with contextlib.suppress(OSError):
+            self._buffer += self._channel.recv(4096)
+        if self._buffer:
+            raise GoneError("garbled", f"bytes nobody asked for: {bytes(self._buffer[:60])!r}")
+
+    def _how_it_ended(self) -> GoneError:
+        """Tell a worker that ended from one that merely closed its channel."""
+        try:
+            self._nursery.wait_status(self._id, _GRACE_S)
+        except TimeoutError:
+            return GoneError("garbled", "the worker closed its result channel and lives on")
+        self._drain()
+        return GoneError("ended")
+
+    def _read_output(self) -> bool:
+        try:
+            data = os.read(self._output, 1 << 18)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._output_open = False
+            return False
+        self._printed += len(data)
+        self._text += data
+        kept = self._limits.output_kept_bytes
+        if len(self._text) > 2 * kept:  # the beginning and the end tell most
+            del self._text[kept // 4 : len(self._text) - kept * 3 // 4]
+        if self._printed > self._limits.output_bytes:
+            limit = self._limits.output_bytes
+            raise GoneError("garbled", f"the candidate printed more than {limit} bytes")
+        return True
+
+    def _drain(self) -> None:
+        with contextlib.suppress(GoneError):
+            while self._output_open and self._read_output():
+                pass
+
+    def take_output(self) -> str:
+        """Return what was printed since the last call, capped: untrusted text."""
+        if not self._closed:
+            self._drain()
+        text, kept = self._text, self._limits.output_kept_bytes
+        if len(text) > kept:
+            cut = b"\n[...]\n"
+            text = text[: kept // 4] + cut + text[len(text) - (kept - kept // 4 - len(cut)) :]
+        self._printed, self._text = 0, bytearray()
+        return bytes(text).decode(errors="replace")
+
+    def _watch(self) -> None:
+        pid = self._nursery.pids.get(self._id)
+        if pid is None:
+            return
+        count, held = processes.tree_size(pid)
+        if count > self._limits.processes:
+            raise GoneError("excess", f"{count} processes, allowed {self._limits.processes}")
+        if held > self._limits.memory_bytes:
+            self._count(pid, held)
+
+    def _count(self, pid: int, held: int) -> None:
+        """Raise GoneError where the tree holds too much, what its processes share counted once.
+
+        torch's compiler forks a process a core, each of which seems to hold all that the first
+        one does. Counting costs milliseconds a process: again when it grew, and now and then.
+        """
+        allowed, now = self._limits.memory_bytes, time.monotonic()
+        if held - self._shared_bytes <= allowed and now < self._count_at:
+            return
+        exact = processes.tree_bytes(pid)
+        if exact > allowed:
+            raise GoneError("excess", f"{exact} bytes held, allowed {allowed}")
+        self._shared_bytes, self._count_at = held - exact, now + _COUNT_S
+
+    def kill(self) -> None:
+        """Kill the worker with its tree without waiting for its end. Raises NurseryError."""
+        self._nursery.kill(self._id)
+
+    def has_ended(self) -> bool:
+        """Whether its end has been reported."""
+        return self._nursery.has_ended(self._id)
+
+    def end(self) -> int:
+        """Kill the worker with its tree; return its wait status. Raises NurseryError."""
+        status = self._nursery.end(self._id)
+        self._drain()
+        return status
+
+    def close(self) -> None:
+        """Close the judge's descriptors; the worker must have been ended."""
+        if not self._closed:
+            self._drain()
+            self._closed = True
+            self._channel.close()
+            os.close(self._output)

@@ -1,0 +1,242 @@
+"""The judge's handle of a zygote: starts it, asks for workers, hears how they ended."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from cuassay.errors import CannotJudgeError
+from cuassay.home import private_dirs
+from cuassay.model.steps import Mode
+from cuassay.sandbox.guest.zygote import CONTROL_CAP
+from cuassay.sandbox.host import environment, processes
+from cuassay.sandbox.limits import Limits
+
+_START_S = 120.0
+_COMPILING_S = 900.0  # the PTX machine's runtime, the first time on a busy computer
+_END_S = 20.0
+_YOUNG_S = 60.0
+_PREFIX = "cuassay-worker-"
+
+
+class NurseryError(CannotJudgeError):
+    """The process that workers are forked from cannot be started or has died."""
+
+
+class Nursery:
+    """One zygote with its private folder; several pools of one device may share it.
+
+    `hide` names folders that candidates shall not see: the run folders, by default, for they
+    hold seeds. With `machine` the PTX machine's runtime is loaded before workers are forked.
+    """
+
+    def __init__(
+        self, device: str, *, hide: Sequence[Path] | None = None, machine: bool = False
+    ) -> None:
+        _sweep_stale()
+        self.device, self.machine = device, machine
+        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._lock = _lock(self.folder)
+        for name in ("home", "tmp"):
+            (self.folder / name).mkdir()
+        self.pids: dict[int, int] = {}
+        self._statuses: dict[int, int] = {}
+        self._killed: set[int] = set()
+        self._report: dict[str, str] = {}
+        self._missing: list[str] = []
+        self._ready, self._count, self._closed = False, 0, False
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with theirs:
+                self._process = self._start(theirs)
+        except OSError as error:
+            self.control.close()
+            os.close(self._lock)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise NurseryError(f"the worker zygote cannot be started: {error}") from None
+        hidden = list(private_dirs()) if hide is None else list(hide)
+        self._tell(
+            {
+                "folder": str(self.folder),
+                "hide": [str(path) for path in hidden],
+                "device": device,
+                "machine": machine,
+                "judge": os.getpid(),
+            }
+        )
+
+    def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        with open(self.folder / "log", "wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "cuassay.sandbox.guest.zygote", str(theirs.fileno())],
+                pass_fds=[theirs.fileno(), self._lock],
+                env=environment.scrubbed(os.environ, device=self.device, folder=self.folder),
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    @property
+    def sandbox(self) -> Mapping[str, str]:
+        """What the zygote's namespaces enforce: measure -> "yes", or why not."""
+        self.wait_ready()
+        return self._report
+
+    def wait_ready(self) -> None:
+        """Wait until workers can be forked. Raises NurseryError."""
+        limit_s = _COMPILING_S if self.machine else _START_S
+        end = time.monotonic() + limit_s
+        while not self._ready:
+            left = end - time.monotonic()
+            if left < 0:
+                raise NurseryError(f"the worker zygote was not ready within {limit_s:.0f} s")
+            if select.select([self.control], [], [], left)[0]:
+                self.hear()
+
+    def spawn(
+        self, *, channel: int, output: int, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+    ) -> tuple[int, Path]:
+        """Ask for a worker; returns its id and folder at once. Raises NurseryError."""
+        self._count += 1
+        folder = self.folder / f"w{self._count}"
+        (folder / "tmp").mkdir(parents=True)
+        request = {
+            "do": "spawn",
+            "id": self._count,
+            "folder": str(folder),
+            "cache": str(cache),
+            "limits": dataclasses.asdict(limits),
+            "mode": mode.value,
+        }
+        self._tell(request, (channel, output))
+        return self._count, folder
+
+    def kill(self, worker: int) -> None:
+        """Kill a worker and its tree if it still lives; `end` waits for it."""
+        if worker not in self._statuses and worker not in self._killed:
+            self._killed.add(worker)
+            self._tell({"do": "end", "id": worker})
+
+    def end(self, worker: int) -> int:
+        """Kill a worker and its tree if it still lives; return its wait status."""
+        self.kill(worker)
+        return self.wait_status(worker, _END_S)
+
+    def wait_status(self, worker: int, limit_s: float) -> int:
+        """Return a worker's wait status. Raises TimeoutError, NurseryError."""
+        end = time.monotonic() + limit_s
+        while worker not in self._statuses:
+            left = end - time.monotonic()
+            if left < 0:
+                raise TimeoutError
+            if select.select([self.control], [], [], left)[0]:
+                self.hear()
+        self.pids.pop(worker, None)
+        shutil.rmtree(self.folder / f"w{worker}", ignore_errors=True)
+        return self._statuses[worker]
+
+    def has_ended(self, worker: int) -> bool:
+        """Whether the zygote has reported the end of this worker."""
+        return worker in self._statuses
+
+    def hear(self) -> None:
+        """Take in one report of the zygote. Raises NurseryError where it has died."""
+        try:
+            data = self.control.recv(CONTROL_CAP)
+        except OSError:
+            data = b""
+        if not data:
+            raise NurseryError(f"the worker zygote died: {self._log()}")
+        message = json.loads(data)
+        if "ready" in message:
+            self._ready, self._report = True, message["ready"]
+            self._missing = message["missing"]
+        elif "spawned" in message:
+            self.pids[message["spawned"]] = message["pid"]
+        elif "ended" in message:
+            self._statuses[message["ended"]] = message["status"]
+
+    def _log(self) -> str:
+        with contextlib.suppress(OSError):
+            text = (self.folder / "log").read_bytes()[-2000:].decode(errors="replace").strip()
+            return text or "it left no message"
+        return "its log is gone"
+
+    def _tell(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        try:
+            socket.send_fds(self.control, [json.dumps(message).encode()], list(fds))
+        except OSError:
+            raise NurseryError(f"the worker zygote died: {self._log()}") from None
+
+    def close(self) -> None:
+        """End the zygote and every worker, and remove the folder."""
+        if self._closed:
+            return
+        self._closed = True
+        self.control.close()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for pid in self.pids.values():  # the zygote did this already, unless it was killed
+            if _is_worker(pid, self._process.pid):
+                processes.kill_group(pid)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
+
+    def __enter__(self) -> Nursery:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _is_worker(pid: int, zygote: int) -> bool:
+    """Whether `pid` still leads the session that a worker of ours made."""
+    try:
+        return os.getsid(pid) == pid and pid != zygote
+    except OSError:
+        return False
+
+
+def _lock(folder: Path) -> int:
+    """Hold a lock on a folder while this judge or its zygote lives."""
+    fd = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    return fd
+
+
+def _sweep_stale() -> None:
+    """Remove folders whose judge and zygote were both killed."""
+    for lock in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/lock"):
+        with contextlib.suppress(OSError):
+            fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                if time.time() - os.fstat(fd).st_mtime < _YOUNG_S:
+                    continue  # its maker may not have locked it yet
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+            finally:
+                os.close(fd)

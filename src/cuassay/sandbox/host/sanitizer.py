@@ -1,0 +1,208 @@
+"""One call of a candidate below a tool of compute-sanitizer, in a process for that alone.
+
+Started by the judge, not by a zygote: the tool has to load itself into the process from the
+start. Private folders, a scrubbed environment and a time limit hold here too; the process
+confines itself before it loads the candidate (see sanitizer_child). The tool's report is
+written where the candidate cannot write, and returned as it is: untrusted text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cuassay.model.candidate import Candidate, Language
+from cuassay.model.problem import Scalar
+from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Mode
+from cuassay.model.trace import Finished, ScenarioResult, StepDone
+from cuassay.sandbox.host import environment, processes
+from cuassay.sandbox.host.execution import WorkerRun
+
+TOOLS = (Mode.MEMCHECK, Mode.RACECHECK, Mode.SYNCCHECK, Mode.INITCHECK)
+DONE = "done"  # the tool ran to its end, and the candidate was called
+_REPORT_BYTES, _PRINT_LIMIT = 1 << 20, 64
+_KERNELS = (
+    re.compile(r"__global__[^;{}()]*?(?:__launch_bounds__\s*\([^()]*\)[^;{}()]*?)?(\w+)\s*\("),
+    re.compile(r"@(?:triton\.)?jit\b[^\n]*(?:\n\s*(?:@[^\n]*|#[^\n]*)?)*\n\s*def\s+(\w+)"),
+)
+_REFUSALS = re.compile(
+    r"device not supported|insufficient permission|ERR_NVGPUCTRPERM|permission denied|"
+    r"error 999|unable to (?:launch|attach|connect)|no attachable process|not supported on",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How a run below the tool ended, in words; the report may be empty."""
+
+    status: str
+    report: str = ""
+    log: str = ""
+
+
+def kernels_of(candidate: Candidate) -> tuple[str, ...]:
+    """Return the names of the GPU kernels that a candidate's sources define."""
+    found: dict[str, None] = {}
+    for source in candidate.sources:
+        for pattern in _KERNELS:
+            found |= dict.fromkeys(pattern.findall(source.text))
+    return tuple(found)
+
+
+def run(
+    scenario: Scenario,
+    *,
+    candidate: Candidate,
+    recipe: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor | Scalar],
+    device: str,
+    binary: str,
+) -> WorkerRun:
+    """Call the candidate once on `inputs` below the tool that the scenario's mode names.
+
+    `recipe` is what a worker is asked to build; `binary` the path of compute-sanitizer. The
+    facts of the last step are `status` (DONE, or why nothing was seen), `kernels`, and the
+    tool's `report` and `log`. Never raises for what the tool or the candidate does.
+    """
+    started = time.perf_counter()
+    kernels = kernels_of(candidate)
+    if not kernels and candidate.language is Language.PYTHON:
+        ended = Ended(status="no kernels of its own")
+    elif not binary:
+        ended = Ended(status="compute-sanitizer is not installed")
+    else:
+        ended = _in_folder(scenario, recipe, inputs, device=device, binary=binary)
+    facts = (
+        ("status", ended.status[:300]),
+        ("kernels", " ".join(kernels)),
+        ("report", ended.report),
+        ("log", ended.log),
+    )
+    last = len(scenario.steps) - 1
+    records = tuple(
+        StepDone(index=index, facts=facts if index == last else ())
+        for index in range(len(scenario.steps))
+    )
+    return WorkerRun(
+        ScenarioResult(
+            records=records,
+            termination=Finished(),
+            duration_s=time.perf_counter() - started,
+        ),
+        (),
+    )
+
+
+def _in_folder(
+    scenario: Scenario,
+    recipe: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor | Scalar],
+    *,
+    device: str,
+    binary: str,
+) -> Ended:
+    folder = Path(tempfile.mkdtemp(prefix="cuassay-sanitizer-"))
+    try:
+        for name in ("home", "tmp", "work/tmp"):
+            (folder / name).mkdir(parents=True)
+        values = {k: v.cpu() if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
+        torch.save(values, folder / "inputs.pt")
+        axes = dict(scenario.cases[0].axes)
+        case = {"recipe": dict(recipe), "device": device, "axes": axes}
+        (folder / "case.json").write_text(json.dumps(case), encoding="utf-8")
+        return _supervised(scenario, folder, Path(recipe["folder"]), device=device, binary=binary)
+    except OSError as error:
+        return Ended(status=f"the tool cannot be started: {error.strerror or error}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def command(tool: Mode, binary: str, folder: Path) -> list[str]:
+    """Return the command line of one run."""
+    return [
+        binary,
+        *("--tool", tool.value, "--xml", "--save", str(folder / "report.xml")),
+        *("--log-file", str(folder / "log"), "--print-limit", str(_PRINT_LIMIT)),
+        *("--target-processes", "all"),
+        *(("--report-api-errors", "no") if tool is Mode.MEMCHECK else ()),
+        *(sys.executable, "-P", "-m", "cuassay.sandbox.guest.sanitizer_child", str(folder)),
+    ]
+
+
+def _variables(folder: Path, cache: Path, device: str) -> dict[str, str]:
+    kept = environment.scrubbed(os.environ, device=device, folder=folder)
+    kept |= environment.private(folder / "work", cache)
+    return kept | {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+
+
+def _supervised(
+    scenario: Scenario, folder: Path, cache: Path, *, device: str, binary: str
+) -> Ended:
+    """Run the tool within the scenario's time limit and end whatever it leaves behind."""
+    with open(folder / "printed", "wb") as printed:
+        process = subprocess.Popen(
+            command(scenario.mode, binary, folder),
+            env=_variables(folder, cache, device),
+            cwd=folder / "work",
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=printed,
+            start_new_session=True,
+        )
+        try:
+            process.wait(scenario.timeout_s)
+            late = False
+        except subprocess.TimeoutExpired:
+            late = True
+        finally:
+            _end(process)
+    if late:
+        return Ended(status=f"no end within {scenario.timeout_s:g} s")
+    report, log = _text(folder / "report.xml"), _text(folder / "log")
+    told = log + _text(folder / "printed")
+    refused = _REFUSALS.search(told)
+    if (folder / "work" / "called").is_file():
+        return Ended(status=DONE, report=report, log=log)
+    if refused and not report.count("<record>"):
+        return Ended(status=f"the tool was refused: {_line(told, refused.start())}", log=log)
+    why = _text(folder / "work" / "failed").strip() or f"exit code {process.returncode}"
+    # A fault of the device ends the call, and is what the tool is there to report.
+    return Ended(status=DONE if "<record>" in report else why[:300], report=report, log=log)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the tool, the candidate's process and all that they started."""
+    found = processes.descendants([process.pid], processes.snapshot())
+    processes.kill_group(process.pid)
+    for pid in found - {process.pid}:
+        processes.kill(pid)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(10.0)
+
+
+def _text(path: Path) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_REPORT_BYTES).decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _line(text: str, place: int) -> str:
+    start = text.rfind("\n", 0, place) + 1
+    return text[start:].split("\n", 1)[0].strip("= \t")[:200]
