@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from cuassay.errors import CannotJudgeError, ProblemError, UsageError
 from cuassay.model.candidate import Candidate
 from cuassay.model.conditions import required
+from cuassay.model.precision import Precision, precision_named
 from cuassay.model.events import EngineFinished, EngineStopped, Event
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile, Verdict
@@ -44,6 +45,7 @@ def check(
     device: str | None = None,
     seed: int | None = None,
     require: Sequence[str] = (),
+    precision: Precision | str | None = None,
 ) -> Verdict:
     """Judge a kernel and return the verdict.
 
@@ -52,7 +54,8 @@ def check(
     `cuassay.problem`, or a Problem that was read from a file; or `reference`: a plain function,
     with example `inputs`: the arguments of one call by name or in order, a list of several such
     calls (sizes that differ are axes), or a function that makes them. `seed` repeats an earlier
-    trial, `require` names conditions that must hold. Raises UsageError where the call is off and
+    trial, `require` names conditions that must hold, `precision` is the policy (strict, tf32 or
+    mixed; default: the problem's). Raises UsageError where the call is off and
     CannotJudgeError where the trial cannot be carried out; a kernel that is wrong raises
     nothing, see `Verdict.passed`.
     """
@@ -67,6 +70,7 @@ def check(
         device=device,
         seed=seed,
         require=require,
+        precision=precision,
     )
     return verdict_of(run.check(job))
 
@@ -81,6 +85,7 @@ def assert_correct(
     device: str | None = None,
     seed: int | None = None,
     require: Sequence[str] = (),
+    precision: Precision | str | None = None,
 ) -> Verdict:
     """Return the verdict of a kernel that is ACCEPTED; for tests. Arguments as for `check`.
 
@@ -97,6 +102,7 @@ def assert_correct(
         device=device,
         seed=seed,
         require=require,
+        precision=precision,
     )
     if verdict.passed:
         return verdict
@@ -115,6 +121,7 @@ def job_of(
     device: str | None = None,
     seed: int | None = None,
     require: Sequence[str] = (),
+    precision: Precision | str | None = None,
 ) -> Job:
     """Return the job that a call of `check` means. Raises UsageError where it is off."""
     from cuassay.engine.job import Job
@@ -126,6 +133,7 @@ def job_of(
         device=device,
         seed=seed,
         require=required(require),
+        precision=precision_named(precision),
     )
 
 

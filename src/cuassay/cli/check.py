@@ -36,6 +36,7 @@ PROFILES = ("quick", "standard", "deep")
     metavar="LIST",
     help=f"Conditions that must hold, not merely be stated: {', '.join(options.CONDITIONS)}.",
 )
+@options.precision_option
 @click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
 )
@@ -51,6 +52,7 @@ def check(
     device: str | None,
     seed: int | None,
     require: str,
+    precision: str | None,
     recorded: str,
     lenient: bool,
     formats: tuple[str, ...],
@@ -65,6 +67,7 @@ def check(
     """
     from cuassay.engine import run
     from cuassay.engine.job import Job
+    from cuassay.model.precision import precision_named
     from cuassay.model.verdict import Profile
 
     output = options.output(
@@ -78,6 +81,7 @@ def check(
         seed=options.seed(seed),
         lenient=lenient,
         require=options.require(require),
+        precision=precision_named(precision),
         recorded=options.folder(recorded, option="--recorded"),
     )
     context.exit(drive(run.check(job), output))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cuassay.model.loop import LoopJob
+from cuassay.model.precision import Precision
 from cuassay.model.verdict import Profile
 
 
@@ -13,6 +14,7 @@ from cuassay.model.verdict import Profile
 class Job:
     """What to judge. `problem` and `candidate` are as the user gave them.
 
+    `precision` is the policy to judge by, whatever the problem says (None: the problem's).
     `replay` is the path of a recorded finding (JSON) to run again instead of the checks.
     `loop` says what a training or inference loop is made of.
     `run_dir` is where the judge keeps snapshots; empty for none. `run_label` is what replays
@@ -29,6 +31,7 @@ class Job:
     seed: int | None = None
     lenient: bool = False
     require: tuple[str, ...] = ()
+    precision: Precision | None = None
     replay: str | None = None
     run_dir: str = ""
     run_label: str = ""

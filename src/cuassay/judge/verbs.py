@@ -61,6 +61,8 @@ def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurs
         _warm_up()
     notes: list[str] = []
     problem = load_problem(job.problem, lenient=job.lenient, notes=notes, recorded=job.recorded)
+    if job.precision is not None:
+        problem = dataclasses.replace(problem, precision=job.precision)
     candidate = load_candidate(job.candidate, problem, lenient=job.lenient, notes=notes)
     for note in notes:
         emit(Progress(text=note))

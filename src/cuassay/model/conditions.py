@@ -19,6 +19,7 @@ CONDITIONS = (
     "layouts",
     "own-kernels",
     "padding",
+    "precision",
     "process-state",
     "shapes",
     "streams",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+from cuassay.errors import UnknownNameError
+
 CONDITION = "precision"  # the key of the condition, as `--require` names it
 
 
@@ -36,3 +38,13 @@ _WORDS = {
     Precision.TF32: "products of operands rounded to TF32",
     Precision.MIXED: "16-bit intermediates",
 }
+
+
+def precision_named(name: str | Precision | None) -> Precision | None:
+    """Return the policy of this name, None for None. Raises UnknownNameError."""
+    legal = [policy.value for policy in Precision]
+    if name is None:
+        return None
+    if name not in legal:
+        raise UnknownNameError("precision", str(name), legal)
+    return Precision(name)
