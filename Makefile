@@ -5,9 +5,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test lint bench power install clean
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench power install clean
 
-install: $(STAMP)
+help: ## list the verbs
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## a virtual environment in .venv with everything that development needs
 
 # torch first and by itself, so that an index with a CPU build serves that one. Elsewhere set
 # TORCH_INDEX to an index that has CPU builds, or let pip fetch the CUDA build.
@@ -17,25 +21,25 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install -q -e '.[dev]'
 	touch $(STAMP)
 
-demo: $(STAMP)
+demo: $(STAMP) ## judge a wrong, a right and a second wrong kernel, with reports to look at
 	$(BIN)/python examples/demo.py
 
 # One seed for the zoo, so that a failure is a change of ours; `make power` draws fresh ones.
-test: $(STAMP)
-	OMP_NUM_THREADS=1 CUASSAY_ZOO_SEED=$${CUASSAY_ZOO_SEED:-20261121} $(BIN)/python -m pytest -n 2 -m 'not gpu' --dist loadfile
+test: $(STAMP) ## all tests that need no GPU; AREA=oracle runs the tests of src/cuassay/oracle alone
+	OMP_NUM_THREADS=1 CUASSAY_ZOO_SEED=$${CUASSAY_ZOO_SEED:-20261121} $(BIN)/python -m pytest -n 2 -m 'not gpu' --dist loadfile $(if $(AREA),tests/unit/$(AREA))
 
-lint: $(STAMP)
+lint: $(STAMP) ## ruff and mypy
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 
-bench: $(STAMP)
+bench: $(STAMP) ## the benchmarks that run on this machine
 	$(BIN)/python benchmarks/run.py
 
 # Every planted bug and its correct twin through the gate: class x (caught, missed, false alarm).
-power: $(STAMP)
+power: $(STAMP) ## every planted bug and twin of the zoo through the gate, under fresh seeds
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/power.py
 	OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python benchmarks/machine_power.py
 
-clean:
+clean: ## remove what the other verbs made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
-from tests.support import fake_engine, fake_judge, samples
 
 from cuassay.agents.server import server
 from cuassay.agents.tools import Tools, power_told
@@ -19,6 +18,7 @@ from cuassay.cli.main import main
 from cuassay.cli.mcp import _page
 from cuassay.errors import UsageError
 from cuassay.verifier import Verifier
+from tests.support import fake_engine, fake_judge, samples
 
 _ROOT = Path(__file__).resolve().parents[2]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support import fake_engine, samples
 
 import cuassay
 from cuassay.errors import CannotJudgeError, ProblemError, UsageError
 from cuassay.model.events import EngineStopped
 from cuassay.model.problem import Problem, Reference
+from tests.support import fake_engine, samples
 
 
 def _problem(origin: str, path: Path | None = None) -> Problem:

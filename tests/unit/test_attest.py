@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support import samples
 
 from cuassay.attest import envelope, revocations
 from cuassay.attest.statement import canonical, statement
@@ -18,6 +17,7 @@ from cuassay.attest.verify import Revocation, Verification, verify
 from cuassay.errors import UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.model.verdict import Verdict
+from tests.support import samples
 
 _NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 _KERNEL = "import torch\ndef run(x, weight, eps):\n    return x\n"

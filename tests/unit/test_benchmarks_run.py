@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
 from tests.support.benchmark_modules import loaded
 
 ROOT = Path(__file__).resolve().parents[2]

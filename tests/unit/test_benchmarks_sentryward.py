@@ -11,11 +11,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.machine.corpus import KERNELS, prepare
-from tests.support.benchmark_modules import loaded
 
 from cuassay.machine.launch import Launch, TensorMap
 from cuassay.machine.parser import parse
+from tests.machine.corpus import KERNELS, prepare
+from tests.support.benchmark_modules import loaded
 
 _PTX = """.version 8.4
 .target sm_80

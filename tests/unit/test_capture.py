@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.support import trees
-from tests.zoo.local_gate import LocalGate
 
 from cuassay.audit.discover import discover
 from cuassay.capture import recording
@@ -19,6 +17,8 @@ from cuassay.cli.main import main
 from cuassay.errors import ProblemError, UnknownNameError, UsageError
 from cuassay.formats import load_problem
 from cuassay.model.problem import SafetensorsSource, ScalarSource
+from tests.support import trees
+from tests.zoo.local_gate import LocalGate
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OPS = """import torch

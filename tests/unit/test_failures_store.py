@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.support.fake_trial import row_sum
 
 from cuassay.checks.numeric.common import single_call
 from cuassay.judge import failures
@@ -16,6 +15,7 @@ from cuassay.model.case import Case, Fill
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass, Passed, Severity
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
+from tests.support.fake_trial import row_sum
 
 PROBLEM: Problem = row_sum().problem
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.machine.corpus import FAULTS, KERNELS, PRECISION_FAULTS, planted, ptx
-from tests.machine.running import executed, expected_kinds
 
 from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.machine.findings import Severity
+from tests.machine.corpus import FAULTS, KERNELS, PRECISION_FAULTS, planted, ptx
+from tests.machine.running import executed, expected_kinds
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")

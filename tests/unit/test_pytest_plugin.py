@@ -7,7 +7,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from tests.support import fake_engine, samples
 
 import cuassay.api
 import cuassay.pytest_plugin
@@ -15,6 +14,7 @@ import cuassay.report.html.verdict
 import cuassay.report.junit
 import cuassay.report.terminal.trial
 from cuassay.model.verdict import Profile
+from tests.support import fake_engine, samples
 
 pytest_plugins = ["pytester"]
 _ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from tests.support import fake_judge, samples
 
 import cuassay
 from cuassay import verifier as verifying
@@ -15,6 +14,7 @@ from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model.events import EngineStopped, Event
 from cuassay.verifier import Result, Status, Verifier, verify
+from tests.support import fake_judge, samples
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.support import audits, samples
-from tests.support.folders import kept_audit, kept_run, kept_verdict
 
 from cuassay.cli.main import main
 from cuassay.cli.view import folder_of
@@ -19,6 +17,8 @@ from cuassay.engine.job import Job
 from cuassay.errors import UsageError
 from cuassay.model.events import EngineStopped
 from cuassay.view import View
+from tests.support import audits, samples
+from tests.support.folders import kept_audit, kept_run, kept_verdict
 
 _JOB = Job(problem="p", candidate="kernel.py")
 

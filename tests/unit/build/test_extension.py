@@ -1,0 +1,170 @@
+"""C++ extensions, built for the cpu with g++."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import sysconfig
+from pathlib import Path
+
+import pytest
+import torch
+
+from cuassay import build
+from cuassay.build.cuda import compile_units, torch_headers
+from cuassay.errors import BuildError, MissingToolError
+from cuassay.model.candidate import BuildFlags, Candidate, Language
+from tests.support.builds import candidate, guard_process, problem
+
+BODY = """
+#include <torch/extension.h>
+#include "twice.h"
+torch::Tensor run(torch::Tensor x) { return torch::add(torch::zeros_like(x), TWICE(x)); }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }
+"""
+HEADER = "#pragma once\n#define TWICE(v) ((v) * FACTOR)\n"
+
+
+def extension(text: str = BODY, *, entry: str = "run") -> Candidate:
+    made = candidate(
+        text,
+        HEADER,
+        paths=("main.cpp", "twice.h"),
+        entry=entry,
+        language=Language.CUDA_EXTENSION,
+    )
+    return dataclasses.replace(made, flags=BuildFlags(cflags=("-DFACTOR=2",)))
+
+
+@pytest.fixture(autouse=True)
+def _restored_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard_process(monkeypatch)
+
+
+has_compiler = shutil.which("g++") is not None
+has_python = (Path(sysconfig.get_path("include")) / "Python.h").is_file()
+needs_compiler = pytest.mark.skipif(
+    not (has_compiler and has_python), reason="needs g++ and Python's headers"
+)
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_builds_loads_and_is_cached(tmp_path: Path) -> None:
+    first = build.load(extension(), problem(), device="cpu", folder=tmp_path)
+    assert first.call(torch.ones(2)).tolist() == [2.0, 2.0]  # type: ignore[attr-defined]
+    assert not first.cached
+    library = next(tmp_path.glob("*.so"))
+    stamp = library.stat().st_mtime_ns
+    again = build.load(extension(), problem(), device="cpu", folder=tmp_path)
+    assert again.cached
+    assert library.stat().st_mtime_ns == stamp
+    with pytest.raises(BuildError, match=r"no function 'ran'; did you mean 'run'\?"):
+        build.load(extension(entry="ran"), problem(), device="cpu", folder=tmp_path)
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_compiler_error_comes_back_from_torchs_own_headers(tmp_path: Path) -> None:
+    # a source that needs no torch at all, so that both attempts are quick
+    text = "int run() { return undefined_name; } // PYBIND11_MODULE(x, m)\n"
+    with pytest.raises(BuildError, match=r"main\.cpp does not compile") as info:
+        build.load(extension(text), problem(), device="cpu", folder=tmp_path)
+    assert "undefined_name" in info.value.log
+    assert str(tmp_path) not in info.value.log
+
+
+def test_no_binding_is_a_build_error(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="no source declares a PYBIND11_MODULE"):
+        build.load(extension("int x;"), problem(), device="cpu", folder=tmp_path)
+
+
+def test_cuda_sources_need_a_gpu(tmp_path: Path) -> None:
+    cuda = candidate(BODY, paths=("k.cu",), language=Language.CUDA_EXTENSION)
+    with pytest.raises(MissingToolError, match="runs on an NVIDIA GPU only"):
+        build.load(cuda, problem(), device="cpu", folder=tmp_path)
+
+
+def test_no_host_compiler_is_a_missing_tool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(MissingToolError, match="'no-such-compiler' was not found"):
+        build.load(extension(), problem(), device="cpu", folder=tmp_path)
+
+
+def test_light_headers_hold_the_operators_that_the_source_names(tmp_path: Path) -> None:
+    include = compile_units.torch_include()
+    folder = torch_headers.write_light_headers(
+        tmp_path, ["at::softmax(x, 1); torch::Tensor y;"], include
+    )
+    text = (folder / "cuassay_light_torch.h").read_text()
+    assert "#include <ATen/ops/softmax.h>" in text
+    assert "ops/Tensor.h" not in text
+    assert "cuassay_light_torch.h" in (folder / "torch" / "extension.h").read_text()
+
+
+@pytest.mark.parametrize(
+    "text", ["torch::nn::Linear l;", "TORCH_LIBRARY(a, m)", "x.requires_grad()"]
+)
+def test_sources_that_need_all_of_torch_get_it(text: str) -> None:
+    assert not torch_headers.light_headers_suffice(["plain", text])
+    assert torch_headers.light_headers_suffice(["torch::empty_like(x)"])
+
+
+def test_cuda_command_builds_for_the_local_architecture_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_units, "find_nvcc", lambda: Path("/opt/nvcc"))
+    unit = compile_units.Unit(path=tmp_path / "k.cu", text="", is_cuda=True)
+
+    def command(*flags: str) -> list[str]:
+        job = compile_units.Job(
+            unit,
+            BuildFlags(cuda_cflags=flags),
+            name="m",
+            arch="sm_90a",
+            folder=tmp_path,
+            light=None,
+        )
+        return job.command(tmp_path / "k.o", None)
+
+    assert "-gencode=arch=compute_90a,code=sm_90a" in command("-O3")
+    assert "-O3" in command("-O3")
+    assert not any("90a" in part for part in command("-gencode=arch=compute_80,code=sm_80"))
+    assert sum(part.startswith("-std") for part in command("-std=c++17")) == 1
+
+
+INLINE = """
+import torch
+from torch.utils.cpp_extension import load_inline
+module = load_inline("twice", "torch::Tensor twice(torch::Tensor x) { return x * 2; }",
+                     functions=["twice"], verbose=False)
+def run(x):
+    return module.twice(x)
+"""
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_load_inline_is_built_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.utils import cpp_extension
+
+    monkeypatch.setattr(cpp_extension, "load_inline", cpp_extension.load_inline)  # restored
+    built = build.load(candidate(INLINE), problem(), device="cpu", folder=tmp_path)
+    assert built.call(torch.ones(2)).tolist() == [2.0, 2.0]  # type: ignore[attr-defined]
+    assert len(list(tmp_path.glob("inline/*/*.so"))) == 1
+
+
+def test_load_inline_of_cuda_needs_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.utils import cpp_extension
+
+    monkeypatch.setattr(cpp_extension, "load_inline", cpp_extension.load_inline)
+    text = (
+        "from torch.utils.cpp_extension import load_inline\n"
+        "load_inline(name='k', cpp_sources='', cuda_sources='__global__ void k() {}')\n"
+    )
+    with pytest.raises(MissingToolError, match="needs an NVIDIA GPU"):
+        build.load(candidate(text), problem(), device="cpu", folder=tmp_path)

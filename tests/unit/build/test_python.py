@@ -1,0 +1,147 @@
+"""Python candidates: import, errors in words, the device facade."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from cuassay import build
+from cuassay.build.cuda_facade import cuda_facade
+from cuassay.errors import BuildError, MissingToolError
+from tests.support.builds import candidate, guard_process, problem
+
+
+def load(tmp_path: Path, *texts: str, **options: object) -> build.Built:
+    return build.load(candidate(*texts, **options), problem(), device="cpu", folder=tmp_path)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _restored_import_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard_process(monkeypatch)
+
+
+def test_callable_comes_back_and_second_load_is_cached(tmp_path: Path) -> None:
+    first = load(tmp_path, "def run(x, factor):\n    return x * factor\n")
+    assert first.call(torch.ones(2), 3.0).tolist() == [3.0, 3.0]  # type: ignore[attr-defined]
+    assert (first.kind, first.cached) == ("python", False)
+    assert first.toolchain["torch"] == torch.__version__
+    again = load(tmp_path, "def run(x, factor):\n    return x * factor\n")
+    assert again.cached
+
+
+def test_several_files_import_each_other(tmp_path: Path) -> None:
+    text = (
+        "from helper_of_test import two\nimport part.inner\n"
+        "def run():\n    return two + part.inner.ONE\n"
+    )
+    paths = ("kernel.py", "helper_of_test.py", "part/__init__.py", "part/inner.py")
+    built = load(tmp_path, text, "two = 2\n", "", "ONE = 1\n", paths=paths)
+    assert built.call() == 3
+
+
+def test_relative_imports_inside_a_package(tmp_path: Path) -> None:
+    paths = ("package_of_test/kernel.py", "package_of_test/__init__.py", "package_of_test/own.py")
+    built = load(tmp_path, "from .own import run\n", "", "def run():\n    return 7\n", paths=paths)
+    assert built.call() == 7
+
+
+def test_import_error_shows_only_the_candidates_frames(tmp_path: Path) -> None:
+    with pytest.raises(
+        BuildError, match="importing the candidate failed: ZeroDivisionError"
+    ) as info:
+        load(tmp_path, "def inner():\n    return 1 / 0\ninner()\n")
+    assert 'File "kernel.py", line 2, in inner' in info.value.log
+    assert "importlib" not in info.value.log
+    assert str(tmp_path) not in info.value.log
+
+
+def test_syntax_error_is_a_build_error(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="SyntaxError"):
+        load(tmp_path, "def run(:\n")
+
+
+def test_exit_on_import_is_a_build_error(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="SystemExit"):
+        load(tmp_path, "import sys\nsys.exit(0)\n")
+
+
+def test_absent_entry_function_suggests_the_near_one(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="no entry function 'run'; did you mean 'runn'"):
+        load(tmp_path, "def runn():\n    pass\n")
+
+
+def test_entry_that_is_no_function(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="is a int, expected a function"):
+        load(tmp_path, "run = 3\n")
+
+
+def test_kernel_package_that_is_absent_is_a_missing_tool(tmp_path: Path) -> None:
+    with pytest.raises(MissingToolError, match="imports 'cutlass', which is not installed"):
+        load(tmp_path, "import cutlass\n")
+
+
+def test_module_that_nobody_knows_is_the_candidates_fault(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="No module named 'trochh'"):
+        load(tmp_path, "import trochh\n")
+
+
+def test_path_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="leaves the candidate's folder"):
+        load(tmp_path, "", "", paths=("kernel.py", "../outside.py"))
+
+
+def test_hard_coded_cuda_runs_on_the_cpu(tmp_path: Path) -> None:
+    text = """
+import torch
+def run(x):
+    assert x.is_cuda and x.device.type == "cuda" and torch.cuda.is_available()
+    device = torch.device("cuda", 0)
+    assert device == x.device == torch.device("cuda:0")
+    out = torch.zeros(x.shape, device="cuda") + torch.ones(x.shape, device=device)
+    out = torch.full_like(out, 1.0, device=x.device).new_zeros(3, device="cuda") + out
+    with torch.cuda.device(x.device):
+        torch.cuda.synchronize()
+    assert torch.cuda.get_device_properties(0).multi_processor_count > 0
+    host = x.cpu()
+    host += 1
+    return out + x.cuda().to("cuda:0", dtype=torch.float32)
+"""
+    if torch.cuda.is_available():
+        pytest.skip("the facade stands in for a GPU only where there is none")
+    x = torch.ones(3)
+    y = load(tmp_path, text).call(x)
+    assert isinstance(y, torch.Tensor)
+    assert y.tolist() == [2.0, 2.0, 2.0]
+    assert x.tolist() == [1.0, 1.0, 1.0]
+    assert y.device.type == "cpu"
+    assert not torch.cuda.is_available()
+
+
+def test_facade_nests_and_restores(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.cuda.is_available
+    with cuda_facade(), cuda_facade():
+        assert torch.cuda.is_available is not before
+    assert torch.cuda.is_available is before
+
+
+def test_what_only_a_gpu_can_do_is_a_missing_tool(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("needs a machine without a GPU")
+    built = load(tmp_path, "import torch\ndef run():\n    return torch.cuda.CUDAGraph()\n")
+    with pytest.raises(MissingToolError, match="needs an NVIDIA GPU"):
+        built.call()
+
+
+def test_exceptions_of_the_candidate_pass_unchanged(tmp_path: Path) -> None:
+    built = load(tmp_path, "def run(cuda):\n    raise KeyError(cuda)\n")
+    with pytest.raises(KeyError, match="7"):
+        built.call(7)
+
+
+def test_asking_for_a_gpu_that_is_not_there(tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("needs a machine without a GPU")
+    with pytest.raises(MissingToolError, match="torch sees no NVIDIA GPU"):
+        build.load(candidate("def run(): ..."), problem(), device="cuda", folder=tmp_path)

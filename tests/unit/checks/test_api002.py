@@ -1,0 +1,121 @@
+"""API002: what a call returns, and that it stays what it is."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cuassay.checks.interface.outputs import Api002
+from cuassay.model.candidate import Convention
+from cuassay.model.outcome import FindingClass
+from tests.support.fake_trial import Function, examine, row_sum, scaled_add
+
+
+def static_buffer() -> Function:
+    kept: dict[object, torch.Tensor] = {}
+
+    def call(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        out = kept.setdefault(tuple(x.shape), torch.empty_like(x))
+        return out.copy_(x * gain + bias)
+
+    return call
+
+
+def ring_of_two() -> Function:
+    ring: list[torch.Tensor] = []
+    calls: list[int] = []
+
+    def call(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        if not ring:
+            ring.extend(torch.empty_like(x) for _ in range(2))
+        calls.append(1)
+        return ring[len(calls) % 2].copy_(x * gain + bias)
+
+    return call
+
+
+@pytest.mark.parametrize("factory", [static_buffer, ring_of_two])
+def test_a_returned_buffer_that_the_next_call_overwrites_is_found(
+    factory: object,
+) -> None:
+    assert callable(factory)
+    found = examine(Api002(), scaled_add(), factory)
+    assert [finding.finding_class for finding in found] == [FindingClass.WRONG]
+    assert "held across other calls" in found[0].message
+    assert "it now holds the answer to call" in found[0].message
+    assert found[0].where.output == "y"
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_an_honest_kernel_is_silent(declared: bool) -> None:
+    trial = scaled_add(declared=declared)
+    assert examine(Api002(), trial, lambda: lambda x, bias, gain: x * gain + bias) == []
+
+
+def test_an_honest_destination_kernel_is_silent() -> None:
+    def call(x: torch.Tensor, bias: torch.Tensor, gain: float, y: torch.Tensor) -> None:
+        y.copy_(x * gain + bias)
+
+    assert examine(Api002(), scaled_add(), lambda: call, convention=Convention.DESTINATION) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda y: y.double(), "is float64, expected float32"),
+        (lambda y: y[:1], "has shape"),
+        (lambda y: (y, y), "got 2"),
+        (lambda y: None, "expected"),
+        (lambda y: y.tolist(), "expected"),
+    ],
+)
+def test_a_broken_structure_is_found(change: Function, words: str) -> None:
+    found = examine(Api002(), scaled_add(), lambda: lambda x, bias, gain: change(x * gain + bias))
+    assert found
+    assert any(words in finding.message or "is " in finding.message for finding in found)
+    assert all(finding.finding_class is FindingClass.WRONG for finding in found)
+
+
+class Lazy(torch.Tensor):
+    """A subclass, as a kernel that computes on comparison would return."""
+
+
+def test_a_subclass_is_wrong_and_a_parameter_is_advice() -> None:
+    def subclass(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        return (x * gain + bias).as_subclass(Lazy)
+
+    found = examine(Api002(), scaled_add(), lambda: subclass)
+    assert found[0].finding_class is FindingClass.WRONG
+    assert "expected exactly torch.Tensor" in found[0].message
+
+    def parameter(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        return torch.nn.Parameter(x * gain + bias, requires_grad=False)
+
+    found = examine(Api002(), scaled_add(), lambda: parameter)
+    assert {finding.finding_class for finding in found} == {FindingClass.ADVICE}
+
+
+def in_place(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+    return x.mul_(gain).add_(bias)
+
+
+def test_an_output_that_is_an_input_is_found_twice_over() -> None:
+    messages = [finding.message for finding in examine(Api002(), scaled_add(), lambda: in_place)]
+    assert any("shares the memory of input 'x'" in message for message in messages)
+    assert any("held across a refill" in message for message in messages)
+
+
+def test_an_alias_that_the_reference_has_too_is_not_reported() -> None:
+    assert examine(Api002(), scaled_add(), lambda: in_place, control=in_place) == []
+
+
+def test_another_memory_layout_is_advice() -> None:
+    def call(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        return (x * gain + bias).t().contiguous().t()
+
+    found = examine(Api002(), scaled_add(), lambda: call)
+    assert {finding.finding_class for finding in found} == {FindingClass.ADVICE}
+
+
+def test_vectors_and_numbers_have_no_layout_to_complain_about() -> None:
+    assert examine(Api002(), row_sum(), lambda: lambda x: x.sum(-1)) == []

@@ -1,0 +1,143 @@
+"""API003: arguments that do not reach the output, and causes that are not its business."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from cuassay.checks.interface.inputs_used import Api003, change_in_words, pairs_of
+from cuassay.checks.state.earlier_calls import State001
+from cuassay.model.outcome import FindingClass
+from cuassay.model.verdict import Profile
+from tests.support.fake_trial import Function, examine, gather, scaled_add
+
+PROFILES = [Profile.QUICK, Profile.STANDARD]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_hard_coded_scalar_is_named(profile: Profile) -> None:
+    trial = scaled_add()
+    trial.profile = profile
+    found = examine(Api003(), trial, lambda: lambda x, bias, gain: x * 1.0 + bias)
+    assert found
+    assert all("'gain' does not reach the output" in finding.message for finding in found)
+    assert all(finding.finding_class is FindingClass.WRONG for finding in found)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_an_ignored_tensor_is_found(profile: Profile) -> None:
+    trial = scaled_add()
+    trial.profile = profile
+    found = examine(Api003(), trial, lambda: lambda x, bias, gain: x * gain)
+    assert any("'bias' does not reach the output" in finding.message for finding in found)
+
+
+def test_a_scalar_that_is_used_wrongly_is_found() -> None:
+    def call(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        return x * (gain if gain == 1.0 else gain * gain) + bias
+
+    found = examine(Api003(), scaled_add(), lambda: call)
+    assert found
+    assert "right before and wrong after gain goes from 1.0 to" in found[0].message
+
+
+def test_only_the_first_row_of_an_index_tensor_read_is_found() -> None:
+    def call(ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+        return table[ids[:1]].expand(ids.shape[0], -1, -1).contiguous()
+
+    assert examine(Api003(), gather(), lambda: call)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("declared", [True, False])
+def test_an_honest_kernel_is_silent(profile: Profile, declared: bool) -> None:
+    trial = scaled_add(declared=declared)
+    trial.profile = profile
+    assert examine(Api003(), trial, lambda: lambda x, bias, gain: x * gain + bias) == []
+    assert examine(Api003(), gather(), lambda: lambda ids, table: table[ids]) == []
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_kept_answer_is_left_to_state001(profile: Profile) -> None:
+    def factory() -> Function:
+        kept: dict[object, torch.Tensor] = {}
+
+        def call(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+            return kept.setdefault(tuple(x.shape), x * gain + bias).clone()
+
+        return call
+
+    trial = scaled_add()
+    trial.profile = profile
+    assert examine(Api003(), trial, factory) == []
+    assert examine(State001(), trial, factory)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_hard_coded_scalar_is_not_called_stale(profile: Profile) -> None:
+    trial = scaled_add()
+    trial.profile = profile
+    assert examine(State001(), trial, lambda: lambda x, bias, gain: x * 1.0 + bias) == []
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_kernel_that_is_wrong_throughout_is_reported_before_any_is_moved(
+    profile: Profile,
+) -> None:
+    trial = scaled_add()
+    trial.profile = profile
+    found = examine(Api003(), trial, lambda: lambda x, bias, gain: x * gain + bias + 1.0)
+    assert found
+    assert all(finding.message.startswith("before any is moved: ") for finding in found)
+
+
+def test_an_argument_that_the_reference_ignores_too_is_benign() -> None:
+    trial = scaled_add()
+    trial.reference = lambda x, bias, gain: x + bias
+    assert examine(Api003(), trial, lambda: lambda x, bias, gain: x + bias) == []
+
+
+def test_an_argument_that_only_the_kernel_uses_is_found() -> None:
+    trial = scaled_add()
+    trial.reference = lambda x, bias, gain: x + bias
+    assert examine(Api003(), trial, lambda: lambda x, bias, gain: x * gain + bias)
+
+
+def test_a_member_of_a_redundant_family_is_advice() -> None:
+    trial = scaled_add()
+    cases = list(trial.cases("arguments"))
+    trial.plans["arguments"] = tuple(
+        dataclasses.replace(case, in_domain=number % 2 == 0) for number, case in enumerate(cases)
+    )
+    found = examine(Api003(), trial, lambda: lambda x, bias, gain: x * 1.0 + bias)
+    assert found
+    assert {finding.finding_class for finding in found} == {FindingClass.ADVICE}
+
+
+def test_an_ill_conditioned_case_decides_nothing() -> None:
+    trial = scaled_add()
+    trial.ill_conditioned = "its noise exceeds what the output can hold"
+    assert examine(Api003(), trial, lambda: lambda x, bias, gain: x) == []
+
+
+def test_the_moved_case_comes_first_in_a_fresh_process() -> None:
+    trial = scaled_add()
+    trial.profile = Profile.STANDARD
+    scenarios = [s for s in Api003().propose(trial) if len(s.cases) == 2]
+    assert len(scenarios) == len(pairs_of(trial))
+    assert all(s.fresh and s.cases[0].label.endswith("moved") for s in scenarios)
+
+
+def test_a_change_in_words() -> None:
+    base, moved = pairs_of(scaled_add())[0]
+    assert change_in_words(base, moved) == "x takes other values"
+    base, moved = pairs_of(scaled_add())[-1]
+    assert change_in_words(base, moved).startswith("gain goes from 1.0 to")
+
+
+def test_every_axis_of_the_cases_is_at_least_two() -> None:
+    for trial in (scaled_add(), gather()):
+        for scenario in Api003().propose(trial):
+            assert all(size >= 2 for case in scenario.cases for size in case.axes.values())

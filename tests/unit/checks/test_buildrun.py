@@ -1,0 +1,163 @@
+"""How a run ended, as a finding: the first failure is blamed, and some ends are no verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from cuassay.checks.endings.findings import inconclusive_reason, termination_finding
+from cuassay.checks.numeric.common import single_call
+from cuassay.model.case import Case
+from cuassay.model.outcome import FindingClass, Severity
+from cuassay.model.trace import (
+    LOST_CHANNEL,
+    BuildFailed,
+    Exited,
+    Finished,
+    Garbled,
+    Killed,
+    ResultItem,
+    ScenarioResult,
+    StepDone,
+    StepRaised,
+    StepRecord,
+    Termination,
+    TimedOut,
+    ToolMissing,
+)
+from tests.support.fake_trial import row_sum
+
+CASE = Case(label="plain", axes={"rows": 16, "cols": 33}, seed=5)
+SCENARIO = single_call(CASE, label="numbers: plain")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that brought back no bytes."""
+
+    result: ScenarioResult
+
+    def tensor(self, item: ResultItem) -> torch.Tensor:
+        """Return nothing: there is nothing."""
+        raise KeyError(item.name)
+
+
+def ended(termination: Termination, *records: StepRecord, output: str = "") -> Ended:
+    return Ended(ScenarioResult(records=records, termination=termination, output_text=output))
+
+
+def raised(message: str = "no", *, index: int = 1, out_of_memory: bool = False) -> StepRaised:
+    return StepRaised(
+        index=index,
+        exception="ValueError",
+        message=message,
+        traceback="Traceback ...",
+        out_of_memory=out_of_memory,
+    )
+
+
+@pytest.mark.parametrize(
+    ("termination", "code", "words"),
+    [
+        (BuildFailed(what="nvcc: 2 errors", log="x.cu(3): error"), "BUILD001", "nvcc: 2 errors"),
+        (Exited(index=1, exit_code=0), "RUN002", "exit code 0 while being called on 'plain'"),
+        (Killed(index=1, signal=11), "RUN003", "SIGSEGV (segmentation fault)"),
+        (Killed(index=1, signal=250), "RUN003", "signal 250"),
+        (TimedOut(index=1, limit_s=60.0), "RUN004", "no end within 60 s"),
+        (Garbled(index=1, what="9 bytes that are not JSON"), "RUN005", "result channel"),
+        (
+            Garbled(index=1, what="the candidate printed more than 16 bytes"),
+            "RUN006",
+            "printed without end",
+        ),
+    ],
+)
+def test_an_early_end_is_a_finding(termination: Termination, code: str, words: str) -> None:
+    finding = termination_finding(SCENARIO, ended(termination, output="printed"))
+    assert finding is not None
+    assert finding.code == code
+    assert words in finding.message
+    assert finding.finding_class is FindingClass.WRONG
+    assert finding.scenario == SCENARIO
+    assert finding.evidence
+
+
+def test_the_limit_that_ended_a_process_is_named() -> None:
+    run = ended(Killed(index=1, signal=9), output="x\n[ended by cuassay: 300 processes]")
+    finding = termination_finding(SCENARIO, run)
+    assert finding is not None
+    assert finding.message.endswith("; ended by cuassay: 300 processes")
+
+
+def test_an_exception_is_blamed_before_the_crash_that_follows() -> None:
+    finding = termination_finding(SCENARIO, ended(Killed(index=2, signal=6), raised("bad\nx")))
+    assert finding is not None
+    assert finding.code == "RUN001"
+    assert finding.message == "ValueError: bad while being called on 'plain'"
+    assert finding.where.axes == {"rows": 16, "cols": 33}
+    assert finding.seed == 5
+
+
+def test_ends_from_which_no_verdict_follows() -> None:
+    missing = ended(ToolMissing(what="nvcc is not installed"))
+    full = ended(Finished(), raised(out_of_memory=True))
+    assert termination_finding(SCENARIO, missing) is None
+    assert termination_finding(SCENARIO, full) is None
+    assert inconclusive_reason(SCENARIO, missing) == "nvcc is not installed"
+    assert "out of memory" in inconclusive_reason(SCENARIO, full)
+
+
+def test_a_worker_that_fails_by_itself_is_no_finding_unless_the_candidate_ran() -> None:
+    idle = ended(Exited(index=0, exit_code=LOST_CHANNEL))
+    called = ended(Exited(index=1, exit_code=LOST_CHANNEL), StepDone(index=0))
+    other = ended(Exited(index=0, exit_code=3))
+    assert termination_finding(SCENARIO, idle) is None
+    assert "nothing of the candidate ran" in inconclusive_reason(SCENARIO, idle)
+    for run in (called, other):
+        finding = termination_finding(SCENARIO, run)
+        assert finding is not None
+        assert finding.code == "RUN002"
+        assert inconclusive_reason(SCENARIO, run) == ""
+
+
+def test_a_normal_end_is_no_finding() -> None:
+    run = ended(Finished(), StepDone(index=0), StepDone(index=1), StepDone(index=2))
+    assert termination_finding(SCENARIO, run) is None
+    assert inconclusive_reason(SCENARIO, run) == ""
+
+
+def test_a_refusal_at_a_size_that_nobody_promised_is_a_condition() -> None:
+    run = ended(Finished(), raised("cols must be 32"))
+    undeclared, declared = row_sum(declared=False).problem, row_sum().problem
+    unsafe = termination_finding(SCENARIO, run, problem=undeclared)
+    assert unsafe is not None
+    assert unsafe.finding_class is FindingClass.UNSAFE
+    assert unsafe.condition.startswith("shapes: only the sizes of its workloads")
+    for wrong in (
+        termination_finding(SCENARIO, run),
+        termination_finding(SCENARIO, run, problem=declared),
+        termination_finding(
+            SCENARIO, ended(Finished(), raised("an illegal memory access")), problem=undeclared
+        ),
+    ):
+        assert wrong is not None
+        assert wrong.finding_class is FindingClass.WRONG
+        assert wrong.severity is Severity.HIGH
+
+
+def test_outside_of_the_domain_an_exception_is_advice() -> None:
+    outside = Case(label="outside", axes=CASE.axes, in_domain=False)
+    scenario = single_call(outside, label="numbers: outside")
+    finding = termination_finding(scenario, ended(Finished(), raised()))
+    assert finding is not None
+    assert finding.finding_class is FindingClass.ADVICE
+
+
+def test_long_logs_keep_their_end() -> None:
+    log = "a" * 10_000 + "the last line"
+    finding = termination_finding(SCENARIO, ended(BuildFailed(what="nvcc", log=log)))
+    assert finding is not None
+    assert len(finding.evidence) < 7000
+    assert finding.evidence.endswith("the last line")

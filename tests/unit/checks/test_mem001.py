@@ -1,0 +1,103 @@
+"""MEM001: elements that are not written, and buffers that are assumed to be zero."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cuassay.checks.memory.unwritten_outputs import Mem001
+from cuassay.model.candidate import Convention
+from cuassay.model.dtype import DType
+from tests.support.fake_trial import (
+    FakeTrial,
+    Function,
+    axis,
+    examine,
+    problem,
+    row_sum,
+    scaled_add,
+    tensor,
+)
+
+
+def destination(trial: FakeTrial, call: Function) -> list[str]:
+    found = examine(Mem001(), trial, lambda: call, convention=Convention.DESTINATION)
+    return [finding.message for finding in found]
+
+
+def test_a_tail_that_is_not_written_is_counted() -> None:
+    def call(x: torch.Tensor, bias: torch.Tensor, gain: float, y: torch.Tensor) -> None:
+        tiles = x.shape[1] // 4 * 4
+        y[:, :tiles] = (x * gain + bias)[:, :tiles]
+
+    (message, *_) = destination(scaled_add(), call)
+    assert "39 of 143 elements hold what the memory held before the call" in message
+
+
+def test_a_kernel_that_writes_nothing_is_found() -> None:
+    (message, *_) = destination(scaled_add(), lambda x, bias, gain, y: None)
+    assert "143 of 143 elements" in message
+
+
+def test_a_sum_into_a_buffer_that_is_not_cleared_is_found() -> None:
+    assert destination(row_sum(), lambda x, y: y.add_(x.sum(-1)))
+
+
+def test_a_maximum_with_what_was_there_depends_on_it() -> None:
+    def call(x: torch.Tensor, y: torch.Tensor) -> None:
+        kept = y.nan_to_num(nan=0.0)
+        y.copy_(torch.where(kept.abs() > 0, kept + x.sum(-1), x.sum(-1)))
+
+    (message, *_) = destination(row_sum(), call)
+    assert "depends on what its memory held before the call" in message
+    assert "wrong after minus the right answer" in message
+
+
+def counts() -> FakeTrial:
+    """Return y = (x > 0).sum(-1) as int32."""
+    made = problem(
+        "counts",
+        axes=[axis("rows"), axis("cols")],
+        inputs=[tensor("x", "rows", "cols")],
+        outputs=[tensor("y", "rows", dtype=DType.INT32)],
+        workloads=[{"rows": 16, "cols": 32}],
+    )
+    return FakeTrial(made, lambda x: (x > 0).sum(-1).to(torch.int32))
+
+
+def test_integer_outputs_are_judged_too() -> None:
+    def tail(x: torch.Tensor, y: torch.Tensor) -> None:
+        y[:-1] = (x > 0).sum(-1)[:-1]
+
+    assert "1 of 13 elements" in destination(counts(), tail)[0]
+    assert destination(counts(), lambda x, y: y.add_((x > 0).sum(-1)))
+    assert destination(counts(), lambda x, y: y.copy_((x > 0).sum(-1))) == []
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_honest_kernels_are_silent(declared: bool) -> None:
+    def call(x: torch.Tensor, bias: torch.Tensor, gain: float, y: torch.Tensor) -> None:
+        y.zero_().add_(x * gain + bias)
+
+    trial = scaled_add(declared=declared)
+    assert destination(trial, call) == []
+    assert examine(Mem001(), trial, lambda: lambda x, bias, gain: x * gain + bias) == []
+
+
+def test_wrong_numbers_that_depend_on_no_memory_are_left_to_the_numbers() -> None:
+    assert destination(row_sum(), lambda x, y: y.copy_(x.sum(-1) * 2)) == []
+
+
+def test_a_true_answer_of_not_a_number_is_not_called_unwritten() -> None:
+    trial = row_sum()
+    trial.reference = lambda x: torch.full_like(x.sum(-1), float("nan"))
+    assert destination(trial, lambda x, y: y.fill_(float("nan"))) == []
+
+
+def test_memory_that_a_kernel_allocates_is_poisoned() -> None:
+    def call(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        y = torch.empty_like(x)
+        y[:-1] = (x * gain + bias)[:-1]
+        return y
+
+    assert examine(Mem001(), scaled_add(), lambda: call)

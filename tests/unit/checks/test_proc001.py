@@ -1,0 +1,188 @@
+"""PROC001: what a change means, what brought it about, and what is nobody's business."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+import torch
+
+from cuassay.checks.state.process_kinds import Kind, changes_of, kind_of
+from cuassay.checks.state.process_state import GENERATORS, REFUSED, STATE, Proc001
+from cuassay.cli.options import CONDITIONS
+from cuassay.judge.decide import condition_key
+from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.scenario import Scenario
+from cuassay.model.steps import ReadState
+from cuassay.model.trace import (
+    Finished,
+    ResultItem,
+    ScenarioResult,
+    StepDone,
+    StepRaised,
+    StepRecord,
+)
+from cuassay.model.verdict import Profile
+from tests.support.fake_trial import FakeTrial, scaled_add
+
+State = Mapping[str, str]
+TF32 = {"flag torch.backends.cuda.matmul.allow_tf32": "False -> True"}
+RECURSION = "process recursion limit"
+
+
+class Reported:
+    """A run whose reads of the process's state are given; `raises` names steps that raise."""
+
+    def __init__(
+        self, scenario: Scenario, states: Sequence[State], raises: Sequence[int] = ()
+    ) -> None:
+        left = iter(states)
+        self._records: list[StepRecord] = []
+        for index, step in enumerate(scenario.steps):
+            facts = tuple(next(left, {}).items()) if isinstance(step, ReadState) else ()
+            self._records.append(
+                StepRaised(index=index, exception="ValueError", message="no")
+                if index in raises
+                else StepDone(index=index, facts=facts)
+            )
+
+    @property
+    def result(self) -> ScenarioResult:
+        return ScenarioResult(records=tuple(self._records), termination=Finished())
+
+    def tensor(self, item: ResultItem) -> torch.Tensor:
+        raise KeyError(item.name)
+
+
+def scenarios(trial: FakeTrial) -> dict[str, Scenario]:
+    return {scenario.label: scenario for scenario in Proc001().propose(trial)}
+
+
+def judged(label: str, *states: State, raises: Sequence[int] = ()) -> list[Finding]:
+    trial = scaled_add()
+    scenario = scenarios(trial)[label]
+    return list(Proc001().judge(trial, scenario, Reported(scenario, states, raises)))
+
+
+def test_a_process_that_stays_as_it_was_is_silent() -> None:
+    for label in (STATE, GENERATORS, REFUSED):
+        assert judged(label, {}, {}, {}) == []
+
+
+def test_a_flag_set_at_import_is_a_condition_of_use_that_names_it() -> None:
+    (found,) = judged(STATE, TF32, TF32, TF32)
+    assert found.finding_class is FindingClass.UNSAFE
+    assert "importing it sets torch.backends.cuda.matmul.allow_tf32 from False" in found.message
+    assert condition_key(found) == "process-state"
+    assert condition_key(found) in CONDITIONS
+
+
+def test_a_flag_set_in_a_call_is_blamed_on_that_call() -> None:
+    (found,) = judged(STATE, {}, {}, TF32)
+    assert found.message.startswith("call 2 sets torch.backends.cuda.matmul.allow_tf32")
+
+
+def test_flags_are_one_finding_and_other_kinds_are_others() -> None:
+    state = {**TF32, "flag torch threads": "8 -> 1", "process umask": "0o22 -> 0o0"}
+    found = judged(STATE, state, state, state)
+    assert [f.finding_class for f in found] == [FindingClass.UNSAFE] * 2
+    assert "torch threads from 8 to 1" in found[0].message
+
+
+@pytest.mark.parametrize("name", ["function time.perf_counter", "function torch.cuda.synchronize"])
+def test_a_replaced_timer_is_wrong(name: str) -> None:
+    (found,) = judged(STATE, {name: "as imported -> kernel.fast at 7f00"})
+    assert found.finding_class is FindingClass.WRONG
+    assert found.severity is Severity.HIGH
+    assert f"replaces {name.partition(' ')[2]}" in found.message
+    assert "7f00" not in str(found.details)
+
+
+def test_a_flag_left_by_a_call_that_raised_is_found() -> None:
+    call = next(
+        index
+        for index, step in enumerate(scenarios(scaled_add())[REFUSED].steps)
+        if type(step).__name__ == "Call"
+    )
+    (found,) = judged(REFUSED, {}, TF32, raises=[call])
+    assert found.message.startswith("call 1, which raised ValueError, sets")
+
+
+def test_a_refusal_alone_is_nothing() -> None:
+    assert judged(REFUSED, {}, {}, raises=[3]) == []
+
+
+def test_draws_are_advice_and_those_of_a_first_call_are_not_counted() -> None:
+    draws = [{"generator torch on cpu": f"aa -> {end}"} for end in ("bb", "cc", "dd")]
+    assert judged(STATE, {}, *draws[:2]) == []
+    assert judged(GENERATORS, draws[0], draws[0], draws[0]) == []
+    (found,) = judged(GENERATORS, *draws)
+    assert found.finding_class is FindingClass.ADVICE
+    assert found.severity is Severity.LOW
+    assert condition_key(found) == "process-state"
+
+
+def test_a_seed_set_in_a_call_is_unsafe() -> None:
+    (found,) = judged(STATE, {}, {"seed of torch on cpu": "aa -> bb"})
+    assert found.finding_class is FindingClass.UNSAFE
+    assert "the seed of torch on cpu" in found.message
+
+
+def test_what_compiling_with_torch_leaves_behind_is_nobodys_fault() -> None:
+    left = {RECURSION: "1000 -> 2000", "environment _TORCHINDUCTOR_PYOBJECT": "absent -> aa"}
+    assert judged(STATE, {}, left, left) == []
+    assert len(judged(STATE, {}, {RECURSION: "1000 -> 50"})) == 1
+
+
+def test_variables_that_libraries_read_are_unsafe_and_others_advice() -> None:
+    telling = judged(STATE, {"environment NVIDIA_TF32_OVERRIDE": "absent -> aa"})
+    others = judged(STATE, {"environment TRITON_DEBUG": "absent -> aa"})
+    assert [f.finding_class for f in (*telling, *others)] == [
+        FindingClass.UNSAFE,
+        FindingClass.ADVICE,
+    ]
+    assert others[0].condition == ""
+
+
+def test_paths_of_this_machine_stay_out_of_the_message() -> None:
+    (found,) = judged(STATE, {"process working directory": "/tmp/secret/w1 -> /tmp"})
+    assert "secret" not in found.message
+    assert "secret" not in found.condition
+
+
+def test_what_a_worker_makes_up_is_cut_and_cleaned() -> None:
+    wild = {
+        "flag " + "x" * 5000: "a -> " + "b" * 5000,
+        "flag line\nbreak\x1b[31m": "a -> b",
+        "flag no arrow": "nonsense",
+        "unheard of": "a -> b",
+        "": "a -> b",
+    }
+    (found,) = judged(STATE, wild)
+    assert len(found.message) < 1000
+    assert found.message.isprintable()
+    assert "no arrow" not in found.message
+    assert "unheard" not in found.message
+
+
+def test_a_value_that_changes_again_is_told_from_the_last_one() -> None:
+    before, now = {"flag torch threads": "8 -> 4"}, {"flag torch threads": "8 -> 2"}
+    (change,) = changes_of(before, now)
+    assert (change.old, change.new) == ("4", "2")
+    assert list(changes_of(now, {})) == []
+
+
+def test_every_reading_of_a_worker_has_a_kind() -> None:
+    from cuassay.sandbox.guest.process_state import snapshot
+
+    unknown = [name for name in snapshot() if kind_of(name) is Kind.NONE]
+    assert all(name.startswith("environment _TORCH") for name in unknown)
+
+
+@pytest.mark.parametrize("profile", list(Profile))
+def test_only_the_reads_around_the_import_take_a_process(profile: Profile) -> None:
+    trial = scaled_add()
+    trial.profile = profile
+    made = scenarios(trial)
+    assert list(made) == [STATE, GENERATORS, REFUSED]
+    assert [scenario.fresh for scenario in made.values()] == [True, False, False]

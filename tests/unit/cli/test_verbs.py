@@ -1,0 +1,217 @@
+"""The other verbs, and a stdout that cannot be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cuassay import __version__
+from cuassay.checks import registry
+from cuassay.cli import probes
+from cuassay.cli.main import main
+from cuassay.cli.options import CONDITIONS
+from cuassay.cli.probes import Probe
+from cuassay.errors import CannotJudgeError, ProblemError
+from tests.support import fake_engine
+from tests.support.snapshot import assert_snapshot
+
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUASSAY_HOME", "/home/user/.local/state/cuassay")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "",
+        "check",
+        "power",
+        "replay",
+        "report",
+        "attest",
+        "verify",
+        "revoke",
+        "mcp",
+        "view",
+        "changed",
+        "explain",
+        "doctor",
+        "problem show",
+    ],
+)
+def test_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*verb.split(), "--help"]) == 0
+    assert_snapshot(f"help_{verb.replace(' ', '_') or 'all'}.txt", capsys.readouterr().out)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"cuassay {__version__}\n"
+
+
+def test_no_verb_shows_the_help_and_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert (out, "Usage: cuassay" in err) == ("", True)
+
+
+def test_explain(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "num001"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("NUM001: ")
+    for heading in registry.HEADINGS:
+        assert f"\n{heading}\n" in out
+
+
+def test_explain_lists_every_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"{code:<9} " in out for code in registry.codes())
+
+
+def test_explain_of_no_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "NUM01"]) == 2
+    assert "did you mean 'NUM001'?" in capsys.readouterr().err
+
+
+def test_problem_show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fake_engine.install(monkeypatch)
+    assert main(["problem", "show", "rmsnorm"]) == 0
+    assert_snapshot("problem_show.txt", capsys.readouterr().out)
+    assert main(["problem", "show", "rmsnorm", "--json", "--lenient"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == fake_engine.DOCUMENT | {"name": "rmsnorm", "lenient": True}
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "kind"),
+    [
+        (ProblemError("unknown key 'required_match_ratio'"), 2, "usage"),
+        (CannotJudgeError("the reference raised"), 3, "cannot_judge"),
+    ],
+)
+def test_problem_show_fails_with_one_message(
+    error: Exception,
+    exit_code: int,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fake_engine.install(monkeypatch, error=error)
+    assert main(["problem", "show", "p", "--json"]) == exit_code
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert found == {"error": {"kind": kind, "message": str(error)}, "exit_code": exit_code}
+    assert err == f"cuassay: {error}\n"
+
+
+def _probes() -> Iterator[Probe]:
+    yield Probe(name="python", ok=True, found="3.12.3")
+    yield Probe(name="gpu", ok=False, found="\x1b[31mnone", costs="no CUDA", fix="get one")
+
+
+def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("cuassay.cli.doctor.probes", _probes)
+    assert main(["doctor"]) == 0
+    assert_snapshot("doctor.txt", capsys.readouterr().out)
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [probe["name"] for probe in found["probes"]] == ["python", "gpu"]
+
+
+def _answers(packages: dict[str, str], torch: dict[str, object], why: str = "") -> object:
+    def child(program: str) -> dict[str, object]:
+        if "importlib.metadata" in program:
+            return dict(packages)
+        if "import torch" in program:
+            return torch
+        return {"why": why} if "triton_interpreter" in program else {"nvcc": ""}
+
+    return child
+
+
+@pytest.mark.parametrize(
+    ("packages", "torch", "missing"),
+    [
+        ({}, {}, {"torch", "numpy", "safetensors", "triton", "gpu", "nvrtc", "interpreter repair"}),
+        (
+            {"torch": "2", "numpy": "2", "safetensors": "1", "triton": "3", "ml_dtypes": "1"},
+            {"cuda": "13.0", "device": "H200", "nvrtc": "libnvrtc.so.13"},
+            set(),
+        ),
+        (
+            {"torch": "2", "numpy": "2", "safetensors": "1", "triton": "3", "ml_dtypes": "1"},
+            {"error": "ImportError: libcudart"},
+            {"torch import", "gpu", "nvrtc"},
+        ),
+    ],
+)
+def test_probes_say_what_is_missing(
+    packages: dict[str, str],
+    torch: dict[str, object],
+    missing: set[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probes, "child", _answers(packages, torch))
+    monkeypatch.setattr(probes, "_object", lambda command: {"user namespace": "yes"})
+    monkeypatch.setattr(probes, "_output", lambda command: "580.95.05\n")
+    monkeypatch.setattr("cuassay.cli.probes.shutil.which", lambda name: f"/usr/bin/{name}")
+    found = list(probes.probes())
+    assert {probe.name for probe in found if not probe.ok} - {"nvcc"} == missing
+    assert all(probe.costs and probe.fix for probe in found if not probe.ok)
+
+
+def test_a_child_that_fails_gives_an_empty_answer() -> None:
+    assert probes.child("raise SystemExit(3)") == {}
+    assert probes.child("print('noise'); print('{\"a\": 1}')") == {"a": 1}
+    assert probes._output(["/does/not/exist"]) == ""
+
+
+def test_required_conditions_are_those_that_checks_know() -> None:
+    sources = (_ROOT / "src" / "cuassay" / "checks").glob("*.py")
+    text = "\n".join(path.read_text() for path in sources)
+    for name in CONDITIONS:
+        assert f'"{name}: ' in text
+
+
+def _run(*arguments: str, stdout: int) -> subprocess.CompletedProcess[str]:
+    environment = dict(os.environ, PYTHONPATH=str(_ROOT / "src"))
+    return subprocess.run(
+        [sys.executable, "-m", "cuassay", *arguments],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        check=False,
+    )
+
+
+def test_a_closed_stdout_is_never_a_verdict() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = _run("explain", stdout=writer)
+    finally:
+        os.close(writer)
+    assert done.returncode == 3
+    assert done.stderr == "cuassay: the result could not be written to stdout (Broken pipe)\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_behind_stdout_is_never_a_verdict() -> None:
+    with open("/dev/full", "wb") as full:
+        done = _run("explain", stdout=full.fileno())
+    assert done.returncode == 3
+    assert "No space left on device" in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,233 @@
+"""KernelBench, GPU MODE, flashinfer-trace, hub kernels and custom operators: read and judged.
+
+Each format has a right kernel that passes and a planted bug that is caught, by the real checks.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from cuassay.errors import CandidateError, MissingToolError, ProblemError
+from cuassay.formats import load_candidate, load_problem
+from cuassay.formats.execute import load_reference
+from cuassay.model.candidate import Convention
+from cuassay.model.domain import Opaque
+from cuassay.model.problem import CustomSource, ExprAxis, Problem, TensorSpec, VarAxis
+from tests.support import foreign, trees
+from tests.zoo.judging import Gate
+from tests.zoo.local_gate import LocalGate
+
+_CHECKS = ("NUM001", "SHP001", "API003")
+
+
+@pytest.fixture(scope="module")
+def gate() -> Iterator[Gate]:
+    with LocalGate("cpu") as opened:
+        yield opened
+
+
+def _codes(gate: Gate, problem: Problem, path: Path | str) -> set[str]:
+    judged = gate.judge(problem, Path(path), seed=11, only=_CHECKS)
+    assert judged.accepted or judged.codes, str(judged)
+    return set(judged.codes)
+
+
+def test_a_kernelbench_file_becomes_a_function_of_inputs_and_state(tmp_path: Path) -> None:
+    problem = load_problem(str(foreign.kernelbench(tmp_path)))
+    assert problem.axes == (VarAxis(name="batch_size"),)
+    shapes = {s.name: s.shape for s in problem.inputs if isinstance(s, TensorSpec)}
+    assert shapes["x"] == ("batch_size", "32")
+    assert shapes["state_linear_weight"] == ("24", "32")
+    assert problem.outputs[0].shape == ("batch_size", "24")
+    assert {s.name for s in problem.inputs if isinstance(s.domain, Opaque)} == shapes.keys() - {"x"}
+    assert set(problem.workloads[0].sources.values()) == {CustomSource()}
+    assert problem.workloads[0].tolerance.required_matched_ratio == 1.0
+
+
+def test_its_state_is_the_models_own_and_its_generator_follows_the_axes(tmp_path: Path) -> None:
+    file = foreign.kernelbench(tmp_path)
+    problem = load_problem(str(file))
+    loaded = load_reference(problem)
+    assert loaded.generator is not None
+    made = loaded.generator({"batch_size": 5}, torch.device("cpu"))
+    again = loaded.generator({"batch_size": 5}, torch.device("cpu"))
+    assert isinstance(made["x"], torch.Tensor)
+    assert made["x"].shape == (5, 32)
+    assert torch.equal(made["state_linear_weight"], again["state_linear_weight"])  # type: ignore[arg-type]
+    before = made["state_bn_running_mean"].clone()  # type: ignore[attr-defined]
+    loaded.call(*made.values())
+    assert torch.equal(made["state_bn_running_mean"], before)  # type: ignore[arg-type]
+
+
+def test_kernelbench_kernels_are_judged(tmp_path: Path, gate: Gate) -> None:
+    problem = load_problem(str(foreign.kernelbench(tmp_path)))
+    good = trees.write(tmp_path / "good.py", foreign.MODEL_NEW)
+    packed = trees.write(tmp_path / "packed.py", foreign.PACKED)
+    bug = trees.write(tmp_path / "1_bug.py", foreign.MODEL_NEW.replace(" + self.bias", ""))
+    assert _codes(gate, problem, good) == set()
+    assert _codes(gate, problem, packed) == set()
+    assert "NUM001" in _codes(gate, problem, bug)
+
+
+def test_kernelbench_mistakes_are_one_message(tmp_path: Path) -> None:
+    problem = load_problem(str(foreign.kernelbench(tmp_path)))
+    with pytest.raises(CandidateError, match="defines no 'ModelNew'"):
+        load_candidate(str(trees.write(tmp_path / "k.py", "def run(x): ...\n")), problem)
+    text = foreign.KERNELBENCH.replace("return [features, out]", "return [torch.zeros(1), out]")
+    with pytest.raises(ProblemError, match="expected numbers, texts"):
+        load_problem(str(trees.write(tmp_path / "tensor.py", text)))
+    text = foreign.KERNELBENCH.replace("self.bn(self.linear(x))", "self.bn(x.tolist())")
+    with pytest.raises(ProblemError, match="cannot be run on shapes alone"):
+        load_problem(str(trees.write(tmp_path / "data.py", text)))
+
+
+def test_a_gpumode_task_is_taken_apart(tmp_path: Path) -> None:
+    problem = load_problem(str(foreign.gpumode(tmp_path)))
+    assert problem.axes == (
+        VarAxis(name="size"),
+        ExprAxis(name="d0", expression="size + 8"),
+    )
+    assert [spec.name for spec in problem.inputs] == ["data0", "data1", "data2", "data3"]
+    assert [w.axes["size"] for w in problem.workloads] == [24, 48, 64]
+    assert problem.workloads[0].tolerance.atol == 2e-3
+    assert "task" not in sys.modules  # nothing of it is left behind
+    made = load_reference(problem).generator({"size": 7}, torch.device("cpu"))  # type: ignore[misc]
+    assert isinstance(made["data1"], torch.Tensor)
+    assert made["data1"].shape == (7, 15)
+
+
+def test_gpumode_submissions_are_judged(tmp_path: Path, gate: Gate) -> None:
+    folder = foreign.gpumode(tmp_path)
+    problem = load_problem(str(folder))
+    good = trees.write(folder / "submission.py", foreign.SUBMISSION)
+    text = foreign.SUBMISSION.replace(', alpha=config["scale"]', "")
+    bug = trees.write(folder / "submission_bug.py", text)
+    assert _codes(gate, problem, good) == set()
+    assert "NUM001" in _codes(gate, problem, bug)
+
+
+def test_gpumode_mistakes_are_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = foreign.gpumode(tmp_path)
+    problem = load_problem(str(folder))
+    with pytest.raises(CandidateError, match="defines no 'custom_kernel'"):
+        load_candidate(str(trees.write(folder / "submission.py", "x = 1\n")), problem)
+    trees.write(folder / "task.yml", "files: [\n")
+    with pytest.raises(ProblemError, match="not valid YAML"):
+        load_problem(str(folder))
+    trees.write(folder / "task.yml", "lang: py\nfiles: []\n")
+    with pytest.raises(ProblemError, match=r"no reference\.py"):
+        load_problem(str(folder))
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(MissingToolError, match=r"pip install 'cuassay\[gpumode\]'"):
+        load_problem(str(folder))
+
+
+def test_a_flashinfer_data_set_is_read_and_judged(tmp_path: Path, gate: Gate) -> None:
+    problem = load_problem(str(foreign.flashinfer(tmp_path)))
+    assert problem.origin == "flashinfer-trace"
+    assert [w.id for w in problem.workloads] == ["w3", "w64"]
+    folder = tmp_path / "solutions" / "model-z" / "elementwise" / "scale_h8"
+    good = foreign.flashinfer_solution(folder / "s1.json", "def run(x):\n    return x + x\n")
+    into = foreign.flashinfer_solution(folder / "s2.json", "def run(x, y):\n    y.copy_(x + x)\n")
+    named = foreign.flashinfer_solution(
+        folder / "s4.json",
+        "def run(x, out):\n    out.copy_(x + x)\n",
+        dependencies=None,
+        build_commands=[],
+    )
+    assert load_candidate(str(named), problem).convention is Convention.DESTINATION
+    assert _codes(gate, problem, named) == set()
+    bug = foreign.flashinfer_solution(folder / "s3.json", "def run(x):\n    return x * 2.01\n")
+    assert load_candidate(str(good), problem).convention is Convention.RETURNS
+    assert load_candidate(str(into), problem).convention is Convention.DESTINATION
+    assert load_candidate(str(good), problem).author == "model-z"
+    assert _codes(gate, problem, good) == _codes(gate, problem, into) == set()
+    assert "NUM001" in _codes(gate, problem, bug)
+
+
+def test_flashinfer_mistakes_are_one_message(tmp_path: Path) -> None:
+    file = foreign.flashinfer(tmp_path)
+    problem = load_problem(str(file))
+    bound = foreign.flashinfer_solution(tmp_path / "b.json", "int x;", language="cuda")
+    with pytest.raises(CandidateError, match="bound by tvm-ffi, which cuassay does not build"):
+        load_candidate(str(bound), problem)
+    unknown = foreign.flashinfer_solution(tmp_path / "u.json", "x", language="rust")
+    with pytest.raises(CandidateError, match=r"spec\.language is 'rust'"):
+        load_candidate(str(unknown), problem)
+    (tmp_path / "workloads" / "elementwise" / "scale_h8.jsonl").unlink()
+    with pytest.raises(ProblemError, match="a definition needs its workloads"):
+        load_problem(str(file))
+
+
+def test_a_kernel_tree_of_the_hub_is_read_and_judged(tmp_path: Path, gate: Gate) -> None:
+    trees.native(tmp_path / "p")
+    problem = load_problem(str(tmp_path / "p"))
+    package = tmp_path / "kernel" / "build" / "torch-universal" / "doubling"
+    trees.write(package / "__init__.py", "from .ops import wrong, right as run\n")
+    trees.write(
+        package / "ops.py",
+        "def right(x):\n    return x + x\ndef wrong(x):\n    return x + x + 1e-3\n",
+    )
+    candidate = load_candidate(str(tmp_path / "kernel"), problem)
+    assert {source.path for source in candidate.sources} == {
+        "cuassay_entry.py",
+        "doubling/__init__.py",
+        "doubling/ops.py",
+    }
+    assert _codes(gate, problem, tmp_path / "kernel") == set()
+    assert "NUM001" in _codes(gate, problem, f"{tmp_path / 'kernel'}::wrong")
+    with pytest.raises(CandidateError, match=r"binds no 'rigth' \(it binds: run, wrong\)"):
+        load_candidate(f"{tmp_path / 'kernel'}::rigth", problem)
+
+
+def test_a_built_kernel_is_known_by_its_files(tmp_path: Path) -> None:
+    trees.native(tmp_path / "p")
+    problem = load_problem(str(tmp_path / "p"))
+    package = tmp_path / "kernel" / "build" / "torch-universal" / "built_one"
+    trees.write(package / "__init__.py", "def run(x):\n    return x + x\n")
+    library = trees.write(package / "_ops.abi3.so", "binary")
+    candidate = load_candidate(str(tmp_path / "kernel"), problem)
+    before = candidate.sources
+    place = tmp_path / "shim.py"
+    place.write_text(before[0].text)
+    spec = importlib.util.spec_from_file_location("shim", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.run(2) == 4
+    library.write_text("another")
+    with pytest.raises(ImportError, match="changed after the candidate's digest"):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    assert load_candidate(str(tmp_path / "kernel"), problem).sources != before
+
+
+def test_hub_mistakes_are_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trees.native(tmp_path / "p")
+    problem = load_problem(str(tmp_path / "p"))
+    with pytest.raises(CandidateError, match="expected hub:OWNER/REPO"):
+        load_candidate("hub:nothing", problem)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(MissingToolError, match=r"pip install 'cuassay\[hub\]'"):
+        load_candidate("hub:owner/repo", problem)
+    (tmp_path / "old" / "build" / "torch11-cxx11-cu80-x86_64-linux").mkdir(parents=True)
+    with pytest.raises(CandidateError, match="is not built for torch"):
+        load_candidate(str(tmp_path / "old"), problem)
+
+
+def test_custom_operators_are_read_and_judged(tmp_path: Path, gate: Gate) -> None:
+    trees.native(tmp_path / "p")
+    problem = load_problem(str(tmp_path / "p"))
+    file = trees.write(tmp_path / "ops.py", foreign.CUSTOM_OP)
+    assert _codes(gate, problem, f"{file}::torch.ops.cuassay_test.twice") == set()
+    text = foreign.CUSTOM_OP.replace("cuassay_test", "cuassay_test2")
+    file = trees.write(tmp_path / "more_ops.py", text)
+    assert "NUM001" in _codes(gate, problem, f"{file}::torch.ops.cuassay_test2.thrice")
+    with pytest.raises(CandidateError, match="did you mean 'cuassay_test2::twice'"):
+        load_candidate(f"{file}::torch.ops.cuassay_test2.twic", problem)

@@ -1,0 +1,104 @@
+"""Transforms of fills: exact, replayable, and refused where they do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+
+from cuassay.errors import ProblemError
+from cuassay.inputs.materialise import materialise
+from cuassay.model.case import Case, Fill, FillValue
+from cuassay.model.domain import Opaque
+from cuassay.model.dtype import DType
+from cuassay.model.problem import TensorSpec
+from tests.support.fake_trial import FakeTrial, axis, problem, tensor
+
+_DTYPES = [DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT8_E4M3FN]
+
+
+def _x(
+    dtype: DType = DType.FLOAT32, *, rows: int = 6, kind: str = "normal", **parameters: FillValue
+) -> torch.Tensor:
+    return _filled(Fill(kind=kind, parameters=parameters), dtype=dtype, rows=rows)
+
+
+def _filled(fill: Fill, *, dtype: DType = DType.FLOAT32, rows: int = 6) -> torch.Tensor:
+    made = problem(
+        "p",
+        axes=[axis("rows"), axis("cols")],
+        inputs=[tensor("x", "rows", "cols", dtype=dtype)],
+        outputs=[tensor("y", "rows", "cols")],
+        workloads=[{"rows": 6, "cols": 4}],
+    )
+    case = Case(label="c", axes={"rows": rows, "cols": 4}, fills={"x": fill}, seed=5)
+    value = materialise(made, case, device="cpu")["x"]
+    assert isinstance(value, torch.Tensor)
+    return value
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_taken_rows_are_those_of_the_base(dtype: DType) -> None:
+    base, take = _x(dtype).float(), (5, 0, 2)
+    few = _x(dtype, rows=3, take=take, take_axis="rows", take_of=6).float()
+    assert torch.equal(few, base[[5, 0, 2]])
+    many = _x(dtype, rows=7, take=take, take_axis="rows", take_of=6).float()
+    assert torch.equal(many, base[[5, 0, 2, 5, 0, 2, 5]])
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_parts_add_up_exactly(dtype: DType) -> None:
+    first, second = (_x(dtype, part=part, part_seed=9).float() for part in (0, 1))
+    assert torch.equal(first + second, _x(dtype).float())
+    assert bool((first * second == 0).all())
+    assert bool(first.any())
+    assert bool(second.any())
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_scaling_by_a_power_of_two_is_exact(dtype: DType) -> None:
+    assert torch.equal(_x(dtype, scale_by=2.0).float(), _x(dtype).float() * 2.0)
+
+
+def test_shifts_alternate_from_slice_to_slice_and_are_exact() -> None:
+    for dtype in (DType.FLOAT16, DType.BFLOAT16):
+        base = _x(dtype, kind="small_integers").float()
+        moved = _x(dtype, kind="small_integers", shift=96.0, shift_axis=1).float()
+        signs = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+        assert torch.equal(moved - base, 96.0 * signs[:, None].expand(6, 4))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"take": (0,), "take_axis": "depth", "take_of": 6},
+        {"take": (6,), "take_axis": "rows", "take_of": 6},
+        {"take": 3, "take_axis": "rows", "take_of": 6},
+        {"take": (), "take_axis": "rows", "take_of": 6},
+        {"take": (0,), "take_axis": "rows"},
+        {"shift": 1.0, "shift_axis": 2},
+        {"scale_by": "two"},
+        {"part": 0},
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(parameters: Mapping[str, FillValue]) -> None:
+    with pytest.raises(ProblemError, match=r"fill parameter '\w+' of input 'x' is .*, expected"):
+        _filled(Fill(kind="normal", parameters=parameters))
+
+
+def test_values_of_the_problems_own_generator_are_transformed() -> None:
+    spec = TensorSpec(name="x", dtype=DType.FLOAT32, shape=("rows",), domain=Opaque())
+    made = problem(
+        "p",
+        axes=[axis("rows")],
+        inputs=[spec],
+        outputs=[tensor("y", "rows")],
+        workloads=[{"rows": 4}],
+    )
+    trial = FakeTrial(made, lambda x: x, generator=lambda axes, _: {"x": torch.arange(4.0)})
+    fill = Fill(
+        kind="generated", parameters={"take": (3, 2, 1, 0), "take_axis": "rows", "take_of": 4}
+    )
+    case = Case(label="c", axes={"rows": 4}, fills={"x": fill}, generator=True)
+    assert torch.equal(torch.as_tensor(trial.inputs(case)["x"]), torch.tensor([3.0, 2.0, 1.0, 0.0]))

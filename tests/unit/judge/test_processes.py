@@ -1,0 +1,111 @@
+"""At `quick` scenarios share a process, and lose nothing of what a new one shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+
+from cuassay.checks.base import Check, Run
+from cuassay.checks.kernels.own_work import Ghost001
+from cuassay.checks.state.call_attributes import State002
+from cuassay.checks.state.earlier_calls import State001
+from cuassay.judge.examine import Examination
+from cuassay.model.outcome import CheckReport, Failed, Passed, Skipped
+from cuassay.model.scenario import Scenario
+from cuassay.model.verdict import Profile
+from cuassay.sandbox.local import LocalRunner
+from tests.support.fake_trial import Function, scaled_add
+from tests.support.judging import Bench, bench
+from tests.unit.checks.test_state002 import honest, strides_by_shape
+
+Tensor = torch.Tensor
+
+
+@dataclass(slots=True)
+class Processes:
+    """Runs scenarios on a kernel made anew for each process; `made` counts the processes."""
+
+    of: Bench
+    make: Callable[[], Function]
+    asked: list[bool] = field(default_factory=list)
+    made: int = 0
+    call: Function | None = None
+
+    def __call__(self, scenario: Scenario) -> Run:
+        """Run one scenario."""
+        self.asked.append(scenario.fresh)
+        if self.call is None or scenario.fresh:
+            self.made, self.call = self.made + 1, self.make()
+        runner = LocalRunner(self.call, self.of.trial.problem)
+        return runner.run(scenario, self.of.trial.inputs, None)
+
+
+def examined(
+    make: Callable[[], Function], *checks: Check, profile: Profile = Profile.QUICK
+) -> tuple[list[CheckReport], Processes]:
+    """Return the reports of checks one after another, and what ran."""
+    of = bench(scaled_add(), make(), profile=profile)
+    processes = Processes(of=of, make=make)
+    examination = Examination(
+        of.trial,
+        run=processes,
+        control=of.control,
+        emit=lambda event: None,
+        name=lambda finding: finding,
+    )
+    return [examination.examine(check) for check in checks], processes
+
+
+def worn_out() -> Function:
+    """Return a kernel that is right in its first calls of a process, as many as a scenario has."""
+    calls = 0
+
+    def call(x: Tensor, bias: Tensor, gain: float) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return x * gain + bias + float(calls > 40)
+
+    return call
+
+
+def test_a_correct_kernel_needs_one_process() -> None:
+    reports, ran = examined(honest, State001(), State002())
+    assert all(isinstance(report.outcome, Passed) for report in reports)
+    assert ran.made == 1
+    assert not any(ran.asked)
+
+
+@pytest.mark.parametrize("profile", [Profile.STANDARD, Profile.DEEP])
+def test_elsewhere_each_scenario_has_the_process_that_it_asks_for(profile: Profile) -> None:
+    (report,), ran = examined(honest, State002(), profile=profile)
+    assert isinstance(report.outcome, Passed)
+    assert ran.made == report.scenarios == len(ran.asked)
+
+
+def test_what_only_a_new_process_shows_is_found() -> None:
+    """In a used process the first call of the layout scenario is wrong: left to LAYOUT001."""
+    (_, report), ran = examined(strides_by_shape, State001(), State002())
+    assert isinstance(report.outcome, Failed)
+    assert "from transposed to contiguous" in report.outcome.findings[0].message
+    assert ran.made > 1
+
+
+def test_what_a_new_process_does_not_show_is_no_finding() -> None:
+    reports, ran = examined(worn_out, State001(), State002())
+    assert [type(report.outcome) for report in reports] == [Passed, Passed]
+    assert ran.made > 1
+
+
+def test_comparisons_of_a_run_that_does_not_count_are_forgotten() -> None:
+    _, ran = examined(worn_out, State001(), State002())
+    assert ran.made > 1
+    assert all(comparison.passed for comparison in ran.of.trial.comparisons)
+
+
+def test_a_check_that_changes_the_process_keeps_its_own() -> None:
+    (report,), ran = examined(honest, Ghost001())
+    assert not isinstance(report.outcome, Skipped) or not ran.asked
+    assert all(ran.asked)

@@ -1,0 +1,149 @@
+"""The terminal report: what a person reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import pytest
+from rich.console import Console
+
+from cuassay.model.outcome import CheckReport, Errored, Failed, Finding
+from cuassay.model.verdict import Verdict
+from cuassay.report import words
+from cuassay.report.terminal.cards import LINES, card
+from cuassay.report.terminal.layout import ASCII, Marks, bar, marks
+from cuassay.report.terminal.trial import TerminalReport, console, story
+from tests.support import samples
+
+
+def _show(
+    verdict: Verdict,
+    *,
+    terminal: bool = False,
+    quiet: bool = False,
+    summarise: bool = True,
+    replayed: bool = False,
+) -> str:
+    target = io.StringIO()
+    shown = Console(
+        file=target, width=100, force_terminal=terminal, color_system=None, markup=False
+    )
+    report = TerminalReport(shown, quiet=quiet, summarise=summarise, replayed=replayed)
+    for event in samples.events(verdict):
+        report.consume(event)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+@pytest.mark.parametrize(
+    "finding",
+    [
+        samples.hot_rows(),
+        samples.held_output(),
+        samples.empty_batch(),
+        dataclasses.replace(samples.hot_rows(), message="word " * 300, statistic="long " * 99),
+        dataclasses.replace(samples.empty_batch(), evidence="line\n" * 500),
+    ],
+)
+def test_a_card_has_few_lines_and_the_command(finding: Finding, width: int) -> None:
+    lines = [line.plain for line in card(finding, width=width, signs=Marks())]
+    assert len(lines) <= LINES
+    assert finding.reproduce in lines[-1]
+
+
+def test_a_compiler_log_shows_from_its_first_error() -> None:
+    log = "note: in file\n" * 30 + "kernel.cu(7): error: identifier 'x' is undefined\nend"
+    finding = dataclasses.replace(samples.empty_batch(), evidence=log)
+    text = "\n".join(line.plain for line in card(finding, width=100, signs=Marks()))
+    assert "evidence    kernel.cu(7): error" in text
+
+
+def test_verdict_findings_and_command_are_there() -> None:
+    text = _show(samples.rejected())
+    for part in ("REJECTED", "18.4 x the budget", "cuassay replay", "projected 61 %", "ACCEPTED:"):
+        assert part in text
+    assert "\x1b" not in text
+
+
+def test_quiet_is_one_line() -> None:
+    text = _show(samples.rejected(), quiet=True)
+    assert text.count("\n") == 1
+    assert text.startswith("REJECTED kernels/bf16_accumulate.py: Hot rows")
+
+
+def test_without_summary_only_plan_and_checks_show() -> None:
+    text = _show(samples.rejected(), summarise=False)
+    assert "NUM002" in text
+    assert "REJECTED" not in text
+
+
+def test_a_replay_leaves_out_what_only_a_trial_can_say() -> None:
+    text = _show(samples.rejected(), replayed=True)
+    assert "their rule" not in text
+    assert "not checked" not in text
+
+
+def test_many_findings_are_grouped() -> None:
+    many = tuple(
+        dataclasses.replace(samples.hot_rows(), id=f"F{n}", growth=None) for n in range(1, 41)
+    )
+    check = CheckReport(code="NUM002", title="t", outcome=Failed(findings=many))
+    text = _show(dataclasses.replace(samples.rejected(), checks=(check,)))
+    assert text.count("reproduce") == 1
+    assert "and 19 more" in text
+
+
+def test_the_smallest_input_leads_and_growth_follows() -> None:
+    story = samples.hot_rows()
+    plain = dataclasses.replace(story, id="F1", counterexample="", growth=None)
+    small = dataclasses.replace(story, id="F2", growth=None, measured=0.02)
+    grown = dataclasses.replace(story, id="F3", counterexample="", measured=0.01)
+    telling, rest = words.grouped((plain, small, grown, samples.empty_batch()))
+    assert [finding.id for finding in telling] == ["F2", "F3"]
+    assert [finding.code for finding in rest] == ["NUM002", "SHP001"]
+
+
+def test_an_errored_check_is_no_failure_of_the_kernel() -> None:
+    check = CheckReport(code="NUM002", title="t", outcome=Errored(reason="division by zero"))
+    text = _show(dataclasses.replace(samples.inconclusive(), checks=(check,)))
+    assert "E NUM002" in text
+    assert "errored, division by zero" in text
+
+
+def test_moving_line_is_taken_away() -> None:
+    text = _show(samples.accepted(), terminal=True)
+    assert text.rstrip().endswith("--profile deep tries more inputs")
+
+
+def test_an_encoding_without_signs_gets_ascii() -> None:
+    assert marks("utf-8") == Marks()
+    assert marks("ascii") is ASCII
+    assert bar(3.0, signs=ASCII).plain == ("#" * 24 + ">")
+    assert bar(None, signs=ASCII).plain == ""
+    assert bar(float("nan"), signs=ASCII).plain.endswith(">")
+
+
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert console().color_system is None
+    monkeypatch.delenv("NO_COLOR")
+    assert console(no_color=True).color_system is None
+
+
+def test_a_closed_pipe_is_seen() -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str, /) -> int:
+            raise BrokenPipeError(32, "Broken pipe")
+
+    shown = console()
+    shown.file = Closed()
+    with pytest.raises(BrokenPipeError):
+        shown.print("x")
+
+
+def test_story_is_plain_text() -> None:
+    text = story(samples.rejected())
+    assert "REJECTED" in text
+    assert "\x1b" not in text
