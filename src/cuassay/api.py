@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from cuassay.errors import CannotJudgeError, ProblemError, UsageError
 from cuassay.model.candidate import Candidate
 from cuassay.model.conditions import required
-from cuassay.model.precision import Precision, precision_named
 from cuassay.model.events import EngineFinished, EngineStopped, Event
+from cuassay.model.precision import Precision, precision_named
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile, Verdict
 

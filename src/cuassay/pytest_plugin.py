@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _OPTIONS = ("profile", "device", "seed", "require", "precision")
 _PREFIX = "cuassay."
 _MARKER = (
-    "cuassay(profile, device, seed, require, precision): how kernels of this test are judged; the command "
-    "line takes precedence"
+    "cuassay(profile, device, seed, require, precision): how kernels of this test are judged; "
+    "the command line takes precedence"
 )
 
 

@@ -26,8 +26,9 @@ def problem_document(
 
     `reduced` names the axes that the reference was seen to reduce. Its keys are
     name, description, origin, path, digest, reference, axes, inputs, outputs, domains, workloads,
-    tolerance, accumulation, precision (the policy), index_inputs, reduction_axes, reduction_axes_seen, growth_target,
-    constraints, truth (float64 or float32) and truth_reason. Every value is plain JSON.
+    tolerance, accumulation, precision (the policy), index_inputs, reduction_axes,
+    reduction_axes_seen, growth_target, constraints, truth (float64 or float32) and truth_reason.
+    Every value is plain JSON.
     """
     reference = problem.reference
     return {

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.model.outcome import Finding, GrowthPoint, Where
-from cuassay.model.precision import Precision
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
 
 if TYPE_CHECKING:

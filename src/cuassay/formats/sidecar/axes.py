@@ -1,4 +1,4 @@
-"""Bounds of axes, growth target, accumulation and precision policy as a sidecar file states them."""
+"""Bounds of axes, growth target, accumulation and precision as a sidecar file states them."""
 
 from __future__ import annotations
 
