@@ -15,9 +15,10 @@ install: $(STAMP) ## a virtual environment in .venv with everything that develop
 
 # torch first and by itself, so that an index with a CPU build serves that one. Elsewhere set
 # TORCH_INDEX to an index that has CPU builds, or let pip fetch the CUDA build.
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml packages/ptxsan/pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
+	$(BIN)/python -m pip install -q -e 'packages/ptxsan[cuda]'
 	$(BIN)/python -m pip install -q -e '.[dev]'
 	touch $(STAMP)
 
@@ -29,8 +30,8 @@ test: $(STAMP) ## all tests that need no GPU; AREA=oracle runs the tests of src/
 	OMP_NUM_THREADS=1 CUASSAY_ZOO_SEED=$${CUASSAY_ZOO_SEED:-20261121} $(BIN)/python -m pytest -n 2 -m 'not gpu' --dist loadfile $(if $(AREA),tests/unit/$(AREA))
 
 lint: $(STAMP) ## ruff and mypy
-	$(BIN)/ruff check src tests benchmarks examples
-	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src packages tests benchmarks examples
+	$(BIN)/ruff format --check src packages tests benchmarks examples
 	$(BIN)/mypy
 
 bench: $(STAMP) ## the benchmarks that run on this machine
@@ -39,7 +40,7 @@ bench: $(STAMP) ## the benchmarks that run on this machine
 # Every planted bug and its correct twin through the gate: class x (caught, missed, false alarm).
 power: $(STAMP) ## every planted bug and twin of the zoo through the gate, under fresh seeds
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/power.py
-	OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python benchmarks/machine_power.py
+	OMP_NUM_THREADS=1 PYTHONPATH=.:packages/ptxsan/tests $(BIN)/python benchmarks/machine_power.py
 
 clean: ## remove what the other verbs made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,6 +1,6 @@
 """Kernels that are equal apart from rounding, and faults in them, in the machine's algebra.
 
-    PYTHONPATH=. python benchmarks/machine_algebra.py [--only NAME...]
+    PYTHONPATH=.:packages/ptxsan/tests python benchmarks/machine_algebra.py [--only NAME...]
 
 Every form of every family of tests/machine/algebra_forms.py is compared with the family's first
 one, and has to be found equal; every planted fault has to be found unequal. Triton's kernels of
@@ -20,11 +20,12 @@ from functools import partial
 from typing import Any
 
 from common import save
-from tests.machine.algebra_forms import FAMILIES, LAYERNORM, MATMUL, SOFTMAX, Family
-from tests.machine.algebra_running import compared, compared_triton
+from tests.machine.triton_algebra import compared_triton
 
 from cuassay.errors import CuassayError
-from cuassay.machine.equivalence import Equivalence
+from ptxsan.equivalence import Equivalence
+from ptxsan_corpus.algebra_forms import FAMILIES, LAYERNORM, MATMUL, SOFTMAX, Family
+from ptxsan_corpus.algebra_running import compared
 
 TRITON: tuple[tuple[Family, str, tuple[str, ...]], ...] = (
     (SOFTMAX, "softmax", ("x",)),

@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 from common import RESULTS, machine
 
-from cuassay.errors import MachineError
-from cuassay.machine import codegen
-from cuassay.machine.launch import Buffer, Launch, Pointer
-from cuassay.machine.options import Options
-from cuassay.machine.parser import parse
-from cuassay.machine.program import build
-from cuassay.machine.run import run
+from ptxsan import codegen
+from ptxsan.errors import MachineError
+from ptxsan.launch import Buffer, Launch, Pointer
+from ptxsan.options import Options
+from ptxsan.parser import parse
+from ptxsan.program import build
+from ptxsan.run import run
 
 _BLOCKS, _THREADS, _ITEMS = 2, 128, 4
 _TYPES = {"f32": np.float32, "i32": np.int32, "f64": np.float64, "i64": np.int64}

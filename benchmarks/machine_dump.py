@@ -26,8 +26,8 @@ from machine_probes import Probe, inputs, probes
 from numpy.typing import NDArray
 
 from cuassay.build.cuda.driver import Driver, load_driver
-from cuassay.machine.fuzz.inputs import words
-from cuassay.machine.fuzz.programs import (
+from ptxsan.fuzz.inputs import words
+from ptxsan.fuzz.programs import (
     INPUT_WORDS,
     OUTPUT_WORDS,
     THREADS,
@@ -35,8 +35,8 @@ from cuassay.machine.fuzz.programs import (
     module,
     program_digest,
 )
-from cuassay.machine.fuzz.table import ROWS
-from cuassay.machine.fuzz.units import UNIT_BLOCKS, UNIT_THREADS, unit
+from ptxsan.fuzz.table import ROWS
+from ptxsan.fuzz.units import UNIT_BLOCKS, UNIT_THREADS, unit
 
 PROGRAMS_A_FILE = 4000
 _PROGRAMS_A_MODULE = 125

@@ -4,7 +4,7 @@
 
 DIR holds the dumps of benchmarks/machine_dump.py. For every seed the program is changed, one
 instruction after another, into what ptxas is known to assemble instead of it, until the machine
-gives what the GPU gave, in every word. What was needed goes to tests/data/machine/assembled.json;
+gives what the GPU gave, in every word. What was needed goes to tests/data/assembled.json;
 `machine_fidelity.py compare` repeats it. A program that no such change explains is printed.
 """
 
@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from cuassay.errors import MachineError
-from cuassay.machine.fuzz.execute import run_text
-from cuassay.machine.fuzz.inputs import words
-from cuassay.machine.fuzz.programs import (
+from ptxsan.errors import MachineError
+from ptxsan.fuzz.execute import run_text
+from ptxsan.fuzz.inputs import words
+from ptxsan.fuzz.programs import (
     EXACT_WORDS,
     HEADER,
     INPUT_WORDS,
@@ -32,7 +32,8 @@ from cuassay.machine.fuzz.programs import (
     generate,
 )
 
-ASSEMBLED = Path(__file__).resolve().parents[1] / "tests" / "data" / "machine" / "assembled.json"
+PTXSAN = Path(__file__).resolve().parents[1] / "packages" / "ptxsan"
+ASSEMBLED = PTXSAN / "tests" / "data" / "assembled.json"
 Edit = tuple[int, str, list[str]]  # line, what ptxas did, what stands for the line instead
 _LINE = re.compile(r"(@!?%\w+ )?([\w.:]+) (.*);$")
 _SIGNS = {

@@ -1,6 +1,6 @@
 """How close the PTX machine is to a GPU: every word of random programs, instructions and probes.
 
-    python benchmarks/machine_fidelity.py keep DIR...      digests of dumps -> tests/data/machine
+    python benchmarks/machine_fidelity.py keep DIR...      digests of dumps -> tests/data of ptxsan
     python benchmarks/machine_fidelity.py compare          all digests against the machine
     python benchmarks/machine_fidelity.py leaves DIR       approximate results of a dump: intervals
 
@@ -27,13 +27,13 @@ import numpy as np
 from machine_explain import ASSEMBLED, Edit, applied, exact_words
 from machine_probes import Probe, inputs, probes
 
-from cuassay.machine.fuzz.execute import run_program, run_text, run_unit, unit_inputs
-from cuassay.machine.fuzz.programs import EXACT_WORDS, LEAVES, generate, program_digest
-from cuassay.machine.fuzz.table import ROWS
-from cuassay.machine.numerics.approx import WIDTHS
+from ptxsan.fuzz.execute import run_program, run_text, run_unit, unit_inputs
+from ptxsan.fuzz.programs import EXACT_WORDS, LEAVES, generate, program_digest
+from ptxsan.fuzz.table import ROWS
+from ptxsan.numerics.approx import WIDTHS
 
 _ROOT = Path(__file__).resolve().parents[1]
-DIGESTS = _ROOT / "tests" / "data" / "machine" / "h200.npz"
+DIGESTS = _ROOT / "packages" / "ptxsan" / "tests" / "data" / "h200.npz"
 RESULT = _ROOT / "benchmarks" / "results" / "machine-fidelity.json"
 # Probes whose results are defined bit for bit; those of functions are intervals.
 EXACT_PROBES = ("matrix", "group", "layout")

@@ -1,6 +1,7 @@
 """Triton's FpSan beside the machine's algebra: which variants of a kernel each finds equal.
 
-    PYTHONPATH=. python benchmarks/machine_fpsan.py [--python ENVIRONMENT/bin/python]
+    export PYTHONPATH=.:packages/ptxsan/tests
+    python benchmarks/machine_fpsan.py [--python ENVIRONMENT/bin/python]
 
 FpSan replaces float arithmetic by arithmetic on payloads modulo a power of two; the PTX that
 Triton makes of it runs in the machine, and outputs are compared bit by bit. The same kernels
@@ -26,13 +27,13 @@ from typing import Any
 import numpy as np
 from common import save
 
-from cuassay.machine.equivalence import Executed, Output, equivalent
-from cuassay.machine.launch import Buffer, Launch, Pointer
-from cuassay.machine.options import Options
-from cuassay.machine.parser import parse
-from cuassay.machine.residues import Residues
-from cuassay.machine.run import run
-from cuassay.machine.syntax import Module
+from ptxsan.equivalence import Executed, Output, equivalent
+from ptxsan.launch import Buffer, Launch, Pointer
+from ptxsan.options import Options
+from ptxsan.parser import parse
+from ptxsan.residues import Residues
+from ptxsan.run import run
+from ptxsan.syntax import Module
 
 _ROWS, _N, _M, _K, _COLUMNS = 4, 1000, 64, 40, 64
 _FIRST = {"softmax": "softmax_4_warps", "matmul": "matmul_32x32x16"}

@@ -28,24 +28,26 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-for place in (str(ROOT), str(ROOT / "src")):
+PTXSAN = ROOT / "packages" / "ptxsan"
+for place in map(str, (ROOT, ROOT / "src", PTXSAN / "src", PTXSAN / "tests")):
     if place not in sys.path:
         sys.path.insert(0, place)
 
 import numpy as np  # noqa: E402
 from common import result_path  # noqa: E402
-from tests.machine.corpus import KERNELS, Prepared, driver_map, prepare, ptx  # noqa: E402
+from tests.machine.driver_maps import driver_map  # noqa: E402
 
-from cuassay.machine.launch import Pointer, TensorMap  # noqa: E402
-from cuassay.machine.options import Options  # noqa: E402
-from cuassay.machine.parser import parse  # noqa: E402
-from cuassay.machine.run import run  # noqa: E402
+from ptxsan.launch import Pointer, TensorMap  # noqa: E402
+from ptxsan.options import Options  # noqa: E402
+from ptxsan.parser import parse  # noqa: E402
+from ptxsan.run import run  # noqa: E402
+from ptxsan_corpus.corpus import KERNELS, Prepared, prepare, ptx  # noqa: E402
 
 # Buffers that hold addresses, which differ between any two places.
 ADDRESSES = {"shared_pointer_through_memory": {"where"}}
 # Buffers whose values lie in the order in which warps came: which is first, the GPU decides.
 ARRIVAL = {"ballot_compaction": {"y"}}
-PACK = ROOT / "tests" / "data" / "machine" / "corpus-ptx.json.gz"
+PACK = ROOT / "packages" / "ptxsan" / "tests" / "data" / "corpus-ptx.json.gz"
 _INEXACT = re.compile(
     r"\b(?:[a-z0-9]+\.approx|div\.full)|(?:atom|red)\.[\w.]*add[\w.]*\.(?:f32|f64|f16|bf16)"
 )

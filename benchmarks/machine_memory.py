@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from common import RESULTS, machine
 
-from cuassay.errors import MachineError
-from cuassay.machine.launch import Buffer, Launch, Pointer
-from cuassay.machine.options import Options
-from cuassay.machine.parser import parse
-from cuassay.machine.run import run
+from ptxsan.errors import MachineError
+from ptxsan.launch import Buffer, Launch, Pointer
+from ptxsan.options import Options
+from ptxsan.parser import parse
+from ptxsan.run import run
 
 ELEMENTS = 1 << 26
 _BLOCK = 256

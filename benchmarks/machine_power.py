@@ -18,9 +18,11 @@ from dataclasses import replace
 from typing import Any
 
 from common import save
-from tests.machine.corpus import FAULTS, KERNELS, PRECISION_FAULTS, planted
-from tests.machine.running import Outcome, executed, executed_triton, expected_kinds
 from tests.machine.triton_corpus import CASES
+from tests.machine.triton_running import executed_triton
+
+from ptxsan_corpus.corpus import FAULTS, KERNELS, PRECISION_FAULTS, planted
+from ptxsan_corpus.running import Outcome, executed, expected_kinds
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cuassay.machine.fuzz.inputs import mix
+from ptxsan.fuzz.inputs import mix
 
 _HEADER = ".version 8.4\n.target sm_90a\n.address_size 64\n"
 TILES = 512  # warps or warpgroups per matrix probe

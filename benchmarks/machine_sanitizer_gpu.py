@@ -31,18 +31,20 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-for place in (str(ROOT), str(ROOT / "src")):
+PTXSAN = ROOT / "packages" / "ptxsan"
+for place in map(str, (ROOT, ROOT / "src", PTXSAN / "src", PTXSAN / "tests")):
     if place not in sys.path:
         sys.path.insert(0, place)
 
 import numpy as np  # noqa: E402
 from common import result_path  # noqa: E402
-from tests.machine.case import Empty, Kernel, Number, Tile  # noqa: E402
-from tests.machine.corpus import FAULTS, KERNELS, driver_map, planted  # noqa: E402
+from tests.machine.driver_maps import driver_map  # noqa: E402
 
 from cuassay.build.cuda.driver import load_driver  # noqa: E402
 from cuassay.build.cuda.nvrtc import compile_ptx  # noqa: E402
 from cuassay.checks.memory.sanitizer_report import Record, find_sanitizer, parse  # noqa: E402
+from ptxsan_corpus.case import Empty, Kernel, Number, Tile  # noqa: E402
+from ptxsan_corpus.corpus import FAULTS, KERNELS, planted  # noqa: E402
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 _LIMIT_S = 20.0  # for one kernel

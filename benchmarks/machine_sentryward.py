@@ -36,19 +36,21 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-for place in (str(ROOT), str(ROOT / "src")):
+PTXSAN = ROOT / "packages" / "ptxsan"
+for place in map(str, (ROOT, ROOT / "src", PTXSAN / "src", PTXSAN / "tests")):
     if place not in sys.path:
         sys.path.insert(0, place)
 
 from common import RESULTS, save  # noqa: E402
 from sentryward_input import NotExpressible, kernel_input  # noqa: E402
-from tests.machine.case import Kernel  # noqa: E402
-from tests.machine.corpus import FAULTS, KERNELS, PRECISION_FAULTS, planted, prepare, ptx  # noqa: E402
-from tests.machine.running import parsed, triton_launches  # noqa: E402
 from tests.machine.triton_corpus import CASES, TritonCase  # noqa: E402
+from tests.machine.triton_running import triton_launches  # noqa: E402
 
 from cuassay.errors import CuassayError  # noqa: E402
-from cuassay.machine.launch import Launch  # noqa: E402
+from ptxsan.launch import Launch  # noqa: E402
+from ptxsan_corpus.case import Kernel  # noqa: E402
+from ptxsan_corpus.corpus import FAULTS, KERNELS, PRECISION_FAULTS, planted, prepare, ptx  # noqa: E402
+from ptxsan_corpus.running import parsed  # noqa: E402
 
 ALARMS = frozenset({"not_wellsynced", "potential_race", "invalid_lifecycle"})
 # What is said of the planted fault itself where the tool goes no further.

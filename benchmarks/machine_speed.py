@@ -22,10 +22,10 @@ import numpy as np
 from common import RESULTS, machine
 
 from cuassay.build.cuda.nvrtc import compile_ptx
-from cuassay.machine.launch import Argument, Buffer, Launch, Pointer
-from cuassay.machine.options import Options
-from cuassay.machine.parser import parse
-from cuassay.machine.run import run
+from ptxsan.launch import Argument, Buffer, Launch, Pointer
+from ptxsan.options import Options
+from ptxsan.parser import parse
+from ptxsan.run import run
 
 _SOURCE = r"""
 #include <cuda_bf16.h>

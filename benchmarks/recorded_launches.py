@@ -25,11 +25,12 @@ from typing import Any
 
 from common import RESULTS, ROOT, machine
 
-for place in (str(ROOT), str(ROOT / "src")):
+PTXSAN = ROOT / "packages" / "ptxsan"
+for place in map(str, (ROOT, ROOT / "src", PTXSAN / "src", PTXSAN / "tests")):
     if place not in sys.path:
         sys.path.insert(0, place)
 
-from cuassay.machine.recording import Recording  # noqa: E402
+from cuassay.model.recording import Recording  # noqa: E402
 
 PAIRS = ("cuda_missing_barrier", "cuda_last_block_store", "triton_store_unmasked")
 # The autotuner's benchmark had written the result before the launch that was recorded.
@@ -178,7 +179,7 @@ def apart(text: str) -> Callable[[Path], object]:
 def replay(folder: Path) -> None:
     """Execute every file of a folder; write what was found and how far the GPU agrees."""
     from cuassay.build.machine.replay import execute
-    from cuassay.machine.recording import decode
+    from cuassay.model.recording import decode
 
     rows, device = {}, ""
     for file in sorted(folder.glob("*.safetensors")):

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Any, assert_never
 
 from cuassay.errors import CuassayError
-from cuassay.machine.launch import ELEMENTS, SWIZZLES, Launch, Pointer, TensorMap, element_bytes
-from cuassay.machine.runtime import layout as L
-from cuassay.machine.syntax import Declaration, Module
+from ptxsan.launch import ELEMENTS, SWIZZLES, Launch, Pointer, TensorMap, element_bytes
+from ptxsan.runtime import layout as L
+from ptxsan.syntax import Declaration, Module
 
 SCHEMA = "spverify.kernel-input/v1"
 _POINTER = {"type": "pointer", "space": "global"}

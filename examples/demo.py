@@ -15,10 +15,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cuassay.engine.job import Job
 from cuassay.engine.run import check
 from cuassay.errors import CuassayError
 from cuassay.model.events import EngineFinished, EngineStopped
+from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision, Profile, Verdict
 from cuassay.report.html import verdict as html
 from cuassay.report.terminal.trial import TerminalReport
@@ -29,7 +29,7 @@ REPORTS = Path("demo-report")
 
 def judge(console: Console, kernel: str) -> tuple[Verdict, Path]:
     """Judge one kernel with the report on the terminal; write its HTML page."""
-    job = Job(
+    job = TrialJob(
         problem=str(FOLDER / "problem"),
         candidate=str(FOLDER / kernel),
         profile=Profile.QUICK,

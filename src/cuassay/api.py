@@ -15,7 +15,7 @@ from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile, Verdict
 
 if TYPE_CHECKING:
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import TrialJob
 
 Kernel: TypeAlias = Callable[..., Any]
 
@@ -122,11 +122,11 @@ def job_of(
     seed: int | None = None,
     require: Sequence[str] = (),
     precision: Precision | str | None = None,
-) -> Job:
+) -> TrialJob:
     """Return the job that a call of `check` means. Raises UsageError where it is off."""
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import TrialJob
 
-    return Job(
+    return TrialJob(
         problem=_problem(problem, reference, inputs),
         candidate=_candidate(candidate),
         profile=_profile(profile),

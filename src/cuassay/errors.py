@@ -9,7 +9,6 @@ CuassayError
 │   ├── ReferenceError_   the problem's own reference or generator fails
 │   ├── LiftError         an operation of the reference cannot be lifted; names the op and the line
 │   ├── DeviceLostError   the judge's own GPU context was lost: nothing more can be made there
-│   ├── MachineError      the PTX machine cannot execute a text or launch; carries the PTX line
 │   └── MissingToolError  a compiler, device or package that this step needs is not there
 └── BuildError            the candidate's own source does not build or import: finding BUILD001
 """
@@ -69,17 +68,6 @@ class LiftError(CannotJudgeError):
     def __init__(self, op: str, where: str, why: str) -> None:
         self.op, self.where, self.why = op, where, why
         super().__init__(f"{op} at {where} cannot be lifted: {why}")
-
-
-class MachineError(CannotJudgeError):
-    """The PTX machine cannot execute a text or a launch.
-
-    `line` is the 1-based line of the PTX text, 0 where no line is at fault.
-    """
-
-    def __init__(self, what: str, *, line: int = 0) -> None:
-        self.line = line
-        super().__init__(f"PTX line {line}: {what}" if line else what)
 
 
 class MissingToolError(CannotJudgeError):

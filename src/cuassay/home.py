@@ -34,15 +34,3 @@ def cache_dir() -> Path:
 def private_dirs() -> tuple[Path, ...]:
     """Return the folders that hold seeds: no candidate may read them."""
     return runs_dir(), audits_dir()
-
-
-def runtime_dir() -> Path:
-    """Return the folder of the PTX machine's own compiled runtime: $CUASSAY_RUNTIME, else the
-    XDG cache folder. It is shared by every home, for compiling it takes half a minute.
-    """
-    explicit = os.environ.get("CUASSAY_RUNTIME")
-    if explicit:
-        return Path(explicit).expanduser().absolute()
-    cache = os.environ.get("XDG_CACHE_HOME")
-    base = Path(cache) if cache else Path.home() / ".cache"
-    return (base / "cuassay" / "runtime").absolute()

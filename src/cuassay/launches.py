@@ -19,7 +19,7 @@ from cuassay.store.files import write_atomically
 if TYPE_CHECKING:
     from cuassay.build.recording.gpu_memory import Memory
     from cuassay.build.recording.recorder import LaunchRecorder, Wish
-    from cuassay.machine.recording import Recording
+    from cuassay.model.recording import Recording
 
 _LOG = logging.getLogger("cuassay")
 
@@ -108,7 +108,7 @@ def _target(path: str | Path) -> Path:
 
 def _save(target: Path, found: Recording) -> None:
     """Write a recording whole or not at all; a full disk costs the recording, not the program."""
-    from cuassay.machine.recording import encode
+    from cuassay.model.recording import encode
 
     try:
         write_atomically(target, encode(found))

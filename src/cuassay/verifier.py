@@ -39,7 +39,7 @@ from cuassay.model.verdict import Profile, Verdict, worst_first
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import TrialJob
 
     Watch = Callable[[Event], None]
 
@@ -113,7 +113,7 @@ def verify(
     """
     from cuassay.engine import run
 
-    def trial(job: Job, timeout_s: float | None) -> Iterator[Event]:
+    def trial(job: TrialJob, timeout_s: float | None) -> Iterator[Event]:
         return run.check(job, timeout_s=timeout_s) if timeout_s else run.check(job)
 
     return _verified(
@@ -185,7 +185,7 @@ class Verifier:
         """
         given = self._budget_s if budget_s is None else _budget(budget_s)
 
-        def trial(job: Job, timeout_s: float | None) -> Iterator[Event]:
+        def trial(job: TrialJob, timeout_s: float | None) -> Iterator[Event]:
             return self._pool.check(job, timeout_s=timeout_s)
 
         return _verified(
@@ -221,7 +221,7 @@ class Verifier:
 
 
 def _verified(
-    trial: Callable[[Job, float | None], Iterable[Event]],
+    trial: Callable[[TrialJob, float | None], Iterable[Event]],
     candidate: str | Path | Kernel,
     problem: str | Path | Problem | Decorated,
     *,
@@ -248,7 +248,9 @@ def _verified(
     return _result(seen, job, took_s=took_s, budget_s=budget_s)
 
 
-def _result(seen: Sequence[Event], job: Job, *, took_s: float, budget_s: float | None) -> Result:
+def _result(
+    seen: Sequence[Event], job: TrialJob, *, took_s: float, budget_s: float | None
+) -> Result:
     last = seen[-1] if seen else None
     run = next((event.run for event in seen if isinstance(event, EngineStarted)), "")
     if isinstance(last, EngineFinished):

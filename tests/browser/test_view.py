@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cuassay.engine.job import Job
+from cuassay.model.jobs import TrialJob
 from cuassay.store.runs import RunFolder
 from cuassay.view import View
 from tests.support import samples
@@ -20,13 +20,13 @@ def test_the_page_follows_the_trial(
     monkeypatch.setenv("CUASSAY_HOME", str(tmp_path))
     monkeypatch.setattr("cuassay.view.REFRESH_S", 1)
     events = samples.events(samples.rejected())
-    run = kept_run(events[:12], Job(problem="p", candidate="k.py"))
+    run = kept_run(events[:12], TrialJob(problem="p", candidate="k.py"))
     with View(run.path).running() as address:
         page = chromium.new_page()
         page.set_default_timeout(120_000)
         page.goto(address)
         assert page.text_content("h1") == "RUNNING"
-        live = RunFolder.create(Job(problem="p", candidate="k.py"), path=tmp_path / "next")
+        live = RunFolder.create(TrialJob(problem="p", candidate="k.py"), path=tmp_path / "next")
         for event in events:
             live.append(event)
         live.close()

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 import torch
-from tests.machine.hopper_words import WORDS
 from tests.zoo.manifest import PAIRS
 
 import cuassay
 from cuassay.build.cuda.driver import load_driver
 from cuassay.build.machine.replay import execute
-from cuassay.machine.recording import Recording, decode
 from cuassay.model.machine import LaunchEvidence, MachineEvidence
+from cuassay.model.recording import Recording, decode
+from ptxsan_corpus.hopper_words import WORDS
 
 pytest.importorskip("numba")
 pytest.importorskip("triton")

@@ -1,1 +1,1 @@
-"""Kernels for the PTX machine: correct ones, and faults planted in them by one edit each."""
+"""Triton kernels for the PTX machine, and what joins its corpus to cuassay."""

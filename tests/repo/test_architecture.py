@@ -16,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
-_SOURCE = Path(__file__).resolve().parents[2] / "src"
+_ROOT = Path(__file__).resolve().parents[2]
+_SOURCE = _ROOT / "src"
 _PACKAGE = _SOURCE / "cuassay"
+_PTXSAN = _ROOT / "packages" / "ptxsan" / "src" / "ptxsan"
 
 # Package -> packages or modules of cuassay that it may import.
 _MAY_IMPORT: dict[str, set[str]] = {
@@ -25,13 +27,12 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "home": set(),
     "dispatch_modes": set(),
     "model": {"errors"},
-    "machine": {"model", "errors", "home"},
     "formats": {"model", "errors", "home", "catalog"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
     "oracle": {"model", "errors", "dispatch_modes"},
-    "build": {"model", "errors", "home", "machine", "dispatch_modes"},
-    "sandbox": {"model", "errors", "home", "inputs", "build", "machine", "dispatch_modes"},
+    "build": {"model", "errors", "home", "ptxsan", "dispatch_modes"},
+    "sandbox": {"model", "errors", "home", "inputs", "build", "ptxsan", "dispatch_modes"},
     "checks": {"model", "errors", "inputs", "oracle"},
     "loops": {
         "model", "errors", "home", "formats", "catalog", "inputs", "oracle", "sandbox",
@@ -39,11 +40,11 @@ _MAY_IMPORT: dict[str, set[str]] = {
     },
     "judge": {
         "model", "errors", "home", "formats", "inputs", "oracle", "build", "sandbox", "checks",
-        "loops", "engine.job", "machine.recording", "__version__",
+        "loops", "__version__",
     },
     "guard": {"model", "errors", "home", "formats", "oracle"},
     "report": {"model", "errors"},
-    "store": {"model", "errors", "home", "engine.job"},
+    "store": {"model", "errors", "home"},
     "engine": {
         "model", "errors", "home", "store", "__version__",
     },
@@ -60,7 +61,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "attest": {"model", "errors", "home", "formats"},
     "pytest_plugin": {"model", "errors", "home", "report", "api", "__version__"},
     "capture": {"errors"},
-    "launches": {"errors", "build", "machine.recording", "store.files"},
+    "launches": {"errors", "build", "model", "store.files"},
     "__main__": {"cli"},
     "__init__": set(),
 }  # fmt: skip
@@ -71,14 +72,16 @@ _LIGHT = {"errors", "home", "model", "report", "store", "engine", "audit", "cli"
 }  # fmt: skip
 _HEAVY = {"torch", "numpy", "triton", "ray", "ml_dtypes", "safetensors"}
 _FILES = sorted(_PACKAGE.rglob("*.py"))
+_PTXSAN_FILES = sorted(_PTXSAN.rglob("*.py"))
 
 
 def _module(file: Path) -> str:
-    parts = file.relative_to(_SOURCE).with_suffix("").parts
+    root = _SOURCE if file.is_relative_to(_SOURCE) else _PTXSAN.parent
+    parts = file.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-_MODULES = {_module(file) for file in _FILES}
+_MODULES = {_module(file) for file in (*_FILES, *_PTXSAN_FILES)}
 
 
 def _package(file: Path) -> str:
@@ -105,7 +108,7 @@ def _tree(file: Path) -> ast.Module:
 
 
 def _ids(file: Path) -> str:
-    return file.relative_to(_PACKAGE).as_posix()
+    return _module(file)
 
 
 @pytest.mark.parametrize("file", _FILES, ids=_ids)
@@ -115,26 +118,36 @@ def test_dependencies_point_one_way(file: Path) -> None:
     for name in _imports(_tree(file), inside_functions=True):
         if package in _LIGHT:
             assert name.split(".")[0] not in _HEAVY, f"{name} in a package of the driver"
+        if name.split(".")[0] == "ptxsan":
+            assert "ptxsan" in _MAY_IMPORT[package], name
         if name.startswith("cuassay."):
             target = name.removeprefix("cuassay.")
             allowed = {package, *_MAY_IMPORT[package]}
             assert any(f"{target}.".startswith(f"{entry}.") for entry in allowed), name
 
 
+def test_ptxsan_knows_nothing_of_cuassay() -> None:
+    for file in sorted(_PTXSAN.parents[1].rglob("*.py")):
+        for name in _imports(_tree(file), inside_functions=True):
+            assert name.split(".")[0] not in {"cuassay", "tests"}, f"{file}: {name}"
+
+
 def test_no_import_cycles() -> None:
     graph: dict[str, set[str]] = {}
-    for file in _FILES:
+    for file in (*_FILES, *_PTXSAN_FILES):
         module = _module(file)
         names = set(_imports(_tree(file), inside_functions=False))
         names |= {name.rpartition(".")[0] for name in names}
-        graph[module] = {name for name in names if name in _MODULES} - {module, "cuassay"}
+        graph[module] = {name for name in names if name in _MODULES} - {module, "cuassay", "ptxsan"}
     tuple(graphlib.TopologicalSorter(graph).static_order())
 
 
 def test_the_table_names_what_exists() -> None:
     for entry in {*_MAY_IMPORT, *(name for names in _MAY_IMPORT.values() for name in names)}:
         module = f"cuassay.{entry}".removesuffix(".__init__")
-        assert module in _MODULES or entry == "__version__", f"'{entry}' is not a module"
+        assert module in _MODULES or entry in {"__version__", "ptxsan"}, (
+            f"'{entry}' is not a module"
+        )
 
 
 # Forks one child a module from a parent that has only other people's packages loaded.
@@ -169,6 +182,8 @@ def test_each_module_imports_alone() -> None:
         capture_output=True,
         text=True,
         check=True,
-        env=dict(os.environ, PYTHONPATH=str(_SOURCE), OMP_NUM_THREADS="1"),
+        env=dict(
+            os.environ, PYTHONPATH=f"{_SOURCE}{os.pathsep}{_PTXSAN.parent}", OMP_NUM_THREADS="1"
+        ),
     )
     assert done.stdout.strip() == "", done.stderr

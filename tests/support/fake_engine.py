@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cuassay.engine.job import Job
 from cuassay.model.events import Event
+from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Verdict
 from tests.support import samples
 
@@ -18,10 +18,10 @@ class FakeEngine:
 
     def __init__(self, events: tuple[Event, ...] = (), *, error: BaseException | None = None):
         self.events, self.error = events, error
-        self.jobs: list[Job] = []
+        self.jobs: list[TrialJob] = []
         self.replays: list[tuple[str, str | None]] = []
 
-    def check(self, job: Job) -> Iterator[Event]:
+    def check(self, job: TrialJob) -> Iterator[Event]:
         self.jobs.append(job)
         return self._stream()
 
@@ -29,10 +29,10 @@ class FakeEngine:
         self.replays.append((where, device))
         return self._stream()
 
-    def show_problem(self, where: str, *, lenient: bool = False) -> Mapping[str, Any]:
+    def show_problem(self, where: str, *, strict: bool = False) -> Mapping[str, Any]:
         if self.error is not None:
             raise self.error
-        return DOCUMENT | {"name": where, "lenient": lenient}
+        return DOCUMENT | {"name": where, "strict": strict}
 
     def _stream(self) -> Iterator[Event]:
         yield from self.events

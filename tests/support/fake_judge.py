@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 from cuassay.engine import judge_process
-from cuassay.engine.job import Job
 from cuassay.model import serial
 from cuassay.model.events import Document, EngineFinished, EngineStarted, EngineStopped, Event
+from cuassay.model.jobs import BuildJob, TrialJob
 from cuassay.model.verdict import BenchmarkRule, Verdict
 
 sys.path.insert(0, str(Path(__file__).absolute().parents[2]))
@@ -33,7 +33,7 @@ def install(monkeypatch: object) -> None:
     monkeypatch.setattr(judge_process, "COMMAND", COMMAND)  # type: ignore[attr-defined]
 
 
-def verdict_for(job: Job) -> Verdict:
+def verdict_for(job: TrialJob) -> Verdict:
     """Return the verdict of a job: what the candidate's text says, the job's seed in it."""
     text = Path(job.candidate).read_text()
     base = samples.rejected() if "# reject" in text else samples.accepted()
@@ -74,12 +74,16 @@ def main() -> None:
     text = sys.stdin.read()
     if not text:
         return
-    job: Job = serial.loads(Job, text)
+    job: TrialJob | BuildJob = serial.loads(TrialJob | BuildJob, text)
     first = Path(job.candidate).read_text().partition("\n")[0]
 
     def emit(event: Event) -> None:
         os.write(int(sys.argv[-1]), serial.dumps(event).encode() + b"\n")
 
+    if isinstance(job, BuildJob):
+        Path(job.candidate).with_suffix(".built").write_text(os.environ["CUDA_VISIBLE_DEVICES"])
+        emit(Document(text="{}"))
+        return
     emit(
         EngineStarted(
             run=Path(job.run_dir).name,
@@ -92,10 +96,6 @@ def main() -> None:
             seed=job.seed or 0,
         )
     )
-    if job.mode == "build":
-        Path(job.candidate).with_suffix(".built").write_text(os.environ["CUDA_VISIBLE_DEVICES"])
-        emit(Document(text="{}"))
-        return
     if "# wait" in first:
         time.sleep(float(first.split()[2]))
     while "# until" in first and not Path(first.split()[2]).exists():

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from cuassay.engine.job import Job
 from cuassay.formats import load_candidate, load_problem
 from cuassay.model import serial
 from cuassay.model.audit import Audit
 from cuassay.model.events import Event
+from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Verdict
 from cuassay.store.audits import AuditFolder
 from cuassay.store.runs import RunFolder
 from tests.support import samples
 
 
-def kept_run(events: Iterable[Event], job: Job, *, path: Path | None = None) -> RunFolder:
+def kept_run(events: Iterable[Event], job: TrialJob, *, path: Path | None = None) -> RunFolder:
     """Return a run folder that holds these events."""
     run = RunFolder.create(job, path=path)
     for event in events:
@@ -28,7 +28,7 @@ def kept_run(events: Iterable[Event], job: Job, *, path: Path | None = None) -> 
 def kept_verdict(verdict: Verdict, kernel: Path, *, path: Path | None = None) -> RunFolder:
     """Return the folder of a finished trial of a rmsnorm kernel, its sources included."""
     run = kept_run(
-        samples.events(verdict), Job(problem="rmsnorm", candidate=str(kernel)), path=path
+        samples.events(verdict), TrialJob(problem="rmsnorm", candidate=str(kernel)), path=path
     )
     problem = load_problem("rmsnorm")
     (run.path / "problem.json").write_text(serial.dumps(problem))

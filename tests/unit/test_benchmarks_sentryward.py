@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from cuassay.machine.launch import Launch, TensorMap
-from cuassay.machine.parser import parse
-from tests.machine.corpus import KERNELS, prepare
+from ptxsan.launch import Launch, TensorMap
+from ptxsan.parser import parse
+from ptxsan_corpus.corpus import KERNELS, prepare
 from tests.support.benchmark_modules import loaded
 
 _PTX = """.version 8.4

@@ -13,7 +13,7 @@ import torch
 import cuassay
 from cuassay.build.machine.replay import execute
 from cuassay.errors import MissingToolError, UsageError
-from cuassay.machine.recording import decode
+from cuassay.model.recording import decode
 
 pytest.importorskip("triton")
 pytest.importorskip("numba")
@@ -21,7 +21,7 @@ pytest.importorskip("numba")
 SCRIPT = """
 import sys, torch, triton, triton.language as tl
 from pathlib import Path
-from cuassay.build import machine_triton
+from cuassay.build.machine import triton_kernels as machine_triton
 from cuassay.build.cuda_facade import cuda_facade
 from cuassay.build.recording.gpu_memory import Memory
 from cuassay.build.recording.recorder import Wish

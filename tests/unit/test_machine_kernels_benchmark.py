@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from tests.machine.corpus import KERNELS, prepare
+from ptxsan_corpus.corpus import KERNELS, prepare
 from tests.support.benchmark_modules import loaded
 
 

@@ -10,9 +10,9 @@ import pytest
 
 import cuassay
 from cuassay import verifier as verifying
-from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model.events import EngineStopped, Event
+from cuassay.model.jobs import TrialJob
 from cuassay.verifier import Result, Status, Verifier, verify
 from tests.support import fake_judge, samples
 
@@ -59,7 +59,7 @@ def test_a_wrong_result_seen_before_the_end_rejects() -> None:
         *samples.events(samples.rejected())[:-1],
         EngineStopped(exit_code=3, message="stopped after 9 s"),
     ]
-    job = Job(problem="p", candidate="k.py")
+    job = TrialJob(problem="p", candidate="k.py")
     result = verifying._result(seen, job, took_s=9.0, budget_s=9.0)
     assert (result.status, result.timed_out) == (Status.REJECTED, True)
     assert result.reason.endswith("(stopped after 9 s)")
@@ -126,7 +126,7 @@ def test_closing_ends_what_runs() -> None:
     assert result.status is Status.INCONCLUSIVE
     assert pool.verify("accept.py", "rmsnorm").status is Status.INCONCLUSIVE
     with pytest.raises(CannotJudgeError, match="closed"):
-        next(iter(pool._pool.check(Job(problem="p", candidate="accept.py"))))
+        next(iter(pool._pool.check(TrialJob(problem="p", candidate="accept.py"))))
 
 
 def test_the_public_names_are_these() -> None:

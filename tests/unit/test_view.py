@@ -13,14 +13,14 @@ import pytest
 
 from cuassay.cli.main import main
 from cuassay.cli.view import folder_of
-from cuassay.engine.job import Job
 from cuassay.errors import UsageError
 from cuassay.model.events import EngineStopped
+from cuassay.model.jobs import TrialJob
 from cuassay.view import View
 from tests.support import audits, samples
 from tests.support.folders import kept_audit, kept_run, kept_verdict
 
-_JOB = Job(problem="p", candidate="kernel.py")
+_JOB = TrialJob(problem="p", candidate="kernel.py")
 
 
 @pytest.fixture(autouse=True)

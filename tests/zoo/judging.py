@@ -22,7 +22,6 @@ import torch
 
 from cuassay import build
 from cuassay.checks.base import Check
-from cuassay.engine.job import Job
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.judge.control import Control
@@ -32,6 +31,7 @@ from cuassay.judge.session import Session
 from cuassay.judge.trial import Truths
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import CheckFinished, Event, FindingReported
+from cuassay.model.jobs import TrialJob
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Decision, Profile, Verdict
@@ -222,7 +222,7 @@ class Gate:
     ) -> Session:
         candidate = load_candidate(str(path), problem)
         return self._session(
-            Job(
+            TrialJob(
                 problem=problem.name,
                 candidate=str(path),
                 profile=profile,

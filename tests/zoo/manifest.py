@@ -265,9 +265,9 @@ rounded_probability         | cross_entropy_backward      | NUM001              
 tf32_gemm                   | gemm@float32                | NUM001                 | N8
 half_operand                | batched_gemm@float32        | NUM001                 | N8
 # precision policy: 16-bit sums under `mixed`, 16-bit operands under `tf32`, stored gradients
-mlp_bf16_sums               | zoo:mlp_backward            | NUM001 NUM002          | N2 N4
-mlp_bf16_stored             | zoo:mlp_backward            | NUM003                 | N4 | require precision
-bf16_operands_for_tf32      | zoo:product_in_tf32         | NUM001                 | N8
+mlp_bf16_sums               | zoo:mlp_backward            | NUM001 NUM002     | N2 N4
+mlp_bf16_stored             | zoo:mlp_backward          | NUM003           | N4 | require precision
+bf16_operands_for_tf32      | zoo:product_in_tf32         | NUM001            | N8
 # arithmetic: rounding
 truncated_result            | swiglu                      | NUM001                 | N9
 truncated_codes             | quantize_int8_per_row       | NUM001                 | N9

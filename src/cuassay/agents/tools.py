@@ -59,9 +59,9 @@ class Tools:
         Our own survivors are counted, not named: a kernel could be made of one.
         """
         from cuassay.engine import run
-        from cuassay.engine.job import Job
+        from cuassay.model.jobs import PowerJob
 
-        job = Job(problem=self.allowed(problem), mode="power")
+        job = PowerJob(problem=self.allowed(problem))
         found = run.measure_power(job, progress=lambda text: None)
         return power_told(found)
 

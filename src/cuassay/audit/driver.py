@@ -19,10 +19,10 @@ from pathlib import Path
 from cuassay.audit.condense import condense, of_verdict
 from cuassay.audit.plan import Plan, Planned
 from cuassay.engine.executors import Executor, Task
-from cuassay.engine.job import Job
 from cuassay.errors import CuassayError
 from cuassay.model.audit import Audit, AuditHeader, AuditItem, AuditResult, Ending
 from cuassay.model.events import EngineFinished, Event
+from cuassay.model.jobs import TrialJob
 from cuassay.report.audit_json import finding_lines
 from cuassay.store import index
 from cuassay.store.audits import AuditFolder, results_of
@@ -134,12 +134,12 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
     item = one.item
     attempt = 1 + max((number for number, _ in folder.attempts(item)), default=0)
     place = folder.run_folder(item, attempt)
-    job = Job(
+    job = TrialJob(
         problem=item.problem,
         candidate=item.candidate,
         profile=header.profile,
         seed=seed_for(header.seed, item.key),
-        lenient=header.lenient,
+        strict=header.strict,
         require=header.require,
         precision=header.precision,
         run_label=_quoted(place),

@@ -14,9 +14,9 @@ from cuassay.audit.found import FoundProblem
 from cuassay.audit.plan import problem_key
 from cuassay.engine import run
 from cuassay.engine.executors import Lane
-from cuassay.engine.job import Job
 from cuassay.errors import CuassayError
 from cuassay.model.audit import Audit, AuditHeader, Oddity, ProblemPower
+from cuassay.model.jobs import PowerJob
 from cuassay.store.audits import AuditFolder, load
 from cuassay.store.files import locked
 
@@ -41,7 +41,7 @@ def run_powers(
     started = time.monotonic()
     folder.path.mkdir(parents=True, exist_ok=True)
     with locked(folder.path, what="audit"):
-        salt = f"{header.profile.value} {header.lenient}"
+        salt = f"{header.profile.value} {header.strict}"
         keys = {p.where: problem_key(p, root=header.tree, salt=salt) for p in problems}
         folder.begin(header, (), oddities)
         done = {p.problem: p for p in load(folder.path).powers if keys.get(p.problem) == p.key}
@@ -116,13 +116,12 @@ def _one(
         "family": family,
         "key": key,
     }
-    job = Job(
+    job = PowerJob(
         problem=problem.where,
         profile=header.profile,
         device=lane.device,
         seed=seed_for(header.seed, key),
-        lenient=header.lenient,
-        mode="power",
+        strict=header.strict,
         isolated=True,
     )
     try:

@@ -133,15 +133,15 @@ def revoke(*, what: str, reason: str, revocations: str | None) -> None:
 
 def _check_origin(run: Path) -> None:
     """Refuse a replay, and a trial whose seed was chosen by whoever started it."""
-    from cuassay.engine.job import Job
     from cuassay.model import serial
+    from cuassay.model.jobs import RunJob, TrialJob
 
     try:
-        job: Job = serial.loads(Job, (run / "job.json").read_text())
+        job: RunJob = serial.loads(RunJob, (run / "job.json").read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"run {run} has no readable job.json: {error}") from None
-    if job.mode != "check":
-        raise UsageError(f"run {run.name} is a {job.mode}, expected a whole trial of a kernel")
+    if not isinstance(job, TrialJob):
+        raise UsageError(f"run {run.name} is a replay, expected a whole trial of a kernel")
     if job.seed is not None and not job.isolated:
         raise UsageError(
             f"run {run.name} was given its seed, and a seed that is chosen proves nothing; run "

@@ -41,7 +41,7 @@ class Asked:
     seed: int | None
     require: tuple[str, ...]
     precision: Precision | None
-    lenient: bool
+    strict: bool
     budget_s: float | None
     timeout_s: float | None
     executor: str
@@ -93,7 +93,7 @@ class Asked:
     "--require", default="", metavar="LIST", help="Conditions that must hold, as for `check`."
 )
 @options.precision_option
-@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+@click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--html", metavar="FILE", help="Also write a one-file HTML report.")
 @click.option("--traces", metavar="FILE", help="Also write Traces, as flashinfer-trace keeps them.")
@@ -121,7 +121,7 @@ def audit(
     seed: int | None,
     require: str,
     precision: str | None,
-    lenient: bool,
+    strict: bool,
     as_json: bool,
     html: str | None,
     traces: str | None,
@@ -148,7 +148,7 @@ def audit(
         seed=options.seed(seed),
         require=options.require(require),
         precision=precision_named(precision),
-        lenient=lenient,
+        strict=strict,
         budget_s=options.duration_s(budget, option="--budget"),
         timeout_s=options.duration_s(timeout or "30m", option="--timeout"),
         executor=executor,
@@ -218,7 +218,7 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
         precision=asked.precision,
         filters=asked.choice.words(),
         budget_s=asked.budget_s,
-        lenient=asked.lenient,
+        strict=asked.strict,
     )
     if is_audit(place):
         header = _resumed(header, header_of(place), asked)
@@ -232,7 +232,7 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
 
 def _resumed(new: AuditHeader, old: AuditHeader, asked: Asked) -> AuditHeader:
     """Return the header of an audit that goes on: its seed stays. Raises UsageError."""
-    for name in ("tree", "profile", "require", "precision", "lenient"):
+    for name in ("tree", "profile", "require", "precision", "strict"):
         before, wanted = getattr(old, name), getattr(new, name)
         if before != wanted:
             raise UsageError(
@@ -256,7 +256,7 @@ def _judged_as(header: AuditHeader) -> dict[str, str]:
         "version": header.version,
         "require": ",".join(header.require),
         "precision": header.precision.value if header.precision else "",
-        "lenient": str(header.lenient),
+        "strict": str(header.strict),
     }
 
 

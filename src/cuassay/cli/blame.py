@@ -36,18 +36,17 @@ def blame(
     is off, 3: could not be decided.
     """
     from cuassay.cli.loop_drive import drive_blame
-    from cuassay.engine.job import Job
-    from cuassay.model.loop import LoopJob
+    from cuassay.model.jobs import BlameJob
+    from cuassay.model.loop import LoopSettings
 
     if not 0 <= steps <= 1_000_000:
         raise UsageError(f"--steps {steps} is out of range; expected 0 to 1000000")
     shown = loop_options.shown(as_json=as_json, html=html, result=result, quiet=quiet)
-    job = Job(
+    job = BlameJob(
         problem="",
         candidate=path,
         device=options.device(device),
         seed=options.seed(seed),
-        mode="blame",
-        loop=LoopJob(site="", steps=steps),
+        settings=LoopSettings(site="", steps=steps),
     )
     context.exit(drive_blame(job, shown))

@@ -15,7 +15,7 @@ from cuassay.cli.drive import EXIT_CODES, say, terminal_report
 from cuassay.errors import UsageError
 
 if TYPE_CHECKING:
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import TrialJob
     from cuassay.report.judged import Judged
 
 _GIT_S = 60
@@ -54,7 +54,7 @@ def changed(
     Exit code 0: all accepted, or none concerned, 1: one is rejected, 2: a file is off, 3: one
     could not be decided.
     """
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import TrialJob
     from cuassay.model.verdict import Profile
 
     output = options.output(
@@ -64,14 +64,14 @@ def changed(
         raise UsageError("--json, --html and agent hold one trial; use sarif, junit or markdown")
     found = manifest.load(Path(listed).expanduser() if listed else None, Path.cwd())
     kernels = _concerned(found, files, since, everything)
-    base = Job(
-        problem="",
-        profile=Profile(profile),
-        device=options.device(device),
-        require=options.require(require),
-    )
     jobs = [
-        dataclasses.replace(base, candidate=str(kernel), problem=found.problem_of(kernel) or "")
+        TrialJob(
+            problem=found.problem_of(kernel) or "",
+            candidate=str(kernel),
+            profile=Profile(profile),
+            device=options.device(device),
+            require=options.require(require),
+        )
         for kernel in kernels
     ]
     if not jobs:
@@ -125,7 +125,7 @@ def _git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def _judged(job: Job, output: options.Output) -> tuple[Judged, int]:
+def _judged(job: TrialJob, output: options.Output) -> tuple[Judged, int]:
     """Judge one kernel, show it as it goes, and return the trial with its exit code."""
     from cuassay.engine import run
     from cuassay.home import runs_dir

@@ -40,7 +40,7 @@ PROFILES = ("quick", "standard", "deep")
 @click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
 )
-@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+@click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @options.output_options
 @click.pass_context
 def check(
@@ -54,7 +54,7 @@ def check(
     require: str,
     precision: str | None,
     recorded: str,
-    lenient: bool,
+    strict: bool,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
@@ -66,20 +66,20 @@ def check(
     Exit code 0: accepted, 1: rejected, 2: the call is off, 3: could not be decided.
     """
     from cuassay.engine import run
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import TrialJob
     from cuassay.model.precision import precision_named
     from cuassay.model.verdict import Profile
 
     output = options.output(
         as_json=as_json, html=html, quiet=quiet, no_color=no_color, formats=formats, path=path
     )
-    job = Job(
+    job = TrialJob(
         problem=problem,
         candidate=options.candidate(path),
         profile=Profile(profile),
         device=options.device(device),
         seed=options.seed(seed),
-        lenient=lenient,
+        strict=strict,
         require=options.require(require),
         precision=precision_named(precision),
         recorded=options.folder(recorded, option="--recorded"),

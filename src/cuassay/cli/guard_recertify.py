@@ -58,7 +58,7 @@ def recertify(
     judged, 2: the call is off.
     """
     from cuassay.engine import run
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import TrialJob
     from cuassay.model.verdict import Profile
 
     place = _place(folder)
@@ -72,7 +72,7 @@ def recertify(
         if plan.why:
             codes.append(3)
             continue
-        job = Job(
+        job = TrialJob(
             problem=plan.problem,
             candidate=plan.source,
             profile=Profile(profile),

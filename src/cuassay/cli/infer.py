@@ -48,10 +48,11 @@ def infer(
     accepted, 1: rejected, 2: the call is off, 3: could not be decided.
     """
     from cuassay.cli.loop_drive import drive_infer
+    from cuassay.model.jobs import InferJob
 
     shown = loop_options.shown(as_json=as_json, html=html, result=result, quiet=quiet)
     job = loop_options.job(
-        "infer",
+        InferJob,
         path,
         device=options.device(device),
         seed=options.seed(seed),

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 import click
 
 from cuassay.cli import options
-from cuassay.engine.job import Job
 from cuassay.errors import CandidateError, UsageError
-from cuassay.model.loop import LoopJob
+from cuassay.model.jobs import InferJob, TrainJob
+from cuassay.model.loop import LoopSettings
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
+_Job = TypeVar("_Job", TrainJob, InferJob)
 # The planted bugs of the tests, where cuassay runs from its sources.
 _ZOO = Path(__file__).resolve().parents[3] / "tests" / "zoo"
 _RENAMED = {"checkpointing": "checkpoint_every_block", "lr": "learning_rate"}
@@ -55,18 +56,23 @@ def shown(*, as_json: bool, html: str | None, result: str | None, quiet: bool) -
 
 
 def job(
-    mode: str, path: str, *, device: str | None, seed: int | None, more: dict[str, object], **f: Any
-) -> Job:
+    kind: type[_Job],
+    path: str,
+    *,
+    device: str | None,
+    seed: int | None,
+    more: dict[str, object],
+    **f: Any,
+) -> _Job:
     """Return the job of a loop. Raises UsageError for numbers that cannot be."""
     fields = {_RENAMED.get(name, name): value for name, value in more.items()}
     _check(fields)
-    return Job(
+    return kind(
         problem=f["site"],
         candidate=candidate(path),
         device=device,
         seed=seed,
-        mode=mode,
-        loop=LoopJob(**f, **fields),  # type: ignore[arg-type]
+        settings=LoopSettings(**f, **fields),  # type: ignore[arg-type]
     )
 
 

@@ -31,7 +31,7 @@ PROFILES = ("quick", "standard", "deep")
 @options.device_option
 @click.option("--seed", type=int, metavar="N", help="Repeat a measurement.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+@click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 def power(
     *,
     where: str,
@@ -40,7 +40,7 @@ def power(
     device: str | None,
     seed: int | None,
     as_json: bool,
-    lenient: bool,
+    strict: bool,
 ) -> None:
     """Count the broken versions of PROBLEM's reference that its inputs tell apart.
 
@@ -49,17 +49,16 @@ def power(
     that it needs most.
     """
     from cuassay.engine import run
-    from cuassay.engine.job import Job
+    from cuassay.model.jobs import PowerJob
     from cuassay.model.verdict import Profile
     from cuassay.report.power_report import document, lines
 
-    job = Job(
+    job = PowerJob(
         problem=where,
         profile=Profile(profile),
         device=options.device(device),
         seed=options.seed(seed),
-        lenient=lenient,
-        mode="power",
+        strict=strict,
     )
     quiet = as_json or not sys.stderr.isatty()
     found = document(

@@ -20,15 +20,15 @@ def problem() -> None:
 @problem.command("show")
 @click.argument("where", metavar="PROBLEM")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
-def show(*, where: str, as_json: bool, lenient: bool) -> None:
+@click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
+def show(*, where: str, as_json: bool, strict: bool) -> None:
     """Show axes, inputs, outputs, domains, workloads, and the truth of PROBLEM.
 
     Runs the lifted reference on the smallest workload to find which truth there is.
     """
     from cuassay.engine import run
 
-    document = dict(run.show_problem(where, lenient=lenient))
+    document = dict(run.show_problem(where, strict=strict))
     if as_json:
         emit_json(document)
         return

@@ -41,7 +41,7 @@ _AGAINST = (
 )
 @click.option("--seed", type=int, metavar="N", help="Draw the inputs from N.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--lenient", is_flag=True, help="Read problem files with unknown keys.")
+@click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.pass_context
 def run(
     context: click.Context,
@@ -55,7 +55,7 @@ def run(
     against: str,
     seed: int | None,
     as_json: bool,
-    lenient: bool,
+    strict: bool,
 ) -> None:
     """Execute KERNEL's launches on the CPU: races, bounds, unwritten memory, lost precision.
 
@@ -67,16 +67,16 @@ def run(
     0 where they are, 3 where that asks for a second look.
     """
     from cuassay.engine import run as engine
-    from cuassay.engine.job import Job
     from cuassay.model import serial
+    from cuassay.model.jobs import ExecuteJob
     from cuassay.model.machine import MachineEvidence
     from cuassay.report.terminal.machine import lines
 
-    job = Job(
+    job = ExecuteJob(
         problem=problem,
         candidate=options.candidate(path),
         seed=options.seed(seed),
-        lenient=lenient,
+        strict=strict,
         axes=_sizes(axes),
         record=record,
         device=options.device(device) or "cpu",

@@ -62,6 +62,7 @@ def train(
     off, 3: could not be decided.
     """
     from cuassay.cli.loop_drive import drive_train
+    from cuassay.model.jobs import TrainJob
     from cuassay.model.loop import Start
 
     shown = loop_options.shown(as_json=as_json, html=html, result=result, quiet=quiet)
@@ -69,7 +70,7 @@ def train(
         (Start(start),) if start else ()
     )
     job = loop_options.job(
-        "train",
+        TrainJob,
         path,
         device=options.device(device),
         seed=options.seed(seed),

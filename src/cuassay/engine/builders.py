@@ -7,7 +7,6 @@ reach the lanes when it is done, well or not; the others go first.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import queue
 import re
 import threading
@@ -15,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from cuassay.engine import run
-from cuassay.engine.job import Job
 from cuassay.errors import CuassayError
+from cuassay.model.jobs import BuildJob, TrialJob
 
 _LARGEST_BYTES = 8 * 2**20
 _COMPILED = re.compile(rb"PYBIND11_MODULE|load_inline|cpp_extension|__global__")
@@ -39,7 +38,7 @@ class Builders:
 
     def __init__(
         self,
-        jobs: Mapping[str, Job],
+        jobs: Mapping[str, TrialJob],
         *,
         count: int,
         environment: Mapping[str, str],
@@ -47,7 +46,7 @@ class Builders:
         done: Callable[[str], None],
     ) -> None:
         self._environment, self._timeout_s, self._done = environment, timeout_s, done
-        self._left: queue.SimpleQueue[tuple[str, Job]] = queue.SimpleQueue()
+        self._left: queue.SimpleQueue[tuple[str, TrialJob]] = queue.SimpleQueue()
         for item in jobs.items():
             self._left.put(item)
         self._closed = False
@@ -59,7 +58,13 @@ class Builders:
 
     def _serve(self) -> None:
         for name, job in self._items():
-            alone = dataclasses.replace(job, mode="build", run_dir="", run_label="")
+            alone = BuildJob(
+                problem=job.problem,
+                candidate=job.candidate,
+                device=job.device,
+                strict=job.strict,
+                hide=job.hide,
+            )
             try:
                 with contextlib.suppress(CuassayError, OSError):  # its trial says what is wrong
                     run.document(
@@ -71,7 +76,7 @@ class Builders:
             finally:
                 self._done(name)  # whatever happened: a lane waits for it
 
-    def _items(self) -> Iterator[tuple[str, Job]]:
+    def _items(self) -> Iterator[tuple[str, TrialJob]]:
         with contextlib.suppress(queue.Empty):
             while not self._closed:
                 yield self._left.get_nowait()

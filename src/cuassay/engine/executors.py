@@ -22,9 +22,9 @@ from typing import Protocol
 
 from cuassay.engine import run
 from cuassay.engine.builders import Builders, needs_build
-from cuassay.engine.job import Job
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
+from cuassay.model.jobs import TrialJob
 
 Watcher = Callable[["Task", str, Event], None]
 _LOOK_S = 0.5  # how often a lane that waits for a build asks whether the audit was stopped
@@ -39,7 +39,7 @@ class Task:
     """
 
     id: str
-    job: Job
+    job: TrialJob
     folder: Path
     attempt: int = 1
     files: tuple[Path, ...] = ()

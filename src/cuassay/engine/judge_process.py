@@ -18,10 +18,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
-from cuassay.engine.job import Job
 from cuassay.home import cache_dir
 from cuassay.model import serial
 from cuassay.model.events import Event
+from cuassay.model.jobs import Job
 
 _TERMINATE_S = 5.0
 _TAIL_BYTES = 4096

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from cuassay.engine import run
 from cuassay.engine.executors import Lane
-from cuassay.engine.job import Job
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.errors import CannotJudgeError
 from cuassay.model.events import Event
+from cuassay.model.jobs import TrialJob
 
 
 class WarmPool:
@@ -43,7 +43,7 @@ class WarmPool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def check(self, job: Job, *, timeout_s: float | None = None) -> Iterator[Event]:
+    def check(self, job: TrialJob, *, timeout_s: float | None = None) -> Iterator[Event]:
         """Judge one candidate on the next free lane; yield its events as `engine.run` does.
 
         Waits for a lane. Raises CannotJudgeError once the pool is closed.

@@ -25,12 +25,12 @@ from typing import Any
 from cuassay import __version__
 from cuassay.engine import run
 from cuassay.engine.executors import Ended, Lane, Shared, Task, Watcher, judge_for
-from cuassay.engine.job import Job
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.engine.shipping import packed, unpacked
 from cuassay.errors import CannotJudgeError, missing_extra
 from cuassay.model import serial
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
+from cuassay.model.jobs import TrialJob
 from cuassay.store.runs import RunFolder
 
 ATTEMPTS = 3  # the first, and twice again
@@ -59,7 +59,7 @@ class Worker:
         self._count += 1
         place = self._folder / str(self._count)
         (place / "files").mkdir(parents=True)
-        given: Job = serial.loads(Job, job_text)
+        given: TrialJob = serial.loads(TrialJob, job_text)
         job = unpacked(given, contents, place / "files")
         job = dataclasses.replace(job, device=options["device"], hide=(str(self._folder),))
         lane = Lane(name="ray", device=options["device"])

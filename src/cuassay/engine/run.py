@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cuassay.engine.job import Job
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model.events import Document, EngineFinished, EngineStopped, Event, Progress
+from cuassay.model.jobs import ExecuteJob, Job, LoopJob, PowerJob, ReplayJob, RunJob, ShowJob
 from cuassay.store.runs import RunFolder, open_run
 
 _LOG = "judge.log"
 
 
 def check(
-    job: Job,
+    job: RunJob,
     *,
     folder: Path | None = None,
     judge: JudgeProcess | None = None,
@@ -53,35 +53,39 @@ def replay(where: str, *, device: str | None = None) -> Iterator[Event]:
     """
     recorded = open_run(where)
     job = recorded.job()
-    again = dataclasses.replace(
-        job,
-        mode="replay",
-        replay=str(recorded.path if recorded.finding is None else recorded.finding_path()),
+    place = recorded.path if recorded.finding is None else recorded.finding_path()
+    again = ReplayJob(
+        problem=job.problem,
+        candidate=job.candidate,
+        finding=str(place),
+        profile=job.profile,
         device=device or job.device,
-        run_label="",
+        seed=job.seed,
+        strict=job.strict,
+        hide=job.hide,
     )
     yield from check(again)
 
 
-def show_problem(where: str, *, lenient: bool = False) -> Mapping[str, Any]:
+def show_problem(where: str, *, strict: bool = False) -> Mapping[str, Any]:
     """Return the document of `cuassay problem show --json`.
 
     Runs the lifted reference on the smallest workload in a judge process. Raises UsageError
     or CannotJudgeError with the judge's message.
     """
-    return document(Job(problem=where, lenient=lenient, mode="show"), lambda text: None)
+    return document(ShowJob(problem=where, strict=strict), lambda text: None)
 
 
-def measure_power(job: Job, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
+def measure_power(job: PowerJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
     """Return the document of `cuassay power`: what a problem's inputs can tell apart.
 
     `progress` gets a line now and then. Raises UsageError or CannotJudgeError with the judge's
     message.
     """
-    return document(dataclasses.replace(job, mode="power"), progress)
+    return document(job, progress)
 
 
-def loop(job: Job, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
+def loop(job: LoopJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
     """Return the document of a loop's job (`cuassay train`, `cuassay infer`).
 
     `progress` gets a line now and then. Raises UsageError or CannotJudgeError with the judge's
@@ -90,12 +94,12 @@ def loop(job: Job, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
     return document(job, progress)
 
 
-def execute(job: Job, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
+def execute(job: ExecuteJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
     """Return the document of `cuassay run`: what the PTX machine sees in a kernel's launches.
 
     Raises UsageError or CannotJudgeError with the judge's message.
     """
-    return document(dataclasses.replace(job, mode="run"), progress)
+    return document(job, progress)
 
 
 def document(

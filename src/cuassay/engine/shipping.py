@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cuassay.engine.job import Job
+from cuassay.model.jobs import TrialJob
 from cuassay.store.place import locate
 
 _LARGEST_BYTES = 32 * 2**20  # larger files (stored tensors) are read where they are, if there
@@ -25,7 +25,7 @@ def packed(files: Iterable[Path]) -> dict[str, bytes]:
     return found
 
 
-def unpacked(job: Job, contents: Mapping[str, bytes], folder: Path) -> Job:
+def unpacked(job: TrialJob, contents: Mapping[str, bytes], folder: Path) -> TrialJob:
     """Write shipped files below `folder` as they stood to each other; return the job for there.
 
     Files beside them that were too large to ship are linked where this machine has them too.

@@ -13,24 +13,24 @@ __all__ = ["load_candidate", "load_candidates", "load_problem"]
 
 
 def load_problem(
-    where: str, *, lenient: bool = False, notes: list[str] | None = None, recorded: str = ""
+    where: str, *, strict: bool = False, notes: list[str] | None = None, recorded: str = ""
 ) -> Problem:
     """Return the problem that `where` names.
 
     `where` is a SOL-ExecBench or GPU MODE folder, a definition file, a KernelBench file, a native
-    .py file (optionally `file.py:function`), `module:function`, or a catalogue name. With
-    `lenient`, unknown keys and the like are ignored; what was ignored or assumed is appended to
-    `notes`. `recorded` is a folder of calls that `cuassay capture` kept. Raises ProblemError,
+    .py file (optionally `file.py:function`), `module:function`, or a catalogue name. Unknown
+    keys and the like are ignored, with `strict` refused; what was ignored or assumed is appended
+    to `notes`. `recorded` is a folder of calls that `cuassay capture` kept. Raises ProblemError,
     UnknownNameError, or ReferenceError_ where a native file's code raises.
     """
     from cuassay.formats import problems
 
     kept = [] if notes is None else notes
-    return problems.load(where, lenient=lenient, notes=kept, recorded_calls=recorded)
+    return problems.load(where, strict=strict, notes=kept, recorded_calls=recorded)
 
 
 def load_candidate(
-    path: str, problem: Problem, *, lenient: bool = False, notes: list[str] | None = None
+    path: str, problem: Problem, *, strict: bool = False, notes: list[str] | None = None
 ) -> Candidate:
     """Return the candidate in `path`, read as text and checked against `problem`.
 
@@ -39,11 +39,11 @@ def load_candidate(
     """
     from cuassay.formats import candidates
 
-    return candidates.load(path, problem, lenient=lenient, notes=[] if notes is None else notes)
+    return candidates.load(path, problem, strict=strict, notes=[] if notes is None else notes)
 
 
 def load_candidates(
-    path: str, problem: Problem, *, lenient: bool = False, notes: list[str] | None = None
+    path: str, problem: Problem, *, strict: bool = False, notes: list[str] | None = None
 ) -> tuple[Candidate, ...]:
     """Return every candidate in `path`: one, or all of a folder of solutions, sorted by name.
 
@@ -51,4 +51,4 @@ def load_candidates(
     """
     from cuassay.formats import candidates
 
-    return candidates.load_all(path, problem, lenient=lenient, notes=[] if notes is None else notes)
+    return candidates.load_all(path, problem, strict=strict, notes=[] if notes is None else notes)

@@ -21,7 +21,7 @@ _FORMS = (
 )
 
 
-def load(path: str, problem: Problem, *, lenient: bool, notes: list[str]) -> Candidate:
+def load(path: str, problem: Problem, *, strict: bool, notes: list[str]) -> Candidate:
     """Return the candidate in `path`, optionally `FILE::FUNCTION`. Raises CandidateError."""
     place, separator, function = path.partition("::")
     where = Path(place).expanduser()
@@ -36,12 +36,12 @@ def load(path: str, problem: Problem, *, lenient: bool, notes: list[str]) -> Can
         entry = _inside(where)
         if entry is None:
             raise CandidateError(f"{where} holds no candidate ({_listing(where)}). {_FORMS}")
-        return _from_file(entry, problem, named, whole_folder=True, lenient=lenient, notes=notes)
-    return _from_file(where, problem, named, whole_folder=False, lenient=lenient, notes=notes)
+        return _from_file(entry, problem, named, whole_folder=True, strict=strict, notes=notes)
+    return _from_file(where, problem, named, whole_folder=False, strict=strict, notes=notes)
 
 
 def load_all(
-    path: str, problem: Problem, *, lenient: bool, notes: list[str]
+    path: str, problem: Problem, *, strict: bool, notes: list[str]
 ) -> tuple[Candidate, ...]:
     """Return every candidate in `path`: one, or those of a folder of solutions, by name.
 
@@ -49,10 +49,8 @@ def load_all(
     """
     folder = Path(path.partition("::")[0]).expanduser()
     if not _is_dir(folder) or _inside(folder) is not None:
-        return (load(path, problem, lenient=lenient, notes=notes),)
-    found = [
-        load(str(entry), problem, lenient=lenient, notes=notes) for entry in _solutions(folder)
-    ]
+        return (load(path, problem, strict=strict, notes=notes),)
+    found = [load(str(entry), problem, strict=strict, notes=notes) for entry in _solutions(folder)]
     if not found:
         raise CandidateError(f"{folder} holds no candidate ({_listing(folder)}). {_FORMS}")
     return tuple(sorted(found, key=lambda candidate: candidate.name))
@@ -107,7 +105,7 @@ def _from_file(
     function: str | None,
     *,
     whole_folder: bool,
-    lenient: bool,
+    strict: bool,
     notes: list[str],
 ) -> Candidate:
     if file.suffix == ".json":
@@ -117,7 +115,7 @@ def _from_file(
             )
         from cuassay.formats.sol import solution  # pydantic is slow to import
 
-        return solution.load(file, problem, lenient=lenient, notes=notes)
+        return solution.load(file, problem, strict=strict, notes=notes)
     if file.suffix not in (".py", *cuda_text.CUDA_SUFFIXES):
         what = "does not exist" if not file.exists() else "is no candidate"
         raise CandidateError(f"{file} {what}. {_FORMS}")
@@ -133,9 +131,7 @@ def _from_file(
         return kernelbench.load_candidate(file, text, problem)
     if file.suffix == ".py":
         return _python(file, text, problem, function, whole_folder=whole_folder)
-    return _cuda(
-        file, text, problem, function, whole_folder=whole_folder, lenient=lenient, notes=notes
-    )
+    return _cuda(file, text, problem, function, whole_folder=whole_folder)
 
 
 def _python(
@@ -189,15 +185,13 @@ def _cuda(
     function: str | None,
     *,
     whole_folder: bool,
-    lenient: bool,
-    notes: list[str],
 ) -> Candidate:
     sources = _shipped(file, text, whole_folder=whole_folder)
     if any(cuda_text.is_extension(source.text) for source in sources):
         return _extension(file, sources, problem, function, whole_folder=whole_folder)
     from cuassay.formats import launches  # pydantic is slow to import
 
-    declared = launches.read_declaration(file, text, problem, lenient=lenient, notes=notes)
+    declared = launches.read_declaration(file, text, problem)
     if declared is None:
         raise CandidateError(
             f"{file} has neither a PYBIND11_MODULE nor a declared launch (its kernels: "

@@ -62,7 +62,7 @@ def root_of(path: Path) -> Path | None:
     return None
 
 
-def load(path: Path, root: Path, *, lenient: bool, notes: list[str]) -> Problem:
+def load(path: Path, root: Path, *, strict: bool, notes: list[str]) -> Problem:
     """Return the problem of a definition with the workloads of its data set.
 
     Raises ProblemError.
@@ -79,7 +79,7 @@ def load(path: Path, root: Path, *, lenient: bool, notes: list[str]) -> Problem:
     lines = _unwrapped(list(json_lines(text, where=str(found))))
     return sol.load(
         path,
-        lenient=lenient,
+        strict=strict,
         notes=notes,
         workloads=(lines, str(found)),
         folder=root,
@@ -107,16 +107,16 @@ def is_solution(data: dict[str, Any]) -> bool:
 
 
 def load_solution(
-    data: dict[str, Any], file: Path, problem: Problem, *, lenient: bool, notes: list[str]
+    data: dict[str, Any], file: Path, problem: Problem, *, strict: bool, notes: list[str]
 ) -> Candidate:
     """Return the candidate of a solution. Raises CandidateError."""
     from cuassay.formats.sol import solution
 
     where = str(file)
     model = read_model(
-        TraceSolutionModel, data, where=where, error=CandidateError, lenient=lenient, notes=notes
+        TraceSolutionModel, data, where=where, error=CandidateError, strict=strict, notes=notes
     )
-    solution.check_definition(model.definition, problem, where=where, lenient=lenient, notes=notes)
+    solution.check_definition(model.definition, problem, where=where, strict=strict, notes=notes)
     sources = solution.read_sources(model.sources, file.parent, where=where)
     language = _language(model.spec, sources, where=where)
     entry_file, function = solution.read_entry(

@@ -47,9 +47,7 @@ class Declaration:
     flags: BuildFlags
 
 
-def read_declaration(
-    file: Path, text: str, problem: Problem, *, lenient: bool, notes: list[str]
-) -> Declaration | None:
+def read_declaration(file: Path, text: str, problem: Problem) -> Declaration | None:
     """Return the launches declared for the kernels in `text`; None where nothing is declared.
 
     Raises CandidateError where a declaration names what neither source nor problem has.
@@ -58,9 +56,7 @@ def read_declaration(
     if found is None:
         return None
     data, where = found
-    model = read_model(
-        LaunchFileModel, data, where=where, error=CandidateError, lenient=lenient, notes=notes
-    )
+    model = read_model(LaunchFileModel, data, where=where, error=CandidateError, strict=True)
     scratch = tuple(_scratch(item, problem, where=where) for item in model.scratch)
     names = _Names.of(problem, scratch)
     tile_maps = tuple(_tile_map(item, names, where=where) for item in model.tensor_maps)

@@ -25,27 +25,27 @@ _NATIVE_FILES = ("problem.py",)
 _TASKS = ("task.yml", "task.yaml")  # of GPU MODE
 
 
-def load(where: str, *, lenient: bool, notes: list[str], recorded_calls: str = "") -> Problem:
+def load(where: str, *, strict: bool, notes: list[str], recorded_calls: str = "") -> Problem:
     """Return the problem that `where` names, as its sidecar file has it where there is one.
 
     Calls recorded in a real program, in `recorded_calls` or beside the problem, are added.
     Raises ProblemError or UnknownNameError.
     """
-    found = _named(where, lenient=lenient, notes=notes)
-    found = sidecar.applied(found, lenient=lenient, notes=notes)
+    found = _named(where, strict=strict, notes=notes)
+    found = sidecar.applied(found, notes=notes)
     folder = Path(recorded_calls).expanduser() if recorded_calls else recorded.beside(found)
     return found if folder is None else recorded.with_calls(found, folder, notes=notes)
 
 
-def _named(where: str, *, lenient: bool, notes: list[str]) -> Problem:
+def _named(where: str, *, strict: bool, notes: list[str]) -> Problem:
     if not where.strip():
         raise ProblemError(f"the problem's name is empty. {_HINT}")
     path = Path(where).expanduser()
     if _exists(path):
-        return _from_path(path, None, lenient=lenient, notes=notes)
+        return _from_path(path, None, strict=strict, notes=notes)
     place, separator, function = where.rpartition(":")
     if separator and place.endswith(".py"):
-        return _from_path(Path(place).expanduser(), function, lenient=lenient, notes=notes)
+        return _from_path(Path(place).expanduser(), function, strict=strict, notes=notes)
     if separator and re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", place):
         return _from_module(place, function)
     if "/" in where or path.suffix in (".py", ".json", ".jsonl"):
@@ -60,7 +60,7 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _from_path(path: Path, function: str | None, *, lenient: bool, notes: list[str]) -> Problem:
+def _from_path(path: Path, function: str | None, *, strict: bool, notes: list[str]) -> Problem:
     if path.is_dir():
         path = _inside(path)
     if path.name in _TASKS:
@@ -84,9 +84,9 @@ def _from_path(path: Path, function: str | None, *, lenient: bool, notes: list[s
 
     trace = flashinfer.root_of(path) if path.name != "definition.json" else None
     if trace is not None:
-        made = flashinfer.load(path, trace, lenient=lenient, notes=notes)
+        made = flashinfer.load(path, trace, strict=strict, notes=notes)
     else:
-        made = sol.load(path, lenient=lenient, notes=notes)
+        made = sol.load(path, strict=strict, notes=notes)
     return replace(made, digest=problem_digest(made))
 
 

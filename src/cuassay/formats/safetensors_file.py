@@ -28,11 +28,15 @@ _NAMES = {
 _HEADER_LIMIT_BYTES = 100 * 2**20  # the format's own limit
 
 
+class MissingFileError(ProblemError):
+    """A stored tensor's file is not there; the rest of the problem may be whole."""
+
+
 def locate(path: str, folder: Path, *, where: str) -> Path:
     """Return the file that `path` means: absolute, in `folder`, or in $FLASHINFER_TRACE_DIR.
 
     Where it is in none, leading components of `path` are dropped one by one, as data sets
-    are often moved. Raises ProblemError naming the folders that were tried.
+    are often moved. Raises MissingFileError naming the folders that were tried.
     """
     given = Path(path)
     if given.is_absolute() and given.is_file():
@@ -46,7 +50,7 @@ def locate(path: str, folder: Path, *, where: str) -> Path:
             if tried.is_file():
                 return tried.absolute()
     remedy = "" if trace else " or set FLASHINFER_TRACE_DIR to the folder that holds it"
-    raise ProblemError(
+    raise MissingFileError(
         f"{where}: the safetensors file '{path}' is not there (looked in "
         f"{', '.join(str(root) for root in roots)}, also with leading folders dropped); "
         f"put it there{remedy}"

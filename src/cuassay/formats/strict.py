@@ -22,6 +22,7 @@ class StrictModel(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
     hints: ClassVar[Mapping[str, str]] = {}  # misplaced key -> where it belongs
+    aliases: ClassVar[Mapping[str, str]] = {}  # key seen in real files -> the key that it means
 
     @model_validator(mode="before")
     @classmethod
@@ -31,6 +32,7 @@ class StrictModel(BaseModel):
             unknown = [key for key in data if key not in known]
             if unknown:
                 context = {"unknown": unknown, "known": known, "hints": dict(cls.hints)}
+                context["aliases"] = dict(cls.aliases)
                 raise PydanticCustomError(_UNKNOWN, "unknown key", context)
         return data
 
@@ -41,26 +43,36 @@ def read_model(
     *,
     where: str,
     error: type[UsageError],
-    lenient: bool = False,
+    strict: bool = False,
     notes: list[str] | None = None,
 ) -> Model:
     """Return `data` as a `model`; `where` (file, line) opens every message.
 
-    With `lenient`, unknown keys are dropped and each is described in `notes`. Raises `error`.
+    Unknown keys are dropped and each is described in `notes`; with `strict` they are refused.
+    Keys that real files are known to use for another (`aliases`) are read as that one. Raises
+    `error`.
     """
     remaining: dict[str, Any] = copy.deepcopy(dict(data))
+    dropped: list[str] = []
     while True:
         try:
             return model.model_validate(remaining)
         except ValidationError as failure:
             details = failure.errors(include_url=False)
         unknown = [detail for detail in details if detail["type"] == _UNKNOWN]
-        if not (lenient and unknown):
-            fail_all(error, (f"{where}: {_message(detail, remaining)}" for detail in details))
+        if strict or not unknown:  # an unknown key may say what is really wrong with the file
+            found = [_message(detail, remaining) for detail in details]
+            fail_all(error, (f"{where}: {text}" for text in (*dropped, *found)))
         for detail in unknown:
             owner = _at(remaining, _path(detail["loc"], remaining))
-            for text in _unknown_texts(detail, remaining):
-                (notes if notes is not None else []).append(f"{where}: ignored: {text}")
+            for key, meant in detail["ctx"]["aliases"].items():
+                if key in owner and meant not in owner:
+                    owner[meant] = owner.pop(key)
+            detail["ctx"]["unknown"] = [key for key in detail["ctx"]["unknown"] if key in owner]
+            texts = _unknown_texts(detail, remaining)
+            dropped += texts
+            if notes is not None:
+                notes += [f"{where}: ignored: {text}" for text in texts]
             for key in detail["ctx"]["unknown"]:
                 del owner[key]
 
@@ -68,7 +80,7 @@ def read_model(
 def _message(detail: ErrorDetails, data: Mapping[str, Any]) -> str:
     if detail["type"] == _UNKNOWN:
         texts = "; ".join(_unknown_texts(detail, data))
-        return f"{texts}. Correct the key, or read the file leniently (--lenient) to ignore it"
+        return f"{texts}. Correct the key, or read without --strict to ignore it"
     path = _dotted(_path(detail["loc"], data)) or "the object"
     if detail["type"] == "missing":
         return f"{path} is missing: add it"

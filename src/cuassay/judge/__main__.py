@@ -16,19 +16,29 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from cuassay.build import ways
-from cuassay.engine.job import Job
 from cuassay.errors import BuildError, CannotJudgeError, CuassayError, UsageError
 from cuassay.home import private_dirs
 from cuassay.model import serial
 from cuassay.model.events import EngineStopped, Event
+from cuassay.model.jobs import (
+    BuildJob,
+    ExecuteJob,
+    Job,
+    LoopJob,
+    PowerJob,
+    ReplayJob,
+    ShowJob,
+    TrialJob,
+)
 from cuassay.sandbox.host.nursery import Nursery
 
 # The driver's names for them are engine.judge_process.PREWARM and DRIVER.
 PREWARM, DRIVER = "CUASSAY_PREWARM", "CUASSAY_DRIVER"
 _WATCH_S = 0.5
+_RunsCandidate: TypeAlias = TrialJob | ReplayJob | BuildJob | ExecuteJob | LoopJob
 _KERNEL_SIGNS = ("triton", "load_inline", "__global__")
 
 
@@ -88,7 +98,7 @@ def _guarded(
         with ExitStack() as stack:
             _known_settings()
             # Before torch is imported here: the zygote imports its own copy meanwhile.
-            if nursery is None and _works(job):
+            if nursery is None and not isinstance(job, ShowJob | PowerJob):
                 nursery = stack.enter_context(_nursery(job))
             from cuassay.judge.verbs import run
 
@@ -114,19 +124,19 @@ def _guarded(
     return 0
 
 
-def _nursery(job: Job) -> Nursery:
+def _nursery(job: _RunsCandidate) -> Nursery:
     device = _likely_device(job)
     hidden = [*private_dirs(), *map(Path, job.hide)]
     return Nursery(device, hide=hidden, machine=device == "cpu" and _likely_machine(job))
 
 
-def _likely_machine(job: Job) -> bool:
+def _likely_machine(job: _RunsCandidate) -> bool:
     """Whether kernels will be executed in the PTX machine, by the look of the candidate's file.
 
     A wrong guess costs time only: its runtime is then loaded in each worker, or for nothing.
     """
     path = Path(job.candidate.partition("::")[0]).expanduser()
-    if job.mode == "run" or path.suffix in (".cu", ".cuh"):
+    if isinstance(job, ExecuteJob) or path.suffix in (".cu", ".cuh"):
         return True
     with contextlib.suppress(OSError):
         if path.is_dir():
@@ -145,12 +155,7 @@ def _known_settings() -> None:
         )
 
 
-def _works(job: Job) -> bool:
-    """Whether the job runs a candidate at all."""
-    return job.mode not in ("show", "power")
-
-
-def _likely_device(job: Job) -> str:
+def _likely_device(job: _RunsCandidate) -> str:
     """Return the device that torch will most likely choose; a wrong guess costs time only."""
     if job.device:
         return job.device

@@ -10,7 +10,6 @@ import json
 
 import torch
 
-from cuassay.build.machine.equal import prepare
 from cuassay.judge.machine import HostNursery
 from cuassay.judge.machine_worker import asked, byte_inputs, machine_pool
 from cuassay.model.machine import EqualityEvidence
@@ -28,6 +27,8 @@ def compare(
     `digest` keeps the compiled kernels of one pair apart from those of another. Raises
     CannotJudgeError where the process ends without an answer.
     """
+    from cuassay.build.machine.equal import prepare
+
     prepare()  # here, for a worker cannot write the runtime's folder
     wanted = json.dumps({"limit_s": _LAUNCH_LIMIT_S}).encode()
     request = torch.frombuffer(bytearray(wanted), dtype=torch.uint8)

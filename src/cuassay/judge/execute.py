@@ -14,7 +14,6 @@ from cuassay.checks.base import Run
 from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
 from cuassay.checks.machine.faults import machine_cases, recorded_call
 from cuassay.checks.state.answers import placed
-from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
@@ -30,6 +29,7 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.digest import candidate_digest, sha256_fields
 from cuassay.model.events import Event, Progress
+from cuassay.model.jobs import ExecuteJob
 from cuassay.model.machine import MachineEvidence
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
@@ -41,7 +41,9 @@ _CASES = 0  # which of the cases that checks execute is run: the smallest
 _RECORDING = Scenario(label="a file of recorded launches", cases=(), steps=())
 
 
-def execute(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) -> dict[str, Any]:
+def execute(
+    job: ExecuteJob, emit: Callable[[Event], None], nursery: Nursery | None
+) -> dict[str, Any]:
     """Return the document of a run: the evidence, the sources, and what was called on.
 
     Raises UsageError for a job that names nothing to run, and CannotJudgeError where the
@@ -54,14 +56,14 @@ def execute(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) ->
         host.close()
 
 
-def _execute(job: Job, emit: Callable[[Event], None], host: HostNursery) -> dict[str, Any]:
+def _execute(job: ExecuteJob, emit: Callable[[Event], None], host: HostNursery) -> dict[str, Any]:
     if job.candidate.endswith(SUFFIX):
         return _file(job, host)
     if not job.problem:
         raise UsageError("give --problem: it says which tensors the kernel is called on")
     notes: list[str] = []
-    problem = load_problem(job.problem, lenient=job.lenient, notes=notes)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient, notes=notes)
+    problem = load_problem(job.problem, strict=job.strict, notes=notes)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
     for note in notes:
         emit(Progress(text=note))
     device = choose_device(job.device or "cpu")
@@ -76,7 +78,7 @@ def _execute(job: Job, emit: Callable[[Event], None], host: HostNursery) -> dict
     )
     case = _case(trial, job.axes)
     if job.against:
-        other = load_candidate(job.against, problem, lenient=job.lenient, notes=[])
+        other = load_candidate(job.against, problem, strict=job.strict, notes=[])
         pair = (candidate, on_device(other, problem, "cpu"))
         return _compared(trial, pair, case, host)
     with Replayer(candidate, digest, profile=job.profile, host=host) as machine:
@@ -112,8 +114,8 @@ def _compared(
     }
 
 
-def _file(job: Job, host: HostNursery) -> dict[str, Any]:
-    from cuassay.machine.recording import decode
+def _file(job: ExecuteJob, host: HostNursery) -> dict[str, Any]:
+    from cuassay.model.recording import decode
 
     path = Path(job.candidate)
     data = _read(path)
@@ -128,7 +130,7 @@ def _file(job: Job, host: HostNursery) -> dict[str, Any]:
 
 def _read(path: Path) -> bytes:
     """Return a recording's bytes, the size looked at first. Raises UsageError."""
-    from cuassay.machine.recording import LIMIT_BYTES
+    from cuassay.model.recording import LIMIT_BYTES
 
     try:
         size = path.stat().st_size

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
 
 import torch
 
 from cuassay import build
-from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError
 from cuassay.formats import load_candidate
 from cuassay.judge.environment import choose_device, environment
@@ -23,28 +21,30 @@ from cuassay.loops.kernels import IsolatedKernel
 from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Event, Progress
-from cuassay.model.loop import BlameReport, InferReport, LoopJob, Preset, TrainReport
+from cuassay.model.jobs import BlameJob, InferJob, LoopJob, TrainJob
+from cuassay.model.loop import BlameReport, InferReport, LoopSettings, Preset, TrainReport
 from cuassay.sandbox.host.nursery import Nursery
 
-Work: TypeAlias = Callable[..., TrainReport | BlameReport | InferReport]
 
-
-def run_loop(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) -> str:
+def run_loop(job: LoopJob, emit: Callable[[Event], None], nursery: Nursery | None) -> str:
     """Run a loop's job and return its report as JSON text.
 
     Raises UsageError for what the user can mend, CannotJudgeError where nothing can be judged.
     """
-    wanted = job.loop
-    if wanted is None:
-        raise CannotJudgeError("a loop's job came without its settings")
     started = time.perf_counter()
     device = choose_device(job.device)
     if device == "cpu":
         torch.set_num_threads(1)  # operators are small, and the kernel's process needs a core
     shared = nursery if nursery and nursery.device == device else None
-    works: dict[str, Work] = {"train": _train, "blame": _blame, "infer": _infer}
+    report: TrainReport | BlameReport | InferReport
     try:
-        report = works[job.mode](job, wanted, emit, device=device, nursery=shared)
+        match job:
+            case TrainJob():
+                report = _train(job, emit, device=device, nursery=shared)
+            case InferJob():
+                report = _infer(job, emit, device=device, nursery=shared)
+            case BlameJob():
+                report = _blame(job, emit, device=device, nursery=shared)
     except torch.OutOfMemoryError as error:
         raise CannotJudgeError(
             f"out of memory on {device}: {str(error).splitlines()[0][:200]}; choose a smaller "
@@ -56,13 +56,13 @@ def run_loop(job: Job, emit: Callable[[Event], None], nursery: Nursery | None) -
 
 
 def _train(
-    job: Job,
-    wanted: LoopJob,
+    job: TrainJob,
     emit: Callable[[Event], None],
     *,
     device: str,
     nursery: Nursery | None,
 ) -> TrainReport:
+    wanted = job.settings
     site = sites.find(wanted.site)
     preset = presets.holding(sized(wanted, device), [site])
     toolchain = build.toolchain(device)
@@ -71,7 +71,7 @@ def _train(
         digest = ""
         for precision in wanted.precisions:
             problem = sites.problem_of(site, precision, vocab=preset.vocab, source=wanted.source)
-            candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+            candidate = load_candidate(job.candidate, problem, strict=job.strict)
             digest = digest or candidate_digest(candidate, toolchain)
             kernels[precision] = stack.enter_context(
                 IsolatedKernel(candidate, problem, device=device, nursery=nursery)
@@ -90,20 +90,20 @@ def _train(
 
 
 def _infer(
-    job: Job,
-    wanted: LoopJob,
+    job: InferJob,
     emit: Callable[[Event], None],
     *,
     device: str,
     nursery: Nursery | None,
 ) -> InferReport:
+    wanted = job.settings
     site = sites.find(wanted.site)
     if encoding.wanted_here(wanted, site):
-        return _encode(job, wanted, emit, site=site, device=device, nursery=nursery)
+        return _encode(job, emit, site=site, device=device, nursery=nursery)
     preset = presets.holding(sized(wanted, device), [site])
     toolchain = build.toolchain(device)
     problem = sites.problem_of(site, wanted.precisions[0], vocab=preset.vocab, source=wanted.source)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict)
     with IsolatedKernel(candidate, problem, device=device, nursery=nursery) as kernel:
         report = infer(
             wanted,
@@ -119,19 +119,19 @@ def _infer(
 
 
 def _encode(
-    job: Job,
-    wanted: LoopJob,
+    job: InferJob,
     emit: Callable[[Event], None],
     *,
     site: sites.Site,
     device: str,
     nursery: Nursery | None,
 ) -> InferReport:
+    wanted = job.settings
     weights, tokenize = minilm.load()
     toolchain = build.toolchain(device)
     vocab = weights.sizes.vocab
     problem = sites.problem_of(site, wanted.precisions[0], vocab=vocab, source=wanted.source)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict)
     with IsolatedKernel(candidate, problem, device=device, nursery=nursery) as kernel:
         report = encoding.encode(
             wanted,
@@ -148,8 +148,7 @@ def _encode(
 
 
 def _blame(
-    job: Job,
-    wanted: LoopJob,
+    job: BlameJob,
     emit: Callable[[Event], None],
     *,
     device: str,
@@ -162,13 +161,13 @@ def _blame(
         )
         return Blame(
             subject,
-            steps=wanted.steps or steps,
+            steps=job.settings.steps or steps,
             config=str(path),
             say=lambda text: emit(Progress(text=text)),
         ).run()
 
 
-def sized(wanted: LoopJob, device: str) -> Preset:
+def sized(wanted: LoopSettings, device: str) -> Preset:
     """Return the preset that a job asks for. Raises UnknownNameError."""
     found = presets.preset(wanted.preset) if wanted.preset else presets.default(device)
     return replace(found, vocab=wanted.vocab) if wanted.vocab else found

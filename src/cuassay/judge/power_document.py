@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
@@ -26,6 +25,7 @@ from cuassay.judge.power import (
 )
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.events import Event, Progress
+from cuassay.model.jobs import PowerJob
 from cuassay.model.verdict import Profile
 from cuassay.oracle.mutants.detect import Mutant
 from cuassay.oracle.mutants.kinds import KINDS
@@ -39,14 +39,14 @@ _ELEMENTS = {"cpu": 1 << 19, "cuda": 1 << 24}  # every mutant runs on every such
 Row = dict[str, Any]
 
 
-def power_document(job: Job, emit: Callable[[Event], None]) -> Row:
+def power_document(job: PowerJob, emit: Callable[[Event], None]) -> Row:
     """Measure a problem's inputs and return the document; keep the selection of regimes.
 
     Raises ProblemError or UsageError for the problem, CannotJudgeError where no case is small
     enough or the reference itself fails.
     """
     notes: list[str] = []
-    problem = load_problem(job.problem, lenient=job.lenient, notes=notes)
+    problem = load_problem(job.problem, strict=job.strict, notes=notes)
     seed = secrets.randbits(62) if job.seed is None else job.seed
     trial = JudgeTrial(
         problem,

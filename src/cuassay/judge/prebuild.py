@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from cuassay.engine.job import Job
 from cuassay.formats import load_candidate, load_problem
 from cuassay.judge.environment import choose_device
+from cuassay.model.jobs import BuildJob
 from cuassay.model.scenario import Scenario
 from cuassay.sandbox.host.client import WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
 
 
-def prebuild(job: Job, nursery: Nursery | None) -> dict[str, object]:
+def prebuild(job: BuildJob, nursery: Nursery | None) -> dict[str, object]:
     """Return how long the build took, and whether it was there already.
 
     A build that fails is told by the trial that follows. Raises UsageError or CannotJudgeError.
     """
-    problem = load_problem(job.problem, lenient=job.lenient)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient)
+    problem = load_problem(job.problem, strict=job.strict)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict)
     device = choose_device(job.device)
     pool = WorkerPool(candidate, problem, device=device, nursery=nursery, spares=0)
     try:

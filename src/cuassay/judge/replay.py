@@ -8,7 +8,6 @@ from pathlib import Path
 
 from cuassay import build
 from cuassay.checks.registry import all_checks
-from cuassay.engine.job import Job
 from cuassay.errors import UsageError
 from cuassay.formats.execute import load_reference
 from cuassay.judge import snapshot
@@ -19,20 +18,21 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import CheckFinished, CheckStarted, Event, FindingReported
+from cuassay.model.jobs import ReplayJob
 from cuassay.model.outcome import CheckReport, Failed, Finding, Passed
 from cuassay.model.verdict import Decision, Timing, Verdict
 from cuassay.sandbox.host.nursery import Nursery
 
 
 def replay(
-    job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None
+    job: ReplayJob, emit: Callable[[Event], None], started: float, nursery: Nursery | None
 ) -> Verdict:
-    """Return the verdict on the findings recorded at `job.replay` alone.
+    """Return the verdict on the findings recorded at `job.finding` alone.
 
     REJECTED where at least one shows again, ACCEPTED where none does. Raises UsageError
     where nothing is recorded there.
     """
-    place = Path(job.replay or "")
+    place = Path(job.finding)
     folder = place.parent.parent if place.is_file() else place
     findings = recorded(place)
     problem, candidate = snapshot.load(folder)

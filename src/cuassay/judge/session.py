@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cuassay.checks.registry import all_checks
-from cuassay.engine.job import Job
 from cuassay.errors import CuassayError
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
 from cuassay.judge.choose import choose
@@ -30,6 +29,7 @@ from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.judge.tried import Tried
 from cuassay.model.candidate import Candidate
 from cuassay.model.events import CheckFinished, CheckStarted, EngineStarted, Event, Progress
+from cuassay.model.jobs import TrialJob
 from cuassay.model.machine import SourceView
 from cuassay.model.outcome import (
     CheckReport,
@@ -68,7 +68,7 @@ class Session:
 
     def __init__(
         self,
-        job: Job,
+        job: TrialJob,
         problem: Problem,
         candidate: Candidate,
         *,

@@ -1,4 +1,4 @@
-"""What a judge process can be asked to do: check, replay, run, show, power, train, infer."""
+"""What a judge process does with each kind of job."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import assert_never
 
 import torch
 
 from cuassay import build
-from cuassay.engine.job import Job
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
@@ -21,6 +21,7 @@ from cuassay.formats.on_device import on_device
 from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import execute
 from cuassay.judge.power_document import power_document
+from cuassay.judge.prebuild import prebuild
 from cuassay.judge.replay import replay
 from cuassay.judge.session import Session
 from cuassay.judge.smoke import smoke
@@ -28,42 +29,57 @@ from cuassay.judge.snapshot import save
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Document, EngineFinished, Event, Progress
+from cuassay.model.jobs import (
+    BlameJob,
+    BuildJob,
+    ExecuteJob,
+    InferJob,
+    Job,
+    PowerJob,
+    ReplayJob,
+    ShowJob,
+    TrainJob,
+    TrialJob,
+)
+from cuassay.model.verdict import Profile
 from cuassay.sandbox.guest.preload import prepare_triton
 from cuassay.sandbox.host.nursery import Nursery
 
 
 def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None) -> None:
     """Carry out a job. Raises UsageError or CannotJudgeError with the message for the user."""
-    match job.mode:
-        case "show":
+    match job:
+        case TrialJob():
+            check(job, emit, started, nursery)
+        case ReplayJob():
+            emit(EngineFinished(verdict=replay(job, emit, started, nursery)))
+        case ShowJob():
             emit(Document(text=json.dumps(show(job))))
-        case "power":
+        case PowerJob():
             emit(Document(text=json.dumps(power_document(job, emit))))
-        case "build":
-            from cuassay.judge.prebuild import prebuild
-
+        case BuildJob():
             emit(Document(text=json.dumps(prebuild(job, nursery))))
-        case "run":
+        case ExecuteJob():
             emit(Document(text=json.dumps(execute(job, emit, nursery))))
-        case "train" | "infer" | "blame":
-            from cuassay.judge.loops import run_loop
+        case TrainJob() | InferJob() | BlameJob():
+            from cuassay.judge.loops import run_loop  # loads the loops' models
 
             emit(Document(text=run_loop(job, emit, nursery)))
-        case "replay":
-            emit(EngineFinished(verdict=replay(job, emit, started, nursery)))
         case _:
-            check(job, emit, started, nursery)
+            assert_never(job)
 
 
-def check(job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None) -> None:
+def check(
+    job: TrialJob, emit: Callable[[Event], None], started: float, nursery: Nursery | None
+) -> None:
     """Judge a candidate and emit its verdict."""
     if nursery is not None and nursery.device.startswith("cuda"):
         _warm_up()
     notes: list[str] = []
-    problem = load_problem(job.problem, lenient=job.lenient, notes=notes, recorded=job.recorded)
+    problem = load_problem(job.problem, strict=job.strict, notes=notes, recorded=job.recorded)
     if job.precision is not None:
         problem = dataclasses.replace(problem, precision=job.precision)
-    candidate = load_candidate(job.candidate, problem, lenient=job.lenient, notes=notes)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
     for note in notes:
         emit(Progress(text=note))
     device = choose_device(job.device)
@@ -109,13 +125,13 @@ def _warm_up() -> None:
         threading.Thread(target=step, daemon=True).start()
 
 
-def show(job: Job) -> dict[str, object]:
+def show(job: ShowJob) -> dict[str, object]:
     """Return the document of a problem, with the truth found by running the lifted reference."""
-    problem = load_problem(job.problem, lenient=job.lenient)
+    problem = load_problem(job.problem, strict=job.strict)
     trial = JudgeTrial(
         problem,
         load_reference(problem),
-        profile=job.profile,
+        profile=Profile.STANDARD,
         device="cpu",
         root_seed=job.seed or 0,
     )

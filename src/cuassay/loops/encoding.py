@@ -22,7 +22,7 @@ from cuassay.loops.kernels import Kernel, KernelFault
 from cuassay.loops.operators import Mode, Operators
 from cuassay.loops.sequential import ALPHA, Group, Left, Monitor, Pair
 from cuassay.loops.sites import Phase, Site
-from cuassay.model.loop import InferReport, LoopJob, Preset
+from cuassay.model.loop import InferReport, LoopSettings, Preset
 from cuassay.model.verdict import Decision
 
 BOTH = ("embedding", "linear")  # sites of the decoder that the encoder has as well
@@ -35,7 +35,7 @@ _SENTENCES = 24
 _States = list[torch.Tensor]
 
 
-def wanted_here(wanted: LoopJob, site: Site) -> bool:
+def wanted_here(wanted: LoopSettings, site: Site) -> bool:
     """Whether a job is one for the encoder. Raises UsageError where the site is none of its."""
     if wanted.weights and wanted.weights != "minilm":
         raise UsageError(f"unknown weights '{wanted.weights}' (known: minilm)")
@@ -49,7 +49,7 @@ def wanted_here(wanted: LoopJob, site: Site) -> bool:
 
 
 def encode(
-    wanted: LoopJob,
+    wanted: LoopSettings,
     *,
     site: Site,
     kernel: Kernel,
@@ -109,7 +109,7 @@ def _preset(weights: EncoderWeights, longest: int) -> Preset:
 class _Encoding:
     def __init__(
         self,
-        wanted: LoopJob,
+        wanted: LoopSettings,
         site: Site,
         kernel: Kernel,
         weights: EncoderWeights,

@@ -21,7 +21,7 @@ from cuassay.loops.routing import ForcedRoutes
 from cuassay.loops.sequential import ALPHA, Group, Left, Monitor
 from cuassay.loops.sites import Phase, Site
 from cuassay.loops.transformer import POSITIONS, Transformer
-from cuassay.model.loop import InferReport, LoopJob, Preset
+from cuassay.model.loop import InferReport, LoopSettings, Preset
 from cuassay.model.verdict import Decision
 
 # Unused cache rows hold this: a weight of zero makes nothing of it, a value that is read much.
@@ -32,7 +32,7 @@ _PARTS = ("trusted", "twin", "kernel")
 
 
 def infer(
-    wanted: LoopJob,
+    wanted: LoopSettings,
     *,
     site: Site,
     kernel: Kernel,
@@ -70,7 +70,7 @@ def infer(
         )
 
 
-def _check(wanted: LoopJob, site: Site) -> None:
+def _check(wanted: LoopSettings, site: Site) -> None:
     if site.phase in (Phase.BACKWARD, Phase.OPTIMIZER) or site.name in _FORWARD:
         raise UsageError(
             f"site '{site.name}' takes no part in inference: use `cuassay train --site {site.name}`"
@@ -86,7 +86,7 @@ def _check(wanted: LoopJob, site: Site) -> None:
 class _Inference:
     def __init__(
         self,
-        wanted: LoopJob,
+        wanted: LoopSettings,
         site: Site,
         kernel: Kernel,
         preset: Preset,

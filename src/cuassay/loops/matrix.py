@@ -22,7 +22,15 @@ from cuassay.loops.sequential import ALPHA
 from cuassay.loops.sites import Phase, Site
 from cuassay.loops.story import decide
 from cuassay.model import serial
-from cuassay.model.loop import Cell, CellResult, Duplicates, LoopJob, Preset, Start, TrainReport
+from cuassay.model.loop import (
+    Cell,
+    CellResult,
+    Duplicates,
+    LoopSettings,
+    Preset,
+    Start,
+    TrainReport,
+)
 
 DATA = {"cpu": ("real", "uniform"), "cuda": ("real", "zipf1.0", "uniform")}
 OPTIMIZERS = {"cpu": ("sgd", "adamw"), "cuda": ("sgd", "momentum", "adamw")}
@@ -32,7 +40,7 @@ _Kept = TypeVar("_Kept", CellResult, Duplicates)
 
 
 def train(
-    wanted: LoopJob,
+    wanted: LoopSettings,
     *,
     site: Site,
     kernels: Mapping[str, Kernel],
@@ -114,7 +122,7 @@ def _weights(
 
 
 def _shared(
-    wanted: LoopJob, site: Site, *, preset: Preset, steps: int, device: str, seed: int
+    wanted: LoopSettings, site: Site, *, preset: Preset, steps: int, device: str, seed: int
 ) -> Settings:
     """Return what all cells share; the kernel is put in for each precision."""
     return Settings(
@@ -202,7 +210,7 @@ class _Told:
             )
 
 
-def _check(wanted: LoopJob, site: Site, preset: Preset) -> None:
+def _check(wanted: LoopSettings, site: Site, preset: Preset) -> None:
     if site.phase in (Phase.DECODE, Phase.ENCODER):
         raise UsageError(
             f"site '{site.name}' takes no part in training: use `cuassay infer --site {site.name}`"
@@ -223,7 +231,7 @@ def _check(wanted: LoopJob, site: Site, preset: Preset) -> None:
         corpus(name, preset.vocab)
 
 
-def _cells(wanted: LoopJob, kind: str, *, optimizer: str) -> Iterator[Cell]:
+def _cells(wanted: LoopSettings, kind: str, *, optimizer: str) -> Iterator[Cell]:
     optimizers_of = (optimizer,) if optimizer else wanted.optimizers or OPTIMIZERS[kind]
     for seed in range(wanted.seeds):
         for start in wanted.starts:
@@ -239,7 +247,7 @@ def _cells(wanted: LoopJob, kind: str, *, optimizer: str) -> Iterator[Cell]:
                         )
 
 
-def _options(wanted: LoopJob) -> dict[str, str]:
+def _options(wanted: LoopSettings) -> dict[str, str]:
     found = {
         "accumulate": str(wanted.accumulate) if wanted.accumulate > 1 else "",
         "checkpointing": "every block" if wanted.checkpoint_every_block else "",
@@ -250,7 +258,7 @@ def _options(wanted: LoopJob) -> dict[str, str]:
 
 
 def _folder(
-    wanted: LoopJob, preset: Preset, *, device: str, digest: str, steps: int, seed: int | None
+    wanted: LoopSettings, preset: Preset, *, device: str, digest: str, steps: int, seed: int | None
 ) -> Path:
     """Return where the cells of exactly this kernel and these settings are kept."""
     what = [digest, device, str(steps), str(seed), wanted.site, wanted.source, str(wanted.whole)]

@@ -119,7 +119,7 @@ class AuditHeader:
     precision: Precision | None = None
     filters: tuple[str, ...] = ()
     budget_s: float | None = None
-    lenient: bool = False
+    strict: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
 
 

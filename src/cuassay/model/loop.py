@@ -180,7 +180,7 @@ class TrainReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopJob:
+class LoopSettings:
     """What `cuassay train` and `cuassay infer` ask of a judge. Empty means the usual choice.
 
     `source` names another problem with the site's inputs and outputs, `checkpoint_every_block`

@@ -20,12 +20,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from cuassay.engine.job import Job
 from cuassay.errors import UnknownNameError, UsageError
 from cuassay.home import runs_dir
 from cuassay.model import serial
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
 from cuassay.model.events import FindingReported as Reported
+from cuassay.model.jobs import RunJob, TrialJob
 from cuassay.model.outcome import Finding
 from cuassay.model.verdict import Verdict
 from cuassay.store.files import fresh_id, write_atomically
@@ -47,7 +47,7 @@ class RunFolder:
         self._count = 0
 
     @classmethod
-    def create(cls, job: Job, *, path: Path | None = None) -> RunFolder:
+    def create(cls, job: RunJob, *, path: Path | None = None) -> RunFolder:
         """Make a new folder for `job`; the judge keeps the candidate and the problem in it.
 
         `path` is a place of its own, as in an audit. Where the home cannot be written the
@@ -71,7 +71,7 @@ class RunFolder:
                 run._give_up(again)
         return run
 
-    def _begin(self, job: Job) -> None:
+    def _begin(self, job: RunJob) -> None:
         self.path.mkdir(parents=True, mode=0o700)
         kept = replace(
             job,
@@ -134,7 +134,7 @@ class RunFolder:
         """The folder's name, which is what `replay` takes."""
         return self.path.name
 
-    def job(self) -> Job:
+    def job(self) -> RunJob:
         """Return what was asked for, with the seed that was drawn. Raises UsageError."""
         try:
             text = (self.path / "job.json").read_text()
@@ -143,7 +143,7 @@ class RunFolder:
                 f"run {self.path} has no readable job.json ({error}); expected a folder that "
                 f"`cuassay check` made; run the check again"
             ) from None
-        job: Job = serial.loads(Job, text)
+        job: RunJob = serial.loads(RunJob, text)
         started = next((e for e in self.events() if isinstance(e, EngineStarted)), None)
         return job if job.seed is not None or started is None else replace(job, seed=started.seed)
 
@@ -231,7 +231,7 @@ def _last(known: list[Path]) -> Path | None:
     """Return the newest run that judged a candidate, passing over mere replays."""
     for path in reversed(known):
         try:
-            if RunFolder(path).job().mode == "check":
+            if isinstance(RunFolder(path).job(), TrialJob):
                 return path
         except UsageError:
             continue

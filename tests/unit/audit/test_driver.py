@@ -20,6 +20,7 @@ from cuassay.audit.plan import Choice, Plan, make_plan
 from cuassay.engine.executors import Lane, LocalExecutor
 from cuassay.errors import CannotJudgeError, UnknownNameError, UsageError
 from cuassay.model.audit import Audit, AuditHeader, AuditItem, AuditResult, Ending
+from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision
 from cuassay.store import audits as store
 from cuassay.store.files import append_line, locked
@@ -102,8 +103,10 @@ def test_the_kept_run_of_a_candidate_can_be_opened(tmp_path: Path) -> None:
     verdict = run.verdict()
     assert verdict is not None
     assert verdict.decision is Decision.REJECTED
-    assert run.job().run_label == str(run.path)
-    assert run.job().hide == (str(tmp_path / "audit"),)
+    job = run.job()
+    assert isinstance(job, TrialJob)
+    assert job.run_label == str(run.path)
+    assert job.hide == (str(tmp_path / "audit"),)
 
 
 def test_a_resumed_audit_judges_only_what_changed(tmp_path: Path) -> None:

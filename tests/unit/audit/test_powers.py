@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cuassay.cli.main import main
-from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError
+from cuassay.model.jobs import Job, PowerJob
 from cuassay.store import audits as store
 from tests.support import trees
 from tests.support.snapshot import assert_snapshot
@@ -63,7 +63,7 @@ def test_the_report_and_the_document(
     out, err = capsys.readouterr()
     assert_snapshot("audit_powers.txt", out)
     assert "[3/3]" in err
-    assert all(job.mode == "power" and job.isolated for job in jobs)
+    assert all(isinstance(job, PowerJob) and job.isolated for job in jobs)
     assert len({job.seed for job in jobs}) == 3
     assert main([*call, "--json"]) == 0
     assert len(jobs) == 3  # what was measured is not measured again

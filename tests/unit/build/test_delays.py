@@ -191,9 +191,9 @@ def test_a_correct_kernel_computes_the_same_bits_with_pauses() -> None:
 def _run(text: str) -> NDArray[np.uint32]:
     """Return what one block of 64 threads makes of 0 to 63."""
     pytest.importorskip("llvmlite")
-    from cuassay.machine.launch import Buffer, Launch, Pointer
-    from cuassay.machine.parser import parse
-    from cuassay.machine.run import run
+    from ptxsan.launch import Buffer, Launch, Pointer
+    from ptxsan.parser import parse
+    from ptxsan.run import run
 
     x = np.arange(64, dtype=np.uint32)
     pointer = Pointer(buffer=Buffer(name="x", data=x.view(np.uint8)))

@@ -23,11 +23,11 @@ from cuassay.build.recording.recorder import LaunchRecorder, Seen, Wish
 from cuassay.build.recording.unwritten import Fill, lay, new_pattern, unwritten
 from cuassay.checks.machine.faults import recorded_call
 from cuassay.errors import MissingToolError, UsageError
-from cuassay.machine.recording import Recording, decode, encode
 from cuassay.model.candidate import Convention, Language, Launch
 from cuassay.model.case import Case
 from cuassay.model.machine import MachineEvidence
 from cuassay.model.problem import Scalar
+from cuassay.model.recording import Recording, decode, encode
 from cuassay.model.trace import StepDone
 from cuassay.report.terminal.machine import lines
 from cuassay.sandbox.local import LocalRunner

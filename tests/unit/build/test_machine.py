@@ -19,8 +19,8 @@ from cuassay.build.machine.launch import LaunchFault
 from cuassay.build.machine.memory import Arena
 from cuassay.build.machine.replay import execute, plain_names
 from cuassay.errors import MissingToolError
-from cuassay.machine.recording import Recording, decode, encode
 from cuassay.model.candidate import Candidate, Language, Launch, Scratch
+from cuassay.model.recording import Recording, decode, encode
 from tests.support.builds import candidate, problem
 
 pytest.importorskip("numba")

@@ -14,9 +14,9 @@ from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.build.machine import candidates as machine
 from cuassay.build.machine.equal import compare
 from cuassay.errors import UsageError
-from cuassay.machine.recording import RecordedResult, Recording, decode, encode
 from cuassay.model import serial
 from cuassay.model.machine import EqualityEvidence
+from cuassay.model.recording import RecordedResult, Recording, decode, encode
 from cuassay.model.steps import ReadRecording
 from cuassay.sandbox.guest import recordings
 from cuassay.sandbox.guest.interface import Around

@@ -12,9 +12,9 @@ from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.build.cuda.tile_maps import encoded, machine_bytes
 from cuassay.build.machine import candidates as machine
 from cuassay.errors import BuildError
-from cuassay.machine.launch import Columns
 from cuassay.model.candidate import Candidate, Language, Launch, PixelColumns, TileMap
-from tests.machine.hopper_words import WORDS
+from ptxsan.launch import Columns
+from ptxsan_corpus.hopper_words import WORDS
 from tests.support.builds import candidate, problem
 
 SOURCE = (

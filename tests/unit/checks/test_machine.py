@@ -15,7 +15,6 @@ from cuassay.checks.machine.precision import Prec101
 from cuassay.checks.machine.races import Race101
 from cuassay.checks.machine.uninitialized import Init101
 from cuassay.errors import CannotJudgeError, NothingToCheckError
-from cuassay.machine.findings import Kind
 from cuassay.model.machine import (
     LaunchEvidence,
     MachineEvidence,
@@ -28,6 +27,7 @@ from cuassay.model.scenario import Scenario
 from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.local import LocalRun
+from ptxsan.findings import Kind
 from tests.support.fake_trial import FakeTrial, row_sum
 
 CHECKS: tuple[MachineCheck, ...] = (Mem101(), Init101(), Race101(), Sync101(), Prec101())

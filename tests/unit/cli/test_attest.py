@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -9,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cuassay.cli.main import main
-from cuassay.engine.job import Job
 from cuassay.formats import load_candidate, load_problem
 from cuassay.model import serial
+from cuassay.model.jobs import ReplayJob, RunJob, TrialJob
 from cuassay.model.verdict import Verdict
 from cuassay.store.runs import RunFolder
 from tests.support import samples
@@ -27,8 +28,12 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kernel.py").write_text(_KERNEL)
 
 
-def _kept(verdict: Verdict, **job: object) -> str:
-    run = RunFolder.create(Job(problem="rmsnorm", candidate="kernel.py", **job))  # type: ignore[arg-type]
+_JOB = TrialJob(problem="rmsnorm", candidate="kernel.py")
+_REPLAY = ReplayJob(problem="rmsnorm", candidate="kernel.py", finding="F1")
+
+
+def _kept(verdict: Verdict, job: RunJob = _JOB) -> str:
+    run = RunFolder.create(job)
     problem = load_problem("rmsnorm")
     candidate = load_candidate("kernel.py", problem)
     (run.path / "problem.json").write_text(serial.dumps(problem))
@@ -77,15 +82,19 @@ def test_an_unknown_key_is_not_trusted(
 @pytest.mark.parametrize(
     ("verdict", "job", "part"),
     [
-        (samples.rejected(), {}, "only ACCEPTED is certified"),
-        (samples.accepted(), {"mode": "replay"}, "is a replay"),
-        (samples.accepted(), {"seed": 4}, "a seed that is chosen proves nothing"),
+        (samples.rejected(), _JOB, "only ACCEPTED is certified"),
+        (samples.accepted(), _REPLAY, "is a replay"),
+        (
+            samples.accepted(),
+            dataclasses.replace(_JOB, seed=4),
+            "a seed that is chosen proves nothing",
+        ),
     ],
 )
 def test_what_is_not_certified(
-    verdict: Verdict, job: dict[str, object], part: str, capsys: pytest.CaptureFixture[str]
+    verdict: Verdict, job: RunJob, part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["attest", _kept(verdict, **job)]) == 2
+    assert main(["attest", _kept(verdict, job)]) == 2
     assert part in capsys.readouterr().err
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cuassay.cli.main import main
-from cuassay.engine.job import Job
 from cuassay.model.events import EngineStopped
+from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Profile, Verdict
 from tests.support import fake_engine, samples
 from tests.support.snapshot import assert_snapshot
@@ -72,16 +72,16 @@ def test_json_is_the_only_thing_on_stdout(
 
 def test_the_job_holds_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = fake_engine.install(monkeypatch, samples.accepted())
-    options = ["--profile", "deep", "--device", "cuda:1", "--seed", "7", "--lenient"]
+    options = ["--profile", "deep", "--device", "cuda:1", "--seed", "7", "--strict"]
     assert main([*_CALL, *options, "--require", "shapes, deterministic,shapes"]) == 0
     assert fake.jobs == [
-        Job(
+        TrialJob(
             problem="embedding_gradient_rmsnorm_backward",
             candidate="kernel.py",
             profile=Profile.DEEP,
             device="cuda:1",
             seed=7,
-            lenient=True,
+            strict=True,
             require=("shapes", "deterministic"),
         )
     ]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cuassay.cli.main import main
-from cuassay.engine.job import Job
 from cuassay.errors import CannotJudgeError, ProblemError
+from cuassay.model.jobs import PowerJob
 from cuassay.model.verdict import Profile
 
 
@@ -42,9 +42,9 @@ _FOUND: dict[str, Any] = {
 
 class Engine:
     def __init__(self, found: Mapping[str, Any] = _FOUND, error: Exception | None = None) -> None:
-        self.found, self.error, self.jobs = found, error, list[Job]()
+        self.found, self.error, self.jobs = found, error, list[PowerJob]()
 
-    def measure_power(self, job: Job, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
+    def measure_power(self, job: PowerJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
         self.jobs.append(job)
         progress("half way")
         if self.error is not None:
@@ -90,7 +90,7 @@ def test_one_json_document(
 ) -> None:
     engine = install(monkeypatch, Engine())
     arguments = ["power", "p.py", "--json", "--inputs", "theirs", "--profile", "quick"]
-    assert main([*arguments, "--device", "cpu", "--seed", "5", "--lenient"]) == 0
+    assert main([*arguments, "--device", "cpu", "--seed", "5", "--strict"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
     assert err == ""
@@ -99,9 +99,7 @@ def test_one_json_document(
     assert "survivors_theirs" not in found
     assert {key: found[key] for key in _COUNTS} == _COUNTS
     (job,) = engine.jobs
-    assert job == Job(
-        problem="p.py", profile=Profile.QUICK, device="cpu", seed=5, lenient=True, mode="power"
-    )
+    assert job == PowerJob(problem="p.py", profile=Profile.QUICK, device="cpu", seed=5, strict=True)
 
 
 def test_nothing_survives_and_nothing_of_theirs_was_measured(

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cuassay.cli.main import main
-from cuassay.engine.job import Job
 from cuassay.model.events import EngineStopped, Event
+from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Verdict
 from cuassay.store.runs import RunFolder
 from tests.support import audits, samples
@@ -25,7 +25,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _kept(verdict: Verdict | None, last: Event | None = None) -> str:
-    run = RunFolder.create(Job(problem="p", candidate="kernel.py"))
+    run = RunFolder.create(TrialJob(problem="p", candidate="kernel.py"))
     for event in samples.events(verdict) if verdict is not None else ():
         run.append(event)
     if last is not None:

@@ -13,8 +13,7 @@ from cuassay.cli.main import main
 from cuassay.engine import run as engine
 from cuassay.errors import UsageError
 from cuassay.judge import execute
-from cuassay.machine import recording
-from cuassay.model import serial
+from cuassay.model import recording, serial
 from cuassay.model.machine import Agreement, LaunchEvidence, MachineEvidence
 
 LAUNCH = LaunchEvidence(

@@ -13,12 +13,12 @@ from cuassay.cli import loop_drive
 from cuassay.cli.loop_options import candidate
 from cuassay.cli.main import main
 from cuassay.engine import run
-from cuassay.engine.job import Job
 from cuassay.errors import CandidateError
 from cuassay.judge.loops import run_loop
 from cuassay.loops import duplicates, matrix
 from cuassay.loops.cell import Settings
-from cuassay.model.loop import Cell, CellResult, Duplicates, LoopJob, Start
+from cuassay.model.jobs import LoopJob, TrainJob
+from cuassay.model.loop import Cell, CellResult, Duplicates, Start
 from tests.support.loops import ZOO
 
 
@@ -26,7 +26,7 @@ from tests.support.loops import ZOO
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare the judge's own process: its start takes longer than these runs."""
 
-    def loop(job: Job, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
+    def loop(job: LoopJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
         found: Mapping[str, Any] = json.loads(run_loop(job, lambda event: None, None))
         return found
 
@@ -151,14 +151,13 @@ def test_zoo_names_are_found_where_the_sources_are() -> None:
 def test_starts_are_as_asked_for(
     given: tuple[str, ...], starts: tuple[Start, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    met: list[Job] = []
+    met: list[TrainJob] = []
 
-    def drive(job: Job, shown: object) -> int:
+    def drive(job: TrainJob, shown: object) -> int:
         met.append(job)
         return 0
 
     monkeypatch.setattr(loop_drive, "drive_train", drive)
     assert main(["train", _BUG, *_SMALL, *given]) == 0
     (job,) = met
-    assert isinstance(job.loop, LoopJob)
-    assert job.loop.starts == starts
+    assert job.settings.starts == starts

@@ -13,11 +13,11 @@ import pytest
 
 from cuassay.audit import driver
 from cuassay.cli.main import main
-from cuassay.engine.job import Job
 from cuassay.engine.ray_executor import RayExecutor
 from cuassay.engine.shipping import packed, unpacked
 from cuassay.errors import CannotJudgeError, MissingToolError
 from cuassay.model.audit import Audit, Ending
+from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision
 from cuassay.store import audits as store
 from tests.support import fake_judge, trees
@@ -122,12 +122,14 @@ def test_files_travel_as_they_stood_to_each_other(tmp_path: Path) -> None:
     files = [*sorted((tmp_path / "tree" / "p").iterdir()), kernel]
     contents = packed(files)
     assert str(large) not in contents
-    job = Job(problem=str(tmp_path / "tree" / "p"), candidate=f"{kernel}::run")
+    job = TrialJob(problem=str(tmp_path / "tree" / "p"), candidate=f"{kernel}::run")
     there = unpacked(job, contents, tmp_path / "there")
     assert Path(there.problem, "definition.json").read_text()
     assert there.candidate == f"{tmp_path}/there{kernel}::run"
     assert Path(there.problem, "stored.safetensors").stat().st_size == 64 * 2**20
-    assert unpacked(Job(problem="rmsnorm"), {}, tmp_path).problem == "rmsnorm"
+    assert (
+        unpacked(TrialJob(problem="rmsnorm", candidate="k.py"), {}, tmp_path).problem == "rmsnorm"
+    )
 
 
 @pytest.mark.skipif(

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.engine.job import Job
 from cuassay.engine.run import check, replay, show_problem
 from cuassay.errors import UsageError
 from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
+from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision, Profile, Verdict
 from cuassay.store.runs import open_run
 
@@ -42,8 +42,8 @@ def _kernel(folder: Path, text: str) -> Path:
     return path
 
 
-def _job(kernel: Path | str, **changes: object) -> Job:
-    job = Job(problem="rmsnorm", candidate=str(kernel), profile=Profile.QUICK, device="cpu")
+def _job(kernel: Path | str, **changes: object) -> TrialJob:
+    job = TrialJob(problem="rmsnorm", candidate=str(kernel), profile=Profile.QUICK, device="cpu")
     return dataclasses.replace(job, **changes)  # type: ignore[arg-type]
 
 
@@ -144,10 +144,10 @@ def _children(parent: int) -> list[int]:
 
 _DRIVER = """
 import sys
-from cuassay.engine.job import Job
+from cuassay.model.jobs import TrialJob
 from cuassay.engine.run import check
 from cuassay.model.verdict import Profile
-job = Job(problem="rmsnorm", candidate=sys.argv[1], profile=Profile.DEEP, device="cpu")
+job = TrialJob(problem="rmsnorm", candidate=sys.argv[1], profile=Profile.DEEP, device="cpu")
 for event in check(job):
     print(type(event).__name__, flush=True)
 """

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from cuassay.cli.main import main
-from cuassay.engine.job import Job
 from cuassay.engine.run import check, replay, show_problem
 from cuassay.formats import load_problem
 from cuassay.judge import snapshot
 from cuassay.model.domain import Real
 from cuassay.model.events import EngineFinished, EngineStopped
+from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision, Profile, Verdict
 from cuassay.store.runs import open_run
 
@@ -55,8 +55,8 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def _job(folder: Path) -> Job:
-    return Job(
+def _job(folder: Path) -> TrialJob:
+    return TrialJob(
         problem=str(folder),
         candidate=str(folder / "kernel.py"),
         profile=Profile.QUICK,
@@ -65,13 +65,13 @@ def _job(folder: Path) -> Job:
     )
 
 
-def _verdict(job: Job) -> Verdict:
+def _verdict(job: TrialJob) -> Verdict:
     *_, last = check(job)
     assert isinstance(last, EngineFinished), last
     return last.verdict
 
 
-def _stopped(job: Job) -> EngineStopped:
+def _stopped(job: TrialJob) -> EngineStopped:
     *_, last = check(job)
     assert isinstance(last, EngineStopped), last
     assert last.traceback == ""

@@ -210,17 +210,17 @@ def test_bad_solutions(
 ) -> None:
     edit_solution(bundle, edit)
     with pytest.raises(CandidateError, match=message) as caught:
-        load_candidate(str(bundle), problem)
+        load_candidate(str(bundle), problem, strict=True)
     assert str(bundle / "solution.json") in str(caught.value)
 
 
-def test_lenient_solutions_keep_notes(problem: Problem, bundle: Path) -> None:
+def test_solutions_with_unknown_keys_keep_notes(problem: Problem, bundle: Path) -> None:
     def edit(data: Json) -> None:
         data |= {"definition": "another", "tag": 1}
 
     edit_solution(bundle, edit)
     notes: list[str] = []
-    assert load_candidate(str(bundle), problem, lenient=True, notes=notes).name == "bundle_affine"
+    assert load_candidate(str(bundle), problem, notes=notes).name == "bundle_affine"
     assert len(notes) == 2
 
 

@@ -78,50 +78,50 @@ DEFINITION_TEXT = json.dumps(DEFINITION)
 WORKLOAD_TEXT = json.dumps(WORKLOAD)
 
 
-def load(folder: Path, definition: str | bytes, workload: str | bytes, *, lenient: bool) -> None:
+def load(folder: Path, definition: str | bytes, workload: str | bytes, *, strict: bool) -> None:
     for name, content in (("definition.json", definition), ("workload.jsonl", workload)):
         data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
         (folder / name).write_bytes(data)
     with contextlib.suppress(UsageError):
-        assert load_problem(str(folder), lenient=lenient).workloads
+        assert load_problem(str(folder), strict=strict).workloads
 
 
 @LIMITS
 @given(st.sampled_from(places(DEFINITION)), GARBAGE, st.booleans(), st.booleans())
 def test_garbage_anywhere_in_a_definition(
-    folder: Path, path: tuple[str | int, ...], value: Any, remove: bool, lenient: bool
+    folder: Path, path: tuple[str | int, ...], value: Any, remove: bool, strict: bool
 ) -> None:
     text = json.dumps(changed(DEFINITION, path, value, remove=remove))
-    load(folder, text, WORKLOAD_TEXT, lenient=lenient)
+    load(folder, text, WORKLOAD_TEXT, strict=strict)
 
 
 @LIMITS
 @given(st.sampled_from(places(WORKLOAD)), GARBAGE, st.booleans(), st.booleans())
 def test_garbage_anywhere_in_a_workload(
-    folder: Path, path: tuple[str | int, ...], value: Any, remove: bool, lenient: bool
+    folder: Path, path: tuple[str | int, ...], value: Any, remove: bool, strict: bool
 ) -> None:
     text = json.dumps(changed(WORKLOAD, path, value, remove=remove))
-    load(folder, DEFINITION_TEXT, text, lenient=lenient)
+    load(folder, DEFINITION_TEXT, text, strict=strict)
 
 
 @LIMITS
 @given(st.binary(max_size=40) | st.text(alphabet='{}[]",:0aé\n', max_size=30), st.booleans())
-def test_garbage_for_a_file(folder: Path, content: str | bytes, lenient: bool) -> None:
-    load(folder, content, WORKLOAD_TEXT, lenient=lenient)
-    load(folder, DEFINITION_TEXT, content, lenient=lenient)
+def test_garbage_for_a_file(folder: Path, content: str | bytes, strict: bool) -> None:
+    load(folder, content, WORKLOAD_TEXT, strict=strict)
+    load(folder, DEFINITION_TEXT, content, strict=strict)
 
 
 @LIMITS
 @given(st.sampled_from(places(SOLUTION)), GARBAGE, st.booleans(), st.booleans())
 def test_garbage_anywhere_in_a_solution(
-    folder: Path, path: tuple[str | int, ...], value: Any, remove: bool, lenient: bool
+    folder: Path, path: tuple[str | int, ...], value: Any, remove: bool, strict: bool
 ) -> None:
     problem = load_problem(str(DATA / "affine_rows"))
     target = folder / "solution.json"
     target.write_text(json.dumps(changed(SOLUTION, path, value, remove=remove)))
     (folder / "main.py").write_text((DATA / "kernels" / "bundle" / "main.py").read_text())
     with contextlib.suppress(UsageError):
-        assert load_candidate(str(target), problem, lenient=lenient).sources
+        assert load_candidate(str(target), problem, strict=strict).sources
 
 
 @LIMITS

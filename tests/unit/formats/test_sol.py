@@ -184,32 +184,76 @@ def test_integral_float_for_an_integer_scalar_is_read_with_a_note(folder: Path) 
     assert "read 3.0 as the integer 3" in notes[0]
 
 
-def test_misspelt_tolerance_is_caught_with_key_line_and_suggestion(folder: Path) -> None:
+def test_strictly_a_misspelt_tolerance_is_refused_with_key_line_and_suggestion(
+    folder: Path,
+) -> None:
     with (folder / "workload.jsonl").open("a") as file:
         file.write('{"uuid": "c", "axes": {"rows": 1}, "tolerance": {"required_match_ratio": 1}}')
     with pytest.raises(ProblemError) as caught:
-        load_problem(str(folder))
+        load_problem(str(folder), strict=True)
     message = str(caught.value)
     assert f"{folder / 'workload.jsonl'}: line 4: " in message
     assert "'tolerance.required_match_ratio': did you mean 'required_matched_ratio'?" in message
-    assert "--lenient" in message
+    assert "--strict" in message
 
 
-def test_lenient_ignores_unknown_keys_and_says_so(folder: Path) -> None:
-    edit_workload(folder, lambda data: data["tolerance"].update(required_match_ratio=0.5, who=1))
+def test_unknown_keys_are_notes(folder: Path) -> None:
+    edit_workload(folder, lambda data: data["tolerance"].update(max_atl=0.5, who=1))
     edit_definition(folder, lambda data: data["axes"]["rows"].update(unit="tokens"))
     notes: list[str] = []
-    problem = load_problem(str(folder), lenient=True, notes=notes)
+    problem = load_problem(str(folder), notes=notes)
     assert problem.workloads[0].tolerance.required_matched_ratio == 0.95
     assert len(notes) == 3
     assert "'axes.rows.unit'" in notes[0]
-    assert "did you mean 'required_matched_ratio'" in notes[1]
+    assert "did you mean 'max_atol'" in notes[1]
+
+
+def test_a_field_that_real_files_misname_is_read(folder: Path) -> None:
+    def rename(data: dict[str, Any]) -> None:
+        del data["tolerance"]["required_matched_ratio"]
+        data["tolerance"]["required_match_ratio"] = 0.5
+
+    edit_workload(folder, rename)
+    notes: list[str] = []
+    problem = load_problem(str(folder), notes=notes)
+    assert problem.workloads[0].tolerance.required_matched_ratio == 0.5
+    assert notes == []
+
+
+def test_an_axis_that_only_the_workloads_bind_is_kept_within_their_sizes(folder: Path) -> None:
+    text = (folder / "workload.jsonl").read_text()
+    lines = [json.loads(line) for line in text.splitlines() if line]
+    for number, line in enumerate(lines):
+        line["axes"]["joint"] = number
+    (folder / "workload.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    notes: list[str] = []
+    problem = load_problem(str(folder), notes=notes)
+    assert problem.axes[-1] == VarAxis(name="joint", minimum=0, maximum=1)
+    assert [workload.axes["joint"] for workload in problem.workloads] == [0, 1]
+    assert "'joint', which the definition does not declare" in notes[0]
+
+
+def test_inputs_that_only_a_workload_names_are_ignored_with_one_note(folder: Path) -> None:
+    edit_workload(folder, lambda data: data["inputs"].update(bias1={"type": "random"}))
+    notes: list[str] = []
+    assert "bias1" not in load_problem(str(folder), notes=notes).workloads[0].sources
+    assert [note for note in notes if "ignored in 1 of 2 workloads: unknown input 'bias1'" in note]
+
+
+def test_a_workload_without_its_stored_tensor_is_left_out(folder: Path) -> None:
+    stored = {"type": "safetensors", "path": "gone.safetensors", "tensor_key": "x"}
+    edit_workload(folder, lambda data: data["inputs"].update(x=stored))
+    notes: list[str] = []
+    problem = load_problem(str(folder), notes=notes)
+    assert len(problem.workloads) == 1
+    assert "1 of 2 workloads are left out" in notes[0]
+    assert "gone.safetensors" in notes[0]
 
 
 def test_config_is_checked_too(folder: Path) -> None:
     (folder / "config.json").write_text('{"warmup_run": 3}')
     with pytest.raises(ProblemError, match=r"config\.json: .*did you mean 'warmup_runs'"):
-        load_problem(str(folder))
+        load_problem(str(folder), strict=True)
 
 
 def test_reading_a_problem_and_a_kernel_loads_no_torch() -> None:

@@ -120,7 +120,7 @@ BAD_DEFINITIONS: list[tuple[Edit, str]] = [
 def test_bad_definitions(folder: Path, edit: Edit, message: str) -> None:
     edit_definition(folder, edit)
     with pytest.raises(ProblemError, match=message) as caught:
-        load_problem(str(folder))
+        load_problem(str(folder), strict=True)
     assert str(folder) in str(caught.value)
 
 
@@ -129,7 +129,7 @@ BAD_WORKLOADS: list[tuple[Edit, str]] = [
     (_drop("axes"), r"axes is missing: add it"),
     (_drop("axes", "rows"), r'var axis \'rows\' has no size; add "rows": SIZE'),
     (_set("axes", "row", to=2), r"unknown axis 'row': did you mean 'rows'\?"),
-    (_set("axes", "rows", to=0), r"axis 'rows' has size 0, so 'x' has no elements.*--lenient"),
+    (_set("axes", "rows", to=0), r"axis 'rows' has size 0, so 'x' has no elements.*--strict"),
     (_set("axes", "rows", to=-2), r"axes\.rows: expected greater than or equal to 0, got .*-2"),
     (_set("axes", "rows", to=2.5), r"axes\.rows: expected a valid integer"),
     (_set("axes", "rows", to=10**30), r"axes\.rows: expected less than or equal to"),
@@ -167,27 +167,27 @@ BAD_WORKLOADS: list[tuple[Edit, str]] = [
 def test_bad_workloads_name_file_and_line(folder: Path, edit: Edit, message: str) -> None:
     edit_workload(folder, edit)
     with pytest.raises(ProblemError, match=message) as caught:
-        load_problem(str(folder))
+        load_problem(str(folder), strict=True)
     assert f"{folder / 'workload.jsonl'}: line " in str(caught.value)
 
 
 def test_custom_for_one_input_needs_custom_for_all(scatter: Path) -> None:
     edit_workload(scatter, _set("inputs", "ids", to={"type": "random"}))
     with pytest.raises(ProblemError, match=r"inputs\.values is custom but 'ids' is not"):
-        load_problem(str(scatter))
-    sources = load_problem(str(scatter), lenient=True).workloads[0].sources
+        load_problem(str(scatter), strict=True)
+    sources = load_problem(str(scatter)).workloads[0].sources
     assert sources == {"values": CustomSource(), "ids": RandomSource()}
 
 
-def test_lenient_leaves_out_empty_workloads_and_renames_repeated_ones(folder: Path) -> None:
+def test_empty_workloads_are_left_out_and_repeated_ones_renamed(folder: Path) -> None:
     edit_workload(folder, _set("axes", "rows", to=0))
     line = (folder / "workload.jsonl").read_text().splitlines()[-1]
     with (folder / "workload.jsonl").open("a") as file:
         file.write("\n" + line)
     notes: list[str] = []
-    problem = load_problem(str(folder), lenient=True, notes=notes)
+    problem = load_problem(str(folder), notes=notes)
     assert [workload.id for workload in problem.workloads] == ["large", "large-3"]
-    assert "left out: " in notes[0]
+    assert any("1 of 3 workloads are left out: " in note for note in notes)
 
 
 @pytest.mark.parametrize(

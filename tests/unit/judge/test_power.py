@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from cuassay.catalog import registry
-from cuassay.engine.job import Job
 from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.formats.native.declaration import problem, scalar, tensor
 from cuassay.inputs.geometry import elements
@@ -22,6 +21,7 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.judge.verbs import run
 from cuassay.model.case import Case
 from cuassay.model.events import Document, Event
+from cuassay.model.jobs import PowerJob
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
 from cuassay.oracle.mutants.kinds import KINDS
@@ -178,7 +178,7 @@ def test_the_judge_measures_and_keeps_the_regimes(tmp_path: Path) -> None:
         "    return torch.relu(x) * 2.5\n"
     )
     events: list[Event] = []
-    job = Job(problem=str(source), profile=Profile.QUICK, device="cpu", seed=1, mode="power")
+    job = PowerJob(problem=str(source), profile=Profile.QUICK, device="cpu", seed=1)
     run(job, events.append, 0.0, None)
     assert isinstance(events[-1], Document)
     from cuassay.formats import load_problem

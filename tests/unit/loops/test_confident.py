@@ -11,7 +11,7 @@ from cuassay.loops import confident, matrix
 from cuassay.loops.cell import run_cell
 from cuassay.loops.confident import SureTokens
 from cuassay.loops.sites import SITES
-from cuassay.model.loop import Cell, LoopJob, Start
+from cuassay.model.loop import Cell, LoopSettings, Start
 from tests.support import loops
 
 _SITE = "cross_entropy_backward"
@@ -75,7 +75,7 @@ def test_gradients_of_the_loss_start_from_a_trained_model_as_well(
     met: list[tuple[Start, ...]] = []
     monkeypatch.setattr(matrix, "_check", lambda *given: None)
 
-    def folder(wanted: LoopJob, *given: object, **more: object) -> None:
+    def folder(wanted: LoopSettings, *given: object, **more: object) -> None:
         met.append(wanted.starts)
         raise InterruptedError
 
@@ -85,7 +85,7 @@ def test_gradients_of_the_loss_start_from_a_trained_model_as_well(
     for name, starts in asked:
         with pytest.raises(InterruptedError):
             matrix.train(
-                LoopJob(site=name, starts=starts),
+                LoopSettings(site=name, starts=starts),
                 site=SITES[name],
                 kernels={},
                 preset=loops.MICRO,

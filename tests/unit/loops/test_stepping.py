@@ -18,7 +18,7 @@ from cuassay.loops.lane import Lane
 from cuassay.loops.operators import Mode
 from cuassay.loops.story import decide
 from cuassay.model.case import DECODING, TRAINING
-from cuassay.model.loop import Cell, LoopJob, Start
+from cuassay.model.loop import Cell, LoopSettings, Start
 from cuassay.model.verdict import Decision, Profile
 from tests.support import loop_faults as faults
 from tests.support import loops
@@ -114,12 +114,12 @@ def test_steps_have_states_of_a_run(name: str, monkeypatch: pytest.MonkeyPatch) 
 def test_the_site_names_the_optimizer(tmp_path: Path) -> None:
     site = sites.SITES["adamw_step"]
     with pytest.raises(UsageError, match="is the step of optimizer 'adamw': leave --optimizer out"):
-        matrix._check(LoopJob(site=site.name, optimizers=("sgd",)), site, loops.MICRO)
-    wanted = LoopJob(site=site.name, seeds=1, starts=(Start.SCRATCH,))
+        matrix._check(LoopSettings(site=site.name, optimizers=("sgd",)), site, loops.MICRO)
+    wanted = LoopSettings(site=site.name, seeds=1, starts=(Start.SCRATCH,))
     cells = list(matrix._cells(wanted, "cpu", optimizer=site.optimizer))
     assert {cell.optimizer for cell in cells} == {"adamw"}
     with pytest.raises(UsageError, match="use `cuassay train --site adamw_step`"):
-        inference._check(LoopJob(site=site.name), site)
+        inference._check(LoopSettings(site=site.name), site)
 
 
 def test_blame_refuses_an_optimizer_s_step(tmp_path: Path) -> None:

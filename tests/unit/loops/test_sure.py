@@ -11,7 +11,7 @@ import torch
 from cuassay.loops import matrix, trained
 from cuassay.loops.cell import run_cell
 from cuassay.loops.kernels import local_kernel
-from cuassay.model.loop import Cell, LoopJob, Start
+from cuassay.model.loop import Cell, LoopSettings, Start
 from tests.support import loops
 from tests.support.loop_faults import HEAD, Run
 
@@ -91,7 +91,7 @@ def test_every_start_has_its_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(trained, "sharpened", lambda *given, **more: sharp)
 
     def asked(*starts: Start) -> Mapping[Start, _Weights]:
-        wanted = LoopJob(site=_SITE, starts=starts)
+        wanted = LoopSettings(site=_SITE, starts=starts)
         return matrix._weights(wanted.starts, loops.MICRO, device="cpu", say=lambda text: None)
 
     assert asked(Start.SCRATCH) == {}

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("triton")
 pytest.importorskip("numba")
-from tests.machine.running import executed_triton
 from tests.machine.triton_corpus import CASES
+from tests.machine.triton_running import executed_triton
 from tests.support.compiler_apart import compiler_apart
 
 _NAMES = ("triton_descriptor_scale", "triton_host_descriptor_matmul")

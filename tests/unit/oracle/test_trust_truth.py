@@ -14,6 +14,7 @@ from torch import Tensor
 from cuassay.errors import ReferenceError_
 from cuassay.oracle.compare.outputs import compare
 from cuassay.oracle.truth.make import hit_counts, make_truth
+from cuassay.oracle.truth.runs import Runner
 from tests.support.oracle_cases import normal, spec, truth_of, whole
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -227,3 +228,25 @@ def test_a_decomposed_operation_does_not_load_torchs_compiler() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], check=False, cwd=_ROOT)
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("draws", [2, 8])
+def test_a_reference_may_return_a_slice_or_a_transpose(draws: int) -> None:
+    x = normal(64, 96, dtype=torch.bfloat16)
+
+    def transposed(x: Tensor) -> Tensor:
+        return (x.float() @ x.float().T)[:, :40].T
+
+    output = truth_of(transposed, [x], "bfloat16", "m", "n", draws=draws)
+    assert output.value.is_contiguous()
+    assert compare(transposed(x).to(torch.bfloat16), output).passed
+    assert not compare(transposed(x * 1.01).to(torch.bfloat16), output).passed
+
+
+def test_truth_of_a_reference_without_tensors_is_where_the_reference_puts_it() -> None:
+    def frequencies(theta: float) -> Tensor:
+        return theta ** -(torch.arange(0, 64, device="meta") / 64)
+
+    runner = Runner(frequencies, [10000.0], ["y"], seed=1)
+    runner.as_written()
+    assert runner.device.type == "meta"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cuassay.cli.main import main
-from cuassay.engine.job import Job
 from cuassay.errors import UnknownNameError, UsageError
 from cuassay.model.audit import Audit
+from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.report import audit_diff
 from cuassay.store import index, questions
@@ -28,7 +28,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_run(verdict: Verdict) -> RunFolder:
-    run = RunFolder.create(Job(problem="p", candidate="k.py"))
+    run = RunFolder.create(TrialJob(problem="p", candidate="k.py"))
     for event in samples.events(verdict):
         run.append(event)
     run.close()

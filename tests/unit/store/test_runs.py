@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.engine.job import Job
 from cuassay.errors import UnknownNameError, UsageError
 from cuassay.model import serial
 from cuassay.model.events import EngineStarted
+from cuassay.model.jobs import ReplayJob, TrialJob
 from cuassay.model.outcome import Finding
 from cuassay.store.runs import RunFolder, open_run, recorded_finding
 from tests.support import samples
@@ -34,7 +34,7 @@ def kernel(tmp_path: Path) -> Path:
 
 
 def _finished(kernel: Path) -> RunFolder:
-    run = RunFolder.create(Job(problem="rmsnorm", candidate=str(kernel)))
+    run = RunFolder.create(TrialJob(problem="rmsnorm", candidate=str(kernel)))
     for event in samples.events(samples.rejected()):
         run.append(event)
     run.close()
@@ -109,12 +109,12 @@ def test_where_forms(kernel: Path) -> None:
 
 def test_last_passes_over_replays(kernel: Path) -> None:
     first = _finished(kernel)
-    RunFolder.create(Job(problem="rmsnorm", mode="replay")).close()
+    RunFolder.create(ReplayJob(problem="rmsnorm", candidate="kernel.py", finding="F1")).close()
     assert open_run("last").path == first.path
 
 
 def test_ids_sort_by_time(kernel: Path) -> None:
-    ids = [RunFolder.create(Job(problem="p")).id for _ in range(3)]
+    ids = [RunFolder.create(TrialJob(problem="p", candidate="k.py")).id for _ in range(3)]
     assert [i[:19] for i in ids] == sorted(i[:19] for i in ids)
     assert len(set(ids)) == 3
 
@@ -150,7 +150,7 @@ def test_a_run_without_its_job_says_so(kernel: Path) -> None:
 def test_a_full_disk_is_said_once_and_ends_nothing(
     kernel: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    run = RunFolder.create(Job(problem="rmsnorm", candidate=str(kernel)))
+    run = RunFolder.create(TrialJob(problem="rmsnorm", candidate=str(kernel)))
 
     def full(descriptor: int, data: bytes) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -165,7 +165,7 @@ def test_a_full_disk_is_said_once_and_ends_nothing(
 
 
 def test_a_short_write_is_carried_on(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = RunFolder.create(Job(problem="rmsnorm", candidate=str(kernel)))
+    run = RunFolder.create(TrialJob(problem="rmsnorm", candidate=str(kernel)))
     write = os.write
     monkeypatch.setattr("cuassay.store.runs.os.write", lambda fd, data: write(fd, data[:100]))
     for event in samples.events(samples.rejected()):
@@ -204,7 +204,7 @@ def test_nowhere_to_write_still_ends_nothing(
 
 
 def test_a_finding_name_from_outside_makes_no_path(kernel: Path) -> None:
-    run = RunFolder.create(Job(problem="rmsnorm", candidate=str(kernel)))
+    run = RunFolder.create(TrialJob(problem="rmsnorm", candidate=str(kernel)))
     run._keep_finding(samples.hot_rows(), "../../escape")
     assert not (run.path / "findings").exists()
 

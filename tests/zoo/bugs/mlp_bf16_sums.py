@@ -3,7 +3,7 @@
 import torch
 
 
-def product(a, b):
+def added(a, b):
     total = torch.zeros(a.shape[0], b.shape[1], device=a.device)
     for left, right in zip(a.split(32, 1), b.split(32, 0), strict=True):
         total = (total + left @ right).bfloat16().float()
@@ -12,8 +12,10 @@ def product(a, b):
 
 def run(grad, x, gate, up, down):
     wide, g, u = x.float(), gate.float(), up.float()
-    a, b, back = (t.bfloat16().float() for t in (wide @ g.t(), wide @ u.t(), grad.float() @ down.float()))
+    a, b, back = (
+        t.bfloat16().float() for t in (wide @ g.t(), wide @ u.t(), grad.float() @ down.float())
+    )
     sigmoid = torch.sigmoid(a)
     grad_up = (back * a * sigmoid).bfloat16().float()
     grad_gate = (back * b * sigmoid * (1.0 + a * (1.0 - sigmoid))).bfloat16().float()
-    return (product(grad_gate, g) + product(grad_up, u)).to(x.dtype)
+    return (added(grad_gate, g) + added(grad_up, u)).to(x.dtype)

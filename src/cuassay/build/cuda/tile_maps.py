@@ -17,7 +17,7 @@ from cuassay.model.candidate import PixelColumns, TileMap
 if TYPE_CHECKING:
     import torch
 
-    from cuassay.machine.launch import Columns
+    from ptxsan.launch import Columns
 
 _ELEMENTS = {
     "uint8": "u8", "int8": "u8", "bool": "u8", "uint16": "u16", "int16": "u16", "uint32": "u32",
@@ -76,7 +76,7 @@ def encoded(spec: TileMap, tensor: torch.Tensor, sizes: Mapping[str, int]) -> En
 
 def _columns(spec: PixelColumns, sizes: Mapping[str, int]) -> tuple[Columns, tuple[int, ...]]:
     """Return what the driver takes, W first, and the element strides of all axes."""
-    from cuassay.machine.launch import Columns
+    from ptxsan.launch import Columns
 
     def turned(expressions: tuple[str, ...]) -> tuple[int, ...]:
         return tuple(evaluate(one, sizes) for one in reversed(expressions))
@@ -90,15 +90,15 @@ def _columns(spec: PixelColumns, sizes: Mapping[str, int]) -> tuple[Columns, tup
 
 def element_bytes(element: str) -> int:
     """Return the bytes of an element type."""
-    from cuassay.machine.launch import element_bytes as found
+    from ptxsan.launch import element_bytes as found
 
     return found(element)
 
 
 def machine_bytes(one: Encoded) -> bytes:
     """Return the PTX machine's 128 bytes. Raises BuildError for what hardware does not take."""
-    from cuassay.errors import MachineError
-    from cuassay.machine.launch import Buffer, Pointer, TensorMap
+    from ptxsan.errors import MachineError
+    from ptxsan.launch import Buffer, Pointer, TensorMap
 
     nobody: Any = Buffer(name="tensor", data=b"")  # type: ignore[arg-type]
     try:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cuassay.machine.recording import RecordedLaunch, Region
 from cuassay.model.machine import Agreement
+from cuassay.model.recording import RecordedLaunch, Region
 
 if TYPE_CHECKING:
     from cuassay.build.machine.memory import Arena

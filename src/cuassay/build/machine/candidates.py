@@ -25,7 +25,7 @@ from cuassay.model.problem import Problem
 if TYPE_CHECKING:
     from cuassay.build.machine.launch import MachineLauncher
 
-_NEEDED = ("llvmlite", "numba", "numpy", "cuassay.machine.run")
+_NEEDED = ("llvmlite", "numba", "numpy", "ptxsan")
 _UNCOVERED = "uncovered-by-the-machine"
 _MARK_S = 3600.0  # a launch may have taken too long because the computer was busy
 _HOPPER_ONLY = ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait")

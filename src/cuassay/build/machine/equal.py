@@ -16,20 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 from cuassay.build.built import Built
 from cuassay.build.machine.replay import furnish
-from cuassay.errors import CuassayError, MachineError
-from cuassay.machine.recording import RecordedResult, Recording, decode
+from cuassay.errors import CuassayError
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate
 from cuassay.model.machine import EqualityEvidence
 from cuassay.model.problem import Problem
+from cuassay.model.recording import RecordedResult, Recording, decode
+from ptxsan.errors import MachineError
 
 if TYPE_CHECKING:
     import torch
 
     from cuassay.build.machine.memory import Arena
-    from cuassay.machine.equivalence import Executed, Output
-    from cuassay.machine.residues import Residues
-    from cuassay.machine.syntax import Module
+    from ptxsan.equivalence import Executed, Output
+    from ptxsan.residues import Residues
+    from ptxsan.syntax import Module
 
 _ROOTS = re.compile(r"\br?sqrt\.")
 _TEXT = 600
@@ -46,7 +47,7 @@ def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -
 
 def prepare() -> None:
     """Compile what the algebra needs of the machine's runtime, or load it from its cache."""
-    from cuassay.machine.runtime import symbols
+    from ptxsan.runtime import symbols
 
     symbols.warm_algebra()
 
@@ -62,7 +63,7 @@ def compare(first: torch.Tensor, second: torch.Tensor, request: torch.Tensor) ->
     try:
         recordings = [decode(bytes(one.numpy())) for one in (first, second)]
         seen = compared(recordings[0], recordings[1], asked)
-    except (CuassayError, ValueError) as error:
+    except (CuassayError, MachineError, ValueError) as error:
         seen = EqualityEvidence(refused=str(error)[:_TEXT])
     return torch.frombuffer(bytearray(serial.dumps(seen).encode()), dtype=torch.uint8)
 
@@ -73,8 +74,8 @@ def compared(first: Recording, second: Recording, asked: dict[str, Any]) -> Equa
     Raises MachineError for what cannot be executed or lies where no kernel wrote it, ValueError
     for results that do not match.
     """
-    from cuassay.machine.equivalence import SEEDS, equivalent
-    from cuassay.machine.numerics.residues import P
+    from ptxsan.equivalence import SEEDS, equivalent
+    from ptxsan.numerics.residues import P
 
     limit_s = float(asked.get("limit_s", 60.0))
     started = time.perf_counter()
@@ -98,7 +99,7 @@ class _Side:
     """One candidate's launches, executed once for each choice of residues."""
 
     def __init__(self, recording: Recording, limit_s: float) -> None:
-        from cuassay.machine.parser import parse
+        from ptxsan.parser import parse
 
         self._recording, self._limit_s = recording, limit_s
         self._modules: Sequence[Module] = [parse(text) for text in recording.modules]
@@ -108,9 +109,9 @@ class _Side:
         """Execute and return the results. Raises MachineError."""
         from cuassay.build.machine.launch import prepared
         from cuassay.build.machine.memory import Arena
-        from cuassay.machine.equivalence import Executed
-        from cuassay.machine.options import Options
-        from cuassay.machine.run import run
+        from ptxsan.equivalence import Executed
+        from ptxsan.options import Options
+        from ptxsan.run import run
 
         arena = Arena()
         options = Options(shadow=residues, races=False, limit_s=self._limit_s)
@@ -130,7 +131,7 @@ def _output(arena: Arena, result: RecordedResult) -> Output:
     """Return a result as memory that the kernels left."""
     import numpy as np
 
-    from cuassay.machine.equivalence import Output
+    from ptxsan.equivalence import Output
 
     held = arena.pointer(result.base + result.offset)
     if held is None or held.offset != result.offset:

@@ -17,12 +17,12 @@ from cuassay.build.cuda.driver import NOT_FOUND, DriverError
 from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
 from cuassay.build.recording.ledger import LEDGER
 from cuassay.errors import MissingToolError
-from cuassay.machine.recording import RecordedLaunch, Recording, Region
+from cuassay.model.recording import RecordedLaunch, Recording, Region
 
 if TYPE_CHECKING:
     from cuassay.build.machine.memory import Arena
-    from cuassay.machine.findings import MachineReport
-    from cuassay.machine.syntax import Module
+    from ptxsan.findings import MachineReport
+    from ptxsan.syntax import Module
 
 Dim3 = tuple[int, int, int]
 _RECORDED_BYTES = 1 << 30
@@ -168,9 +168,9 @@ class MachineLauncher:
                 self.recorder.after(self.arena)
 
     def _run(self, ptx: str, launch: RecordedLaunch) -> MachineReport:
-        from cuassay.errors import MachineError
-        from cuassay.machine.options import Options
-        from cuassay.machine.run import run
+        from ptxsan.errors import MachineError
+        from ptxsan.options import Options
+        from ptxsan.run import run
 
         left_s = self._until - time.monotonic() if self._until else _LIMIT_S
         if left_s <= 0:
@@ -183,8 +183,8 @@ class MachineLauncher:
             raise not_covered(launch.kernel, str(error)) from error
 
     def _module(self, text: str) -> Module:
-        from cuassay.errors import MachineError
-        from cuassay.machine.parser import parse
+        from ptxsan.errors import MachineError
+        from ptxsan.parser import parse
 
         key = hashlib.sha256(text.encode()).hexdigest()
         if key not in self._modules:
@@ -197,7 +197,7 @@ class MachineLauncher:
 
 def prepared(launch: RecordedLaunch, arena: Arena) -> Any:
     """Return a launch as the machine takes it, its addresses resolved in the arena."""
-    from cuassay.machine.launch import Launch
+    from ptxsan.launch import Launch
 
     return Launch(
         kernel=launch.kernel,
@@ -214,7 +214,7 @@ def prepared(launch: RecordedLaunch, arena: Arena) -> Any:
 
 def _inside_maps(launch: RecordedLaunch, arena: Arena) -> Iterator[tuple[int, int, Any]]:
     """Yield the memory that tensor maps among the arguments are over."""
-    from cuassay.machine.runtime.layout import T_BASE, T_BYTES
+    from ptxsan.runtime.layout import T_BASE, T_BYTES
 
     for index, data in enumerate(launch.arguments):
         if len(data) == T_BYTES:

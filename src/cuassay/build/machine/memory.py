@@ -25,7 +25,7 @@ import torch
 from cuassay.build import zones
 from cuassay.build.recording.unwritten import UNWRITTEN
 from cuassay.dispatch_modes import UntracedMode
-from cuassay.machine.launch import Buffer, Pointer
+from ptxsan.launch import Buffer, Pointer
 
 _POINTER = struct.Struct("<Q")
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from cuassay.build.built import Built
 from cuassay.errors import CuassayError
-from cuassay.machine.recording import RecordedLaunch, Recording, decode
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate
 from cuassay.model.machine import (
@@ -28,14 +27,16 @@ from cuassay.model.machine import (
     Touch,
 )
 from cuassay.model.problem import Problem
+from cuassay.model.recording import RecordedLaunch, Recording, decode
+from ptxsan.errors import MachineError
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
     from cuassay.build.machine.memory import Arena
-    from cuassay.machine.findings import MachineFinding, MachineReport
-    from cuassay.machine.syntax import Module, SourceLine
+    from ptxsan.findings import MachineFinding, MachineReport
+    from ptxsan.syntax import Module, SourceLine
 
 _LOCAL_NAME = re.compile(r"_ZZ(\d+)(\w+)")
 _TEXT, _FAULTS, _LINES, _TRACED, _PRINTED = 600, 64, 20, 4000, 201
@@ -56,7 +57,7 @@ def replay(recording: torch.Tensor, request: torch.Tensor) -> torch.Tensor:
     asked = json.loads(bytes(request.numpy()))
     try:
         seen = execute(decode(bytes(recording.numpy())), asked)
-    except CuassayError as error:
+    except (CuassayError, MachineError) as error:
         seen = MachineEvidence(refused=str(error)[:_TEXT])
     return torch.frombuffer(bytearray(serial.dumps(seen).encode()), dtype=torch.uint8)
 
@@ -66,7 +67,7 @@ def execute(recording: Recording, asked: dict[str, Any]) -> MachineEvidence:
 
     A finding that only another schedule shows is added, with the schedule's name.
     """
-    from cuassay.machine.parser import parse
+    from ptxsan.parser import parse
 
     modules = [parse(text) for text in recording.modules]
     limit_s = float(asked.get("limit_s", 60.0))
@@ -91,7 +92,7 @@ def execute(recording: Recording, asked: dict[str, Any]) -> MachineEvidence:
 
 
 def _options(schedule: str, seed: int, limit_s: float) -> Any:
-    from cuassay.machine.options import Options
+    from ptxsan.options import Options
 
     return Options(schedule=schedule, seed=seed, shadow=True, races=True, limit_s=limit_s)
 
@@ -103,7 +104,7 @@ def _once(
     from cuassay.build.machine.agreement import agreement
     from cuassay.build.machine.launch import prepared
     from cuassay.build.machine.memory import Arena
-    from cuassay.machine.run import run
+    from ptxsan.run import run
 
     arena = Arena()
     seen = []
@@ -112,7 +113,7 @@ def _once(
         module = modules[launch.module]
         try:
             report = run(module, prepared(launch, arena), options=options)
-        except CuassayError as error:
+        except MachineError as error:
             seen.append(_refused(launch, module, str(error)))
             continue
         evidence = _evidence(launch, module, report)

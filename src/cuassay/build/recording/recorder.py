@@ -22,7 +22,7 @@ import numpy as np
 from cuassay.build.recording.gpu_memory import Allocation, Memory
 from cuassay.build.recording.unwritten import unwritten
 from cuassay.errors import MissingToolError
-from cuassay.machine.recording import RecordedLaunch, Recording, Region
+from cuassay.model.recording import RecordedLaunch, Recording, Region
 
 _ADDRESSES = 4096  # stored in one allocation that are looked up
 _TEXT, _SOURCES, _NOTES = 300, 64, 256

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from cuassay.formats.sidecar.schema import SidecarModel
 
 
-def with_domains(
-    problem: Problem, stated: SidecarModel, *, file: Path, lenient: bool, notes: list[str]
-) -> Problem:
+def with_domains(problem: Problem, stated: SidecarModel, *, file: Path) -> Problem:
     """Return the problem with the stated domains. Raises ProblemError where one cannot be."""
     _check_inputs(problem, stated.domains, where=str(file))
     inputs: list[InputSpec] = []
@@ -29,7 +27,7 @@ def with_domains(
         table = stated.domains.get(spec.name)
         if table is not None:
             where = f"{file}: domains.{spec.name}"
-            domain = _domain(table, where=where, lenient=lenient, notes=notes)
+            domain = _domain(table, where=where)
             spec = replace(spec, domain=domain, domain_source=f"sidecar {file.name}")
             _check(spec, problem, where=where)
         inputs.append(spec)
@@ -44,7 +42,7 @@ def _check_inputs(problem: Problem, names: Mapping[str, object], *, where: str) 
             raise ProblemError(f"{where}: domains: {UnknownNameError('input', name, known)}")
 
 
-def _domain(table: Mapping[str, Any], *, where: str, lenient: bool, notes: list[str]) -> Domain:
+def _domain(table: Mapping[str, Any], *, where: str) -> Domain:
     from cuassay.formats.sidecar.schema import DOMAINS
     from cuassay.formats.strict import read_model
 
@@ -55,9 +53,7 @@ def _domain(table: Mapping[str, Any], *, where: str, lenient: bool, notes: list[
     if kind not in DOMAINS:
         raise ProblemError(f"{where}: {UnknownNameError('kind', kind, DOMAINS)}")
     rest = {key: value for key, value in table.items() if key != "kind"}
-    return read_model(
-        DOMAINS[kind], rest, where=where, error=ProblemError, lenient=lenient, notes=notes
-    ).domain()
+    return read_model(DOMAINS[kind], rest, where=where, error=ProblemError, strict=True).domain()
 
 
 def _check(spec: InputSpec, problem: Problem, *, where: str) -> None:

@@ -31,7 +31,7 @@ _FOLDER_FILES = ("definition.json", "problem.py")  # what a problem's folder is 
 _LIMIT_BYTES = 2**20
 
 
-def applied(problem: Problem, *, lenient: bool, notes: list[str]) -> Problem:
+def applied(problem: Problem, *, notes: list[str]) -> Problem:
     """Return the problem as its sidecar file has it, or as it is where there is none.
 
     `notes` says what was overridden. Raises ProblemError for a file that contradicts itself
@@ -49,11 +49,10 @@ def applied(problem: Problem, *, lenient: bool, notes: list[str]) -> Problem:
         _parse(file),
         where=where,
         error=ProblemError,
-        lenient=lenient,
-        notes=notes,
+        strict=True,
     )
     made = sidecar_axes.with_bounds(problem, stated, file=file)
-    made = sidecar_domains.with_domains(made, stated, file=file, lenient=lenient, notes=notes)
+    made = sidecar_domains.with_domains(made, stated, file=file)
     made = sidecar_axes.with_growth(made, stated, where=where)
     told = [*(f"domains.{name}" for name in stated.domains), *_others(stated.model_fields_set)]
     told += [f"axes.{name}" for name in stated.axes]

@@ -15,7 +15,7 @@ from cuassay.formats import infer
 from cuassay.formats.sol.definition import read_axes, read_specs
 from cuassay.formats.sol.reference_file import check_generator, check_reference, reference_path
 from cuassay.formats.sol.schema import ConfigModel, DefinitionModel
-from cuassay.formats.sol.workload import Declared, json_lines, read_workloads
+from cuassay.formats.sol.workload import Declared, json_lines, read_workloads, undeclared_axes
 from cuassay.formats.strict import read_model
 from cuassay.formats.textfile import JSON_LIMIT_BYTES, parse_json, read_text
 from cuassay.model.problem import Problem, Reference
@@ -29,7 +29,7 @@ _COLUMNS = ("axes", "inputs", "outputs", "workloads", "constraints", "tags")
 def load(
     path: Path,
     *,
-    lenient: bool,
+    strict: bool,
     notes: list[str],
     workloads: tuple[Lines, str] | None = None,
     folder: Path | None = None,
@@ -38,14 +38,14 @@ def load(
     """Return the problem in `path`, a folder with definition.json or a definition file.
 
     `workloads` are its lines and their place where they do not stand beside it, `folder` is
-    where paths of stored tensors start. Raises ProblemError. With `lenient`, what can be ignored
-    is, and `notes` says so.
+    where paths of stored tensors start. Raises ProblemError. What can be ignored is, and `notes`
+    says so; with `strict` it is refused.
     """
     file = path / DEFINITION if path.is_dir() else path
     where = str(file)
     data = _decode_columns(_read_object(file), where=where)
     definition = read_model(
-        DefinitionModel, data, where=where, error=ProblemError, lenient=lenient, notes=notes
+        DefinitionModel, data, where=where, error=ProblemError, strict=strict, notes=notes
     )
     source = _reference_source(definition, file, notes)
     check_reference(source, list(definition.inputs), where=where)
@@ -53,17 +53,19 @@ def load(
         check_generator(source, definition.custom_inputs_entrypoint, where=where)
     axes = read_axes(definition, where=where)
     inputs, outputs = read_specs(definition, where=where)
+    lines, place = workloads or _workload_lines(definition, file)
+    if not strict:
+        axes = (*axes, *undeclared_axes(lines, axes, notes=notes))
     declared = Declared(
         axes=axes,
         inputs=inputs,
         outputs=outputs,
         generator=definition.custom_inputs_entrypoint,
         folder=folder or file.parent,
-        lenient=lenient,
+        strict=strict,
         notes=notes,
     )
-    lines, place = workloads or _workload_lines(definition, file)
-    _check_config(file.parent / "config.json", lenient=lenient, notes=notes)
+    _check_config(file.parent / "config.json", strict=strict, notes=notes)
     problem = Problem(
         name=definition.name,
         axes=axes,
@@ -133,13 +135,13 @@ def _workload_lines(definition: DefinitionModel, file: Path) -> tuple[Lines, str
     )
 
 
-def _check_config(file: Path, *, lenient: bool, notes: list[str]) -> None:
+def _check_config(file: Path, *, strict: bool, notes: list[str]) -> None:
     if file.is_file():
         read_model(
             ConfigModel,
             _read_object(file),
             where=str(file),
             error=ProblemError,
-            lenient=lenient,
+            strict=strict,
             notes=notes,
         )

@@ -123,6 +123,8 @@ Bound = Annotated[FiniteFloat, Field(ge=0)]
 class ToleranceModel(StrictModel):
     """The benchmark's own rule for one workload, with its defaults."""
 
+    aliases: ClassVar = {"required_match_ratio": "required_matched_ratio"}
+
     max_atol: Bound = 1e-2
     max_rtol: Bound = 1e-2
     required_matched_ratio: Annotated[FiniteFloat, Field(gt=0, le=1)] = 0.99

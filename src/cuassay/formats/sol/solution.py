@@ -21,17 +21,17 @@ from cuassay.model.candidate import BuildFlags, Candidate, Convention, Language,
 from cuassay.model.problem import Problem
 
 
-def load(file: Path, problem: Problem, *, lenient: bool, notes: list[str]) -> Candidate:
+def load(file: Path, problem: Problem, *, strict: bool, notes: list[str]) -> Candidate:
     """Return the candidate of a solution.json. Raises CandidateError."""
     where = str(file)
     text = read_text(file, CandidateError, limit_bytes=JSON_LIMIT_BYTES)
     data = parse_json(text, where=where, error=CandidateError)
     if flashinfer.is_solution(data):
-        return flashinfer.load_solution(data, file, problem, lenient=lenient, notes=notes)
+        return flashinfer.load_solution(data, file, problem, strict=strict, notes=notes)
     model = read_model(
-        SolutionModel, data, where=where, error=CandidateError, lenient=lenient, notes=notes
+        SolutionModel, data, where=where, error=CandidateError, strict=strict, notes=notes
     )
-    check_definition(model.definition, problem, where=where, lenient=lenient, notes=notes)
+    check_definition(model.definition, problem, where=where, strict=strict, notes=notes)
     language = _language(model.spec.languages, where=where)
     sources = read_sources(model.sources, file.parent, where=where)
     entry_file, entry_function = read_entry(model.spec.entry_point, language, sources, where=where)
@@ -57,7 +57,7 @@ def load(file: Path, problem: Problem, *, lenient: bool, notes: list[str]) -> Ca
 
 
 def check_definition(
-    definition: str, problem: Problem, *, where: str, lenient: bool, notes: list[str]
+    definition: str, problem: Problem, *, where: str, strict: bool, notes: list[str]
 ) -> None:
     """Check that a solution is for this problem. Raises CandidateError."""
     if definition == problem.name or problem.origin == "native":
@@ -66,8 +66,8 @@ def check_definition(
         f"{where}: definition is '{definition}', but the problem is '{problem.name}'; "
         "give the problem that it was written for, or correct the name"
     )
-    if not lenient:
-        raise CandidateError(f"{text}, or read leniently (--lenient)")
+    if strict:
+        raise CandidateError(f"{text}, or read without --strict")
     notes.append(text)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cuassay.errors import ProblemError, UnknownNameError
+from cuassay.errors import ProblemError, UnknownNameError, suggestion
 from cuassay.formats import safetensors_file
 from cuassay.formats.sol.schema import (
     CustomModel,
@@ -47,12 +48,12 @@ class Declared:
     outputs: tuple[TensorSpec, ...]
     generator: str | None
     folder: Path
-    lenient: bool = False
+    strict: bool = False
     notes: list[str] = field(default_factory=list)
 
 
-class _Empty(ProblemError):
-    """A workload with an empty tensor: nothing could be judged on it."""
+class _LeftOut(ProblemError):
+    """A workload on which nothing can be judged: an empty tensor, or a stored one is not there."""
 
 
 def json_lines(text: str, *, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -68,25 +69,34 @@ def read_workloads(
 ) -> tuple[Workload, ...]:
     """Return the workloads of `lines` in their order.
 
-    Raises ProblemError where there is none, or one contradicts the definition. Leniently, a
-    workload with an empty tensor is left out and a repeated uuid is renamed.
+    A workload with an empty tensor or without its stored tensors is left out, inputs that the
+    definition does not know are ignored and a repeated uuid is renamed, each with a note;
+    strictly, all these are refused. Raises ProblemError where no workload is left, or one
+    contradicts the definition.
     """
     workloads: dict[str, Workload] = {}
+    left_out: list[str] = []
+    _note_unknown_inputs(lines, declared, where=where)
     for number, (place, data) in enumerate(lines, start=1):
         try:
             workload = _workload(data, declared, where=place, number=number)
-        except _Empty as empty:
-            if not declared.lenient:
-                raise ProblemError(str(empty)) from None
-            declared.notes.append(f"left out: {empty}")
+        except _LeftOut as reason:
+            if declared.strict:
+                raise ProblemError(str(reason)) from None
+            left_out.append(str(reason))
             continue
         key = workload.id
-        if key in workloads and not declared.lenient:
+        if key in workloads and declared.strict:
             raise ProblemError(f"{place}: uuid '{key}' was used by an earlier line; change one")
         if key in workloads:
             declared.notes.append(f"{place}: uuid '{key}' is taken; named '{key}-{number}' here")
             workload = replace(workload, id=f"{key}-{number}")
         workloads[workload.id] = workload
+    if left_out:
+        some = f"{len(left_out)} of {len(lines)} workloads are left out"
+        if not workloads:
+            raise ProblemError(f"{some}, so none remains: {left_out[0]}")
+        declared.notes.append(f"{some}: {left_out[0]}")
     if not workloads:
         raise ProblemError(
             f"{where} holds no workload: expected one JSON object a line, such as "
@@ -95,20 +105,60 @@ def read_workloads(
     return tuple(workloads.values())
 
 
+def undeclared_axes(
+    lines: Sequence[tuple[str, dict[str, Any]]], axes: Sequence[Axis], *, notes: list[str]
+) -> tuple[VarAxis, ...]:
+    """Return axes that every line binds though the definition does not declare them.
+
+    A generator may read such a size. It stays within the sizes that the lines give, since
+    no shape says what else it may be.
+    """
+    known = {axis.name for axis in axes}
+    bound = [data["axes"] for _, data in lines if isinstance(data.get("axes"), dict)]
+    missing = {axis.name for axis in axes if isinstance(axis, VarAxis)} - {
+        name for sizes in bound for name in sizes
+    }
+    found: list[VarAxis] = []
+    for name in dict.fromkeys(name for sizes in bound for name in sizes if name not in known):
+        given = [sizes.get(name) for sizes in bound]
+        sizes = [size for size in given if isinstance(size, int) and size >= 0]
+        misspelt = suggestion(name, missing)
+        if misspelt or len(sizes) < len(lines) or not name.isidentifier():
+            continue
+        found.append(VarAxis(name=name, minimum=min(sizes), maximum=max(sizes)))
+        notes.append(
+            f"the workloads bind the axis '{name}', which the definition does not declare; "
+            f"it is read as a size from {min(sizes)} to {max(sizes)}"
+        )
+    return tuple(found)
+
+
+def _note_unknown_inputs(
+    lines: Sequence[tuple[str, dict[str, Any]]], declared: Declared, *, where: str
+) -> None:
+    names = [spec.name for spec in declared.inputs]
+    given = [list(data["inputs"]) for _, data in lines if isinstance(data.get("inputs"), dict)]
+    unknown = Counter(name for inputs in given for name in inputs if name not in names)
+    for name, count in unknown.items():
+        if not declared.strict:
+            text = UnknownNameError("input", name, names)
+            declared.notes.append(f"{where}: ignored in {count} of {len(lines)} workloads: {text}")
+
+
 def _workload(data: dict[str, Any], declared: Declared, *, where: str, number: int) -> Workload:
     model = read_model(
         WorkloadModel,
         data,
         where=where,
         error=ProblemError,
-        lenient=declared.lenient,
+        strict=declared.strict,
         notes=declared.notes,
     )
     sizes = _sizes(model, declared, where=where)
     _check_sources(model, declared, where=where)
     return Workload(
         id=model.uuid or f"workload-{number}",
-        axes=dict(model.axes),
+        axes={name: size for name, size in model.axes.items() if name in sizes},
         sources={
             spec.name: _source(spec, model, declared, sizes=sizes, where=where)
             for spec in declared.inputs
@@ -119,9 +169,15 @@ def _workload(data: dict[str, Any], declared: Declared, *, where: str, number: i
 
 def _sizes(model: WorkloadModel, declared: Declared, *, where: str) -> dict[str, int]:
     known = [axis.name for axis in declared.axes]
-    for name in model.axes:
-        if name not in known:
-            raise ProblemError(f"{where}: axes: {UnknownNameError('axis', name, known)}")
+    unknown = [name for name in model.axes if name not in known]
+    variable = [axis.name for axis in declared.axes if isinstance(axis, VarAxis)]
+    missing = [name for name in variable if name not in model.axes]
+    for name in unknown:
+        text = f"{where}: axes: {UnknownNameError('axis', name, known)}"
+        if declared.strict or missing:  # one may be the other, misspelt
+            raise ProblemError(text)
+        declared.notes.append(f"ignored: {text}")
+    axes = {name: size for name, size in model.axes.items() if name not in unknown}
     for axis in declared.axes:
         if isinstance(axis, VarAxis) and axis.name not in model.axes:
             raise ProblemError(
@@ -132,10 +188,10 @@ def _sizes(model: WorkloadModel, declared: Declared, *, where: str) -> dict[str,
         if isinstance(axis, ConstAxis) and given is not None and given != axis.value:
             declared.notes.append(f"{where}: axes.{axis.name} overrides {axis.value} by {given}")
     try:
-        sizes = resolve(declared.axes, model.axes)
+        sizes = resolve(declared.axes, axes)
     except ProblemError as failure:
         raise ProblemError(f"{where}: {failure}; change the line's axes") from None
-    for name, given in model.axes.items():
+    for name, given in axes.items():
         if sizes[name] != given:
             raise ProblemError(
                 f"{where}: axes.{name} is {given} but its expression gives {sizes[name]}; "
@@ -150,29 +206,29 @@ def _check_not_empty(spec: InputSpec, sizes: dict[str, int], *, where: str) -> N
     shape = spec.shape if isinstance(spec, TensorSpec) else ()
     for dimension in shape:
         if shape_of((dimension,), sizes) == (0,):
-            raise _Empty(
+            raise _LeftOut(
                 f"{where}: axis '{dimension}' has size 0, so '{spec.name}' has no elements; "
                 "expected 1 or more: nothing can be judged on an empty tensor. Give it a size, or "
-                "read leniently (--lenient) to leave this workload out"
+                "read without --strict to leave this workload out"
             )
 
 
 def _check_sources(model: WorkloadModel, declared: Declared, *, where: str) -> None:
     names = [spec.name for spec in declared.inputs]
     for name in model.inputs:
-        if name not in names:
+        if name not in names and declared.strict:
             raise ProblemError(f"{where}: inputs: {UnknownNameError('input', name, names)}")
-    custom = [name for name, source in model.inputs.items() if isinstance(source, CustomModel)]
+    custom = [name for name in names if isinstance(model.inputs.get(name), CustomModel)]
     if custom and declared.generator is None:
         raise ProblemError(
             f"{where}: inputs.{custom[0]} is custom, but the definition has no "
             "'custom_inputs_entrypoint'; name the generator function there"
         )
-    if custom and len(custom) < len(names) and not declared.lenient:
+    if custom and len(custom) < len(names) and declared.strict:
         other = next(name for name in names if name not in custom)
         raise ProblemError(
             f"{where}: inputs.{custom[0]} is custom but '{other}' is not: where one input is "
-            "custom, all must be; make every input custom, or read leniently (--lenient)"
+            "custom, all must be; make every input custom, or read without --strict"
         )
 
 
@@ -209,7 +265,10 @@ def _stored(
             f"{where} is a Python scalar (shape null), expected a scalar descriptor such as "
             '{"type": "scalar", "value": 1}, not safetensors'
         )
-    file = safetensors_file.locate(stored.path, declared.folder, where=where)
+    try:
+        file = safetensors_file.locate(stored.path, declared.folder, where=where)
+    except safetensors_file.MissingFileError as failure:
+        raise _LeftOut(str(failure)) from None
     shape = shape_of(spec.shape, sizes)
     safetensors_file.check_tensor(
         file, stored.tensor_key, dtype=spec.dtype, shape=shape, where=where

@@ -141,6 +141,7 @@ def collector(
     if spec.dtype.is_liftable and not output.dtype.is_floating_point:
         output = output.double()
     value = output.double() if spec.dtype.is_liftable else exact_values(output, spec.dtype)
+    value = value.contiguous()  # a reference may return a slice or a transpose
     if hits is not None and (value.dim() == 0 or hits.numel() != value.shape[0]):
         raise ReferenceError_(
             f"hit counts of output '{spec.name}' have {hits.numel()} rows, "

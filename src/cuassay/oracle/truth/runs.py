@@ -80,7 +80,10 @@ class Runner:
         """Return the outputs of the reference as it is. Raises ReferenceError_."""
         with self._same_random_state():
             given = self.inputs if inputs is None else inputs
-            return self._checked(run_as_written(self.fn, given, names=self.names))
+            outputs = self._checked(run_as_written(self.fn, given, names=self.names))
+        if outputs and not any(isinstance(value, Tensor) for value in self.inputs):
+            self.device = outputs[0].device  # no input says where such a reference computes
+        return outputs
 
     def cost(self) -> float:
         """Return the time since the start in plain float64 runs (0 where none was made)."""

@@ -11,7 +11,7 @@ from typing import Any
 _MODULES = ("numpy", "triton", "triton.language", "cuassay.sandbox.guest.child", "cuassay.build")
 # What a first launch in the PTX machine imports: 0.1 s in every worker.
 _MACHINE_MODULES = (
-    "cuassay.machine.run",
+    "ptxsan.run",
     "cuassay.build.machine.launch",
     "cuassay.build.machine.memory",
     "cuassay.build.machine.triton_kernels",
@@ -45,11 +45,11 @@ def preload(device: str, *, machine: bool = False) -> list[str]:
         prepare_triton()
     if machine:
         with contextlib.suppress(Exception):  # a worker that needs it will say what is wrong
-            importlib.import_module("cuassay.machine.runtime.symbols").warm()
+            importlib.import_module("ptxsan.runtime.symbols").warm()
             for name in _MACHINE_MODULES:
                 importlib.import_module(name)
-            importlib.import_module("cuassay.machine.emit.registry").load_families()
-            importlib.import_module("cuassay.machine.compile").prepare()
+            importlib.import_module("ptxsan.emit.registry").load_families()
+            importlib.import_module("ptxsan.compile").prepare()
         if not device.startswith("cuda"):
             prepare_triton()  # its compiler makes the PTX that the machine executes
     return missing

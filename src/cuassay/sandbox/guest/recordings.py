@@ -20,7 +20,7 @@ from cuassay.model.trace import ResultItem
 from cuassay.sandbox.guest.interface import Around, Host, Made
 
 if TYPE_CHECKING:
-    from cuassay.machine.recording import RecordedResult, Recording
+    from cuassay.model.recording import RecordedResult, Recording
 
 
 def start(host: Host, around: Around, step: RecordLaunches) -> Made:
@@ -56,7 +56,7 @@ def _start_on_gpu(around: Around, kind: str) -> None:
 
 def read(host: Host, around: Around, step: ReadRecording) -> Made:
     """Execute a ReadRecording: send the recording as one uint8 tensor of a file's bytes."""
-    from cuassay.machine.recording import encode
+    from cuassay.model.recording import encode
 
     recording = _recorded(around)
     if step.result:
@@ -95,7 +95,7 @@ def _recorded(around: Around) -> Recording:
 
 def _place(name: str, tensor: torch.Tensor) -> RecordedResult:
     """Return where a result lies; its storage's digest says whether somebody wrote to it later."""
-    from cuassay.machine.recording import RecordedResult
+    from cuassay.model.recording import RecordedResult
 
     storage, size = tensor.untyped_storage(), tensor.element_size()
     data = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage).cpu().numpy()

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import cuassay
-from cuassay.home import runtime_dir
 
 # What compilers, the CUDA driver and torch need to find their files. Everything else stays out.
 _PASSED = (
@@ -46,7 +45,7 @@ def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[st
     roots += [
         entry for entry in source.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(entry)
     ]
-    kept |= {
+    kept |= _machine_runtime() | {
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(roots)),
@@ -55,7 +54,6 @@ def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[st
         "PYTHONUTF8": "1",
         # A candidate that is under guard in production is judged bare: no fallback helps it.
         "CUASSAY_GUARD": "off",
-        "CUASSAY_RUNTIME": str(runtime_dir()),  # compiled once; loaded before workers are forked
         # Small blocks then hold poison as well (see placement): the cache skips M_PERTURB.
         "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
         # torch.compile builds its kernels in the worker: what it starts could not use the GPU
@@ -72,8 +70,9 @@ def private(folder: Path, cache: Path) -> dict[str, str]:
     """Return the variables of one worker: its own temporary folder, the candidate's caches."""
     return {
         "HOME": str(folder),
-        "CUASSAY_RUNTIME": str(cache / "runtime"),
-        "CUASSAY_HOME": str(cache),  # what the PTX machine compiles stays with its candidate
+        "CUASSAY_HOME": str(cache),
+        "PTXSAN_CACHE": str(cache / "ptxsan"),  # what it compiles stays with its candidate
+        "PTXSAN_RUNTIME": str(cache / "runtime"),
         "TMPDIR": str(folder / "tmp"),
         "TRITON_CACHE_DIR": str(cache / "triton"),
         "TRITON_HOME": str(cache),
@@ -82,3 +81,12 @@ def private(folder: Path, cache: Path) -> dict[str, str]:
         "CUDA_CACHE_PATH": str(cache / "cuda"),
         "XDG_CACHE_HOME": str(cache / "xdg"),
     }
+
+
+def _machine_runtime() -> dict[str, str]:
+    """Name the folder of the PTX machine's runtime: compiled once, loaded before workers fork."""
+    try:
+        from ptxsan.home import runtime_dir
+    except ImportError:
+        return {}
+    return {"PTXSAN_RUNTIME": str(runtime_dir())}

@@ -1,0 +1,187 @@
+"""A program to LLVM IR text: one scalar, resumable function that one thread runs.
+
+`i64 step(thread, block, launch)` executes a thread from where its record says until it has to
+wait, and returns why. Blocks of IR follow the basic blocks of the PTX.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxsan.dataflow import Liveness
+from ptxsan.emit import algebra, deferred, registry
+from ptxsan.emit.context import Emit
+from ptxsan.emit.control import block_label, predicate
+from ptxsan.errors import MachineError
+from ptxsan.facts import Facts, collect
+from ptxsan.interplay import updates_of
+from ptxsan.options import Options
+from ptxsan.program import Program, Variable
+from ptxsan.runtime import layout
+from ptxsan.syntax import Instruction
+
+_JUMPS = frozenset(("bra",))
+_CACHED_LINE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collective:
+    """A warp operation of a kernel: which handler, with how many slots."""
+
+    handler: str
+    inputs: int
+    outputs: int
+    immediate: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """LLVM IR of a kernel and what the runtime has to know about it.
+
+    `thread_bytes` is the size of a thread's record, `local_offset` where its local memory begins,
+    `calls` the runtime functions that the IR refers to.
+    """
+
+    ir: str
+    thread_bytes: int
+    exchange_bytes: int
+    local_offset: int
+    copy_offset: int
+    local_bytes: int
+    collectives: tuple[Collective, ...]
+    calls: tuple[str, ...]
+    facts: Facts
+
+
+def local_bytes(variables: tuple[Variable, ...]) -> int:
+    """Return the bytes of a thread's local memory, each variable at a multiple of 16."""
+    return sum(-(-one.bytes // 16) * 16 for one in variables)
+
+
+def generate(program: Program, options: Options) -> Code:
+    """Return the IR of a kernel.
+
+    Raises MachineError with the PTX line of an instruction that has no meaning here.
+    """
+    if not program.body:
+        raise MachineError(f"kernel '{program.name}' has no instructions")
+    liveness = Liveness(program.body, program.blocks)
+    facts = collect(program.body, liveness, program.registers)
+    cx = Emit(program, options, liveness, facts, updates_of(program))
+    for number, block in enumerate(program.blocks):
+        cx.label(block_label(block.start))
+        _enter(cx, number, program.body[block.start : block.end])
+        for site in range(block.start, block.end):
+            cx.site, cx.ins = site, program.body[site]
+            _instruction(cx)
+    cx.label(block_label(len(program.body)))
+    cx.jump("done")
+    return _assemble(cx)
+
+
+def _enter(cx: Emit, number: int, body: tuple[Instruction, ...]) -> None:
+    """Count the block's instructions, mark it executed and remember it."""
+    count = cx.let("load i64, ptr %count")
+    cx.line(f"store i64 {cx.let(f'add i64 {count}, {len(body)}')}, ptr %count")
+    mark = cx.let(f"getelementptr i8, ptr %covered, i64 {number}")
+    cx.line(f"store i8 1, ptr {mark}")
+    if any(one.base not in ("ret", "exit") for one in body):
+        cx.line(f"store i32 {number}, ptr %last")
+
+
+def _instruction(cx: Emit) -> None:
+    ins = cx.ins
+    emitter = registry.find(ins)
+    if emitter is None:
+        cx.unsupported("is an instruction that the machine does not know")
+    if ins.predicate is None or ins.base in _JUMPS:
+        algebra.emit(cx, ins, emitter)
+        return
+    condition = predicate(cx, ins)
+    work, after = cx.fresh("if"), cx.fresh("endif")
+    cx.branch(str(condition), work, after)
+    cx.lines.append(f"{work}:")
+    algebra.emit(cx, ins, emitter)
+    cx.label(after)
+
+
+def _assemble(cx: Emit) -> Code:
+    local = local_bytes(cx.program.local)
+    exchange = layout.SLOT * cx.slots
+    allocas = cx.frame.allocas()
+    local_offset = layout.EXCHANGE + exchange
+    spill = local_offset + 4 * local  # bytes, init flags, and two bytes of shadow a byte
+    copies = -(-(spill + cx.frame.spill_bytes) // _CACHED_LINE) * _CACHED_LINE
+    total = copies + (layout.COPY_RING if cx.uses_copies else 0)
+    lines = [
+        *sorted(cx.declared.values()),
+        "",
+        "define i64 @step(ptr noalias %thread, ptr noalias %block, ptr noalias %launch) {",
+        *(f"  {one}" for one in _prologue(cx, spill, allocas)),
+        *cx.lines,
+        *_epilogue(cx),
+        "}",
+        *deferred.function(cx),
+        "!0 = !{}",
+    ]
+    every = {(key[0], key[1], key[2], key[3]): number for key, number in cx.collectives.items()}
+    return Code(
+        ir="\n".join(lines),
+        thread_bytes=total,
+        exchange_bytes=exchange,
+        local_offset=local_offset,
+        copy_offset=copies,
+        local_bytes=local,
+        collectives=tuple(
+            Collective(handler=key[0], inputs=key[1], outputs=key[2], immediate=key[3])
+            for key in sorted(every, key=lambda key: every[key])
+        ),
+        calls=tuple(name for name in cx.declared if not name.startswith("llvm.")),
+        facts=cx.facts,
+    )
+
+
+def _prologue(cx: Emit, spill: int, allocas: list[str]) -> list[str]:
+    cases = " ".join(
+        f"i32 {number}, label %{label}" for number, label in enumerate(cx.resumes, start=1)
+    )
+    return [
+        f"%spill = getelementptr i8, ptr %thread, i64 {spill}",
+        *allocas,
+        "%carry = alloca i1",
+        "%count = alloca i64",
+        "%fuel = alloca i32",
+        "%last = alloca i32",
+        "%out = alloca [4 x i64], align 16",
+        "%out.i = ptrtoint ptr %out to i64",
+        "%thread.i = ptrtoint ptr %thread to i64",
+        "%block.i = ptrtoint ptr %block to i64",
+        "%launch.i = ptrtoint ptr %launch to i64",
+        f"%covered.p = getelementptr i8, ptr %launch, i64 {layout.COVERED}",
+        "%covered = load ptr, ptr %covered.p",
+        f"%fuel.p = getelementptr i8, ptr %launch, i64 {layout.FUEL}",
+        "%fuel.0 = load i32, ptr %fuel.p",
+        "store i32 %fuel.0, ptr %fuel",
+        f"%count.p = getelementptr i8, ptr %thread, i64 {layout.COUNT}",
+        "%count.0 = load i64, ptr %count.p",
+        "store i64 %count.0, ptr %count",
+        f"%last.p = getelementptr i8, ptr %thread, i64 {layout.LAST_BLOCK}",
+        "%last.0 = load i32, ptr %last.p",
+        "store i32 %last.0, ptr %last",
+        "store i1 false, ptr %carry",
+        "%resume = load i32, ptr %thread",
+        f"switch i32 %resume, label %start [ {cases} ]",
+        "start:",
+        *cx.frame.clears(),
+    ]
+
+
+def _epilogue(cx: Emit) -> list[str]:
+    return [
+        "done:",
+        "  %count.1 = load i64, ptr %count",
+        "  store i64 %count.1, ptr %count.p",
+        "  %last.1 = load i32, ptr %last",
+        "  store i32 %last.1, ptr %last.p",
+        f"  ret i64 {layout.REASON_EXIT}",
+    ]

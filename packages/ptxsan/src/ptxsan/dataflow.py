@@ -1,0 +1,208 @@
+"""What an instruction reads and writes, basic blocks, and which registers live where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ptxsan.errors import MachineError
+from ptxsan.syntax import (
+    Address,
+    Group,
+    Immediate,
+    Instruction,
+    Operand,
+    Pair,
+    Register,
+    Symbol,
+    Vector,
+)
+
+_NO_RESULT = frozenset(
+    (
+        "bra",
+        "brx",
+        "ret",
+        "exit",
+        "trap",
+        "brkpt",
+        "nanosleep",
+        "setmaxnreg",
+        "pmevent",
+        "st",
+        "red",
+        "cp",
+        "fence",
+        "griddepcontrol",
+        "tensormap",
+    )
+)
+_ENDS = frozenset(("bra", "ret", "exit", "trap"))
+
+
+def registers_of(operand: Operand) -> Iterator[str]:
+    """Yield the names of the registers that an operand mentions."""
+    match operand:
+        case Register(name=name):
+            if name != "_":
+                yield name
+        case Address(base=base, coordinates=coordinates):
+            if isinstance(base, Register):
+                yield base.name
+            for item in coordinates:
+                yield from registers_of(item)
+        case Vector(items=items) | Group(items=items):
+            for item in items:
+                yield from registers_of(item)
+        case Pair(first=first, second=second):
+            yield from registers_of(first)
+            yield from registers_of(second)
+        case Immediate() | Symbol():
+            return
+
+
+def has_result(instruction: Instruction) -> bool:
+    """Whether the first operand is a destination."""
+    base = instruction.base
+    if base in _NO_RESULT or not instruction.operands:
+        return False
+    if base in ("bar", "barrier"):
+        return "red" in instruction.parts
+    if base == "mbarrier" and instruction.parts[1] in ("init", "inval", "expect_tx", "complete_tx"):
+        return False
+    return isinstance(instruction.operands[0], Register | Vector | Pair | Group)
+
+
+def definitions(instruction: Instruction) -> tuple[str, ...]:
+    """Return the registers that an instruction writes."""
+    if not has_result(instruction):
+        return ()
+    return tuple(registers_of(instruction.operands[0]))
+
+
+def uses(instruction: Instruction) -> tuple[str, ...]:
+    """Return the registers that an instruction reads, its predicate among them."""
+    start = 1 if has_result(instruction) and instruction.base != "wgmma" else 0
+    names = [name for one in instruction.operands[start:] for name in registers_of(one)]
+    if instruction.predicate is not None:
+        names.append(instruction.predicate.name)
+    return tuple(names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Instructions `start` to `end` (exclusive) without a jump into or out of the middle."""
+
+    start: int
+    end: int
+    successors: tuple[int, ...]
+
+
+def basic_blocks(body: Sequence[Instruction], labels: dict[str, int]) -> tuple[Block, ...]:
+    """Return the basic blocks in order; `successors` are indices of blocks.
+
+    Raises MachineError for a jump to an unknown label.
+    """
+    starts = {0, *labels.values()}
+    starts |= {index + 1 for index, one in enumerate(body) if one.base in _ENDS}
+    ordered = sorted(start for start in starts if start < len(body))
+    number = {start: index for index, start in enumerate(ordered)}
+    blocks = []
+    for start, end in zip(ordered, [*ordered[1:], len(body)], strict=True):
+        following = _following(body[end - 1], end, labels)
+        blocks.append(
+            Block(
+                start=start,
+                end=end,
+                successors=tuple(number[one] for one in following if one in number),
+            )
+        )
+    return tuple(blocks)
+
+
+def target_of(instruction: Instruction, labels: dict[str, int]) -> int:
+    """Return the index that a `bra` jumps to."""
+    target = instruction.operands[0]
+    if not isinstance(target, Symbol) or target.name not in labels:
+        raise MachineError(f"jump to unknown label '{target}'", line=instruction.line)
+    return labels[target.name]
+
+
+def _following(last: Instruction, end: int, labels: dict[str, int]) -> tuple[int, ...]:
+    falls = (end,) if last.predicate is not None or last.base not in _ENDS else ()
+    if last.base == "bra":
+        return (*falls, target_of(last, labels))
+    return falls
+
+
+class Liveness:
+    """Which registers may be read after, or from, an instruction of a program.
+
+    Backward dataflow with one bit a register; a predicated write does not end a life.
+    """
+
+    def __init__(self, body: Sequence[Instruction], blocks: Sequence[Block]) -> None:
+        self._bits = bits = _Bits()
+        effects = [_effect(one, bits) for one in body]
+        outs = _block_outs(effects, blocks)
+        self._after = [0] * len(body)
+        self._before = [0] * (len(body) + 1)
+        for block, out in zip(blocks, outs, strict=True):
+            live = out
+            for index in reversed(range(block.start, block.end)):
+                self._after[index] = live
+                used, killed = effects[index]
+                live = (live & ~killed) | used
+                self._before[index] = live
+
+    def after(self, index: int) -> list[str]:
+        """Return the registers that may be read behind instruction `index`, in a fixed order."""
+        return self._bits.names(self._after[index])
+
+    def before(self, index: int) -> list[str]:
+        """Return the registers that may be read from instruction `index` on."""
+        return self._bits.names(self._before[index])
+
+
+def _block_outs(effects: Sequence[tuple[int, int]], blocks: Sequence[Block]) -> list[int]:
+    ins: list[tuple[int, int]] = []
+    for block in blocks:
+        used = killed = 0
+        for read, written in reversed(effects[block.start : block.end]):
+            used = (used & ~written) | read
+            killed |= written
+        ins.append((used, killed))
+    outs, changed = [0] * len(blocks), True
+    while changed:
+        changed = False
+        for index in reversed(range(len(blocks))):
+            out = 0
+            for successor in blocks[index].successors:
+                used, killed = ins[successor]
+                out |= used | (outs[successor] & ~killed)
+            if out != outs[index]:
+                outs[index], changed = out, True
+    return outs
+
+
+class _Bits:
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._names: list[str] = []
+
+    def of(self, names: Sequence[str]) -> int:
+        mask = 0
+        for name in names:
+            if name not in self._numbers:
+                self._numbers[name] = len(self._names)
+                self._names.append(name)
+            mask |= 1 << self._numbers[name]
+        return mask
+
+    def names(self, mask: int) -> list[str]:
+        return [name for bit, name in enumerate(self._names) if mask >> bit & 1]
+
+
+def _effect(instruction: Instruction, bits: _Bits) -> tuple[int, int]:
+    written = () if instruction.predicate is not None else definitions(instruction)
+    return bits.of(uses(instruction)), bits.of(written)

@@ -1,0 +1,283 @@
+"""The runtime's finding records in words, with lines, threads and allocations."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Collection, Iterator
+
+from ptxsan import asynchronous, blind, printed
+from ptxsan.findings import Access, Kind, MachineFinding, Severity
+from ptxsan.launch import Dim3, Launch
+from ptxsan.program import Program
+from ptxsan.record import Record
+from ptxsan.records import LaunchState
+from ptxsan.runtime import layout as L
+from ptxsan.syntax import Instruction, SourceLine
+
+_NOBODY = 0xFFFFFFFF
+_RECORD = "<6IQ6IQ"
+_FAR = 1 << 31  # bytes that no honest mistake is off by
+_WHAT = {L.READ: "reads", L.WRITE: "writes", L.ATOMIC: "updates", L.STRONG_READ: "reads",
+         L.STRONG_WRITE: "writes"}  # fmt: skip
+_NOUN = {L.READ: "read", L.WRITE: "write", L.ATOMIC: "atomic", L.STRONG_READ: "strong read",
+         L.STRONG_WRITE: "strong write"}  # fmt: skip
+_SPACES = {L.S_GLOBAL: "global", L.S_SHARED: "shared", L.S_LOCAL: "local", L.S_PARAM: "param"}
+
+
+def records(state: LaunchState) -> Iterator[Record]:
+    """Yield the finding records of a launch in the order in which they were found."""
+    count = min(state.get32(L.FINDING_COUNT), state.get32(L.FINDING_LIMIT))
+    for index in range(count):
+        record = Record(*struct.unpack_from(_RECORD, state.findings.data, index * L.F_RECORD))
+        yield dataclasses.replace(record, kind=record.kind & ~L.INSIDE)
+
+
+class Describer:
+    """Turns records of one launch into findings.
+
+    `unused` are the racing loads whose values reach nothing (blind.py).
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        launch: Launch,
+        state: LaunchState,
+        unused: Collection[int] = (),
+    ) -> None:
+        self._program, self._launch, self._state = program, launch, state
+        self._unused = unused
+        self._shared = sorted(program.shared, key=lambda one: one.address)
+        self._local = sorted(program.local, key=lambda one: one.address)
+
+    def finding(self, one: Record) -> MachineFinding | None:
+        """Return the finding of a record; None for a mere suspicion."""
+        if one.kind in (L.K_BOUNDS, L.K_MISALIGNED, L.K_READ_ONLY, L.K_EXITED_SHARED):
+            return self._memory(one)
+        if one.kind == L.K_RACE:
+            return self._race(one)
+        if one.kind in _UNINITIALISED:
+            return self._plain(one, Kind.UNINITIALISED, _UNINITIALISED[one.kind])
+        if one.kind == L.K_ASSERT:
+            said = printed.assertion(self._state, one.extra - 1)
+            found = self._plain(one, Kind.ASSERT, "")
+            return dataclasses.replace(found, text=f"assertion failed: {said}")
+        if one.kind in _STOPS:
+            kind, text = _STOPS[one.kind]
+            return self._plain(one, kind, text)
+        if one.kind in _ODD:
+            kind, text = _ODD[one.kind]
+            return self._plain(one, kind, text)
+        if one.kind in _WAITS:
+            return self._wait(one)
+        if one.kind in asynchronous.KINDS:
+            return self._asynchronous(one)
+        return None
+
+    def _asynchronous(self, one: Record) -> MachineFinding:
+        """A finding about mbarriers, copies in flight or clusters (asynchronous.py)."""
+        first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
+        accesses = [first]
+        if one.other_site != _NOBODY:
+            opcode = self._instruction(one.other_site).opcode
+            accesses.append(self._access(opcode, one.other_site, one.other_gid))
+        name, offset = self._place(one) if one.space == L.S_SHARED else ("", None)
+        kind, severity, text = asynchronous.said(one, tuple(accesses), f"{name}+{offset}")
+        return MachineFinding(
+            kind=kind, severity=severity, text=text, accesses=tuple(accesses), count=one.count,
+            space=_SPACES[one.space] if name else "", allocation=name, offset=offset,
+            address=one.address or None,
+        )  # fmt: skip
+
+    def _memory(self, one: Record) -> MachineFinding:
+        name, start, size = self._allocation(one)
+        offset = one.address - start
+        spelling = self._instruction(one.site).opcode
+        head = f"{spelling} {_WHAT[one.what]} {one.bytes} bytes"
+        space = _SPACES[one.space]
+        if one.kind == L.K_MISALIGNED:
+            kind = Kind.MISALIGNED
+            text = f"{head} at offset {offset} of {name}, which is not aligned to that"
+        elif one.kind == L.K_READ_ONLY:
+            kind, text = Kind.READ_ONLY, f"{head} in {name}, which the kernel must not write"
+        elif one.kind == L.K_EXITED_SHARED:
+            kind, text = (
+                Kind.EXITED_SHARED,
+                f"{head} in shared memory of a block that has ended",
+            )
+        elif not name:
+            kind = Kind.OUT_OF_BOUNDS
+            text = f"{head} at {space} address {one.address:#x}, which is nobody's"
+        else:
+            far = offset < -_FAR or offset > size + _FAR
+            kind = Kind.ADDRESS_OVERFLOW if far else Kind.OUT_OF_BOUNDS
+            text = f"{head} at byte {offset} of {name} ({size} bytes): {_distance(offset, size)}"
+            if far:
+                text += "; an index of 32 bits has probably overflowed"
+        return MachineFinding(
+            kind=kind, severity=Severity.WRONG, text=text,
+            accesses=(self._access(_NOUN[one.what], one.site, one.gid),),
+            space=space, address=one.address, allocation=name,
+            offset=offset if name else None, bytes=one.bytes, count=one.count,
+        )  # fmt: skip
+
+    def _allocation(self, one: Record) -> tuple[str, int, int]:
+        """Return (name, start address, bytes) of what an address was meant for."""
+        if one.allocation == _NOBODY:
+            return "", 0, 0
+        if one.space == L.S_GLOBAL:
+            found = self._state.allocations[one.allocation]
+            return f"buffer '{found.name}'", found.base, int(found.data.size)
+        table = self._shared if one.space == L.S_SHARED else self._local
+        variable = table[one.allocation]
+        size = variable.bytes or self._launch.dynamic_shared_bytes
+        return f"{_SPACES[one.space]} variable '{variable.name}'", variable.address, size
+
+    def _place(self, one: Record) -> tuple[str, int]:
+        """Return the name and offset of the place of a race."""
+        if one.space == L.S_GLOBAL:
+            index = (one.address >> L.REGION_SHIFT) - 1
+            found = self._state.allocations[index]
+            return f"buffer '{found.name}'", one.address - found.base
+        place = one.address & ((1 << 27) - 1)
+        below = [each for each in self._shared if each.address <= place]
+        if not below:
+            return "shared memory", place
+        return f"shared variable '{below[-1].name}'", place - below[-1].address
+
+    def _race(self, one: Record) -> MachineFinding:
+        name, offset = self._place(one)
+        other_what = _NOUN[one.other_kind]
+        same = one.extra == 0 and one.what == L.WRITE and other_what == "write"
+        same = same and one.site == one.other_site
+        first = self._access(_NOUN[one.what], one.site, one.gid)
+        partner = self._access(other_what, self._memory_site(one.other_site), one.other_gid)
+        text = (
+            f"{first.what} by {_who(first)} and {partner.what} by {_who(partner)} of the same "
+            f"bytes of {name} (offset {offset}) with nothing that orders them"
+        )
+        if same:
+            text = f"several threads write the same value to offset {offset} of {name} at once"
+        unused = blind.is_about(one, self._unused)
+        if unused:
+            text += "; a value that is read too late reaches nothing"
+        mild = same or unused or _reads_an_update(one, first, partner)
+        return MachineFinding(
+            kind=Kind.SAME_VALUE_RACE if same else Kind.RACE,
+            severity=Severity.NOTE if mild else Severity.WRONG,
+            text=text, accesses=(first, partner), space=_SPACES[one.space], address=one.address,
+            allocation=name, offset=offset, bytes=one.bytes, count=one.count,
+        )  # fmt: skip
+
+    def _memory_site(self, site: int) -> int:
+        """Undo the rounding of instruction numbers in race records of long kernels."""
+        last = site + (1 << self._state.get32(L.SITE_SHIFT))
+        for index in range(site, min(last, len(self._program.body))):
+            if self._program.body[index].base in _TOUCHES:
+                return index
+        return site
+
+    def _plain(self, one: Record, kind: Kind, text: str) -> MachineFinding:
+        access = self._access(self._instruction(one.site).opcode, one.site, one.gid)
+        return MachineFinding(
+            kind=kind, severity=Severity.WRONG, text=f"{access.what} {text}", accesses=(access,),
+            count=one.count, address=one.address or None,
+        )  # fmt: skip
+
+    def _wait(self, one: Record) -> MachineFinding:
+        kind = _WAITS[one.kind]
+        first = self._access(self._instruction(one.site).opcode, one.site, one.gid)
+        accesses = [first]
+        text = f"{_who(first)} waits at {first.what} for threads that never come"
+        if one.other_site != _NOBODY:
+            partner = self._access(
+                self._instruction(one.other_site).opcode, one.other_site, one.other_gid
+            )
+            accesses.append(partner)
+            text = f"{_who(first)} waits at {first.what}, {_who(partner)} at {partner.what}"
+            text += f" on PTX line {partner.ptx_line}"
+        elif one.kind == L.K_DIVERGENT_BARRIER:
+            _, thread = self._coordinates(one.other_gid)
+            text = f"{_who(first)} waits at {first.what}, thread {thread} of its warp went past it"
+        elif one.kind == L.K_DIVERGENT_COLLECTIVE and one.address == 2:
+            _, thread = self._coordinates(one.other_gid)
+            text = f"{_who(first)} waits at {first.what} for thread {thread}, which went past it"
+        elif one.kind == L.K_DIVERGENT_COLLECTIVE and one.address == 1:
+            text = f"{_who(first)} executes {first.what} with a lane mask that leaves itself out"
+        return MachineFinding(
+            kind=kind, severity=Severity.WRONG, text=text, accesses=tuple(accesses), count=one.count
+        )
+
+    def _instruction(self, site: int) -> Instruction:
+        return self._program.body[min(site, len(self._program.body) - 1)]
+
+    def _access(self, what: str, site: int, gid: int) -> Access:
+        instruction = self._instruction(site)
+        source = outermost(instruction.source)
+        block, thread = self._coordinates(gid)
+        return Access(
+            what=what,
+            ptx_line=instruction.line,
+            source_file=source.file if source else None,
+            source_line=source.line if source else None,
+            block=block,
+            thread=thread,
+        )
+
+    def _coordinates(self, gid: int) -> tuple[Dim3, Dim3]:
+        width, height, depth = self._launch.block
+        block, thread = divmod(gid, width * height * depth)
+        return _unravel(block, self._launch.grid), _unravel(thread, self._launch.block)
+
+
+_TOUCHES = ("ld", "st", "atom", "red", "cp", "ldmatrix", "mbarrier")
+_UNINITIALISED = {
+    L.K_UNINIT: "computes with memory that nobody wrote",
+    L.K_POISON_BRANCH: "is decided by memory that nobody wrote",
+    L.K_POISON_ADDRESS: "uses an address that depends on memory that nobody wrote",
+    L.K_POISON_STORE: "stores a value that depends on memory that nobody wrote",
+}
+_STOPS = {
+    L.K_TRAP: (Kind.TRAP, "was reached"),
+}
+_ODD = {
+    L.K_COUNTS: (Kind.DIVERGENT_BARRIER, "names another number of threads than others at it"),
+    L.K_TWICE: (Kind.DIVERGENT_BARRIER, "is reached twice by one thread before it opens"),
+    L.K_SPIN: (Kind.DEADLOCK, "waits in a loop for memory that nobody will change"),
+}
+_WAITS = {
+    L.K_DIVERGENT_BARRIER: Kind.DIVERGENT_BARRIER,
+    L.K_DIVERGENT_COLLECTIVE: Kind.DIVERGENT_COLLECTIVE,
+    L.K_DEADLOCK: Kind.DEADLOCK,
+}
+
+
+def outermost(source: SourceLine | None) -> SourceLine | None:
+    """Return the line in the user's own code: inlined functions are followed to their caller."""
+    while source is not None and source.inlined_at is not None:
+        source = source.inlined_at
+    return source
+
+
+def _reads_an_update(one: Record, first: Access, partner: Access) -> bool:
+    """Whether a block reads, with no order, what it updates by atomics in global memory.
+
+    Triton's own lock counters do: every thread loads what one of them exchanges.
+    """
+    pair = {first.what, partner.what}
+    return pair == {"read", "atomic"} and first.block == partner.block and one.space == L.S_GLOBAL
+
+
+def _distance(offset: int, size: int) -> str:
+    if offset < 0:
+        return f"{-offset} bytes before its start"
+    return f"{max(0, offset - size)} bytes beyond its end"
+
+
+def _who(access: Access) -> str:
+    return f"thread {access.thread} of block {access.block}"
+
+
+def _unravel(index: int, dims: Dim3) -> Dim3:
+    return index % dims[0], index // dims[0] % dims[1], index // (dims[0] * dims[1])

@@ -1,0 +1,353 @@
+"""What an emitter works with: reads operands, writes results, calls, suspends.
+
+Everything is LLVM IR text, since building IR as objects costs ten times as much. A PTX register
+is an alloca of its bits, with an i1 for poison and doubles for shadows where facts.py says that
+it can have them; LLVM turns them into SSA values. A suspension stores the registers that are live
+in the thread's record, returns to the scheduler, and loads them again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from ptxsan.dataflow import Liveness, registers_of
+from ptxsan.emit import cells
+from ptxsan.emit.cells import Cell
+from ptxsan.emit.frame import Frame
+from ptxsan.emit.residence import long_lived
+from ptxsan.emit.values import ZERO, Value, is_signed, lanes_of, width_of
+from ptxsan.errors import MachineError
+from ptxsan.facts import Facts
+from ptxsan.options import Options
+from ptxsan.program import Program
+from ptxsan.runtime import layout
+from ptxsan.syntax import (
+    Immediate,
+    Instruction,
+    Operand,
+    Register,
+    Symbol,
+)
+
+if TYPE_CHECKING:
+    from ptxsan.interplay import Updates
+
+_FLOAT = {16: "half", 32: "float", 64: "double"}
+
+
+class Emit:
+    """The state of compiling one kernel; `ins` and `site` are the instruction in work."""
+
+    def __init__(
+        self, program: Program, options: Options, liveness: Liveness, facts: Facts,
+        updates: Updates,
+    ) -> None:  # fmt: skip
+        self.program, self.options, self.facts = program, options, facts
+        self.updates = updates
+        self.shadow_on = bool(options.shadow)
+        self.algebra = options.kind == "algebra"
+        self.arch = options.arch
+        self.ins: Instruction = program.body[0]
+        self.site = 0
+        self.lines: list[str] = []
+        self.later: list[str] = []  # the bodies of updates that are carried out later
+        self.liveness = liveness
+        resident = long_lived(program.body, program.labels, liveness)
+        self.frame = Frame(
+            program, facts, resident, shadow=bool(options.shadow), doubles=self.algebra
+        )
+        self.declared: dict[str, str] = {}
+        self.collectives: dict[tuple[str, int, int, int], int] = {}
+        self.swapped = {one.operands[1] for one in program.body if "cas" in one.parts}
+        self.slots = 0
+        self.uses_copies = False
+        self.resumes: list[str] = []
+        self._fresh = 0
+
+    # ---- plain IR
+
+    def line(self, text: str) -> None:
+        """Add one line of IR as it is."""
+        self.lines.append(f"  {text}")
+
+    def let(self, rhs: str) -> str:
+        """Add `%new = rhs` and return the new name."""
+        self._fresh += 1
+        name = f"%t{self._fresh}"
+        self.lines.append(f"  {name} = {rhs}")
+        return name
+
+    def fresh(self, prefix: str = "L") -> str:
+        """Return a label name that is not in use."""
+        self._fresh += 1
+        return f"{prefix}.{self._fresh}"
+
+    def label(self, name: str) -> None:
+        """Begin a basic block; falls through from the one before if that has no end."""
+        if not self._ended():
+            self.line(f"br label %{name}")
+        self.lines.append(f"{name}:")
+
+    def _ended(self) -> bool:
+        last = self.lines[-1].lstrip() if self.lines else ""
+        return last.startswith(("br ", "ret ", "switch ", "unreachable"))
+
+    def branch(self, condition: str, yes: str, no: str) -> None:
+        """End the block with a conditional jump."""
+        self.line(f"br i1 {condition}, label %{yes}, label %{no}")
+
+    def jump(self, name: str) -> None:
+        """End the block with a jump."""
+        self.line(f"br label %{name}")
+
+    def call(self, result: str, name: str, *arguments: tuple[str, str]) -> str:
+        """Call a runtime function or LLVM intrinsic with (type, text) arguments."""
+        types = ", ".join(type_ for type_, _ in arguments)
+        self.declared[name] = f"declare {result} @{name}({types})"
+        text = f"call {result} @{name}({', '.join(f'{t} {v}' for t, v in arguments)})"
+        if result == "void":
+            self.line(text)
+            return ""
+        return self.let(text)
+
+    def unsupported(self, why: str) -> NoReturn:
+        """Stop: this spelling has no meaning here."""
+        raise self.error(why)
+
+    def error(self, why: str) -> MachineError:
+        """Return the error that this spelling has no meaning here."""
+        return MachineError(f"'{self.ins.opcode}' {why}", line=self.ins.line)
+
+    # ---- operands
+
+    def read(self, operand: Operand, type_: str) -> Value:
+        """Return an operand as a value of a PTX type (a wider register is cut)."""
+        match operand:
+            case Register(name=name, negated=negated):
+                return self._read_register(name, type_, negated=negated)
+            case Immediate():
+                return Value(type_, str(_constant(operand, type_)))
+            case Symbol(name=name, offset=offset):
+                return Value(type_, str(self.symbol(name) + offset))
+            case _:
+                raise self.error(f"has an operand of a kind that is not read: {operand}")
+
+    def _read_register(self, name: str, type_: str, *, negated: bool) -> Value:
+        if name not in self.program.registers:
+            return self._read_special(name, type_)
+        have, want = self.frame.width(name), width_of(type_)
+        bits = self.let(f"load i{have}, ptr {self.frame.bits(name)}")
+        poison = "false"
+        if name in self.facts.poisonable:
+            poison = self.let(f"load i1, ptr {self.frame.poison(name)}")
+        shadow = tuple(self.let(f"load double, ptr {cell}") for cell in self.frame.shadows(name))
+        if have > want:
+            bits = self.let(f"trunc i{have} {bits} to i{want}")
+        elif have < want:
+            extend = "sext" if is_signed(type_) else "zext"
+            bits = self.let(f"{extend} i{have} {bits} to i{want}")
+        if negated:
+            bits = self.let(f"xor i1 {bits}, true")
+        return Value(type_, bits, poison, shadow[: self.lanes(type_)])
+
+    def lanes(self, type_: str) -> int:
+        """Return how many shadows a value of a type has here."""
+        return lanes_of(type_, doubles=self.algebra)
+
+    def _read_special(self, name: str, type_: str) -> Value:
+        from ptxsan.emit.special import special_register
+
+        return special_register(self, name, type_)
+
+    def write(
+        self,
+        operand: Operand,
+        type_: str,
+        bits: str,
+        *,
+        poison: str | None = None,
+        shadow: tuple[str, ...] = (),
+        sources: tuple[Value, ...] = (),
+    ) -> None:
+        """Write a result of a PTX type; a wider register is filled by its sign or with zeros.
+
+        `poison` defaults to that of the `sources`; without shadows the value counts as exact.
+        """
+        if not isinstance(operand, Register):
+            self.unsupported(f"has a destination that is not a register: {operand}")
+        name = operand.name
+        if name == "_":
+            return
+        if name not in self.program.registers:
+            self.unsupported(f"writes an undeclared register '{name}'")
+        have, width = self.frame.width(name), width_of(type_)
+        if have > width:
+            extend = "sext" if is_signed(type_) else "zext"
+            bits = self.let(f"{extend} i{width} {bits} to i{have}")
+        elif have < width:
+            bits = self.let(f"trunc i{width} {bits} to i{have}")
+        self.line(f"store i{have} {bits}, ptr {self.frame.bits(name)}")
+        if name in self.facts.poisonable:
+            given = self.either(*(one.poison for one in sources)) if poison is None else poison
+            self.line(f"store i1 {given}, ptr {self.frame.poison(name)}")
+        for index, cell in enumerate(self.frame.shadows(name)):
+            value = shadow[index] if index < len(shadow) else ZERO
+            self.line(f"store double {value}, ptr {cell}")
+
+    def copy(self, operand: Operand, value: Value) -> None:
+        """Write a value with its poison and its shadows."""
+        self.write(operand, value.type, value.bits, poison=value.poison, shadow=value.shadow)
+
+    def either(self, *poisons: str) -> str:
+        """Return the OR of poison bits."""
+        found = [one for one in dict.fromkeys(poisons) if one != "false"]
+        if "true" in found:
+            return "true"
+        result = found[0] if found else "false"
+        for one in found[1:]:
+            result = self.let(f"or i1 {result}, {one}")
+        return result
+
+    def as_float(self, value: Value) -> str:
+        """Return the bits of an f16, f32 or f64 value as LLVM half, float or double."""
+        return self.let(f"bitcast i{value.width} {value.bits} to {_FLOAT[value.width]}")
+
+    def float_bits(self, text: str, width: int) -> str:
+        """Return an LLVM float as its bits."""
+        return self.let(f"bitcast {_FLOAT[width]} {text} to i{width}")
+
+    def exact(self, value: Value, lane: int = 0) -> str:
+        """Return what exact arithmetic would have given for an f32 or f64 value, as a double."""
+        text = self.as_float(value)
+        if value.width != 64:
+            text = self.let(f"fpext {_FLOAT[value.width]} {text} to double")
+        delta = value.lane(lane)
+        return text if delta == ZERO else self.let(f"fadd double {text}, {delta}")
+
+    # ---- places
+
+    def symbol(self, name: str) -> int:
+        """Return the address of a variable in its own window, or of a global symbol."""
+        return self.frame.symbol(name, self.ins)
+
+    def field(self, base: str, offset: int) -> str:
+        """Return a pointer into the thread, block or launch record (`%thread`...)."""
+        return self.let(f"getelementptr i8, ptr {base}, i64 {offset}")
+
+    def load_field(self, base: str, offset: int, type_: str = "i32") -> str:
+        """Return a field of the thread, block or launch record."""
+        return self.let(f"load {type_}, ptr {self.field(base, offset)}")
+
+    def store_field(self, base: str, offset: int, text: str, type_: str = "i32") -> None:
+        """Set a field of the thread, block or launch record."""
+        self.line(f"store {type_} {text}, ptr {self.field(base, offset)}")
+
+    def stat(self, index: int) -> str:
+        """Return a pointer to statistic 0 to 15 (double) of this instruction."""
+        table = self.let(f"load ptr, ptr {self.field('%block', layout.BLOCK_STATS)}")
+        return self.let(f"getelementptr double, ptr {table}, i64 {16 * self.site + index}")
+
+    # ---- suspension
+
+    def suspend(self, reason: int, live: list[str]) -> None:
+        """Return to the scheduler; execution goes on behind this with only `live` registers."""
+        number = len(self.resumes) + 1
+        label = f"resume.{number}"
+        self.resumes.append(label)
+        self.frame.spill(self, live)
+        self.store_field("%thread", layout.RESUME, str(number))
+        count = self.let("load i64, ptr %count")
+        self.line(f"store i64 {count}, ptr %count.p")
+        self.line(f"store i32 {self.let('load i32, ptr %last')}, ptr %last.p")
+        self.line(f"ret i64 {reason}")
+        self.lines.append(f"{label}:")
+        self.frame.reload(self, live)
+
+    def collective(
+        self,
+        handler: str,
+        inputs: list[Value],
+        outputs: list[str],
+        *,
+        mask: str = "-1",
+        immediate: int = 0,
+        keep: tuple[Operand, ...] = (),
+    ) -> list[Value]:
+        """Exchange values with the lanes of a mask and return the results.
+
+        The handler (see runtime/collectives.py) runs once, when every lane of the mask has come.
+        `keep` are operands that are read afterwards.
+        """
+        key = (handler, len(inputs), len(outputs), immediate)
+        number = self.collectives.setdefault(key, len(self.collectives))
+        self.slots = max(self.slots, len(inputs) + len(outputs))
+        for index, value in enumerate(inputs):
+            _store_slot(self, index, value)
+        self.store_field("%thread", layout.WAIT_MASK, mask)
+        self.store_field("%thread", layout.WAIT_KEY, str(number))
+        self.store_field("%thread", layout.WAIT_SITE, str(self.site))
+        kept = [name for one in keep for name in registers_of(one)]
+        live = self.liveness.after(self.site)
+        self.suspend(layout.REASON_COLLECTIVE, list(dict.fromkeys([*live, *kept])))
+        return [_load_slot(self, len(inputs) + i, type_) for i, type_ in enumerate(outputs)]
+
+    # ---- memory, see cells.py
+
+    def access(
+        self, operand: Operand, space: str, nbytes: int, kind: str, *, scope: str = "gpu"
+    ) -> Cell:
+        """Check an access by an address operand (bounds, alignment, races) and return its cell."""
+        return cells.access(self, operand, space, nbytes, kind, scope=scope)
+
+    def access_at(self, text: str, space: str, nbytes: int, kind: str) -> Cell:
+        """Check an access at an i64 address of a space; "generic" addresses carry their space."""
+        return cells.access_at(self, text, space, nbytes, kind)
+
+    def address(self, operand: Operand, space: str) -> str:
+        """Return the i64 address of an address operand in its own space."""
+        return cells.address(self, operand, space)[0]
+
+    def load(self, cell: Cell, offset: int, type_: str) -> Value:
+        """Return the value `offset` bytes into a cell."""
+        return cells.load(self, cell, offset, type_)
+
+    def store(self, cell: Cell, offset: int, value: Value) -> None:
+        """Write a value `offset` bytes into a cell."""
+        cells.store(self, cell, offset, value)
+
+    def suspend_here(self, reason: int) -> None:
+        """Suspend with the registers that are live behind the instruction in work."""
+        self.suspend(reason, self.liveness.after(self.site))
+
+
+def _store_slot(cx: Emit, index: int, value: Value) -> None:
+    place = layout.EXCHANGE + layout.SLOT * index
+    wide = value.bits
+    if value.width < 64:
+        wide = cx.let(f"zext i{value.width} {wide} to i64")
+    cx.store_field("%thread", place, wide, "i64")
+    for lane in range(2):
+        cx.store_field("%thread", place + 8 + 8 * lane, value.lane(lane), "double")
+    poison = "0" if value.poison == "false" else cx.let(f"zext i1 {value.poison} to i32")
+    cx.store_field("%thread", place + 24, poison)
+
+
+def _load_slot(cx: Emit, index: int, type_: str) -> Value:
+    place = layout.EXCHANGE + layout.SLOT * index
+    width = width_of(type_)
+    bits = cx.load_field("%thread", place, "i64")
+    if width < 64:
+        bits = cx.let(f"trunc i64 {bits} to i{width}")
+    shadow = tuple(
+        cx.load_field("%thread", place + 8 + 8 * lane, "double") for lane in range(cx.lanes(type_))
+    )
+    poison = cx.let(f"icmp ne i32 {cx.load_field('%thread', place + 24)}, 0")
+    return Value(type_, bits, poison, shadow)
+
+
+def _constant(operand: Immediate, type_: str) -> int:
+    width = width_of(type_)
+    bits = operand.bits & ((1 << width) - 1)
+    if type_ == "pred":
+        return int(operand.bits != 0)
+    return bits - (1 << width) if bits >> (width - 1) and width > 1 else bits

@@ -1,0 +1,320 @@
+"""Warp matrix instructions: mma, wmma, ldmatrix, stmatrix, movmatrix.
+
+Lanes bring their fragments into a collective (`runtime.matrix`, `runtime.exchange`); loads and
+stores are done by each lane on its own, so that bounds, initialisation and races are seen by lane.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ptxsan.emit import algebra
+from ptxsan.emit.context import Emit
+from ptxsan.emit.floating import as_double, delta, exactly
+from ptxsan.emit.memory import space_of
+from ptxsan.emit.registry import emits
+from ptxsan.emit.values import Value
+from ptxsan.numerics.formats import BY_NAME
+from ptxsan.runtime.packing import DEALT, INTEGERS, SATFINITE, SHADOW, float_rule, pack
+from ptxsan.syntax import Instruction, Operand, Register, Vector
+
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "e4m3": 8, "e5m2": 8, "f64": 64, "s32": 32}
+_BITS |= {"u8": 8, "s8": 8, "u4": 4, "s4": 4}
+
+
+def shape_of(cx: Emit, ins: Instruction) -> tuple[int, int, int]:
+    """Return (m, n, k) of a matrix instruction."""
+    found = [match for part in ins.parts if (match := _SHAPE.fullmatch(part))]
+    if not found:
+        cx.unsupported("names no shape")
+    return int(found[0].group(1)), int(found[0].group(2)), int(found[0].group(3))
+
+
+def items_of(operand: Operand) -> tuple[Operand, ...]:
+    """Return the registers of a vector, or a single one."""
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+def _types(cx: Emit, ins: Instruction) -> tuple[str, str, str, str]:
+    """Return the types of D, A, B, C; plain `wmma.mma...f32.f32` means f16 factors."""
+    known = [part for part in ins.parts if part in _BITS]
+    if len(known) == 2 and ins.base == "wmma":
+        return known[0], "f16", "f16", known[1]
+    if len(known) != 4:
+        cx.unsupported("names no four types")
+    return known[0], known[1], known[2], known[3]
+
+
+@emits("mma")
+def emit_mma(cx: Emit, ins: Instruction) -> None:
+    """D = A B + C over a warp."""
+    if "sp" in ins.parts or any(part.startswith("sp::") for part in ins.parts):
+        cx.unsupported("is sparse, which is not modelled")
+    m, n, k = shape_of(cx, ins)
+    if (m, n, k) == (8, 8, 4) and "f16" in ins.parts:
+        cx.unsupported("is the Volta shape, which is not modelled")
+    if "row" not in ins.parts or "col" not in ins.parts:
+        cx.unsupported("is modelled for .row.col only")
+    multiply(cx, ins, flags=0)
+
+
+def multiply(cx: Emit, ins: Instruction, *, flags: int) -> None:
+    """Emit a multiplication of fragments; flags: DEALT for wmma's layout."""
+    d, a, b, c = _types(cx, ins)
+    if d != c:
+        cx.unsupported("has an accumulator of another type than its result")
+    if a == "f64":
+        _double(cx, ins)
+        return
+    shape = shape_of(cx, ins)
+    columns = [items_of(operand) for operand in ins.operands[1:4]]
+    inputs = [cx.read(one, "b32") for column in columns for one in column]
+    flags |= SHADOW if cx.shadow_on and not cx.algebra else 0
+    flags |= SATFINITE if "satfinite" in ins.parts else 0
+    whole = a in INTEGERS
+    if whole:
+        kinds, rule = (INTEGERS[a], INTEGERS[b], 0), (0, 0)
+    else:
+        kinds = BY_NAME[a].index, BY_NAME[b].index, BY_NAME[c].index
+        rule = float_rule(cx.arch, _BITS[a] // 8)
+        if _BITS[a] == 8:
+            if c != "f32":
+                cx.unsupported("with 8-bit factors is modelled with f32 accumulators only")
+            rule = 16, rule[1]
+        rule = min(rule[0], shape[2]), rule[1]
+    counts = len(columns[0]), len(columns[1]), len(columns[2])
+    immediate = pack(shape, counts, kinds, rule, flags)
+    name = "mma_integer" if whole else "mma_float"
+    if cx.algebra and not whole:
+        results = algebra.products(cx, inputs, (a, b, c), counts, immediate)
+    else:
+        results = cx.collective(name, inputs, ["b32"] * counts[2], immediate=immediate)
+    for to, result in zip(items_of(ins.operands[0]), results, strict=True):
+        write_result(cx, to, result, d)
+
+
+def write_result(cx: Emit, to: Operand, result: Value, type_: str) -> None:
+    """Write one register of D; statistics of each of its numbers."""
+    if cx.algebra and type_ != "s32":
+        cx.copy(to, Value("b32", result.bits, result.poison, result.shadow))
+        return
+    if type_ == "s32" or not cx.shadow_on:
+        cx.write(to, "b32", result.bits, poison=result.poison)
+        return
+    if type_ == "f16":
+        for place in (0, 1):
+            moved = cx.let(f"lshr i32 {result.bits}, {16 * place}")
+            _count(cx, cx.let(f"trunc i32 {moved} to i16"), "f16", result.lane(place), None)
+        cx.copy(to, result)
+        return
+    _count(cx, result.bits, "f32", result.lane(0), result.lane(1))
+    cx.write(to, "b32", result.bits, poison=result.poison, shadow=(result.lane(0),))
+
+
+def _count(cx: Emit, bits: str, type_: str, shadow: str, made: str | None) -> None:
+    """Add a result to the statistics; `made` is the error of this instruction alone."""
+    actual = as_double(cx, bits, type_)
+    exact = exactly(cx, actual, shadow)
+    delta(cx, actual, exact, exact if made is None else exactly(cx, actual, made))
+
+
+def _double(cx: Emit, ins: Instruction) -> None:
+    """f64: a chain of fused multiply-adds in the order of k."""
+    columns = [items_of(operand) for operand in ins.operands[1:4]]
+    inputs = [cx.read(one, "f64") for column in columns for one in column]
+    counts = len(columns[0]), len(columns[1]), len(columns[2])
+    flags = DEALT if ins.base == "wmma" else 0
+    immediate = pack(shape_of(cx, ins), counts, (6, 6, 6), (0, 0), flags)
+    results = cx.collective("mma_double", inputs, ["f64"] * counts[2], immediate=immediate)
+    for to, result in zip(items_of(ins.operands[0]), results, strict=True):
+        cx.write(to, "f64", result.bits, poison=result.poison)
+
+
+@emits("ldmatrix")
+def emit_load_matrix(cx: Emit, ins: Instruction) -> None:
+    """Load 8 x 8 matrices of halves: lanes 8 j to 8 j + 7 give the rows of matrix j."""
+    count = _count_of(cx, ins)
+    address, space = cx.address(ins.operands[1], space_of(ins)), space_of(ins)
+    inputs = _row(cx, count, address, space)
+    immediate = count | int("trans" in ins.parts) << 4
+    results = cx.collective("ldmatrix", inputs, ["b32"] * count, immediate=immediate)
+    for to, result in zip(items_of(ins.operands[0]), results, strict=True):
+        cx.copy(to, result)
+
+
+def _count_of(cx: Emit, ins: Instruction) -> int:
+    if "m8n8" not in ins.parts or ins.parts[-1] != "b16":
+        cx.unsupported("is modelled for .m8n8 and .b16 only")
+    return next(int(part[1]) for part in ins.parts if part in ("x1", "x2", "x4"))
+
+
+def _row(cx: Emit, count: int, address: str, space: str) -> list[Value]:
+    """Return the four words of this lane's row; zeros in lanes whose address is not used."""
+    if count == 4:
+        cell = cx.access_at(address, space, 16, "read")
+        return [cx.load(cell, 4 * index, "b32") for index in range(4)]
+    lane = lane_of(cx)
+    used = cx.let(f"icmp ult i32 {lane}, {8 * count}")
+    read, join, start = cx.fresh("row"), cx.fresh("rows"), cx.fresh("start")
+    cx.label(start)
+    cx.branch(used, read, join)
+    cx.label(read)
+    cell = cx.access_at(address, space, 16, "read")
+    loaded = [cx.load(cell, 4 * index, "b32") for index in range(4)]
+    end = cx.fresh("end")
+    cx.label(end)
+    cx.label(join)
+    return [_merged(cx, one, end, start) for one in loaded]
+
+
+def _merged(cx: Emit, value: Value, end: str, start: str) -> Value:
+    bits = cx.let(f"phi i32 [ {value.bits}, %{end} ], [ 0, %{start} ]")
+    return Value("b32", bits, *_merged_rest(cx, value, end, start))
+
+
+def _merged_rest(cx: Emit, value: Value, end: str, start: str) -> tuple[str, tuple[str, ...]]:
+    poison = cx.let(f"phi i1 [ {value.poison}, %{end} ], [ false, %{start} ]")
+    shadow = tuple(
+        cx.let(f"phi double [ {one}, %{end} ], [ 0.0, %{start} ]") for one in value.shadow
+    )
+    return poison, shadow
+
+
+def lane_of(cx: Emit) -> str:
+    return cx.read(Register("%laneid"), "u32").bits
+
+
+@emits("stmatrix")
+def emit_store_matrix(cx: Emit, ins: Instruction) -> None:
+    """Store 8 x 8 matrices of halves: the reverse of ldmatrix."""
+    count = _count_of(cx, ins)
+    inputs = [cx.read(one, "b32") for one in items_of(ins.operands[1])]
+    immediate = count | int("trans" in ins.parts) << 4
+    target = ins.operands[:1]
+    words = cx.collective("stmatrix", inputs, ["b32"] * 4, immediate=immediate, keep=target)
+    address, space = cx.address(ins.operands[0], space_of(ins)), space_of(ins)
+    done = cx.fresh("stored")
+    if count < 4:
+        store = cx.fresh("store")
+        used = cx.let(f"icmp ult i32 {lane_of(cx)}, {8 * count}")
+        cx.branch(used, store, done)
+        cx.label(store)
+    cell = cx.access_at(address, space, 16, "write")
+    for index, word in enumerate(words):
+        cx.store(cell, 4 * index, word)
+    cx.label(done)
+
+
+@emits("movmatrix")
+def emit_move_matrix(cx: Emit, ins: Instruction) -> None:
+    """Transpose an 8 x 8 matrix of halves across the warp."""
+    value = cx.read(ins.operands[1], "b32")
+    (result,) = cx.collective("movmatrix", [value], ["b32"])
+    cx.copy(ins.operands[0], result)
+
+
+def _fragment(cx: Emit, ins: Instruction) -> tuple[str, int, int, str]:
+    """Return (a, b, c or d), rows, columns and type of a wmma load or store."""
+    m, n, k = shape_of(cx, ins)
+    which = next(part for part in ins.parts if part in ("a", "b", "c", "d"))
+    rows, columns = {"a": (m, k), "b": (k, n)}.get(which, (m, n))
+    type_ = ins.parts[-1]
+    if type_ not in _BITS or _BITS[type_] < 8:
+        cx.unsupported("has elements of a type that is not modelled")
+    return which, rows, columns, type_
+
+
+def _addresses(
+    cx: Emit, ins: Instruction, stride: Operand | None, base: str
+) -> list[tuple[int, int, str]]:
+    """Return (register, element, i64 address) of every element that this lane holds."""
+    which, rows, columns, type_ = _fragment(cx, ins)
+    registers = len(items_of(ins.operands[0 if "load" in ins.parts else 1]))
+    each = max(1, 32 // _BITS[type_])
+    by_row = "row" in ins.parts
+    if stride is None:
+        step = str(columns if by_row else rows)
+    else:
+        step = cx.let(f"zext i32 {cx.read(stride, 'u32').bits} to i64")
+    lane = cx.let(f"zext i32 {lane_of(cx)} to i64")
+    found = []
+    for register in range(registers):
+        for element in range(each):
+            index = _linear(cx, which, type_, lane, (register, element, each), rows * columns)
+            row, column = (
+                cx.let(f"udiv i64 {index}, {columns}"),
+                cx.let(f"urem i64 {index}, {columns}"),
+            )
+            outer, inner = (row, column) if by_row else (column, row)
+            place = cx.let(f"add i64 {cx.let(f'mul i64 {outer}, {step}')}, {inner}")
+            place = cx.let(f"mul i64 {place}, {_BITS[type_] // 8}")
+            found.append((register, element, cx.let(f"add i64 {base}, {place}")))
+    return found
+
+
+def _linear(
+    cx: Emit, which: str, type_: str, lane: str, at: tuple[int, int, int], total: int
+) -> str:
+    """Return the row-major index of an element, as `runtime.fragments` deals them out."""
+    register, element, each = at
+    if which in ("c", "d") and type_ != "f64":
+        number = register * each + element
+        pair = cx.let(f"add i64 {lane}, {(number >> 1) * 32}")
+        doubled = cx.let(f"shl i64 {pair}, 1")
+        return cx.let(f"add i64 {doubled}, {number & 1}")
+    held = max(1, total // (32 * each))  # registers beyond these repeat the first ones
+    moved = cx.let(f"add i64 {lane}, {(register % held) * 32}")
+    return cx.let(f"add i64 {cx.let(f'mul i64 {moved}, {each}')}, {element}")
+
+
+@emits("wmma", where=lambda ins: "load" in ins.parts)
+def emit_wmma_load(cx: Emit, ins: Instruction) -> None:
+    """Load a fragment: every lane reads its own elements."""
+    _, _, _, type_ = _fragment(cx, ins)
+    space, bits = space_of(ins), _BITS[type_]
+    stride = ins.operands[2] if len(ins.operands) > 2 else None
+    base = cx.address(ins.operands[1], space)
+    words: dict[int, list[Value]] = {}
+    for register, _, address in _addresses(cx, ins, stride, base):
+        cell = cx.access_at(address, space, bits // 8, "read")
+        words.setdefault(register, []).append(cx.load(cell, 0, f"b{bits}"))
+    for register, to in enumerate(items_of(ins.operands[0])):
+        _join(cx, to, words[register], bits)
+
+
+def _join(cx: Emit, to: Operand, parts: list[Value], bits: int) -> None:
+    """Write the elements of one register, packed."""
+    if len(parts) == 1:
+        cx.copy(to, parts[0])
+        return
+    word = "0"
+    for place, part in enumerate(parts):
+        wide = cx.let(f"zext i{bits} {part.bits} to i32")
+        word = cx.let(f"or i32 {word}, {cx.let(f'shl i32 {wide}, {bits * place}')}")
+    shadow = tuple(part.lane(0) for part in parts) if bits == 16 else ()
+    cx.write(to, "b32", word, sources=tuple(parts), shadow=shadow)
+
+
+@emits("wmma", where=lambda ins: "store" in ins.parts)
+def emit_wmma_store(cx: Emit, ins: Instruction) -> None:
+    """Store an accumulator fragment: every lane writes its own elements."""
+    _, _, _, type_ = _fragment(cx, ins)
+    space, bits = space_of(ins), _BITS[type_]
+    stride = ins.operands[2] if len(ins.operands) > 2 else None
+    base = cx.address(ins.operands[0], space)
+    registers = [cx.read(one, f"b{max(32, bits)}") for one in items_of(ins.operands[1])]
+    for register, element, address in _addresses(cx, ins, stride, base):
+        value = registers[register]
+        if bits < 32:
+            moved = cx.let(f"lshr i32 {value.bits}, {bits * element}")
+            low = cx.let(f"trunc i32 {moved} to i{bits}")
+            value = Value(f"b{bits}", low, value.poison, (value.lane(element),))
+        cell = cx.access_at(address, space, bits // 8, "write")
+        cx.store(cell, 0, value)
+
+
+@emits("wmma", where=lambda ins: "mma" in ins.parts)
+def emit_wmma_mma(cx: Emit, ins: Instruction) -> None:
+    """D = A B + C on wmma fragments."""
+    multiply(cx, ins, flags=DEALT)

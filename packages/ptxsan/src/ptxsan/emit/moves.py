@@ -1,0 +1,52 @@
+"""mov: copies, addresses of symbols, packing and unpacking of vectors."""
+
+from __future__ import annotations
+
+from ptxsan.emit.context import Emit
+from ptxsan.emit.registry import emits
+from ptxsan.emit.values import ZERO, Value, width_of
+from ptxsan.syntax import Instruction, Vector
+
+
+@emits("mov")
+def emit_move(cx: Emit, ins: Instruction) -> None:
+    """Copy a value, pack several into one, or take one apart."""
+    type_ = ins.parts[-1]
+    to, source = ins.operands
+    if isinstance(source, Vector) and isinstance(to, Vector):
+        for one, other in zip(to.items, source.items, strict=True):
+            cx.copy(one, cx.read(other, type_))
+    elif isinstance(source, Vector):
+        _pack(cx, ins, source, type_)
+    elif isinstance(to, Vector):
+        _unpack(cx, ins, to, type_)
+    else:
+        cx.copy(to, cx.read(source, type_))
+
+
+def _pack(cx: Emit, ins: Instruction, source: Vector, type_: str) -> None:
+    width = width_of(type_)
+    part = width // len(source.items)
+    items = [cx.read(one, f"b{part}") for one in source.items]
+    bits = "0"
+    for index, item in enumerate(items):
+        wide = cx.let(f"zext i{part} {item.bits} to i{width}")
+        if index:
+            wide = cx.let(f"shl i{width} {wide}, {index * part}")
+        bits = cx.let(f"or i{width} {bits}, {wide}")
+    shadow = tuple(one.lane(0) for one in items) if part >= 16 and len(items) == 2 else ()
+    if part == 16 and len(items) == 2 and items[0].bits == "0":
+        shadow = (shadow[1], shadow[1])  # {0, h} is a bf16 made an f32: one lane; or a pair
+    cx.write(ins.operands[0], type_, bits, sources=tuple(items), shadow=shadow)
+
+
+def _unpack(cx: Emit, ins: Instruction, to: Vector, type_: str) -> None:
+    value = cx.read(ins.operands[1], type_)
+    part = value.width // len(to.items)
+    for index, item in enumerate(to.items):
+        bits = value.bits
+        if index:
+            bits = cx.let(f"lshr i{value.width} {bits}, {index * part}")
+        narrow = cx.let(f"trunc i{value.width} {bits} to i{part}")
+        lane = value.lane(index) if part >= 16 and len(to.items) == 2 else ZERO
+        cx.copy(item, Value(f"b{part}", narrow, value.poison, (lane,)))

@@ -1,0 +1,82 @@
+"""Runs the fuzzer's programs, and kernels over words, in the machine without its checks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxsan.errors import MachineError
+from ptxsan.fuzz.inputs import words
+from ptxsan.fuzz.programs import (
+    INPUT_WORDS,
+    OUTPUT_WORDS,
+    THREADS,
+    generate,
+    module,
+)
+from ptxsan.fuzz.table import ROWS, Row
+from ptxsan.fuzz.units import UNIT_BLOCKS, UNIT_THREADS, unit
+from ptxsan.launch import Buffer, Launch, Pointer
+from ptxsan.options import Options
+from ptxsan.parser import parse
+from ptxsan.run import run
+
+UNITS = UNIT_BLOCKS * UNIT_THREADS
+_PLAIN = Options(shadow=False, races=False, workers=1)
+
+
+def run_text(
+    text: str,
+    entry: str,
+    given: NDArray[np.generic],
+    out_words: int,
+    shape: tuple[int, int],
+    *,
+    options: Options = _PLAIN,
+) -> NDArray[np.uint32]:
+    """Return uint32[threads of the grid, out_words] that an entry (input, output) stores.
+
+    `shape` is (blocks, threads a block). Raises MachineError where it cannot be executed.
+    """
+    data = np.ascontiguousarray(given).copy().view(np.uint8).ravel()
+    inputs = Buffer(name="input", data=data)
+    threads = shape[0] * shape[1]
+    outputs = Buffer(name="output", data=np.zeros(4 * threads * out_words, np.uint8))
+    launch = Launch(
+        kernel=entry,
+        grid=(shape[0], 1, 1),
+        block=(shape[1], 1, 1),
+        arguments=(Pointer(buffer=inputs), Pointer(buffer=outputs)),
+    )
+    report = run(parse(text), launch, options=options)
+    if report.inconclusive is not None:
+        raise MachineError(report.inconclusive)
+    return outputs.data.view(np.uint32).reshape(threads, out_words)
+
+
+def run_program(
+    seed: int, *, options: Options = _PLAIN, careful: bool = True
+) -> NDArray[np.uint32]:
+    """Return uint32[THREADS, OUTPUT_WORDS]: what the random program of a seed stores."""
+    program = generate(seed, careful=careful)
+    given = words(seed, THREADS * INPUT_WORDS)
+    return run_text(
+        module([program]), program.name, given, OUTPUT_WORDS, (1, THREADS), options=options
+    )
+
+
+def unit_inputs(row: Row) -> NDArray[np.uint64]:
+    """Return uint64[UNITS, sources]: the operands of an instruction that runs alone."""
+    count = max(1, len(row.sources))
+    return words(1 << 20 | ROWS.index(row), 2 * UNITS * count).view(np.uint64).reshape(UNITS, count)
+
+
+def run_unit(row: Row, given: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return uint64[UNITS]: the result of one instruction on given[UNITS, sources]."""
+    found = run_text(unit(row), "unit", given, 2, (UNIT_BLOCKS, UNIT_THREADS))
+    return found.view(np.uint64).ravel()
+
+
+def row_of(opcode: str) -> Row:
+    """Return the row of an opcode."""
+    return next(row for row in ROWS if row.opcode == opcode)

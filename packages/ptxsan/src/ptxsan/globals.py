@@ -1,0 +1,37 @@
+"""Memory of a module's own variables: it lives as long as the module, over many launches."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxsan.declarations import size_of
+from ptxsan.emit.frame import global_address
+from ptxsan.program import Program
+from ptxsan.syntax import Declaration, Module
+
+_MEMORY: weakref.WeakKeyDictionary[Module, dict[str, NDArray[np.uint8]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def module_memory(module: Module, program: Program) -> dict[str, NDArray[np.uint8]]:
+    """Return the bytes of each global and constant variable, made and initialised on first use."""
+    found = _MEMORY.setdefault(module, {})
+    for one in program.globals:
+        if one.name not in found:
+            found[one.name] = _fresh(one, program)
+    return found
+
+
+def _fresh(one: Declaration, program: Program) -> NDArray[np.uint8]:
+    memory = np.zeros(max(1, one.count * size_of(one.type)), np.uint8)
+    if one.initial is not None:
+        memory[: len(one.initial)] = np.frombuffer(one.initial, np.uint8)
+    places = {each.name: global_address(index) for index, each in enumerate(program.globals)}
+    for offset, symbol in one.addresses:
+        value = places.get(symbol.name, 0) + symbol.offset
+        memory[offset : offset + 8] = np.frombuffer(value.to_bytes(8, "little"), np.uint8)
+    return memory

@@ -1,0 +1,189 @@
+"""A launch as data: which kernel, over which grid, with which buffers and scalars."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ptxsan.errors import MachineError
+from ptxsan.runtime import layout as L
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Dim3 = tuple[int, int, int]
+# numbered as in `tensormap.replace...elemtype`
+ELEMENTS = {
+    "u8": 0, "u16": 1, "u32": 2, "s32": 3, "u64": 4, "s64": 5, "f16": 6, "f32": 7,
+    "f64": 9, "bf16": 10, "tf32": 11,
+}  # fmt: skip
+_BYTES = {"u8": 1, "u16": 2, "f16": 2, "bf16": 2, "u64": 8, "s64": 8, "f64": 8}
+SWIZZLES = (0, 32, 64, 128)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Buffer:
+    """Global memory of a launch: bytes that the kernel reads and writes in place.
+
+    `data` is a contiguous uint8 array, mutated by the run. `initialised` is None (all of it), or
+    a bool array with one flag a byte (all False: fresh memory, as from `torch.empty`), updated by
+    the run. A write to a buffer with `writable=False` is a finding. `alignment` is that of the
+    first byte's address. One buffer may be given to several launches in turn.
+    """
+
+    name: str
+    data: NDArray[np.uint8]
+    initialised: NDArray[np.bool_] | None = None
+    writable: bool = True
+    alignment: int = 256
+    shadow: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pointer:
+    """An argument that points `offset` bytes into a buffer."""
+
+    buffer: Buffer
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """What a copy in im2col mode takes of a tensor, instead of a box: W first, then H and D.
+
+    `lower` and `upper` are the distances of the bounding box's corners from those of the tensor,
+    `channels` the elements of a pixel and `pixels` the pixels that one copy moves.
+    """
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    channels: int
+    pixels: int
+
+
+CORNERS = {3: 1 << 15, 4: 1 << 7, 5: 1 << 4}  # by rank: corners lie in [-this, this)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TensorMap:
+    """What cuTensorMapEncodeTiled or, with `columns`, cuTensorMapEncodeIm2col takes.
+
+    The innermost dimension comes first. `sizes` and `box` (empty with `columns`) are in elements,
+    `strides` in bytes, of all dimensions but the innermost; `steps` are element strides; `swizzle`
+    is 0, 32, 64 or 128 bytes; `nan_fill` fills what lies outside of the tensor with NaN instead of
+    zero. No interleaving.
+    """
+
+    pointer: Pointer
+    element: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...] = ()
+    columns: Columns | None = None
+    steps: tuple[int, ...] = ()
+    swizzle: int = 0
+    nan_fill: bool = False
+
+    def packed(self, base: int = 0) -> bytes:
+        """Return the machine's 128 bytes, for memory at address `base`.
+
+        Raises MachineError for what hardware does not take.
+        """
+        self._check()
+        rank, raw = len(self.sizes), bytearray(L.T_BYTES)
+        struct.pack_into("<IIQ", raw, 0, rank - 1, ELEMENTS[self.element], base)
+        for axis in range(rank):
+            struct.pack_into("<I", raw, L.T_SIZES + 4 * axis, self.sizes[axis])
+            raw[L.T_STEPS + axis] = self.steps[axis] if self.steps else 1
+            if axis:
+                struct.pack_into("<Q", raw, L.T_STRIDES + 8 * (axis - 1), self.strides[axis - 1])
+        if self.columns is None:
+            struct.pack_into(f"<{rank}H", raw, L.T_BOX, *self.box)
+        else:
+            one = self.columns
+            raw[L.T_IM2COL] = 1
+            struct.pack_into(f"<{rank - 2}h", raw, L.T_LOWER, *one.lower)
+            struct.pack_into(f"<{rank - 2}h", raw, L.T_UPPER, *one.upper)
+            struct.pack_into("<HH", raw, L.T_CHANNELS, one.channels, one.pixels)
+        raw[L.T_SWIZZLE] = SWIZZLES.index(self.swizzle)
+        raw[L.T_FILL] = int(self.nan_fill)
+        return bytes(raw)
+
+    def _check(self) -> None:
+        rank = len(self.sizes)
+        if self.element not in ELEMENTS or self.swizzle not in SWIZZLES:
+            self._refuse(f"element {self.element}, swizzle {self.swizzle}", "a known one of each")
+        if not 1 <= rank <= 5 or len(self.strides) != rank - 1:
+            lengths = f"{rank} sizes, {len(self.strides)} strides"
+            self._refuse(lengths, "1 to 5 sizes, one stride less")
+        if self.steps and (len(self.steps) != rank or not all(1 <= n <= 8 for n in self.steps)):
+            self._refuse(f"element strides {self.steps}", f"{rank} of 1 to 8")
+        if not all(1 <= one < 1 << 32 for one in self.sizes):
+            self._refuse(f"sizes {self.sizes}", "1 to 2^32 - 1")
+        if any(one % 16 or not 0 <= one < 1 << 40 for one in self.strides):
+            self._refuse(f"strides {self.strides}", "multiples of 16 bytes below 2^40")
+        inner = self._check_box() if self.columns is None else self._check_columns(self.columns)
+        row = inner * element_bytes(self.element)
+        if row % 16 or (self.swizzle and row > self.swizzle):
+            most = f", {self.swizzle} at most" if self.swizzle else ""
+            self._refuse(f"{row} bytes of innermost box", f"a multiple of 16{most}")
+
+    def _check_box(self) -> int:
+        """Return the elements of a row of the box."""
+        if len(self.box) != len(self.sizes):
+            self._refuse(f"{len(self.sizes)} sizes, {len(self.box)} of box", "as many of box")
+        if not all(1 <= one <= 256 for one in self.box):
+            self._refuse(f"box {self.box}", "1 to 256 elements along each dimension")
+        return self.box[0]
+
+    def _check_columns(self, one: Columns) -> int:
+        """Return the elements of a pixel."""
+        rank = len(self.sizes)
+        if rank not in CORNERS or self.box or not len(one.lower) == len(one.upper) == rank - 2:
+            given = f"{rank} sizes, corners {one.lower} and {one.upper}"
+            self._refuse(given, "3 to 5 sizes, two less in each corner, and no box")
+        most = CORNERS[rank]
+        if not all(-most <= each < most for each in (*one.lower, *one.upper)):
+            self._refuse(f"corners {one.lower} and {one.upper}", f"{-most} to {most - 1}")
+        if not (1 <= one.channels <= 256 and 1 <= one.pixels <= 1024):
+            given = f"{one.channels} channels, {one.pixels} pixels"
+            self._refuse(given, "1 to 256 channels, 1 to 1024 pixels")
+        for size, low, high in zip(self.sizes[1:], one.lower, one.upper, strict=False):
+            if low > size - 1 + high:
+                self._refuse(f"corners {one.lower} and {one.upper}", "a box that holds a pixel")
+        return one.channels
+
+    def _refuse(self, given: str, expected: str) -> None:
+        raise MachineError(f"a tensor map over '{self.pointer.buffer.name}': {given}; {expected}")
+
+
+def element_bytes(element: str) -> int:
+    """Return the bytes of an element."""
+    return _BYTES.get(element, 4)
+
+
+Argument = Pointer | bytes | TensorMap
+"""A pointer, a tensor map, or the raw little-endian bytes of a scalar or struct parameter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Launch:
+    """One kernel launch; `kernel` names an entry of the module, dimensions are (x, y, z).
+
+    `arguments` are in the order of the entry's parameters. A struct that holds pointers is given
+    as bytes, with `pointers_inside` saying (argument index, byte offset, Pointer).
+    `buffers` lists memory that is reachable only through pointers stored in other memory.
+    `stored_pointers` are pointers stored in buffers: (holder, byte offset, Pointer).
+    """
+
+    kernel: str
+    grid: Dim3
+    block: Dim3
+    arguments: tuple[Argument, ...] = ()
+    cluster: Dim3 = (1, 1, 1)
+    dynamic_shared_bytes: int = 0
+    pointers_inside: tuple[tuple[int, int, Pointer], ...] = ()
+    buffers: tuple[Buffer, ...] = ()
+    stored_pointers: tuple[tuple[Buffer, int, Pointer], ...] = field(default=())

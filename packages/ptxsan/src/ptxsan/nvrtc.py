@@ -1,0 +1,110 @@
+"""CUDA C++ to PTX by NVRTC: no GPU, no driver and no host compiler are needed.
+
+References: NVRTC user guide (nvrtcCreateProgram, nvrtcCompileProgram). The library and CUDA's
+headers come from pip's wheels or an installed toolkit, where cuda-pathfinder finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from ptxsan.errors import CompileError, UsageError
+
+_HEADER_SETS = ("cudart", "nvrtc", "cccl")
+_HEADERS = {  # what sources include by habit and NVRTC does not ship
+    "stdint.h": "typedef signed char int8_t; typedef unsigned char uint8_t;\n"
+    "typedef short int16_t; typedef unsigned short uint16_t;\n"
+    "typedef int int32_t; typedef unsigned int uint32_t;\n"
+    "typedef long long int64_t; typedef unsigned long long uint64_t;\n"
+    "typedef unsigned long long uintptr_t; typedef long long intptr_t;\n",
+    "cstdint": "#include <stdint.h>\n",
+    "stddef.h": "typedef unsigned long size_t; typedef long ptrdiff_t;\n",
+    "math.h": "#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n"
+    "#define NAN __int_as_float(0x7fffffff)\n#endif\n",
+    "cmath": "#include <math.h>\n",
+    "float.h": "#define FLT_MAX 3.402823466e+38F\n#define FLT_MIN 1.175494351e-38F\n"
+    "#define FLT_EPSILON 1.192092896e-07F\n",
+    "cfloat": "#include <float.h>\n",
+}
+
+
+def available() -> bool:
+    """Return whether NVRTC can be loaded here."""
+    try:
+        _nvrtc().nvrtcVersion()
+    except (UsageError, RuntimeError):  # what cuda-pathfinder raises for a missing library
+        return False
+    return True
+
+
+def compile_ptx(
+    source: str, *, arch: str, flags: Sequence[str] = (), name: str = "kernel.cu"
+) -> str:
+    """Return the PTX, with line information, of a CUDA C++ source for `arch` (sm_90 or sm_90a).
+
+    `name` is the file that the line information speaks of; `flags` are NVRTC's own. Raises
+    CompileError with the compiler's log, and UsageError where there is no NVRTC.
+    """
+    nvrtc = _nvrtc()
+    texts = [text.encode() for text in _HEADERS.values()]
+    names = [header.encode() for header in _HEADERS]
+    status, program = nvrtc.nvrtcCreateProgram(
+        source.encode(), name.encode(), len(names), texts, names
+    )
+    _require(status, "nvrtcCreateProgram")
+    try:
+        options = [option.encode() for option in _options(arch, flags)]
+        if nvrtc.nvrtcCompileProgram(program, len(options), options)[0] != 0:
+            raise CompileError("NVRTC does not compile the source", _log(program))
+        size = _require(*nvrtc.nvrtcGetPTXSize(program))
+        text: bytes = b" " * size
+        _require(*nvrtc.nvrtcGetPTX(program, text))
+        return text.rstrip(b"\0").decode(errors="replace")
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+
+
+def _options(arch: str, flags: Sequence[str]) -> list[str]:
+    # PTX is asked of the virtual architecture: with a real one NVRTC assembles it as well
+    virtual = arch.replace("sm_", "compute_")
+    found = [f"--gpu-architecture={virtual}", "-default-device", "-lineinfo"]
+    found.append("--pre-include=math.h")  # nvcc knows INFINITY and NAN without any include
+    if not any("-std" in flag for flag in flags):
+        found.append("--std=c++17")
+    return [*found, *(f"-I{folder}" for folder in include_folders()), *flags]
+
+
+@cache
+def include_folders() -> tuple[str, ...]:
+    """Return the folders of CUDA's headers that are there."""
+    from cuda.pathfinder import find_nvidia_header_directory
+
+    found = [find_nvidia_header_directory(name) for name in _HEADER_SETS]
+    return tuple(dict.fromkeys(folder for folder in found if folder))
+
+
+@cache
+def _nvrtc() -> Any:
+    try:
+        from cuda.bindings import nvrtc
+    except ImportError as error:
+        raise UsageError(
+            f"CUDA C++ is compiled by NVRTC and {error.name} is not installed; install it with: "
+            "pip install 'ptxsan[cuda]'"
+        ) from None
+    return nvrtc
+
+
+def _log(program: Any) -> str:
+    nvrtc = _nvrtc()
+    text: bytes = b" " * int(_require(*nvrtc.nvrtcGetProgramLogSize(program)))
+    _require(*nvrtc.nvrtcGetProgramLog(program, text))
+    return text.rstrip(b"\0").decode(errors="replace")
+
+
+def _require(status: Any, *values: Any) -> Any:
+    if status != 0:
+        raise UsageError(f"NVRTC failed with {status}; reinstall nvidia-cuda-nvrtc")
+    return values[0] if values else None

@@ -1,0 +1,273 @@
+"""PTX text to syntax tree: comments, directives, scopes, `.loc`; operands are in operands.py.
+
+Reference: PTX ISA manual, chapters "Syntax", "State Spaces, Types, and Variables" and
+"Directives". Registers of a nested scope (inline assembly) are renamed so that every register
+of a function has its own name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ptxsan.declarations import parse_variable
+from ptxsan.errors import MachineError
+from ptxsan.operands import parse_operands
+from ptxsan.scanner import Statement, statements
+from ptxsan.syntax import (
+    Declaration,
+    Function,
+    Instruction,
+    Module,
+    Register,
+    SourceLine,
+)
+
+_LABEL = re.compile(r"([$%\w.]+)\s*:(?!:)\s*")
+_PREDICATE = re.compile(r"@(!?)\s*([%$\w]+)\s*")
+_OPCODE = re.compile(r"[a-z][\w.:]*", re.IGNORECASE)
+_REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)$", re.DOTALL)
+_RANGE = re.compile(r"([%$\w]+)\s*<\s*(\d+)\s*>$")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)(?:\s+\d+)?(.*)$", re.DOTALL)
+_INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)")
+_FUNCTION = re.compile(
+    r"\.(entry|func)\s*(?:\(([^)]*)\))?\s*([$%\w]+)\s*(?:\((.*?)\))?\s*((?:\.\w+[^()]*)?)$",
+    re.DOTALL,
+)
+_NUMBERS = ("maxntid", "reqntid", "minnctapersm", "maxnreg", "reqnctapercluster")
+_IGNORED = ("pragma", "section", "alias", "callprototype", "noreturn", "abi_preserve")
+
+
+def parse(text: str) -> Module:
+    """Return the syntax tree of a PTX text.
+
+    Raises MachineError with the line where the text is not PTX that this parser knows.
+    """
+    return _Parser(text).module()
+
+
+class _Scope:
+    """Names of one `{ }` of a function and what they were renamed to."""
+
+    def __init__(self, labels: dict[str, str]) -> None:
+        self.names: dict[str, str] = {}
+        self.labels = labels
+
+
+class _Body:
+    """What is collected while one function is read."""
+
+    def __init__(self) -> None:
+        self.instructions: list[Instruction] = []
+        self.labels: dict[str, int] = {}
+        self.registers: dict[str, str] = {}
+        self.variables: list[Declaration] = []
+        self.scopes: list[_Scope] = [_Scope({})]
+        self.opened = 0
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._version = self._target = ""
+        self._functions: dict[str, Function] = {}
+        self._variables: dict[str, Declaration] = {}
+        self._files: dict[int, str] = dict(_files(text))
+        self._source: SourceLine | None = None
+
+    def module(self) -> Module:
+        pending: tuple[Function, _Body] | None = None
+        found = list(statements(self._text))
+        for index, one in enumerate(found):
+            if pending is not None:
+                if one.kind == "close" and len(pending[1].scopes) == 1:
+                    self._finish(*pending)
+                    pending = None
+                else:
+                    self._inside(pending[1], one, found[index + 1 :] if one.kind == "open" else [])
+            elif one.kind == "open":
+                pending = self._head(one), _Body()
+                self._source = None
+            elif one.kind == "text":
+                self._outside(one)
+        if pending is not None:
+            raise MachineError(f"function '{pending[0].name}' is not closed", line=pending[0].line)
+        return Module(
+            version=self._version,
+            target=self._target,
+            functions=self._functions,
+            variables=self._variables,
+            text=self._text,
+        )
+
+    def _outside(self, one: Statement) -> None:
+        text = one.text
+        word = text.split(None, 1)[0] if text else ""
+        if word == ".version":
+            self._version = text.split()[1]
+        elif word == ".target":
+            self._target = text.split()[1].rstrip(",")
+        elif word in (".address_size", ".file") or word.lstrip(".") in _IGNORED:
+            return
+        elif re.search(r"\.(entry|func)\b", text):
+            function = self._head(one)
+            self._functions.setdefault(function.name, function)
+        elif word.startswith("."):
+            variable = parse_variable(text, one.line)
+            self._variables[variable.name] = variable
+        elif word:
+            raise MachineError(f"'{word[:40]}' outside of a function", line=one.line)
+
+    def _head(self, one: Statement) -> Function:
+        """Read `.visible .entry name(params) .maxntid 128, 1, 1`."""
+        match = _FUNCTION.search(one.text)
+        if match is None:
+            raise MachineError(f"cannot read function head '{one.text[:80]}'", line=one.line)
+        kind, results, name, params, tail = match.groups()
+        return Function(
+            name=name,
+            entry=kind == "entry",
+            params=_parameters(params or "", one.line),
+            results=_parameters(results or "", one.line),
+            directives=_directives(tail or ""),
+            line=one.line,
+        )
+
+    def _finish(self, head: Function, body: _Body) -> None:
+        self._functions[head.name] = Function(
+            name=head.name,
+            entry=head.entry,
+            params=head.params,
+            results=head.results,
+            directives=head.directives,
+            line=head.line,
+            body=tuple(body.instructions),
+            labels=body.labels,
+            registers=body.registers,
+            variables=tuple(body.variables),
+        )
+
+    def _inside(self, body: _Body, one: Statement, rest: list[Statement]) -> None:
+        if one.kind == "open":
+            if one.text:
+                raise MachineError(f"'{one.text[:40]}' before a scope", line=one.line)
+            body.opened += 1
+            body.scopes.append(_Scope(_labels_of_scope(rest, body.opened)))
+        elif one.kind == "close":
+            body.scopes.pop()
+        else:
+            self._statement(body, one)
+
+    def _statement(self, body: _Body, one: Statement) -> None:
+        text = one.text
+        while match := _LABEL.match(text):
+            body.labels[_rename_label(body, match.group(1))] = len(body.instructions)
+            text = text[match.end() :]
+        if not text:
+            return
+        if text.split(None, 1)[0] == ".loc":
+            self._source = self._location(text)
+        elif text.startswith(".reg"):
+            _declare_registers(body, text, one.line)
+        elif text.startswith("."):
+            word = text.split(None, 1)[0].lstrip(".")
+            if word not in _IGNORED and word not in ("branchtargets", "calltargets"):
+                body.variables.append(parse_variable(text, one.line))
+        else:
+            body.instructions.append(self._instruction(body, text, one.line))
+
+    def _instruction(self, body: _Body, text: str, line: int) -> Instruction:
+        predicate = None
+        if match := _PREDICATE.match(text):
+            name = _resolve(body, match.group(2))
+            predicate = Register(name, bool(match.group(1)))
+            text = text[match.end() :]
+        match = _OPCODE.match(text)
+        if match is None:
+            raise MachineError(f"cannot read '{text[:60]}'", line=line)
+        opcode = match.group()
+        operands = parse_operands(text[match.end() :], lambda name: _resolve(body, name), line)
+        return Instruction(
+            opcode=opcode,
+            parts=tuple(re.split(r"(?<!:)\.", opcode)),
+            operands=operands,
+            line=line,
+            predicate=predicate,
+            source=self._source,
+        )
+
+    def _location(self, text: str) -> SourceLine | None:
+        match = _LOC.match(text)
+        if match is None:
+            return self._source
+        outer = _INLINED.search(match.group(3))
+        caller = None
+        if outer is not None:
+            caller = SourceLine(self._file(outer.group(1)), int(outer.group(2)))
+        return SourceLine(self._file(match.group(1)), int(match.group(2)), caller)
+
+    def _file(self, number: str) -> str:
+        return self._files.get(int(number), f"file {number}")
+
+
+def _files(text: str) -> list[tuple[int, str]]:
+    found = re.findall(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', text, re.MULTILINE)
+    return [(int(number), name) for number, name in found]
+
+
+def _declare_registers(body: _Body, text: str, line: int) -> None:
+    match = _REGISTERS.match(text)
+    if match is None:
+        raise MachineError(f"cannot read '{text[:60]}'", line=line)
+    kind, names = match.groups()
+    if kind.startswith("v") and kind[1:].isdigit():
+        raise MachineError("vector registers are not supported", line=line)
+    scope = body.scopes[-1]
+    suffix = f"@{body.opened}" if len(body.scopes) > 1 else ""
+    for item in names.split(","):
+        name = item.strip()
+        ranged = _RANGE.match(name)
+        every = [f"{ranged[1]}{i}" for i in range(int(ranged[2]))] if ranged else [name]
+        for one in every:
+            scope.names[one] = f"%{one.lstrip('%')}{suffix}"  # every register begins with %
+            body.registers[scope.names[one]] = kind
+
+
+def _resolve(body: _Body, name: str) -> str:
+    for scope in reversed(body.scopes):
+        if name in scope.names:
+            return scope.names[name]
+        if name in scope.labels:
+            return scope.labels[name]
+    return name
+
+
+def _rename_label(body: _Body, name: str) -> str:
+    return body.scopes[-1].labels.get(name, name)
+
+
+def _labels_of_scope(rest: list[Statement], number: int) -> dict[str, str]:
+    """Return the labels of a nested scope, renamed: a branch to one may come before it."""
+    labels, depth = {}, 1
+    for one in rest:
+        depth += {"open": 1, "close": -1, "text": 0}[one.kind]
+        if depth == 0:
+            break
+        text = one.text
+        while depth == 1 and one.kind == "text" and (match := _LABEL.match(text)):
+            labels[match.group(1)] = f"{match.group(1)}@{number}"
+            text = text[match.end() :]
+    return labels
+
+
+def _parameters(text: str, line: int) -> tuple[Declaration, ...]:
+    items = [item.strip() for item in text.split(",") if item.strip()]
+    return tuple(parse_variable(item, line) for item in items)
+
+
+def _directives(text: str) -> dict[str, tuple[int, ...]]:
+    found = re.findall(r"\.(\w+)\s*([\d,\s]*)", text)
+    return {
+        name: tuple(int(number) for number in re.findall(r"\d+", numbers))
+        for name, numbers in found
+        if name in _NUMBERS or not numbers.strip()
+    }

@@ -1,0 +1,184 @@
+"""One kernel ready to be compiled: flat body, blocks, addresses of its variables.
+
+Every variable lies in a region of its own, far from the next one, so that an access that leaves
+its variable hits nobody else's: which symbol a pointer was meant for can be read off the address,
+whatever integer arithmetic it went through. Kernels that pack shared addresses into descriptors
+(wgmma, tensor copies) need small addresses; their variables lie closer together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ptxsan.dataflow import Block, basic_blocks
+from ptxsan.declarations import size_of
+from ptxsan.errors import MachineError
+from ptxsan.inline import flatten
+from ptxsan.syntax import Address, Declaration, Function, Instruction, Module, Symbol
+
+SHARED_WINDOW = 1 << 56
+LOCAL_WINDOW = 2 << 56
+PARAM_WINDOW = 3 << 56
+_FAR, _NEAR = 1 << 20, 1 << 12
+_FIRST = 1 << 10  # address 0 is nobody's
+_MOST = 1 << 27  # shared addresses above carry the rank of another block of the cluster
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A variable with its place: `address` in its window, `bytes` (0: dynamic shared memory)."""
+
+    name: str
+    address: int
+    bytes: int
+    align: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A kernel parameter: its byte offset and size in parameter space."""
+
+    name: str
+    offset: int
+    bytes: int
+    align: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A kernel with calls expanded; `granule` maps a space to its smallest access in bytes."""
+
+    name: str
+    body: tuple[Instruction, ...]
+    labels: dict[str, int]
+    blocks: tuple[Block, ...]
+    registers: dict[str, str]
+    shared: tuple[Variable, ...]
+    local: tuple[Variable, ...]
+    globals: tuple[Declaration, ...]
+    params: tuple[Parameter, ...]
+    granule: dict[str, int]
+    directives: dict[str, tuple[int, ...]]
+    target: str
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether it has mbarriers, bulk copies or clusters: then vector clocks are kept."""
+        return any(
+            one.base in ("mbarrier", "mapa") or "bulk" in one.parts
+            or any("cluster" in part for part in one.parts)
+            for one in self.body
+        )  # fmt: skip
+
+    @property
+    def copies(self) -> bool:
+        """Whether it has asynchronous copies: they move shadows, also where none were wanted."""
+        return any(one.base == "cp" for one in self.body)
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether it has mbarriers or bulk copies."""
+        return any(
+            part == "bulk" or part.startswith("mbarrier") for one in self.body for part in one.parts
+        )
+
+    @property
+    def param_bytes(self) -> int:
+        """The bytes of all parameters."""
+        return max((one.offset + one.bytes for one in self.params), default=0)
+
+
+def build(module: Module, kernel: str) -> Program:
+    """Return the program of one entry.
+
+    Raises MachineError where the entry is unknown or cannot be flattened.
+    """
+    entry = module.functions.get(kernel)
+    if entry is None or not entry.entry:
+        known = ", ".join(module.entries) or "none"
+        raise MachineError(f"no kernel '{kernel}' in the module (kernels: {known})")
+    flat = flatten(module, entry)
+    every = {**module.variables, **flat.variables}
+    body = tuple(flat.body)
+    near = any(one.base in ("wgmma", "mbarrier") or "bulk" in one.parts for one in body)
+    used = {one.name for one in _symbols(body)} | set(flat.variables)
+    return Program(
+        name=kernel,
+        body=body,
+        labels=flat.labels,
+        blocks=basic_blocks(body, flat.labels),
+        registers=flat.registers,
+        shared=_place(_in(every, "shared", used), near=near),
+        local=_place(_in(every, "local", used), near=False),
+        globals=tuple(one for one in module.variables.values() if one.space in ("global", "const")),
+        params=_parameters(entry),
+        granule={space: _granule(body, space) for space in ("global", "shared")},
+        directives=entry.directives,
+        target=module.target,
+    )
+
+
+def _in(variables: dict[str, Declaration], space: str, used: set[str]) -> list[Declaration]:
+    found = [one for one in variables.values() if one.space == space and one.name in used]
+    return sorted(found, key=lambda one: one.extern)  # the dynamic array comes last
+
+
+def _symbols(body: Iterable[Instruction]) -> Iterable[Symbol]:
+    for instruction in body:
+        for operand in instruction.operands:
+            if isinstance(operand, Symbol):
+                yield operand
+            elif isinstance(operand, Address) and isinstance(operand.base, Symbol):
+                yield operand.base
+
+
+def _place(variables: list[Declaration], *, near: bool) -> tuple[Variable, ...]:
+    gap = _NEAR if near else _FAR
+    found, address = [], _FIRST
+    dynamic = 0  # all `extern` arrays begin at the same place
+    for one in variables:
+        size = 0 if one.extern else one.count * size_of(one.type)
+        align = max(one.align, (1024 if one.extern else 128) if near else 16)
+        address = -(-address // align) * align
+        if one.extern:
+            dynamic = dynamic or address
+        place = dynamic if one.extern else address
+        found.append(Variable(name=one.name, address=place, bytes=size, align=one.align))
+        if one.extern and dynamic != address:
+            continue
+        address += size + gap if near else -(-(size + gap) // gap) * gap
+    if address >= _MOST:
+        raise MachineError(f"{len(variables)} variables in one space are too many")
+    return tuple(found)
+
+
+def _parameters(entry: Function) -> tuple[Parameter, ...]:
+    found, offset = [], 0
+    for one in entry.params:
+        align = max(one.align, 1)
+        offset = -(-offset // align) * align
+        size = one.count * size_of(one.type)
+        found.append(Parameter(name=one.name, offset=offset, bytes=size, align=align))
+        offset += size
+    return tuple(found)
+
+
+def _granule(body: Iterable[Instruction], space: str) -> int:
+    """Return the smallest number of bytes that the kernel reads or writes at once, up to 4.
+
+    Accesses are aligned to their size, so race records of this many bytes are exact.
+    """
+    smallest = 4
+    for one in body:
+        if one.base not in ("ld", "st", "atom", "red", "cp", "stmatrix", "multimem", "ldu"):
+            continue
+        spaces = {part.partition("::")[0] for part in one.parts}
+        named = spaces & {"global", "shared", "local", "param", "const"}
+        if named and space not in named:
+            continue
+        try:
+            smallest = min(smallest, size_of(one.parts[-1]))
+        except KeyError:
+            continue
+    return max(1, smallest)

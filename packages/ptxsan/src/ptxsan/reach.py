@@ -1,0 +1,47 @@
+"""Which blocks of a kernel lie behind each of its barriers and warp operations."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxsan.program import Program
+from ptxsan.syntax import Instruction
+
+
+def barrier_reach(program: Program) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+    """Return (row of each instruction, matrix): matrix[row, block] is 1 behind the barrier.
+
+    Blocks that only return are left out: whoever leaves the kernel early goes there too.
+    """
+    rows = np.zeros(len(program.body) + 1, np.uint32)
+    matrix = [np.zeros(len(program.blocks) + 1, np.uint8)]
+    for number, block in enumerate(program.blocks):
+        sites = [site for site in range(block.start, block.end) if _waits(program.body[site])]
+        if not sites:
+            continue
+        behind = _behind(program, number)
+        matrix += [behind, behind.copy()]
+        matrix[-1][number] = 1  # lanes whose predicate is off go past within the block
+        for site in sites:
+            skipped = program.body[site].predicate is not None and site + 1 < block.end
+            rows[site] = len(matrix) - (1 if skipped else 2)
+    return rows, np.stack(matrix)
+
+
+def _waits(instruction: Instruction) -> bool:
+    return instruction.base in ("bar", "barrier") or "sync" in instruction.parts
+
+
+def _behind(program: Program, start: int) -> NDArray[np.uint8]:
+    found = np.zeros(len(program.blocks) + 1, np.uint8)
+    todo = list(program.blocks[start].successors)
+    while todo:
+        number = todo.pop()
+        if not found[number]:
+            found[number] = 1
+            todo += program.blocks[number].successors
+    for number, block in enumerate(program.blocks):
+        if all(one.base in ("ret", "exit") for one in program.body[block.start : block.end]):
+            found[number] = 0
+    return found

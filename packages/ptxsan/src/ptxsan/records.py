@@ -1,0 +1,279 @@
+"""The records of one launch in memory: allocations, variables, blocks, tables of the runtime.
+
+Everything is numpy memory that stays alive as long as the `LaunchState`; native code sees
+addresses. Large tables are zero pages that cost nothing until they are touched.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxsan import pages
+from ptxsan.codegen import Code
+from ptxsan.emit.frame import global_address
+from ptxsan.errors import MachineError
+from ptxsan.launch import Buffer, Launch, Pointer, TensorMap
+from ptxsan.options import Options
+from ptxsan.program import Program, Variable
+from ptxsan.runtime import layout as L
+
+_FINDINGS, _VARIABLES, _LOG = 1024, 1 << 20, 1 << 21
+_PRINTS = 1024
+_REGIONS = 1 << 12
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Allocation:
+    """Global memory with what is known of each byte; `buffer` is None for module variables."""
+
+    name: str
+    buffer: Buffer | None
+    data: Bytes
+    init: Bytes
+    shadow: NDArray[np.float32]
+    meta: NDArray[np.uint64]
+    base: int
+    writable: bool
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class LaunchState:
+    """A launch laid out for native code."""
+
+    record: Bytes
+    allocations: list[Allocation]
+    keep: list[Any] = field(default_factory=list)
+    findings: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
+    prints: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
+    observed: NDArray[np.uint64] | None = None
+    covered: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
+    stats: list[NDArray[np.float64]] = field(default_factory=list)
+    meta_names: list[str] = field(default_factory=list)
+
+    def address(self) -> int:
+        """Return the address of the launch record."""
+        return int(self.record.ctypes.data)
+
+    def set32(self, offset: int, value: int) -> None:
+        """Set a 32-bit field of the launch record."""
+        struct.pack_into("<I", self.record.data, offset, value & 0xFFFFFFFF)
+
+    def set64(self, offset: int, value: int) -> None:
+        """Set a 64-bit field of the launch record."""
+        struct.pack_into("<Q", self.record.data, offset, value & 0xFFFFFFFFFFFFFFFF)
+
+    def get32(self, offset: int) -> int:
+        """Return a 32-bit field of the launch record."""
+        return int(struct.unpack_from("<I", self.record.data, offset)[0])
+
+    def get64(self, offset: int) -> int:
+        """Return a 64-bit field of the launch record."""
+        return int(struct.unpack_from("<Q", self.record.data, offset)[0])
+
+    def table(self, offset: int, array: NDArray[Any]) -> None:
+        """Keep an array and put its address into the launch record."""
+        self.keep.append(array)
+        self.set64(offset, int(array.ctypes.data))
+
+
+def device_addresses(program: Program, launch: Launch) -> dict[int, int]:
+    """Return the device address of each buffer (by id) of a launch."""
+    first = len(program.globals)
+    return {
+        id(one): global_address(first + index) + _misplaced(one)
+        for index, one in enumerate(buffers_of(launch))
+    }
+
+
+def buffers_of(launch: Launch) -> list[Buffer]:
+    """Return the buffers of a launch, each once, in the order of its arguments."""
+    found: dict[int, Buffer] = {}
+    pointers = [one for one in launch.arguments if isinstance(one, Pointer)]
+    pointers += [one.pointer for one in launch.arguments if isinstance(one, TensorMap)]
+    pointers += [one for _, _, one in (*launch.pointers_inside, *launch.stored_pointers)]
+    for one in (*(one.buffer for one in pointers), *launch.buffers):
+        found.setdefault(id(one), one)
+    return list(found.values())
+
+
+def _misplaced(buffer: Buffer) -> int:
+    return buffer.alignment % 256
+
+
+def prepare(
+    program: Program, code: Code, launch: Launch, options: Options, variables: dict[str, Bytes]
+) -> LaunchState:
+    """Return the launch laid out; `variables` holds the module's global variables by name.
+
+    Raises MachineError where arguments do not fit the kernel's parameters.
+    """
+    state = LaunchState(record=np.zeros(L.LAUNCH_BYTES, np.uint8), allocations=[])
+    for index, declared in enumerate(program.globals):
+        writable = declared.space == "global"
+        state.allocations.append(
+            _allocation(
+                declared.name, None, variables[declared.name], global_address(index),
+                program, options, writable=writable,
+            )
+        )  # fmt: skip
+    places = device_addresses(program, launch)
+    for buffer in buffers_of(launch):
+        state.allocations.append(
+            _allocation(
+                buffer.name, buffer, buffer.data, places[id(buffer)], program, options,
+                writable=buffer.writable,
+            )
+        )  # fmt: skip
+    if len(state.allocations) > _REGIONS:
+        raise MachineError(f"{len(state.allocations)} buffers are too many (most: {_REGIONS})")
+    _fill_allocations(state, program)
+    _fill_tables(state, program, code, launch, options)
+    _fill_arguments(state, program, launch, places)
+    return state
+
+
+def _allocation(
+    name: str,
+    buffer: Buffer | None,
+    data: Bytes,
+    base: int,
+    program: Program,
+    options: Options,
+    *,
+    writable: bool,
+) -> Allocation:
+    size = data.size
+    if buffer is not None and buffer.initialised is not None:
+        init = buffer.initialised.view(np.uint8)
+    else:
+        init = np.ones(size, np.uint8)
+    shadow = buffer.shadow if buffer is not None else None
+    if shadow is None:
+        whole = options.shadow or program.copies
+        shadow = pages.zeros(size // 2 + 4 if whole else 4, np.float32)
+        if buffer is not None and options.shadow:
+            buffer.shadow = shadow
+    granules = size // program.granule["global"] + 2 if options.races else 0
+    return Allocation(
+        name=name, buffer=buffer, data=data, init=init, shadow=shadow,
+        meta=pages.zeros(2 * granules, np.uint64), base=base, writable=writable,
+    )  # fmt: skip
+
+
+def _fill_allocations(state: LaunchState, program: Program) -> None:
+    shift = program.granule["global"].bit_length() - 1
+    rows = []
+    for one in state.allocations:
+        rows.append(
+            struct.pack(
+                "<QQQQQQII24x",
+                one.base,
+                one.data.size,
+                one.data.ctypes.data,
+                one.init.ctypes.data,
+                one.shadow.ctypes.data,
+                one.meta.ctypes.data if one.meta.size else 0,
+                0 if one.writable else 1,
+                shift,
+            )
+        )
+    table = np.frombuffer(b"".join(rows) or bytes(L.A_RECORD), np.uint8).copy()
+    state.table(L.ALLOCATIONS, table)
+    state.set32(L.ALLOCATION_COUNT, len(rows))
+
+
+def _fill_tables(
+    state: LaunchState, program: Program, code: Code, launch: Launch, options: Options
+) -> None:
+    state.set32(L.FUEL, options.fuel)
+    for offset, dims in (
+        (L.BLOCK_DIM, launch.block),
+        (L.GRID_DIM, launch.grid),
+        (L.CLUSTER_DIM, launch.cluster),
+    ):
+        for axis, value in enumerate(dims):
+            state.set32(offset + 4 * axis, value)
+    shared, size = _variables(program.shared, launch.dynamic_shared_bytes)
+    state.table(L.SHARED_TABLE, shared)
+    state.set32(L.SHARED_COUNT, len(program.shared))
+    state.set32(L.SHARED_BYTES, size)
+    local, _ = _variables(program.local, 0)
+    state.table(L.LOCAL_TABLE, local)
+    state.set32(L.LOCAL_COUNT, len(program.local))
+    state.set32(L.LOCAL_OFFSET, code.local_offset)
+    state.set32(L.LOCAL_BYTES, code.local_bytes)
+    state.set32(L.COPY_OFFSET, code.copy_offset)
+    state.set32(L.THREAD_BYTES, code.copy_offset)
+    state.set32(L.DYNAMIC_BYTES, launch.dynamic_shared_bytes)
+    state.set32(L.SHARED_SHIFT, program.granule["shared"].bit_length() - 1)
+    state.set32(L.SITE_SHIFT, max(0, (len(program.body) - 1).bit_length() - 13))
+    state.set64(L.SEED, options.seed)
+    state.set32(L.TOTAL_THREADS, math.prod(launch.grid) * math.prod(launch.block))
+    if not isinstance(options.shadow, bool):
+        state.table(L.RESIDUES, options.shadow.table)
+    state.set32(L.SCHEDULE, ("forward", "reverse", "random").index(options.schedule))
+    state.findings = np.zeros(_FINDINGS * L.F_RECORD, np.uint8)
+    state.table(L.FINDINGS, state.findings)
+    state.set32(L.FINDING_LIMIT, _FINDINGS)
+    if any(one.base == "call" for one in program.body):
+        state.prints = pages.zeros(_PRINTS * L.P_RECORD)
+        state.table(L.PRINT, state.prints)
+        state.set32(L.PRINT_LIMIT, _PRINTS)
+    state.covered = np.zeros(len(program.blocks) + 1, np.uint8)
+    state.table(L.COVERED, state.covered)
+    state.stats = [np.zeros((len(program.body) + 1, 16))]
+    scratch = np.zeros(5 * 4096, np.uint8)
+    scratch[4096:8192] = 1
+    scratch[4 * 4096 :] = 1
+    state.table(L.SCRATCH, scratch)
+    state.table(L.VARIABLES, pages.zeros(2 * _VARIABLES, np.uint64))
+    state.set32(L.VARIABLE_SLOTS, _VARIABLES)
+    state.table(L.LOG, pages.zeros(_LOG * L.E_RECORD))
+    state.set32(L.LOG_LIMIT, _LOG)
+
+
+def _variables(variables: tuple[Variable, ...], dynamic_bytes: int) -> tuple[Bytes, int]:
+    """Return the table of variables, sorted by address, and the bytes of all of them."""
+    rows, offset = [], 0
+    for one in sorted(variables, key=lambda one: one.address):
+        size = one.bytes or dynamic_bytes
+        rows.append(struct.pack("<IIII", one.address, size, offset, 0))
+        offset += -(-size // 16) * 16
+    return np.frombuffer(b"".join(rows) or bytes(L.V_RECORD), np.uint8).copy(), offset + 16
+
+
+def _fill_arguments(
+    state: LaunchState, program: Program, launch: Launch, places: dict[int, int]
+) -> None:
+    if len(launch.arguments) != len(program.params):
+        raise MachineError(
+            f"kernel '{program.name}' takes {len(program.params)} arguments, the launch gives "
+            f"{len(launch.arguments)}"
+        )
+    raw = np.zeros(max(16, program.param_bytes + 16), np.uint8)
+    for index, (param, given) in enumerate(zip(program.params, launch.arguments, strict=True)):
+        if isinstance(given, Pointer):
+            text = struct.pack("<Q", places[id(given.buffer)] + given.offset)
+        elif isinstance(given, TensorMap):
+            text = given.packed(places[id(given.pointer.buffer)] + given.pointer.offset)
+        else:
+            text = given
+        if len(text) != param.bytes:
+            raise MachineError(
+                f"argument {index} of kernel '{program.name}' has {len(text)} bytes, "
+                f"'{param.name}' takes {param.bytes}"
+            )
+        raw[param.offset : param.offset + len(text)] = np.frombuffer(text, np.uint8)
+    for index, offset, pointer in launch.pointers_inside:
+        place = program.params[index].offset + offset
+        text = struct.pack("<Q", places[id(pointer.buffer)] + pointer.offset)
+        raw[place : place + 8] = np.frombuffer(text, np.uint8)
+    state.table(L.PARAMS, raw)
+    state.set32(L.PARAM_BYTES, program.param_bytes)

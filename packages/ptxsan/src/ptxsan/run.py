@@ -1,0 +1,383 @@
+"""Executes one launch: parse tree and buffers in, findings out, buffers changed in place."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ptxsan import (
+    blind,
+    budget,
+    coalescing,
+    contexts,
+    describe,
+    precision,
+    printed,
+    watching,
+)
+from ptxsan.codegen import Code, generate
+from ptxsan.compile import Compiled, compile_code
+from ptxsan.errors import MachineError
+from ptxsan.findings import Kind, MachineFinding, MachineReport, Severity, Statistics
+from ptxsan.globals import module_memory
+from ptxsan.interplay import Interplay, interplay
+from ptxsan.launch import Launch
+from ptxsan.options import Options
+from ptxsan.program import Program, build
+from ptxsan.reach import barrier_reach
+from ptxsan.record import Record
+from ptxsan.records import LaunchState, prepare
+from ptxsan.runtime import inflight, symbols
+from ptxsan.runtime import layout as L
+from ptxsan.syntax import Module
+from ptxsan.taint import data_dependent
+
+_RUN = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 6)
+_Ready = Callable[[LaunchState], None]
+_Key = tuple[str, str, str, bool, int, bool]
+_MOST_LOADED = 512
+_FULL = {
+    1: "more synchronisation events than the machine keeps track of",
+    2: "more synchronisation of one thread than the machine can count",
+    3: f"more than {L.COPY_ENTRIES} asynchronous copies of one thread at once",
+    4: f"more than {L.MOST_MBARRIERS} mbarriers of one block at once",
+    5: f"more than {inflight.ENTRIES} asynchronous operations of one block at once",
+    6: "more computed values in memory than the algebra keeps residues of",
+    7: "an im2col copy that begins outside of its bounding box, of which no documentation tells",
+}
+_LENIENT = "some races between blocks, which release and acquire more than is kept track of"
+NOT_COVERED = (
+    "weak memory orderings that no execution order shows",
+    "what the assembler makes of the PTX",
+    "code paths compiled for other architectures",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A kernel in machine code, with what is known of it without running it."""
+
+    program: Program
+    code: Code
+    compiled: Compiled
+    dependent: tuple[int, ...]
+    interplay: Interplay
+    load_s: float
+
+
+_LOADED: dict[_Key, Loaded] = {}
+
+
+def load(module: Module, kernel: str, options: Options) -> Loaded:
+    """Return a kernel compiled for these options; kept for the life of the process.
+
+    Raises MachineError with the PTX line of what cannot be executed.
+    """
+    compiled_for = (options.kind, options.races, options.arch, options.optimise)
+    key = (module.text, kernel, *compiled_for)
+    found = _LOADED.get(key)
+    if found is not None:
+        return found
+    started = time.perf_counter()
+    program = build(module, kernel)
+    code = generate(program, options)
+    compiled = compile_code(code, symbols.addresses(code.calls), optimise=options.optimise)
+    if len(_LOADED) >= _MOST_LOADED:
+        _LOADED.clear()
+    _LOADED[key] = Loaded(
+        program=program, code=code, compiled=compiled, dependent=data_dependent(program),
+        interplay=interplay(program), load_s=time.perf_counter() - started,
+    )  # fmt: skip
+    return _LOADED[key]
+
+
+def run(module: Module, launch: Launch, *, options: Options | None = None) -> MachineReport:
+    """Execute a launch; the buffers are changed in place, also when it is inconclusive.
+
+    Raises MachineError where the launch does not fit the kernel or the machine's memory. What the
+    kernel contains that the machine cannot execute makes the report inconclusive.
+    """
+    options = options or Options()
+    try:
+        loaded = load(module, launch.kernel, options)
+    except MachineError as error:
+        if error.line == 0:
+            raise
+        return _cannot(error, options)
+    launch = clustered(loaded.program, launch)
+    budget.demand(loaded.program, loaded.code, launch, options)
+    run_ = _Run(module, loaded, launch, options)
+    return run_.report()
+
+
+def clustered(program: Program, launch: Launch) -> Launch:
+    """Return the launch with the cluster that the kernel demands (`.reqnctapercluster`).
+
+    Raises MachineError where the grid is no multiple of the cluster.
+    """
+    demanded = (*program.directives.get("reqnctapercluster", ()), 1, 1, 1)[:3]
+    if launch.cluster == (1, 1, 1) and demanded != (1, 1, 1):
+        launch = replace(launch, cluster=(demanded[0], demanded[1], demanded[2]))
+    if any(size % one for size, one in zip(launch.grid, launch.cluster, strict=True)):
+        raise MachineError(
+            f"kernel '{program.name}': the grid {launch.grid} is no multiple of the cluster "
+            f"{launch.cluster}; choose a grid that is"
+        )
+    if math.prod(launch.cluster) > 16:
+        raise MachineError(f"a cluster of {launch.cluster} blocks: 16 are the most")
+    return launch
+
+
+def _cannot(error: MachineError, options: Options) -> MachineReport:
+    return MachineReport(
+        findings=(), statistics=Statistics(), oblivious=False, schedule=options.schedule,
+        inconclusive=str(error), not_covered=NOT_COVERED,
+    )  # fmt: skip
+
+
+class _Run:
+    """One launch from its buffers to its report."""
+
+    def __init__(self, module: Module, loaded: Loaded, launch: Launch, options: Options) -> None:
+        self._loaded, self._launch, self._options = loaded, launch, options
+        self._variables = module_memory(module, loaded.program)
+        self._one_by_one = (
+            loaded.interplay is Interplay.UPDATES and options.schedule != "random"
+            and math.prod(launch.cluster) == 1
+        )  # fmt: skip
+        again = options.races or self._one_by_one
+        self._watch = watching.Snapshot(launch, self._variables) if again else None
+        self._run_s = 0.0
+        self._inconclusive: str | None = None
+        self._left_out: tuple[str, ...] = ()
+
+    def report(self) -> MachineReport:
+        """Execute, look again at suspected races, and describe what was found."""
+        state = self._execute(None)
+        if self._watch is not None and self._one_by_one and _depends_on_order(state):
+            self._one_by_one = False
+            self._inconclusive = None
+            self._watch.restore()
+            state = self._execute(None)
+        runs = [(state, list(describe.records(state)))]
+        suspects = [one for one in runs[0][1] if one.kind == L.K_SUSPECT]
+        if suspects and self._watch is not None and self._inconclusive is None:
+            again = self._again(self._watch, suspects)
+            runs.append((again, list(describe.records(again))))
+        findings = self._described(runs)
+        findings += coalescing.advice(self._loaded.program, self._launch, state)
+        return self._summary(state, _unique(findings))
+
+    def _described(
+        self, runs: list[tuple[LaunchState, list[Record]]]
+    ) -> list[MachineFinding | None]:
+        program = self._loaded.program
+        found = [one for _, records in runs for one in records]
+        unused = self._unused_loads(found, runs[0][0])
+        findings = []
+        for state, records in runs:
+            describer = describe.Describer(program, self._launch, state, unused)
+            findings += [describer.finding(one) for one in records]
+        return findings
+
+    def _unused_loads(self, found: list[Record], state: LaunchState) -> frozenset[int]:
+        """Return the racing loads whose values reach nothing, by running the launch without."""
+        loads = blind.racing_loads(self._loaded.program, found)
+        if not loads or self._watch is None or self._inconclusive is not None:
+            return frozenset()
+        if blind.bytes_needed(state) > self._options.memory_bytes:
+            return frozenset()
+        after = watching.Snapshot(self._launch, self._variables)
+        unused = self._nothing_differs(loads, found, state, before=self._watch, after=after)
+        self._inconclusive = None
+        after.restore()
+        return loads if unused else frozenset()
+
+    def _nothing_differs(
+        self,
+        loads: frozenset[int],
+        found: list[Record],
+        state: LaunchState,
+        *,
+        before: watching.Snapshot,
+        after: watching.Snapshot,
+    ) -> bool:
+        writers = blind.writers(state)
+        learnt = self._again(before, [], functools.partial(blind.learn, writers=writers))
+        said = printed.lines(self._launch, state)
+        take_away = functools.partial(blind.take_away, loads=loads, writers=writers)
+        for given in blind.givens(learnt):
+            without = self._again(before, [], functools.partial(take_away, given=given))
+            new = blind.others(describe.records(without)) - blind.others(found)
+            if not blind.decide(new) or self._inconclusive is not None or not after.is_now():
+                return False
+            if printed.lines(self._launch, without) != said:
+                return False
+            if not new:  # no branch depends on the number that is given
+                break
+        return True
+
+    def _again(
+        self, before: watching.Snapshot, suspects: list[Record], ready: _Ready = lambda state: None
+    ) -> LaunchState:
+        """Run the launch once more as the first time, with these granules watched."""
+        before.restore()
+        return self._execute(suspects, ready)
+
+    def _execute(
+        self, suspects: list[Record] | None, ready: _Ready = lambda state: None
+    ) -> LaunchState:
+        loaded, launch, options = self._loaded, self._launch, self._options
+        state = prepare(loaded.program, loaded.code, launch, options, self._variables)
+        _fill_code(state, loaded)
+        one_by_one = self._one_by_one and suspects is None
+        parallel = one_by_one or (
+            loaded.interplay is Interplay.APART
+            and options.schedule != "random"
+            and suspects is None
+        )
+        workers = options.workers if parallel else 1
+        places = contexts.make(
+            loaded.program, loaded.code, launch, options, state, workers=workers,
+            one_by_one=one_by_one,
+        )  # fmt: skip
+        state.set32(L.APART, int(one_by_one))
+        state.set64(L.CARRY_OUT, loaded.compiled.carry_out)
+        if options.advice and suspects is None:
+            state.observed = coalescing.table(loaded.program)
+            state.table(L.OBSERVE, state.observed)
+        state.set32(L.RACES, int(options.races) | (2 if workers > 1 else 0))
+        if suspects:
+            watching.fill(state, suspects, places)
+        ready(state)
+        with watching.stored_pointers(loaded.program, launch):
+            self._start(state, places)
+        for one in state.allocations:
+            if one.buffer is not None and one.buffer.initialised is not None:
+                one.init &= 1  # flags beside "written" are the machine's own
+        return state
+
+    def _start(self, state: LaunchState, places: list[contexts.Contexts]) -> None:
+        size = self._launch.cluster[0] * self._launch.cluster[1] * self._launch.cluster[2]
+        grid = self._launch.grid
+        units = grid[0] * grid[1] * grid[2] // size
+        order = _order(units, self._options)
+        state.keep.append(order)
+        function = _RUN(symbols.run_address())
+
+        def work(place: contexts.Contexts) -> None:
+            function(
+                self._loaded.compiled.step, state.address(), place.blocks.ctypes.data,
+                place.groups, order.ctypes.data, units,
+            )  # fmt: skip
+
+        started = time.perf_counter()
+        timer = threading.Timer(self._options.limit_s, lambda: state.set32(L.STOP, 3))
+        timer.start()
+        others = [threading.Thread(target=work, args=(one,)) for one in places[1:]]
+        for thread in others:
+            thread.start()
+        work(places[0])
+        for thread in others:
+            thread.join()
+        timer.cancel()
+        timer.join()
+        self._run_s += time.perf_counter() - started
+        if state.get32(L.LENIENT):
+            self._left_out = (_LENIENT,)
+        if state.get32(L.STOP) == 3:
+            self._inconclusive = f"stopped after {self._options.limit_s:g} s without an end"
+        elif (full := state.get32(L.OVERFLOW)) != 0:
+            self._inconclusive = _FULL[full]
+
+    def _summary(self, state: LaunchState, findings: list[MachineFinding]) -> MachineReport:
+        loaded = self._loaded
+        lines = frozenset(
+            one.line
+            for index, block in enumerate(loaded.program.blocks)
+            if state.covered[index]
+            for one in loaded.program.body[block.start : block.end]
+        )
+        need = budget.of(loaded.program, loaded.code, self._launch, self._options)
+        statistics = Statistics(
+            lane_instructions=state.get64(L.EXECUTED),
+            compile_s=loaded.load_s,
+            run_s=self._run_s,
+            state_bytes=need.state_bytes,
+            kernel_bytes=need.kernel_bytes,
+            executed_lines=lines,
+        )
+        schedule = self._options.schedule
+        if schedule == "random":
+            schedule += f" {self._options.seed}"
+        sites: tuple[precision.SiteNumbers, ...] = ()
+        if self._options.kind == "float64":
+            table = precision.merged(state.stats)
+            findings += precision.blame(loaded.program, table)
+            sites = precision.numbers(loaded.program, table)
+        return MachineReport(
+            findings=tuple(findings), statistics=statistics, oblivious=not loaded.dependent,
+            data_dependent=loaded.dependent, schedule=schedule, inconclusive=self._inconclusive,
+            not_covered=NOT_COVERED + self._left_out, sites=sites,
+            printed=printed.lines(self._launch, state),
+        )  # fmt: skip
+
+
+def _depends_on_order(state: LaunchState) -> bool:
+    """Whether a run of blocks one by one may differ from one in which they take turns.
+
+    It stopped (but not for its time), somebody looked at what was updated, or blocks race for
+    global memory.
+    """
+    table = next(one for one in state.keep if one.ctypes.data == state.get64(L.ALLOCATIONS))
+    words = table.view(np.uint32).reshape(-1, L.A_RECORD // 4)
+    marks = words[:, [L.A_SEEN // 4, L.A_UPDATED // 4]]
+    raced = any(one.kind == L.K_RACE and one.space == L.S_GLOBAL for one in describe.records(state))
+    return bool(marks.all(axis=1).any()) or state.get32(L.STOP) not in (0, 3) or raced
+
+
+def _fill_code(state: LaunchState, loaded: Loaded) -> None:
+    """Put the handlers of collectives and the barrier table into the launch record."""
+    records = np.zeros((len(loaded.code.collectives) + 1) * L.C_RECORD, np.uint8)
+    view = records.view(np.uint32)
+    for index, one in enumerate(loaded.code.collectives):
+        start = index * L.C_RECORD
+        wide = records[start : start + L.C_RECORD].view(np.int64)
+        wide[0] = symbols.handler(one.handler)
+        view[start // 4 + L.C_INPUTS // 4] = one.inputs
+        view[start // 4 + L.C_OUTPUTS // 4] = one.outputs
+        wide[L.C_IMMEDIATE // 8] = one.immediate
+    state.table(L.COLLECTIVES, records)
+    if loaded.program.asynchronous:
+        state.set64(L.ENDING, symbols.addresses(("rt_end_block",))["rt_end_block"])
+    rows, matrix = barrier_reach(loaded.program)
+    state.table(L.REACH_ROWS, rows)
+    state.table(L.REACH, matrix)
+    state.set32(L.REACH_WIDTH, matrix.shape[1])
+
+
+def _order(units: int, options: Options) -> Any:
+    order = np.arange(units, dtype=np.uint32)
+    if options.schedule == "reverse":
+        return order[::-1].copy()
+    if options.schedule == "random":
+        return np.random.default_rng(options.seed).permutation(order)
+    return order
+
+
+def _unique(findings: list[MachineFinding | None]) -> list[MachineFinding]:
+    """Keep one finding for each kind and pair of lines, in a fixed order."""
+    kept: dict[tuple[Kind, tuple[int, ...]], MachineFinding] = {}
+    for one in sorted(findings, key=lambda one: one is None or one.severity is not Severity.WRONG):
+        if one is not None:
+            lines = tuple(sorted(access.ptx_line for access in one.accesses))
+            kept.setdefault((one.kind, lines), one)
+    return sorted(kept.values(), key=lambda one: (one.severity != "wrong", one.ptx_line, one.kind))

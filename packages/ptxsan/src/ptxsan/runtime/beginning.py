@@ -1,0 +1,108 @@
+"""A context is set up for a block: fresh threads, fresh shared memory, its place in the grid."""
+
+from __future__ import annotations
+
+from ptxsan.runtime import layout as L
+from ptxsan.runtime.native import native
+from ptxsan.runtime.raw import fill, load_u32, load_u64, store_u32, store_u64
+
+
+@native
+def _begin(block: int, launch: int, linear: int) -> None:
+    """Set up a context for a block: fresh threads, fresh shared memory."""
+    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
+    first = load_u64(block + L.BLOCK_THREAD0)
+    width, height = load_u32(launch + L.GRID_DIM), load_u32(launch + L.GRID_DIM + 4)
+    store_u32(block + L.BLOCK_LINEAR, linear)
+    store_u32(block + L.BLOCK_X, linear % width)
+    store_u32(block + L.BLOCK_X + 4, linear // width % height)
+    store_u32(block + L.BLOCK_X + 8, linear // (width * height))
+    store_u32(block + L.FIRST_GID, linear * threads)
+    store_u32(block + L.LIVE, threads)
+    store_u32(block + L.BLOCK_STATE, 0)
+    store_u32(block + L.PUBLISHED, 0)
+    store_u32(block + L.BLOCK_FAR, 0)
+    store_u32(block + L.KNOWS_ALL, 0)
+    store_u32(block + L.LAST_RELEASE, 0)
+    store_u64(block + L.RANDOM, load_u64(launch + L.SEED) ^ (linear + 1) * 0x9E3779B1)
+    fill(block + L.ARRIVALS, 128, 0)
+    _begin_objects(block)
+    size = load_u32(launch + L.SHARED_BYTES)
+    fill(load_u64(block + L.SHARED_INIT), size, 0)
+    fill(load_u64(block + L.SHARED_DATA), size, 0xFF)
+    meta = load_u64(block + L.SHARED_META)
+    if meta != 0:
+        fill(meta, 16 * ((size >> load_u32(launch + L.SHARED_SHIFT)) + 1), 0)
+    dim_x, dim_y = load_u32(launch + L.BLOCK_DIM), load_u32(launch + L.BLOCK_DIM + 4)
+    local, local_bytes = load_u32(launch + L.LOCAL_OFFSET), load_u32(launch + L.LOCAL_BYTES)
+    for index in range(threads):
+        thread = first + index * stride
+        fill(thread, L.EXCHANGE, 0)
+        if local_bytes:
+            fill(thread + local, 2 * local_bytes, 0)
+        store_u32(thread + L.TID, index)
+        store_u32(thread + L.TID_X, index % dim_x)
+        store_u32(thread + L.TID_X + 4, index // dim_x % dim_y)
+        store_u32(thread + L.TID_X + 8, index // (dim_x * dim_y))
+        store_u32(thread + L.GID, linear * threads + index)
+        store_u32(thread + L.CLOCK, 1)
+        store_u32(thread + L.BASE, 1)
+        _begin_clocks(thread, block, index)
+
+
+@native
+def _begin_clocks(thread: int, block: int, index: int) -> None:
+    """Point a thread to its vector clock, which knows nothing yet."""
+    rows, words = load_u64(block + L.BLOCK_CLOCKS), load_u32(block + L.BLOCK_WORDS)
+    if rows == 0:
+        return
+    row = rows + 4 * words * index
+    fill(row, 4 * words, 0)
+    first = load_u32(block + L.CLUSTER_RANK) * (
+        load_u32(block + L.BLOCK_THREADS) + L.MOST_MBARRIERS
+    )
+    store_u64(thread + L.CLOCKS, row)
+    store_u32(thread + L.CLOCK_WORDS, words)
+    store_u32(thread + L.CLOCK_FIRST, first)
+    store_u32(thread + L.CLOCK_AT, first + index)
+
+
+@native
+def _begin_objects(block: int) -> None:
+    """Forget the mbarriers, copies and cluster barriers of the block before."""
+    words = 4 * load_u32(block + L.BLOCK_WORDS)
+    if load_u64(block + L.NAMED_CLOCKS):
+        fill(load_u64(block + L.NAMED_CLOCKS), 16 * words, 0)
+        fill(load_u64(block + L.CLUSTER_CLOCKS), 2 * words, 0)
+        fill(load_u64(block + L.REMOTE), 2 * words, 0)
+    fill(block + L.CLUSTER_ARRIVED, 16, 0)
+    store_u32(block + L.CLOCKS_NEW, 0)
+    store_u32(block + L.PROXY_BASE, 0)
+    store_u64(block + L.ASYNC_COUNT, 0)
+    store_u32(block + L.ASYNC_TOP, 0)
+    objects = load_u64(block + L.MBARRIERS)
+    if objects:
+        for index in range(L.MOST_MBARRIERS):
+            store_u32(objects + index * L.M_RECORD + L.M_PLACE, 0)
+            store_u32(objects + index * L.M_RECORD + L.M_CLOCK, 0)
+
+
+@native
+def _linear_of(launch: int, unit: int, rank: int) -> int:
+    """Return the linear index of a block from its cluster and its rank there."""
+    cx, cy = load_u32(launch + L.CLUSTER_DIM), load_u32(launch + L.CLUSTER_DIM + 4)
+    cz = load_u32(launch + L.CLUSTER_DIM + 8)
+    gx, gy = load_u32(launch + L.GRID_DIM), load_u32(launch + L.GRID_DIM + 4)
+    ux, uy = gx // cx, gy // cy
+    x = unit % ux * cx + rank % cx
+    y = unit // ux % uy * cy + rank // cx % cy
+    z = unit // (ux * uy) * cz + rank // (cx * cy)
+    return x + gx * (y + gy * z)
+
+
+@native
+def start_cluster(context: int, size: int, launch: int, unit: int) -> None:
+    for rank in range(size):
+        block = context + rank * L.BLOCK_BYTES
+        store_u32(block + L.CLUSTER_RANK, rank)
+        _begin(block, launch, _linear_of(launch, unit, rank))

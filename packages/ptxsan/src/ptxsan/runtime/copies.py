@@ -1,0 +1,109 @@
+"""cp.async: a copy from global to shared memory arrives as late as the program lets it.
+
+At its start the target counts as written by this thread and holds nothing defined; the bytes come
+when the thread waits for the copy's group, and count as a second write then. So a read in between
+races, and reads what nobody wrote.
+"""
+
+from __future__ import annotations
+
+from ptxsan.runtime import layout as L
+from ptxsan.runtime.memory import rt_access_global, rt_access_shared
+from ptxsan.runtime.native import export, native
+from ptxsan.runtime.raw import (
+    copy_bytes,
+    fill,
+    load_u16,
+    load_u32,
+    load_u64,
+    store_u16,
+    store_u32,
+    store_u64,
+)
+
+
+@native
+def _entry(thread: int, launch: int, number: int) -> int:
+    ring = thread + load_u32(launch + L.COPY_OFFSET)
+    return ring + 128 + (number & (L.COPY_ENTRIES - 1)) * L.COPY_RECORD
+
+
+@export("void(int64, int64, int64, int64, int64, int64, int64, int64)")
+def rt_copy_start(
+    thread: int, block: int, launch: int, target: int, source: int, size: int, given: int,
+    site: int,
+) -> None:  # fmt: skip
+    """Start a copy of `size` bytes, of which `given` come from global memory, the rest are zero."""
+    head, tail = load_u32(thread + L.COPIES), load_u32(thread + L.COPIES + 4)
+    if tail - head >= L.COPY_ENTRIES:
+        store_u32(launch + L.OVERFLOW, 3)
+        return
+    out = thread + load_u32(launch + L.COPY_OFFSET)
+    entry = _entry(thread, launch, tail)
+    store_u64(entry, target)
+    given = min(given, size)
+    if given > 0:
+        info = given | L.READ << 16 | L.SCOPE_GPU << 20 | site << 24
+        rt_access_global(thread, block, launch, source, info, out)
+        store_u64(entry + 8, load_u64(out))
+        store_u64(entry + 16, load_u64(out + 8))
+        store_u64(entry + 24, load_u64(out + 16))
+    store_u32(entry + 32, load_u32(thread + L.GROUPS))
+    store_u16(entry + 36, size)
+    store_u16(entry + 38, given)
+    store_u32(entry + 40, site)
+    info = size | L.WRITE << 16 | L.SCOPE_GPU << 20 | site << 24
+    rt_access_shared(thread, block, launch, target, info, out)
+    fill(load_u64(out + 8), size, 0)
+    store_u32(thread + L.COPIES + 4, tail + 1)
+
+
+@export("void(int64)")
+def rt_copy_commit(thread: int) -> None:
+    """Close the open group of copies."""
+    store_u32(thread + L.GROUPS, load_u32(thread + L.GROUPS) + 1)
+
+
+@export("void(int64, int64, int64, int64)")
+def rt_copy_wait(thread: int, block: int, launch: int, pending: int) -> None:
+    """Let all groups but the last `pending` arrive; -1: every copy, in a group or not."""
+    groups = load_u32(thread + L.GROUPS)
+    if pending < 0:
+        groups += 1
+        pending = 0
+        store_u32(thread + L.GROUPS, groups)
+    head, tail = load_u32(thread + L.COPIES), load_u32(thread + L.COPIES + 4)
+    while head < tail:
+        entry = _entry(thread, launch, head)
+        if load_u32(entry + 32) + pending >= groups:
+            break
+        _land(thread, block, launch, entry)
+        head += 1
+    store_u32(thread + L.COPIES, head)
+
+
+@native
+def land_until(thread: int, block: int, launch: int, tail: int) -> None:
+    """Let the copies that were started before number `tail` arrive."""
+    head = load_u32(thread + L.COPIES)
+    while head < tail:
+        _land(thread, block, launch, _entry(thread, launch, head))
+        head += 1
+    store_u32(thread + L.COPIES, max(head, load_u32(thread + L.COPIES)))
+
+
+@native
+def _land(thread: int, block: int, launch: int, entry: int) -> None:
+    out = thread + load_u32(launch + L.COPY_OFFSET)
+    size, given, site = load_u16(entry + 36), load_u16(entry + 38), load_u32(entry + 40)
+    info = size | L.WRITE << 16 | L.SCOPE_GPU << 20 | site << 24
+    rt_access_shared(thread, block, launch, load_u64(entry), info, out)
+    data, init, shadow = load_u64(out), load_u64(out + 8), load_u64(out + 16)
+    if given > 0:
+        copy_bytes(data, load_u64(entry + 8), given)
+        copy_bytes(init, load_u64(entry + 16), given)
+        copy_bytes(shadow, load_u64(entry + 24), 2 * given)
+    if given < size:
+        fill(data + given, size - given, 0)
+        fill(init + given, size - given, 1)
+        fill(shadow + 2 * given, 2 * (size - given), 0)

@@ -1,0 +1,206 @@
+"""mma and wmma.mma: what a warp does with its fragments, in native code.
+
+`immediate` packs the shape and the formats (`packing.pack`). Fragments are gathered into matrices
+of codes and of shadows (differences to exact arithmetic), multiplied by `numerics.dot`, and dealt
+out again (`operands`). A result's first shadow is its own, the second (f32 results) the error that
+this instruction made.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxsan.numerics.dot import code32, multiply
+from ptxsan.numerics.native import float32, native
+from ptxsan.numerics.panels import products
+from ptxsan.numerics.rounding import decode
+from ptxsan.runtime.collectives import collective
+from ptxsan.runtime.operands import deal, gather_a, gather_b, gather_c, spread
+from ptxsan.runtime.packing import (
+    EIGHTS_M,
+    EIGHTS_N,
+    FLAGS,
+    FRACTION,
+    KIND_A,
+    KIND_B,
+    KIND_C,
+    LOG_BLOCK,
+    SATFINITE,
+    SHADOW,
+    K,
+    field,
+)
+
+
+@native
+def shadows(
+    a: NDArray[np.float64], b: NDArray[np.float64], da: NDArray[np.float64],
+    db: NDArray[np.float64], dc: NDArray[np.float64], touched: bool,
+    exact: NDArray[np.float64], here: NDArray[np.float64],
+) -> None:  # fmt: skip
+    """Turn here[M, N], C's values, into sums in float64, and fill exact with those of exact ones.
+
+    a, da: [M, K]; b, db: [N / 8, K, 8]; dc: [M, N]; `touched`: any of da and db is not zero.
+    """
+    rows, panels = here.shape[0], here.shape[1] // 8
+    if touched:
+        exact[:] = here + dc
+        products(a + da, b + db, exact.reshape((rows, panels, 8)))
+        products(a, b, here.reshape((rows, panels, 8)))
+    else:
+        products(a, b, here.reshape((rows, panels, 8)))
+        exact[:] = here + dc
+
+
+@collective("mma_float")
+def mma_float(area: int, stride: int, mask: int, inputs: int, outputs: int, immediate: int) -> None:
+    """D = A B + C in floats. Factors of 8, 16 or 32 bits, accumulators f32 or f16."""
+    m, n, k = 8 * field(immediate, EIGHTS_M), 8 * field(immediate, EIGHTS_N), field(immediate, K)
+    a_kind, b_kind = field(immediate, KIND_A), field(immediate, KIND_B)
+    c_kind, packed = field(immediate, KIND_C), int(field(immediate, KIND_C) == 0)
+    bits = 32 if a_kind == 3 else (8 if a_kind >= 4 else 16)
+    a, b = np.empty((m, k), np.int64), np.empty((n // 8, k, 8), np.int64)
+    da, db, dc = np.zeros((m, k)), np.zeros((n // 8, k, 8)), np.empty((m, n))
+    pa, pb, poison = np.zeros(m, np.int64), np.zeros(n, np.int64), np.empty((m, n), np.int64)
+    result, exact, here = np.empty((m, n), np.int64), np.empty((m, n)), np.empty((m, n))
+    touched = gather_a(area, stride, immediate, bits, a.reshape(-1), da.reshape(-1), pa)
+    touched |= gather_b(area, stride, immediate, bits, b.reshape(-1), db.reshape(-1), pb)
+    gather_c(
+        area, stride, immediate, packed, result.reshape(-1), dc.reshape(-1), poison.reshape(-1)
+    )
+    spread(pa, pb, poison)
+    shadowed = (field(immediate, FLAGS) & SHADOW) != 0
+    if shadowed:
+        decoded(result.reshape(-1), c_kind, here.reshape(-1))
+    rule = 1 << field(immediate, LOG_BLOCK), field(immediate, FRACTION)
+    values = np.empty(a.shape), np.empty(b.shape)
+    product(a, b, result.reshape((m, n // 8, 8)), (a_kind, b_kind, c_kind), rule, values)
+    if shadowed:
+        shadows(values[0], values[1], da, db, dc, touched, exact, here)
+    deal(
+        area, stride, inputs, immediate, packed, result.reshape(-1), exact.reshape(-1),
+        here.reshape(-1), poison.reshape(-1),
+    )  # fmt: skip
+
+
+@native
+def product(
+    a: NDArray[np.int64], b: NDArray[np.int64], result: NDArray[np.int64],
+    kinds: tuple[int, int, int], rule: tuple[int, int],
+    values: tuple[NDArray[np.float64], NDArray[np.float64]],
+) -> None:  # fmt: skip
+    """Add A B to result[M, N / 8, 8] in place; fill `values` with the factors of A and B."""
+    a_kind, b_kind, c_kind = kinds
+    if a_kind >= 4 and rule[0] == 16:
+        eight_bit_product(as_f16(a, a_kind), as_f16(b, b_kind), result, rule[1])
+    elif a_kind != b_kind:
+        x, y = as_f16(a, a_kind), as_f16(b, b_kind)
+        multiply(x, y, result, 0, c_kind, rule, values[0], values[1])
+        return
+    else:
+        multiply(a, b, result, a_kind, c_kind, rule, values[0], values[1])
+        if a_kind != 3:
+            return
+    # A shadow sees the bits of a TF32 register that are cut off.
+    decoded(a.reshape(-1), a_kind, values[0].reshape(-1))
+    decoded(b.reshape(-1), b_kind, values[1].reshape(-1))
+
+
+@native
+def decoded(codes: NDArray[np.int64], index: int, result: NDArray[np.float64]) -> None:
+    """Fill a flat array with the values of codes."""
+    for at in range(codes.size):
+        code = codes[at]
+        result[at] = float32(code) if index == 2 else decode(code, index)
+
+
+@native
+def eight_bit_product(
+    a: NDArray[np.int64], b: NDArray[np.int64], result: NDArray[np.int64], bits_kept: int
+) -> None:
+    """Do what `mma.sync` does with 8-bit floats on sm_89 and sm_90 (measured, all bits equal).
+
+    The factors become f16; of every four along K the first two go through one f16 step of 16
+    products that starts from zero, the last two through a second one; C is added by an f32
+    addition rounded to nearest.
+    """
+    depth = a.shape[1]
+    x, y = np.empty_like(a), np.empty_like(b)
+    for index in range(depth):
+        half, place = (index & 3) >> 1, (index >> 2) * 2 + (index & 1)
+        to = half * (depth // 2) + place
+        x[:, to], y[:, to, :] = a[:, index], b[:, index, :]
+    sums = np.zeros_like(result)
+    multiply(x, y, sums, 0, 2, (16, bits_kept), np.empty(x.shape), np.empty(y.shape))
+    flat, added = result.reshape(-1), sums.reshape(-1)
+    for at in range(flat.size):
+        flat[at] = code32(float32(added[at]) + float32(flat[at]))
+
+
+@native
+def as_f16(codes: NDArray[np.int64], kind: int) -> NDArray[np.int64]:
+    """Return codes of e4m3 or e5m2 as codes of f16."""
+    result = np.empty_like(codes)
+    given, flat = codes.reshape(-1), result.reshape(-1)
+    for at in range(flat.size):
+        flat[at] = widen(given[at], kind)
+    return result
+
+
+@native
+def widen(code: int, kind: int) -> int:
+    """Return the f16 code of an e4m3 (4) or e5m2 (5) code; exact."""
+    if kind == 5:
+        return code << 8
+    sign, rest = (code & 0x80) << 8, code & 0x7F
+    if rest == 0x7F:
+        return sign | 0x7E00
+    exponent, mantissa = rest >> 3, rest & 7
+    if exponent == 0:
+        if mantissa == 0:
+            return sign
+        while (mantissa & 8) == 0:
+            mantissa <<= 1
+            exponent -= 1
+        exponent += 1
+        mantissa &= 7
+    return sign | ((exponent + 8) << 10) | (mantissa << 7)
+
+
+@collective("mma_integer")
+def mma_integer(
+    area: int, stride: int, mask: int, inputs: int, outputs: int, immediate: int
+) -> None:
+    """D = A B + C in integers of 8 or 4 bits; D wraps, or clamps with .satfinite."""
+    m, n, k = 8 * field(immediate, EIGHTS_M), 8 * field(immediate, EIGHTS_N), field(immediate, K)
+    a_kind, b_kind = field(immediate, KIND_A), field(immediate, KIND_B)
+    bits, flags = 8 if a_kind < 2 else 4, field(immediate, FLAGS)
+    a, b = np.empty((m, k), np.int64), np.empty((n // 8, k, 8), np.int64)
+    nothing, zero = np.zeros(m * n), np.zeros(1)  # integers have no shadows
+    pa, pb, poison = np.zeros(m, np.int64), np.zeros(n, np.int64), np.empty((m, n), np.int64)
+    result = np.empty((m, n), np.int64)
+    gather_a(area, stride, immediate, bits, a.reshape(-1), zero, pa)
+    gather_b(area, stride, immediate, bits, b.reshape(-1), zero, pb)
+    gather_c(area, stride, immediate, 0, result.reshape(-1), nothing, poison.reshape(-1))
+    spread(pa, pb, poison)
+    for row in range(m):
+        for column in range(n):
+            total = signed(result[row, column], 32, 1)
+            for index in range(k):
+                x = signed(a[row, index], bits, a_kind & 1)
+                total += x * signed(b[column // 8, index, column % 8], bits, b_kind & 1)
+            if (flags & SATFINITE) != 0:
+                total = min(max(total, -2147483648), 2147483647)
+            result[row, column] = total & 0xFFFFFFFF
+    plain = immediate & ~(SHADOW << (FLAGS >> 4))
+    flat = result.reshape(-1)
+    deal(area, stride, inputs, plain, 0, flat, nothing, nothing, poison.reshape(-1))
+
+
+@native
+def signed(code: int, bits: int, is_signed: int) -> int:
+    """Return a code of `bits` bits as an integer."""
+    if is_signed != 0 and (code >> (bits - 1)) != 0:
+        return code - (1 << bits)
+    return code

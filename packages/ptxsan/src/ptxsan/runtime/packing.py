@@ -1,0 +1,51 @@
+"""What a matrix instruction is, in one integer: shape, registers, formats, rule and flags."""
+
+from __future__ import annotations
+
+from ptxsan.numerics.dot import sum_rule
+from ptxsan.numerics.native import native
+
+SHADOW, DEALT, SATFINITE, CHUNKS_A, CHUNKS_B, TRANSPOSE_A, TRANSPOSE_B = 1, 2, 4, 8, 16, 32, 64
+INTEGERS = {"u8": 0, "s8": 1, "u4": 2, "s4": 3}
+
+# Fields of `immediate`: place << 4 | width.
+_WIDTHS = (3, 6, 7, 4, 7, 8, 3, 3, 3, 3, 5, 7)
+EIGHTS_M, EIGHTS_N, K, OF_A, OF_B, OF_C, KIND_A, KIND_B, KIND_C, LOG_BLOCK, FRACTION, FLAGS = (
+    sum(_WIDTHS[:index]) << 4 | width for index, width in enumerate(_WIDTHS)
+)
+
+
+def pack(
+    shape: tuple[int, int, int],
+    registers: tuple[int, int, int],
+    kinds: tuple[int, int, int],
+    rule: tuple[int, int],
+    flags: int,
+) -> int:
+    """Return `immediate`: (m, n, k), slots of (A, B, C), formats of (A, B, C), (block, bits).
+
+    Formats are FloatFormat.index for floats and INTEGERS for integers. CHUNKS flags say that a
+    matrix comes in chunks of 16 bytes from shared memory (wgmma), TRANSPOSE that these run along
+    M or N instead of K.
+    """
+    log_block = max(rule[0], 1).bit_length() - 1
+    eighths = shape[0] // 8, shape[1] // 8, shape[2]
+    values = (*eighths, *registers, *kinds, log_block, rule[1], flags)
+    result, place = 0, 0
+    for value, width in zip(values, _WIDTHS, strict=True):
+        assert 0 <= value < 1 << width, (values, width)
+        result |= value << place
+        place += width
+    return result
+
+
+def float_rule(arch: int, factor_bytes: int) -> tuple[int, int]:
+    """Return (block, fraction bits) of an architecture's adder."""
+    rule = sum_rule(arch, factor_bytes)
+    return rule.block, rule.fraction_bits
+
+
+@native
+def field(immediate: int, which: int) -> int:
+    """Return a field of `immediate`."""
+    return (immediate >> (which >> 4)) & ((1 << (which & 15)) - 1)

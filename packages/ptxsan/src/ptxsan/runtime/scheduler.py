@@ -1,0 +1,373 @@
+"""Runs the threads of blocks: until they wait, in the order of the schedule, to the end.
+
+One call of `rt_run` works on clusters of blocks taken from a shared counter. Blocks that only
+spin let others run, up to as many at once as there are contexts for.
+"""
+
+from __future__ import annotations
+
+from ptxsan.runtime import layout as L
+from ptxsan.runtime.beginning import start_cluster
+from ptxsan.runtime.blockwide import arrive, try_open, went_past
+from ptxsan.runtime.clusters import cluster_is_open, leave
+from ptxsan.runtime.deferred import begin, finish
+from ptxsan.runtime.native import export, native
+from ptxsan.runtime.raw import (
+    add_u32,
+    add_u64,
+    call_handler,
+    call_step,
+    load_u8,
+    load_u32,
+    load_u64,
+    store_u32,
+    store_u64,
+)
+from ptxsan.runtime.reports import report_pair
+from ptxsan.runtime.stuck import may_be_over, report_object, report_stuck, time_out
+
+_RAN, _YIELDED, _SPUN, _WAITED = 3, 2, 1, 0
+
+
+@native
+def _random(block: int) -> int:
+    """Return the next number of the block's own stream (xorshift)."""
+    x = load_u64(block + L.RANDOM)
+    x ^= (x << 13) & 0x7FFFFFFFFFFFFFFF
+    x ^= x >> 7
+    x ^= (x << 17) & 0x7FFFFFFFFFFFFFFF
+    store_u64(block + L.RANDOM, x)
+    return x & 0xFFFFFFFF
+
+
+@native
+def _run_thread(step: int, thread: int, block: int, launch: int) -> int:
+    """Run a thread until it waits or ends; return whether it got anywhere."""
+    reason = call_step(step, thread, block, launch)
+    if load_u32(thread + L.CLOCK) >= L.LAST_TIME:
+        store_u32(launch + L.OVERFLOW, 2)
+    if reason == L.REASON_COLLECTIVE:
+        store_u32(thread + L.STATUS, L.COLLECTIVE)
+        return _RAN
+    if reason == L.REASON_BARRIER:
+        arrive(thread, block, launch)
+        return _RAN
+    if reason == L.REASON_YIELD:
+        return _SPUN if _spins(thread, launch) else _YIELDED
+    if reason == L.REASON_MBARRIER or reason == L.REASON_CLUSTER:
+        waits = L.MBARRIER if reason == L.REASON_MBARRIER else L.CLUSTER
+        store_u32(thread + L.STATUS, waits)
+        return _RAN
+    store_u32(thread + L.STATUS, L.EXITED)
+    store_u32(block + L.LIVE, load_u32(block + L.LIVE) - 1)
+    if reason == L.REASON_TRAP:
+        store_u32(launch + L.STOP, 1)
+    for number in range(16):
+        try_open(block, launch, number)
+    leave(thread, block, launch)
+    return _RAN
+
+
+@native
+def _wake(thread: int, block: int, launch: int) -> bool:
+    """Whether a thread can run; who waits for an mbarrier tests it again where that may help."""
+    status = load_u32(thread + L.STATUS)
+    if status == L.READY:
+        return True
+    if status == L.MBARRIER:
+        wanted = load_u32(thread + L.WAIT_PHASE)
+        awake = may_be_over(load_u64(thread + L.WAIT_OBJECT), wanted)
+    elif status == L.CLUSTER:
+        awake = cluster_is_open(thread, block)
+    else:
+        return False
+    if awake:
+        store_u32(thread + L.STATUS, L.READY)
+    return awake
+
+
+@native
+def _spins(thread: int, launch: int) -> bool:
+    """Whether a thread that yields is where and what it was at one of its last yields."""
+    size = load_u32(launch + L.THREAD_BYTES)
+    found = load_u32(thread + L.RESUME)
+    for offset in range(load_u32(launch + L.LOCAL_OFFSET), size, 8):
+        word = load_u64(thread + offset)
+        found = (found ^ word ^ (word >> 32)) & 0xFFFFFFFF
+        found = found * 0x45D9F3B  # 59 bits at most: no overflow
+        found ^= found >> 29
+    seen = False
+    for index in range(4):
+        seen = seen or load_u64(thread + L.SPINS + 8 * index) == found
+    if not seen:
+        store_u64(thread + L.SPINS + 8 * (load_u32(thread + L.TURN) & 3), found)
+        store_u32(thread + L.TURN, load_u32(thread + L.TURN) + 1)
+    return seen
+
+
+@native
+def _run_lanes(step: int, first: int, count: int, block: int, launch: int) -> int:
+    """Run every lane of a warp that can run, once."""
+    stride, schedule = load_u32(block + L.BLOCK_STRIDE), load_u32(launch + L.SCHEDULE)
+    best, turn = _WAITED, 0
+    if schedule == 1:
+        turn = count - 1
+    elif schedule == 2:
+        turn = _random(block) % count
+    for index in range(count):
+        lane = turn - index if schedule == 1 else (turn + index) % count
+        thread = first + lane * stride
+        if _wake(thread, block, launch):
+            best = max(best, _run_thread(step, thread, block, launch))
+    return best
+
+
+@native
+def _ready_mask(first: int, count: int, lane: int, stride: int) -> int:
+    """Return the lanes of a collective if all have come, else 0."""
+    thread = first + lane * stride
+    mask = load_u32(thread + L.WAIT_MASK) | 1 << lane
+    key, came = load_u32(thread + L.WAIT_KEY), 0
+    for other in range(count):
+        if (mask >> other) & 1:
+            partner = first + other * stride
+            status = load_u32(partner + L.STATUS)
+            if status == L.EXITED:
+                continue
+            if status != L.COLLECTIVE or load_u32(partner + L.WAIT_KEY) != key:
+                return 0
+            if load_u32(partner + L.WAIT_MASK) | 1 << other != mask:
+                return 0
+            came |= 1 << other
+    return came
+
+
+@native
+def _collect(first: int, count: int, block: int, launch: int) -> int:
+    """Carry out the collectives of a warp whose lanes have all come; return how many."""
+    stride, done = load_u32(block + L.BLOCK_STRIDE), 0
+    for lane in range(count):
+        thread = first + lane * stride
+        if load_u32(thread + L.STATUS) != L.COLLECTIVE:
+            continue
+        mask = _ready_mask(first, count, lane, stride)
+        if mask == 0:
+            continue
+        record = load_u64(launch + L.COLLECTIVES) + load_u32(thread + L.WAIT_KEY) * L.C_RECORD
+        inputs = load_u32(record + L.C_INPUTS)
+        if load_u32(thread + L.WAIT_MASK) >> lane & 1 == 0:
+            site, gid = load_u32(thread + L.WAIT_SITE), load_u32(thread + L.GID)
+            report_pair(launch, L.K_DIVERGENT_COLLECTIVE, site, gid, 1, 0xFFFFFFFF, gid)
+        _check_absent(thread, first, count, stride, launch)
+        call_handler(
+            load_u64(record + L.C_HANDLER), first + L.EXCHANGE, stride, mask, inputs, inputs,
+            load_u64(record + L.C_IMMEDIATE),
+        )  # fmt: skip
+        whole = mask == (1 << count) - 1
+        for other in range(count):
+            if (mask >> other) & 1:
+                partner = first + other * stride
+                store_u32(partner + L.STATUS, L.READY)
+                store_u32(partner + L.MEETINGS, load_u32(partner + L.MEETINGS) + whole)
+        done += 1
+    return done
+
+
+@native
+def _check_absent(thread: int, first: int, count: int, stride: int, launch: int) -> None:
+    """Lanes of the mask that have exited must not have gone around the operation."""
+    mask = load_u32(thread + L.WAIT_MASK)
+    for other in range(count):
+        partner = first + other * stride
+        if (mask >> other) & 1 and load_u32(partner + L.STATUS) == L.EXITED:
+            if went_past(launch, thread, partner):
+                report_pair(
+                    launch, L.K_DIVERGENT_COLLECTIVE, load_u32(thread + L.WAIT_SITE),
+                    load_u32(thread + L.GID), 2, 0xFFFFFFFF, load_u32(partner + L.GID),
+                )  # fmt: skip
+            return
+
+
+@native
+def _run_warp(step: int, first: int, count: int, block: int, launch: int) -> int:
+    """Run a warp until all its lanes wait at block barriers, spin or have ended."""
+    best = _WAITED
+    while load_u32(launch + L.STOP) == 0:
+        ran = _run_lanes(step, first, count, block, launch)
+        best = max(best, ran)
+        if _collect(first, count, block, launch) == 0 and ran != _RAN:
+            break
+    return best
+
+
+@native
+def run_block(step: int, block: int, launch: int) -> int:
+    """Run a block until it has to wait.
+
+    Returns 1 when it has ended, 0 when it spins, 3 when it yields, 4 when every thread waits.
+    """
+    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
+    first, warps = load_u64(block + L.BLOCK_THREAD0), (threads + 31) // 32
+    schedule = load_u32(launch + L.SCHEDULE)
+    while load_u32(launch + L.STOP) == 0:
+        best, turn = _WAITED, 0
+        if schedule == 2:
+            turn = _random(block) % warps
+        for index in range(warps):
+            warp = warps - 1 - index if schedule == 1 else (turn + index) % warps
+            count = min(32, threads - 32 * warp)
+            place = first + 32 * warp * stride
+            best = max(best, _run_warp(step, place, count, block, launch))
+        if load_u32(block + L.LIVE) == 0:
+            return 1
+        if best == _YIELDED:
+            return 3
+        if best == _SPUN:
+            return 0
+        if best == _WAITED:
+            return 4
+    return 2
+
+
+@native
+def _advance(step: int, context: int, size: int, launch: int) -> int:
+    """Run the blocks of a cluster for a while; return as run_block does for all of them."""
+    ended = yielded = waiting = 0
+    before = _changes(context, 1, 0, size)
+    for rank in range(size):
+        block = context + rank * L.BLOCK_BYTES
+        if load_u32(block + L.BLOCK_STATE) == 0:
+            state = run_block(step, block, launch)
+            store_u32(block + L.BLOCK_STATE, state if state < 3 else 0)
+            if state == 2:
+                return 2
+            if state == 1:
+                if load_u64(launch + L.ENDING):
+                    call_handler(load_u64(launch + L.ENDING), block, launch, 0, 0, 0, 0)
+                _count(block, launch)
+            yielded = 3 if state in (1, 3) else yielded
+            waiting += 1 if state == 4 else 0
+        ended += 1 if load_u32(block + L.BLOCK_STATE) == 1 else 0
+    if ended == size:
+        return 1
+    if ended + waiting < size or before != _changes(context, 1, 0, size):
+        return yielded if ended + waiting < size else 3
+    if time_out(context, size):
+        return 3
+    report_stuck(context, size, launch)
+    return 2
+
+
+@native
+def _count(block: int, launch: int) -> None:
+    """Add the instructions of a block that has ended."""
+    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
+    first, total = load_u64(block + L.BLOCK_THREAD0), 0
+    for index in range(threads):
+        total += load_u64(first + index * stride + L.COUNT)
+    add_u64(launch + L.EXECUTED, total)
+    add_u32(launch + L.BLOCKS_DONE, 1)
+
+
+@export("int64(int64, int64, int64, int64, int64, int64)")
+def rt_run(step: int, launch: int, contexts: int, room: int, order: int, units: int) -> int:
+    """Run clusters from the shared counter until none is left.
+
+    `contexts` are `room` groups of block records, one record a block of a cluster; `order` lists
+    the clusters (u32). Returns 0, or 2 where a block was stuck.
+    """
+    size = load_u32(launch + L.CLUSTER_DIM) * load_u32(launch + L.CLUSTER_DIM + 4)
+    size *= load_u32(launch + L.CLUSTER_DIM + 8)
+    group = size * L.BLOCK_BYTES
+    active = rounds = 0
+    exhausted = False
+    changes = -1
+    while load_u32(launch + L.STOP) == 0:
+        started = active
+        if active < room and not exhausted:
+            number = add_u32(launch + L.NEXT, 1)
+            if number >= units:
+                exhausted = True
+            else:
+                place = contexts + _free(contexts, room, group) * group
+                start_cluster(place, size, launch, load_u32(order + 4 * number))
+                begin(place, number)
+                active += 1
+        if active == 0 and exhausted:
+            finish(contexts, launch, True)
+            return 0
+        count = _changes(contexts, room, group, size)
+        rounds = rounds + 1 if count == changes else 0
+        if rounds > 2 and active == started and (exhausted or active == room):
+            _spin_found(contexts, room, group, size, launch)
+            return 2
+        changes = count
+        for index in range(room):
+            context = contexts + index * group
+            if load_u8(context + L.IN_USE) == 0:
+                continue
+            state = _advance(step, context, size, launch)
+            rounds = 0 if state == 3 else rounds
+            if state == 2:
+                if load_u32(launch + L.STOP) == 0:
+                    store_u32(launch + L.STOP, 1)
+                return 2
+            if state == 1:
+                finish(context, launch, False)
+                store_u32(context + L.IN_USE, 0)
+                active -= 1
+                rounds = 0
+    return 2
+
+
+@native
+def _changes(contexts: int, room: int, group: int, size: int) -> int:
+    """Return how often blocks that run have changed memory."""
+    total = 0
+    for index in range(room):
+        for rank in range(size):
+            total += load_u32(contexts + index * group + rank * L.BLOCK_BYTES + L.CHANGES)
+    return total
+
+
+@native
+def _spin_found(contexts: int, room: int, group: int, size: int, launch: int) -> None:
+    """Report a thread that waits for memory that nobody will change."""
+    store_u32(launch + L.STOP, 1)
+    for index in range(room):
+        context = contexts + index * group
+        for rank in range(size if load_u32(context + L.IN_USE) else 0):
+            block = context + rank * L.BLOCK_BYTES
+            first, stride = load_u64(block + L.BLOCK_THREAD0), load_u32(block + L.BLOCK_STRIDE)
+            for number in range(load_u32(block + L.BLOCK_THREADS)):
+                thread = first + number * stride
+                ready = load_u32(thread + L.STATUS) == L.READY
+                if load_u32(block + L.BLOCK_STATE) == 0 and ready:
+                    site, gid = load_u32(thread + L.WAIT_SITE), load_u32(thread + L.GID)
+                    if load_u64(thread + L.WAIT_OBJECT):
+                        report_object(thread, launch)
+                    else:
+                        report_pair(launch, L.K_SPIN, site, gid, 0, 0xFFFFFFFF, gid)
+                    return
+
+
+@native
+def _free(contexts: int, room: int, group: int) -> int:
+    for index in range(room):
+        if load_u32(contexts + index * group + L.IN_USE) == 0:
+            store_u32(contexts + index * group + L.IN_USE, 1)
+            return index
+    return 0
+
+
+@export("int64(int64, int64)")
+def rt_active(thread: int, block: int) -> int:
+    """Return the lanes of the thread's warp that have not exited."""
+    threads, stride = load_u32(block + L.BLOCK_THREADS), load_u32(block + L.BLOCK_STRIDE)
+    start = load_u32(thread + L.TID) & ~31
+    mask = 0
+    for index in range(start, min(start + 32, threads)):
+        place = load_u64(block + L.BLOCK_THREAD0) + index * stride
+        if load_u32(place + L.STATUS) != L.EXITED:
+            mask |= 1 << (index - start)
+    return mask

@@ -1,0 +1,105 @@
+"""Addresses of the runtime's functions, compiled when the first kernel needs them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from functools import cache
+
+from ptxsan.errors import MachineError
+from ptxsan.runtime import warming
+from ptxsan.runtime.native import address, cache_folder, exported
+
+HELPERS = (
+    "ptxsan.runtime.memory",
+    "ptxsan.runtime.copies",
+    "ptxsan.runtime.order",
+    "ptxsan.runtime.reports",
+    "ptxsan.runtime.prints",
+    "ptxsan.runtime.scheduler",
+    "ptxsan.runtime.collectives",
+    "ptxsan.runtime.floats",
+    "ptxsan.runtime.shadow",
+    "ptxsan.runtime.matrix",
+    "ptxsan.runtime.exchange",
+    "ptxsan.runtime.descriptors",
+    "ptxsan.runtime.proxies",
+    "ptxsan.runtime.mbarriers",
+    "ptxsan.runtime.bulk_issue",
+    "ptxsan.runtime.clusters",
+    "ptxsan.runtime.deferred",
+    "ptxsan.runtime.value_issue",
+    "ptxsan.runtime.tile_issue",
+)
+_SLOWEST = ("collective:mma_float", "rt_run", "rt_access_global", "f_binary")  # to compile
+
+
+# Only runs in the algebra need these: nobody else waits for their compilation.
+ALGEBRA = ("ptxsan.runtime.algebra", "ptxsan.runtime.algebra_matrix")
+_OF_ALGEBRA = ("al_", "collective:mma_algebra")
+
+
+@cache
+def load_algebra() -> None:
+    """Import what runs in the algebra need."""
+    for name in ALGEBRA:
+        importlib.import_module(name)
+
+
+@cache
+def load_helpers() -> None:
+    """Import every module that exports functions to kernels."""
+    for name in HELPERS:
+        importlib.import_module(name)
+
+
+def addresses(names: tuple[str, ...]) -> dict[str, int]:
+    """Return the addresses of runtime functions.
+
+    Raises MachineError for a name that no module exports.
+    """
+    load_helpers()
+    if any(name.startswith(_OF_ALGEBRA) for name in names):
+        load_algebra()
+    found = {}
+    for name in names:
+        place = address(name)
+        if place is None:
+            raise MachineError(f"the runtime has no function '{name}'")
+        found[name] = place
+    return found
+
+
+def handler(name: str) -> int:
+    """Return the address of the handler of a warp collective."""
+    return addresses((f"collective:{name}",))[f"collective:{name}"]
+
+
+def run_address() -> int:
+    """Return the address of the scheduler."""
+    return addresses(("rt_run",))["rt_run"]
+
+
+def warm() -> None:
+    """Compile or load everything the runtime may need; leaves no thread and no process behind.
+
+    The first time, several processes compile: call it where forking is safe.
+    """
+    load_helpers()
+    names = sorted(exported(), key=lambda name: name not in _SLOWEST)
+    whole = cache_folder() / "whole"
+    if not whole.exists():
+        warming.together(names, address, count=warming.processes())
+    for name in names:
+        address(name)
+    with contextlib.suppress(OSError):
+        whole.touch()
+
+
+def warm_algebra() -> None:
+    """Compile or load what runs in the algebra need beside that; starts no process."""
+    load_algebra()
+    importlib.import_module(ALGEBRA[0]).prepare()
+    for name in exported():
+        if name.startswith(_OF_ALGEBRA):
+            address(name)

@@ -1,0 +1,196 @@
+"""Tensor maps as the machine keeps them, and which bytes a tile is made of.
+
+128 bytes, zero-filled like the template that `tensormap.replace` starts from: rank less one,
+element type (numbered as in `tensormap.replace...elemtype`), base address, sizes, strides in bytes
+of the outer dimensions, box, element strides, interleave, swizzle, fill; in im2col mode corners,
+channels and pixels instead of a box. Sizes are in elements, the innermost dimension first. PTX
+ISA, "Tensors"; CUDA driver API, cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col.
+"""
+
+from __future__ import annotations
+
+from ptxsan.runtime import inflight
+from ptxsan.runtime import layout as L
+from ptxsan.runtime.descriptors import swizzled
+from ptxsan.runtime.native import native
+from ptxsan.runtime.raw import load_u8, load_u16, load_u32, load_u64, store_u32, store_u64
+
+# where `chunk` writes, behind the results of an access
+C_SHARED, C_GLOBAL, C_LOW, C_HIGH = 64, 72, 80, 84
+
+
+@native
+def element_bytes(kind: int) -> int:
+    """Return the bytes of an element type, 0 for one that is not modelled (packed 4 and 6 bits)."""
+    if kind == 0:
+        return 1
+    if kind in (1, 6, 10):
+        return 2
+    if kind in (2, 3, 7, 8, 11, 12):
+        return 4
+    return 8 if kind in (4, 5, 9) else 0
+
+
+@native
+def box_of(tile: int, axis: int) -> int:
+    """Return how many elements along an axis a tile has in shared memory.
+
+    The innermost dimension has no element stride (cuTensorMapEncodeTiled ignores it).
+    """
+    step = max(1, load_u8(tile + L.T_STEPS + axis)) if axis else 1
+    return (load_u16(tile + L.T_BOX + 2 * axis) + step - 1) // step
+
+
+@native
+def tile_bytes(tile: int) -> int:
+    """Return the bytes of a tile, those outside of the tensor included."""
+    count = element_bytes(load_u32(tile + L.T_TYPE))
+    if load_u8(tile + L.T_IM2COL):
+        return count * load_u16(tile + L.T_CHANNELS) * load_u16(tile + L.T_PIXELS)
+    for axis in range(load_u32(tile + L.T_RANK) + 1):
+        count *= box_of(tile, axis)
+    return count
+
+
+@native
+def _valid_box(tile: int, rank: int) -> bool:
+    valid = True
+    for axis in range(rank):
+        valid = valid and 1 <= load_u16(tile + L.T_BOX + 2 * axis) <= 256
+    return valid
+
+
+@native
+def _valid_columns(tile: int, rank: int) -> bool:
+    """Whether an im2col map has a bounding box that holds a pixel, channels and pixels."""
+    if rank < 3 or not 1 <= load_u16(tile + L.T_CHANNELS) <= 256:
+        return False
+    for axis in range(1, rank - 1):
+        if _corner(tile, L.T_LOWER, axis) > _last(tile, axis):
+            return False
+    return 1 <= load_u16(tile + L.T_PIXELS) <= 1024
+
+
+@native
+def row_bytes(tile: int) -> int:
+    """Return the bytes of a row of a tile in shared memory: of a pixel, in im2col mode."""
+    size = element_bytes(load_u32(tile + L.T_TYPE))
+    if load_u8(tile + L.T_IM2COL):
+        return load_u16(tile + L.T_CHANNELS) * size
+    return box_of(tile, 0) * size
+
+
+@native
+def is_valid(tile: int) -> bool:
+    """Whether a tensor map says something that hardware accepts (and the machine models)."""
+    rank, size = load_u32(tile + L.T_RANK) + 1, element_bytes(load_u32(tile + L.T_TYPE))
+    if rank > 5 or size == 0 or load_u8(tile + L.T_INTERLEAVE) or load_u8(tile + L.T_SWIZZLE) > 3:
+        return False
+    if load_u64(tile + L.T_BASE) & 15:
+        return False
+    for axis in range(1, rank):
+        if load_u64(tile + L.T_STRIDES + 8 * (axis - 1)) & 15:
+            return False
+    if not (_valid_columns(tile, rank) if load_u8(tile + L.T_IM2COL) else _valid_box(tile, rank)):
+        return False
+    row = row_bytes(tile)
+    span = 16 << load_u8(tile + L.T_SWIZZLE)
+    return row % 16 == 0 and (span == 16 or row <= span)
+
+
+@native
+def _coordinate(entry: int, axis: int) -> int:
+    value = load_u32(entry + inflight.COORDINATES + 4 * axis)
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+@native
+def _corner(tile: int, which: int, axis: int) -> int:
+    """Return how far a corner of the bounding box lies from that of the tensor."""
+    value = load_u16(tile + which + 2 * (axis - 1))
+    return value - (1 << 16) if value >= 1 << 15 else value
+
+
+@native
+def _last(tile: int, axis: int) -> int:
+    """Return the last coordinate along an axis that lies in the bounding box."""
+    return load_u32(tile + L.T_SIZES + 4 * axis) - 1 + _corner(tile, L.T_UPPER, axis)
+
+
+@native
+def begins_inside(entry: int) -> bool:
+    """Whether a copy in im2col mode begins in its bounding box; every other one does."""
+    tile = entry + inflight.MAP
+    if load_u8(tile + L.T_IM2COL) == 0:
+        return True
+    for axis in range(1, load_u32(tile + L.T_RANK)):
+        if not _corner(tile, L.T_LOWER, axis) <= _coordinate(entry, axis) <= _last(tile, axis):
+            return False
+    return True
+
+
+@native
+def _pixel(entry: int, number: int) -> tuple[int, bool]:
+    """Return the address of a pixel of a copy in im2col mode, and whether the tensor has it.
+
+    Pixels follow each other along W, then H, then D, each from end to end of the bounding box by
+    the element stride, then along N; what is read lies the offsets further on.
+    """
+    tile = entry + inflight.MAP
+    outer = load_u32(tile + L.T_RANK)
+    place, inside, carry = load_u64(tile + L.T_BASE), True, number
+    for axis in range(1, outer):
+        step, last = max(1, load_u8(tile + L.T_STEPS + axis)), _last(tile, axis)
+        at = _coordinate(entry, axis)
+        left = (last - at) // step + 1
+        if carry < left:
+            at, carry = at + carry * step, 0
+        else:
+            first = _corner(tile, L.T_LOWER, axis)
+            count, carry = (last - first) // step + 1, carry - left
+            at, carry = first + carry % count * step, carry // count + 1
+        at += load_u32(entry + inflight.OFFSETS + 4 * (axis - 1))
+        inside = inside and 0 <= at < load_u32(tile + L.T_SIZES + 4 * axis)
+        place += at * load_u64(tile + L.T_STRIDES + 8 * (axis - 1))
+    at = _coordinate(entry, outer) + carry
+    place += at * load_u64(tile + L.T_STRIDES + 8 * (outer - 1))
+    return place, inside and 0 <= at < load_u32(tile + L.T_SIZES + 4 * outer)
+
+
+@native
+def _row(entry: int, number: int) -> tuple[int, bool]:
+    """Return the address of a row of a copy in tile mode, and whether the tensor has it."""
+    tile, rest = entry + inflight.MAP, number
+    place, inside = load_u64(tile + L.T_BASE), True
+    for axis in range(1, load_u32(tile + L.T_RANK) + 1):
+        count = box_of(tile, axis)
+        at = rest % count * max(1, load_u8(tile + L.T_STEPS + axis)) + _coordinate(entry, axis)
+        rest //= count
+        inside = inside and 0 <= at < load_u32(tile + L.T_SIZES + 4 * axis)
+        place += at * load_u64(tile + L.T_STRIDES + 8 * (axis - 1))
+    return place, inside
+
+
+@native
+def chunk(entry: int, shared: int, number: int, out: int) -> None:
+    """Write where chunk `number` of a tile is: shared, global, first and last byte valid.
+
+    Bytes of a chunk that lie outside of the tensor are not valid: loads fill them, stores leave
+    them out.
+    """
+    tile = entry + inflight.MAP
+    size, per_row = element_bytes(load_u32(tile + L.T_TYPE)), row_bytes(tile) // 16
+    row, column = number // per_row, number % per_row * (16 // size)
+    if load_u8(tile + L.T_IM2COL):
+        place, inside = _pixel(entry, row)
+    else:
+        place, inside = _row(entry, row)
+    first = _coordinate(entry, 0) + column
+    place += first * size
+    width = load_u32(tile + L.T_SIZES)
+    low = min(max(0, -first) * size, 16)
+    high = min(max(0, width - first) * size, 16) if inside else 0
+    store_u64(out + C_SHARED, swizzled(shared + 16 * number, 16 << load_u8(tile + L.T_SWIZZLE)))
+    store_u64(out + C_GLOBAL, place)
+    store_u32(out + C_LOW, low if low < high else 0)
+    store_u32(out + C_HIGH, high if low < high else 0)

@@ -1,0 +1,166 @@
+"""What the instructions of tensor copies do: a tensor map and coordinates become a copy.
+
+Tiles lie at multiples of 128 bytes in shared memory (PTX ISA, cp.async.bulk.tensor); whoever breaks
+that, or gives a tensor map that no hardware takes, is told so and nothing is moved.
+"""
+
+from __future__ import annotations
+
+from ptxsan.runtime import bulk
+from ptxsan.runtime import inflight as F
+from ptxsan.runtime import layout as L
+from ptxsan.runtime import tensor_maps as T
+from ptxsan.runtime.bulk_issue import (
+    attach,
+    beside,
+    in_block,
+    in_group,
+    owner_of,
+    refuse,
+    serves,
+    set_place,
+)
+from ptxsan.runtime.memory import rt_access_generic
+from ptxsan.runtime.native import export, native
+from ptxsan.runtime.raw import copy_bytes, load_u8, load_u32, load_u64, store_u32
+
+
+@native
+def _map(thread: int, block: int, launch: int, address: int, site: int) -> int:
+    """Return the host address of a tensor map that makes sense, or 0."""
+    out = F.scratch_of(block)
+    info = 8 | L.READ << 16 | L.SCOPE_GPU << 20 | site << 24
+    rt_access_generic(thread, block, launch, address, info, out)
+    place = load_u64(out)
+    rt_access_generic(thread, block, launch, address + L.T_BYTES - 8, info, out)
+    if place == load_u64(launch + L.SCRATCH) or load_u64(out) == load_u64(launch + L.SCRATCH):
+        return 0
+    if address & 63 or not T.is_valid(place):
+        refuse(thread, launch, L.K_TENSOR_MAP, site, address & 63, address)
+        return 0
+    return int(place)
+
+
+@native
+def _tile(entry: int, thread: int, place: int, how: int, site: int, launch: int) -> bool:
+    """Take the tensor map and the coordinates (left in the thread's record) into an entry."""
+    copy_bytes(entry + F.MAP, place, L.T_BYTES)
+    axes = how & 7
+    if load_u32(place + L.T_RANK) + 1 != axes:
+        refuse(thread, launch, L.K_TENSOR_MAP, site, 64, axes)
+        return False
+    if load_u8(place + L.T_IM2COL) != how >> 3 & 1:
+        refuse(thread, launch, L.K_TENSOR_MAP, site, 65, how >> 3 & 1)
+        return False
+    copy_bytes(entry + F.OFFSETS, thread + L.TILE_OFFSETS, 12)
+    for axis in range(axes):
+        value = load_u32(thread + L.TILE_AT + 4 * axis)
+        store_u32(entry + F.COORDINATES + 4 * axis, value)
+    store_u32(entry + F.FLAGS, F.TENSOR)
+    store_u32(entry + F.BYTES, T.tile_bytes(place))
+    if not T.begins_inside(entry):
+        store_u32(launch + L.OVERFLOW, 7)
+        return False
+    return True
+
+
+@export("void(int64, int64, int64, int64, int64, int64, int64, int64)")
+def rt_tile_in(
+    thread: int, block: int, launch: int, target: int, tensor: int, barrier: int, how: int,
+    site: int,
+) -> None:  # fmt: skip
+    """Start a copy of a tile into shared memory; from bit 8 of `how` the blocks to serve.
+
+    Bits 0 to 2: axes; bit 3: im2col mode.
+    """
+    place = _map(thread, block, launch, tensor, site)
+    if target & 127:
+        refuse(thread, launch, L.K_BULK_SHAPE, site, 2, target)
+    if place == 0 or target & 127:
+        return
+    mask = how >> 8
+    if mask == 0:
+        _tile_to(thread, block, launch, target, place, barrier, how & 255, site)
+        return
+    for rank in range(16):
+        if (mask >> rank) & 1 and serves(thread, launch, mask, rank, site):
+            _tile_to(
+                thread, block, launch, in_block(target, rank), place, in_block(barrier, rank),
+                how & 255, site,
+            )  # fmt: skip
+
+
+@native
+def _tile_to(
+    thread: int, block: int, launch: int, target: int, place: int, barrier: int, how: int,
+    site: int,
+) -> None:  # fmt: skip
+    owner = owner_of(block, launch, target)
+    found = beside(thread, block, launch, target, owner, barrier, site)
+    if found == 0:
+        return
+    entry = F.begin(owner, launch, F.TO_SHARED, site, load_u32(thread + L.GID))
+    if entry == 0:
+        return
+    if not _tile(entry, thread, place, how, site, launch):
+        F.end(owner, entry)
+        return
+    set_place(entry, F.TARGET, target, owner)
+    bulk.issue(entry, thread, block, launch)
+    attach(entry, thread, block, found)
+
+
+@export("void(int64, int64, int64, int64, int64, int64, int64)")
+def rt_tile_out(
+    thread: int, block: int, launch: int, tensor: int, source: int, how: int, site: int
+) -> None:
+    """Start a copy of a tile to global memory in the open bulk group; `how`: see above."""
+    place = _map(thread, block, launch, tensor, site)
+    if source & 127:
+        refuse(thread, launch, L.K_BULK_SHAPE, site, 2, source)
+    if place == 0 or source & 127:
+        return
+    entry = F.begin(block, launch, F.TO_GLOBAL, site, load_u32(thread + L.GID))
+    if entry == 0:
+        return
+    fits = _tile(entry, thread, place, how & 255, site, launch)
+    if not fits or _is_negative(entry, thread, launch):
+        F.end(block, entry)
+        return
+    store_u32(entry + F.REDUCE, (how >> 8) & 255)
+    store_u32(entry + F.TYPE, _reduced_type(load_u32(place + L.T_TYPE)))
+    set_place(entry, F.SOURCE, source, block)
+    in_group(entry, thread, block, launch)
+
+
+@native
+def _is_negative(entry: int, thread: int, launch: int) -> bool:
+    """Whether a store in tile mode begins at a negative coordinate: an illegal instruction.
+
+    Seen on an H200 for copies and reductions of every type tried; loads may begin there.
+    """
+    tile, site = entry + F.MAP, load_u32(entry + F.SITE)
+    if load_u8(tile + L.T_IM2COL):
+        return False
+    for axis in range(load_u32(tile + L.T_RANK) + 1):
+        at = load_u32(entry + F.COORDINATES + 4 * axis)
+        if at >> 31:
+            refuse(thread, launch, L.K_TENSOR_MAP, site, 66, axis << 32 | at)
+            return True
+    return False
+
+
+@native
+def _reduced_type(kind: int) -> int:
+    """Return the number in reductions.TYPES of a tensor map's element type."""
+    if kind == 2:
+        return 0
+    if kind == 3:
+        return 1
+    if kind in (4, 5):
+        return kind - 2
+    if kind == 6:
+        return 6
+    if kind == 10:
+        return 7
+    return 9 if kind == 9 else 8

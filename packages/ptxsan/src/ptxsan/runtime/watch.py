@@ -1,0 +1,129 @@
+"""The second look at suspected races: every access to a few granules is kept and compared.
+
+The first run keeps one record for many readers; where that might be a race, the launch is run
+again with those granules watched, and each access is compared with every earlier one.
+"""
+
+from __future__ import annotations
+
+from ptxsan.runtime import layout as L
+from ptxsan.runtime.clocks import block_of, culprit, rank_in
+from ptxsan.runtime.native import native
+from ptxsan.runtime.order import knows
+from ptxsan.runtime.raw import add_u32, load_u32, load_u64, store_u32, store_u64
+from ptxsan.runtime.reports import report_pair
+
+
+@native
+def _head(watch: int, place: int) -> int:
+    """Return where the list of a watched granule begins, or 0 if it is not watched."""
+    slots = load_u32(watch + L.W_SLOTS)
+    at = (place >> 4) & (slots - 1)
+    while True:
+        slot = watch + L.W_TABLE + 16 * at
+        found = load_u64(slot)
+        if found == place:
+            return slot + 8
+        if found == 0:
+            return 0
+        at = (at + 1) & (slots - 1)
+
+
+@native
+def _opposed(kind: int, scope: int, other: int, other_scope: int, same_block: bool) -> bool:
+    """Whether two kinds of access collide when they are not ordered."""
+    writes = kind != L.READ and kind != L.STRONG_READ
+    other_writes = other != L.READ and other != L.STRONG_READ
+    if not writes and not other_writes:
+        return False
+    if kind >= L.ATOMIC and other >= L.ATOMIC:
+        return not same_block and (scope == L.SCOPE_CTA or other_scope == L.SCOPE_CTA)
+    return True
+
+
+@native
+def check_watched(
+    thread: int, block: int, launch: int, place: int, kind: int, info: int, address: int,
+    space: int,
+) -> None:  # fmt: skip
+    """Compare an access with every earlier one to its granule, and keep it."""
+    watch = load_u64(launch + L.WATCH)
+    head = _head(watch, place)
+    if head == 0:
+        return
+    gid, clock = load_u32(thread + L.GID), load_u32(thread + L.CLOCK)
+    first, count = load_u32(block + L.FIRST_GID), load_u32(block + L.BLOCK_THREADS)
+    node = load_u64(head)
+    if space == L.S_SHARED and node != 0 and _gone(launch, block, load_u32(node + 8)):
+        store_u64(head, 0)  # the context's memory served another block before
+        node = 0
+    while node != 0:
+        other = load_u32(node + 8)
+        other_info = load_u64(node + 16)
+        inside = first <= other < first + count
+        if (
+            other != gid
+            and _opposed(
+                kind, (info >> 20) & 3, (other_info >> 16) & 15, (other_info >> 20) & 3, inside
+            )
+            and not knows(thread, block, launch, other, load_u32(node + 12))
+        ):
+            what = L.K_RACE | L.INSIDE if inside and space == L.S_GLOBAL else L.K_RACE
+            name = culprit(launch, block, other)
+            _found(launch, what, info, gid, address, other_info, name, space, place)
+        node = load_u64(node)
+    _keep(watch, head, gid, clock, info)
+
+
+@native
+def _gone(launch: int, block: int, gid: int) -> bool:
+    """Whether a thread or agent belongs to a cluster that ran before."""
+    linear = block_of(launch, load_u32(block + L.BLOCK_THREADS), gid)
+    return rank_in(launch, linear, load_u32(block + L.BLOCK_LINEAR)) < 0
+
+
+@native
+def keep_access(launch: int, place: int, gid: int, clock: int, info: int) -> None:
+    """Keep an access by an agent to a granule, if that is watched."""
+    watch = load_u64(launch + L.WATCH)
+    head = _head(watch, place)
+    if head != 0:
+        _keep(watch, head, gid, clock, info)
+
+
+@native
+def _found(
+    launch: int,
+    kind: int, info: int, gid: int, address: int, other_info: int, other: int, space: int,
+    place: int,
+) -> None:  # fmt: skip
+    index = report_pair(launch, kind, info >> 24, gid, address, other_info >> 24, other)
+    if index < 0:
+        return
+    record = load_u64(launch + L.FINDINGS) + index * L.F_RECORD
+    store_u32(record + L.F_SPACE, space)
+    store_u32(record + L.F_BYTES, info & 0xFFFF)
+    store_u32(record + L.F_WHAT, (info >> 16) & 15)
+    store_u32(record + L.F_OTHER_WHAT, (other_info >> 16) & 15 | 64)
+    store_u32(record + L.F_EXTRA, 0)
+    store_u64(record + L.F_GRANULE, place)
+
+
+@native
+def _keep(watch: int, head: int, gid: int, clock: int, info: int) -> None:
+    """Keep an access in the list of its granule, unless the same one is there."""
+    node = load_u64(head)
+    while node != 0:
+        if load_u32(node + 8) == gid and load_u64(node + 16) == info:
+            store_u32(node + 12, clock)
+            return
+        node = load_u64(node)
+    number = add_u32(watch + L.W_COUNT, 1)
+    if number >= load_u32(watch + L.W_LIMIT):
+        return
+    node = load_u64(watch + L.W_NODES) + 24 * number
+    store_u64(node, load_u64(head))
+    store_u32(node + 8, gid)
+    store_u32(node + 12, clock)
+    store_u64(node + 16, info)
+    store_u64(head, node)

@@ -1,0 +1,100 @@
+"""One launch under several schedules: what is found in any of them, and what depends on the order.
+
+A race needs no lucky schedule to be found, but a kernel that takes its order from atomics or from
+named barriers can hide code paths in one order that another one shows; and sums by float atomics
+come out differently. Both are deterministic here: a schedule and its seed give the same bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ptxsan.findings import Kind, MachineFinding, MachineReport
+from ptxsan.launch import Launch
+from ptxsan.options import Options
+from ptxsan.records import buffers_of
+from ptxsan.run import run
+from ptxsan.syntax import Module
+
+SCHEDULES = (("forward", 0), ("reverse", 0), ("random", 1), ("random", 2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderDependence:
+    """A buffer whose contents differ between two schedules.
+
+    `offset` is the first byte that differs, `bytes` how many do.
+    """
+
+    buffer: str
+    schedules: tuple[str, str]
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The reports of each schedule, every finding once, and what depended on the order."""
+
+    reports: tuple[MachineReport, ...]
+    findings: tuple[MachineFinding, ...]
+    order_dependent: tuple[OrderDependence, ...]
+
+
+def compare(
+    module: Module,
+    make: Callable[[], Launch],
+    *,
+    options: Options | None = None,
+    schedules: Sequence[tuple[str, int]] = SCHEDULES,
+) -> Comparison:
+    """Run the launch that `make` returns (with the same contents each time) under each schedule.
+
+    Raises MachineError as `run` does.
+    """
+    base = options or Options()
+    reports: list[MachineReport] = []
+    first: list[tuple[str, NDArray[np.uint8]]] = []
+    differing: dict[str, OrderDependence] = {}
+    for schedule, seed in schedules:
+        launch = make()
+        chosen = dataclasses.replace(base, schedule=schedule, seed=seed)
+        reports.append(run(module, launch, options=chosen))
+        memory = [(one.name, one.data) for one in buffers_of(launch)]
+        if not first:
+            first = memory
+            continue
+        names = (reports[0].schedule, reports[-1].schedule)
+        for (name, before), (_, after) in zip(first, memory, strict=True):
+            if name not in differing and (found := _difference(name, names, before, after)):
+                differing[name] = found
+    return Comparison(
+        reports=tuple(reports),
+        findings=_once(reports),
+        order_dependent=tuple(differing.values()),
+    )
+
+
+def _difference(
+    name: str, schedules: tuple[str, str], before: NDArray[np.uint8], after: NDArray[np.uint8]
+) -> OrderDependence | None:
+    places = np.flatnonzero(before != after)
+    if not places.size:
+        return None
+    return OrderDependence(
+        buffer=name, schedules=schedules, offset=int(places[0]), bytes=int(places.size)
+    )
+
+
+def _once(reports: Sequence[MachineReport]) -> tuple[MachineFinding, ...]:
+    kept: dict[tuple[Kind, tuple[int, ...]], MachineFinding] = {}
+    for report in reports:
+        for one in report.findings:
+            lines = tuple(sorted(access.ptx_line for access in one.accesses))
+            kept.setdefault((one.kind, lines), one)
+    return tuple(kept.values())

@@ -1,0 +1,1 @@
+"""Kernels for the PTX machine: correct ones, and faults planted in them by one edit each."""

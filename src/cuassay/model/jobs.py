@@ -1,0 +1,122 @@
+"""What the driver asks of a judge process: one dataclass a kind of job, matched exhaustively.
+
+A job travels as one line of JSON (`model.serial`), so it holds plain data: paths are text, as the
+user gave them. `problem` is a folder, a file or a catalogue name, `candidate` a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from cuassay.model.loop import LoopSettings
+from cuassay.model.precision import Precision
+from cuassay.model.verdict import Profile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What every job says. `seed` None: a secret one is drawn; `strict`: as `--strict`."""
+
+    problem: str
+    device: str | None = None
+    seed: int | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OnCandidate(_Asked):
+    """A job that runs a candidate. `hide` names folders that the candidate shall not see."""
+
+    candidate: str
+    hide: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialJob(_OnCandidate):
+    """Judge a candidate; ends with a verdict.
+
+    `run_dir` is where the judge keeps snapshots; empty for none. `run_label` is what replays
+    its findings; empty for the folder's name. `isolated` ignores what earlier trials left (cases
+    that failed, the choice of regimes) and leaves nothing: the verdict depends on nothing but
+    the files and the seed. `precision` is the policy to judge by, whatever the problem says
+    (None: the problem's). `recorded` is a folder of calls that were recorded in a real program.
+    """
+
+    profile: Profile = Profile.STANDARD
+    require: tuple[str, ...] = ()
+    precision: Precision | None = None
+    recorded: str = ""
+    run_dir: str = ""
+    run_label: str = ""
+    isolated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayJob(_OnCandidate):
+    """Run recorded findings again; ends with a verdict on them alone.
+
+    `finding` is the path of one finding (JSON) or of a run folder, whose findings all run again.
+    """
+
+    finding: str
+    profile: Profile = Profile.STANDARD
+    run_dir: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowJob(_Asked):
+    """Describe a problem; ends with a document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerJob(_Asked):
+    """Measure what a problem's inputs can tell apart; ends with a document."""
+
+    profile: Profile = Profile.STANDARD
+    isolated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildJob(_OnCandidate):
+    """Build a candidate into the cache and judge nothing; ends with a document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecuteJob(_OnCandidate):
+    """Execute one call's launches in the PTX machine; ends with a document.
+
+    `axes` are sizes to call at, `record` is a file to keep the launches in, `against` another
+    candidate to compare with in the algebra.
+    """
+
+    profile: Profile = Profile.STANDARD
+    axes: Mapping[str, int] = field(default_factory=dict)
+    record: str = ""
+    against: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _InLoop(_OnCandidate):
+    settings: LoopSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainJob(_InLoop):
+    """Train with the kernel at a site; ends with a document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InferJob(_InLoop):
+    """Run inference with the kernel at a site; ends with a document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlameJob(_InLoop):
+    """Find the kernel that makes a training run go wrong; `candidate` is the configuration."""
+
+
+RunJob: TypeAlias = TrialJob | ReplayJob  # what a run folder is kept for
+LoopJob: TypeAlias = TrainJob | InferJob | BlameJob
+Job: TypeAlias = TrialJob | ReplayJob | ShowJob | PowerJob | BuildJob | ExecuteJob | LoopJob
