@@ -46,11 +46,19 @@ class Deviations:
     `longest` is then the number of terms of the longest sum of products.
     """
 
-    def __init__(self, device: torch.device, *, tensor_cores: bool = False) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        *,
+        tensor_cores: bool = False,
+        budget_bytes: int | None = None,
+    ) -> None:
         self.tensor_cores = tensor_cores
         self.longest = 0
         self._kept: list[tuple[str, torch.Size, tuple[Tensor, ...]]] = []
         self._bytes = _GUARD_BYTES.get(device.type, 1 << 28)
+        if budget_bytes is not None:
+            self._bytes = min(self._bytes, budget_bytes // 4)
         # mixed types are slow on the CPU
         self._dtype = torch.float64 if device.type == "cpu" else torch.float32
 
