@@ -197,7 +197,7 @@ magnitude_sniffing          | rmsnorm                     | NUM001              
 wrong_divisor               | rmsnorm                     | NUM001 SHP001          | O8
 # arithmetic: rounded intermediate
 rounded_residual            | fused_add_rmsnorm           | NUM001                 | N4
-cancelled_probability       | zoo:probability_gap         | NUM001 SHP001          | N4 | standard
+cancelled_probability       | zoo:probability_gap   | NUM003 NUM001 | N4 | standard | require precision
 # low-precision accumulation
 bf16_embedding_grad         | embedding_grad              | NUM002 NUM001          | N1 N15
 fp16_embedding_grad         | embedding_grad@float16      | NUM002 NUM001          | N1
@@ -273,7 +273,7 @@ truncated_result            | swiglu                      | NUM001              
 truncated_codes             | quantize_int8_per_row       | NUM001                 | N9
 # arithmetic: approximations cut short
 exp_by_squares              | softmax_masked              | NUM001                 | N14
-exp2_two_terms              | softmax_softcap             | NUM001                 | N14 | standard
+exp2_two_terms              | softmax_softcap       | NUM003 NUM001 | N14 | standard | require precision
 rational_tanh               | softmax_softcap             | NUM001                 | N14
 gelu_other_form             | geglu                       | NUM001         | N14 O1 | standard
 gelu_by_sigmoid             | gemm_bias_gelu              | NUM001                 | N14
