@@ -30,6 +30,7 @@ from common import ROOT, save
 from wild_sets import SETS, Kernel, pack, read_packed
 
 PACKED = ROOT / "build" / "wild"
+_SOURCES = (ROOT / "src", ROOT / "packages" / "ptxsan" / "src")
 _MACHINE = ("MEM101", "INIT101", "RACE101", "SYNC101", "PREC101")
 _JUDGED = ("ACCEPTED", "REJECTED")
 
@@ -148,7 +149,7 @@ class Bench:
         environment = os.environ | {
             "CUASSAY_HOME": str(self._home / f"slot{slot}"),
             "PYTHONPATH": os.pathsep.join(
-                filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+                filter(None, [*map(str, _SOURCES), os.environ.get("PYTHONPATH", "")])
             ),
         }
         environment.setdefault("OMP_NUM_THREADS", "1")

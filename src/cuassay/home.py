@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from cuassay import settings
+
 
 def home() -> Path:
     """Return the folder that holds everything cuassay writes by itself."""
-    explicit = os.environ.get("CUASSAY_HOME")
+    explicit = settings.get("CUASSAY_HOME")
     if explicit:
         return Path(explicit).expanduser().absolute()
     state = os.environ.get("XDG_STATE_HOME")
@@ -31,6 +33,12 @@ def cache_dir() -> Path:
     return home() / "cache"
 
 
+def keys_dir() -> Path:
+    """Return the folder of the keys that sign certificates, and of the list of revocations."""
+    return home() / "keys"
+
+
 def private_dirs() -> tuple[Path, ...]:
-    """Return the folders that hold seeds: no candidate may read them."""
-    return runs_dir(), audits_dir()
+    """Return the folders that no candidate may read: keys, seeds, and what trials left."""
+    kept = ("failures", "guard", "hypothesis", "loops")
+    return keys_dir(), runs_dir(), audits_dir(), *(home() / name for name in kept)

@@ -24,25 +24,28 @@ _PTXSAN = _ROOT / "packages" / "ptxsan" / "src" / "ptxsan"
 # Package -> packages or modules of cuassay that it may import.
 _MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
-    "home": set(),
+    "settings": set(),
+    "home": {"settings"},
     "dispatch_modes": set(),
     "model": {"errors"},
     "formats": {"model", "errors", "home", "catalog"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
     "oracle": {"model", "errors", "dispatch_modes"},
-    "build": {"model", "errors", "home", "ptxsan", "dispatch_modes"},
-    "sandbox": {"model", "errors", "home", "inputs", "build", "ptxsan", "dispatch_modes"},
+    "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
+    "sandbox": {
+        "model", "errors", "settings", "home", "inputs", "build", "ptxsan", "dispatch_modes",
+    },
     "checks": {"model", "errors", "inputs", "oracle"},
     "loops": {
         "model", "errors", "home", "formats", "catalog", "inputs", "oracle", "sandbox",
         "checks.endings.findings", "dispatch_modes",
     },
     "judge": {
-        "model", "errors", "home", "formats", "inputs", "oracle", "build", "sandbox", "checks",
-        "loops", "__version__",
+        "model", "errors", "settings", "home", "formats", "inputs", "oracle", "build", "sandbox",
+        "checks", "loops", "__version__",
     },
-    "guard": {"model", "errors", "home", "formats", "oracle"},
+    "guard": {"model", "errors", "settings", "home", "formats", "oracle"},
     "report": {"model", "errors"},
     "store": {"model", "errors", "home"},
     "engine": {
@@ -66,7 +69,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "__init__": set(),
 }  # fmt: skip
 # Packages of the driver: no torch, no arrays, not even inside a function.
-_LIGHT = {"errors", "home", "model", "report", "store", "engine", "audit", "cli", "api",
+_LIGHT = {"errors", "settings", "home", "model", "report", "store", "engine", "audit", "cli", "api",
     "__init__",
     "pytest_plugin", "attest", "verifier", "agents", "view",
 }  # fmt: skip

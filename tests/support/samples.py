@@ -35,12 +35,15 @@ from cuassay.model.verdict import (
     AxisCoverage,
     BenchmarkRule,
     Decision,
+    Lane,
     Power,
     Profile,
+    Span,
     Speed,
     Timing,
     Verdict,
 )
+from cuassay.model.walls import STANDS, WALLS
 
 RUN = "20261121-091500-042a1f2"
 SEED = 8240011437251936143
@@ -293,6 +296,12 @@ def rejected() -> Verdict:
         run=RUN,
         notes=("axis 'tokens' has no declared bounds: 1 or more is assumed",),
         coverage=_coverage(),
+        timeline=(
+            Span(lane=Lane.TRUTH, what="tokens=64 hidden=16", begin_s=1.2, end_s=1.5),
+            Span(lane=Lane.CANDIDATE, what="plain", begin_s=1.5, end_s=2.0),
+            Span(lane=Lane.JUDGE, what="NUM001", begin_s=1.2, end_s=2.1),
+        ),
+        walls={wall.name: STANDS for wall in WALLS},
     )
 
 

@@ -90,7 +90,7 @@ class BriefSession(Session):
     ) -> list[CheckReport]:
         return reports
 
-    def _optional(self, make: Callable[[], T | None]) -> T | None:
+    def _optional(self, what: str, make: Callable[[], T | None]) -> T | None:
         return None
 
     def _select(self) -> None:
@@ -141,6 +141,11 @@ class Gate:
         self._key: tuple[str, int] | None = None
         self._truths: Truths = OrderedDict()
 
+    @property
+    def processes_folder(self) -> Path | None:
+        """The folder in which each of the candidates' processes has its own; None without."""
+        return self._nursery.folder if self._nursery else None
+
     def judge(
         self,
         problem: Problem,
@@ -150,6 +155,8 @@ class Gate:
         seed: int | None = None,
         require: Sequence[str] = (),
         only: Collection[str] = (),
+        fail_fast: bool = False,
+        emit: Callable[[Event], None] = lambda event: None,
     ) -> Judgement:
         """Judge the candidate at `path`; no run folder is left. `seed` None draws a secret one.
 
@@ -159,7 +166,13 @@ class Gate:
         """
         started = time.time()
         session = self._open(
-            problem, path, profile=profile, seed=seed, require=require, emit=lambda event: None
+            problem,
+            path,
+            profile=profile,
+            seed=seed,
+            require=require,
+            emit=emit,
+            fail_fast=fail_fast,
         )
         if isinstance(session, BriefSession):
             session.only, session.without = only, self._without
@@ -219,6 +232,7 @@ class Gate:
         seed: int | None,
         require: Sequence[str],
         emit: Callable[[Event], None],
+        fail_fast: bool = False,
     ) -> Session:
         candidate = load_candidate(str(path), problem)
         return self._session(
@@ -228,6 +242,7 @@ class Gate:
                 profile=profile,
                 seed=seed,
                 require=tuple(require),
+                fail_fast=fail_fast,
             ),
             problem,
             candidate,

@@ -8,8 +8,8 @@ belong in a sandbox.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from types import TracebackType
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, TracebackType
 
 from cuassay import build
 from cuassay.checks.base import Run
@@ -19,6 +19,7 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
 from cuassay.model.scenario import Scenario
+from cuassay.model.verdict import Lane
 from cuassay.sandbox.local import LocalRunner
 from tests.zoo.judging import BriefSession, Gate
 
@@ -27,10 +28,11 @@ class InProcess:
     """What a session needs of a candidate's runner, without workers."""
 
     build_s = 0.0
+    walls: Mapping[str, str] = MappingProxyType({})  # none: this process is the judge
     fresh = False  # whatever is asked for: one process runs everything
 
-    def __init__(self, trial: JudgeTrial, candidate: Candidate, *, device: str) -> None:
-        self._trial = trial
+    def __init__(self, trial: JudgeTrial, candidate: Candidate, *, device: str, lane: Lane) -> None:
+        self._trial, self._lane = trial, lane
         self.candidate_s = 0.0
         digest = candidate_digest(candidate, build.toolchain(device))
         folder = cache_dir() / digest
@@ -57,16 +59,22 @@ class InProcess:
     def __call__(self, scenario: Scenario) -> Run:
         """Run one scenario."""
         started = time.perf_counter()
-        run = self._runner.run(scenario, self._trial.inputs, self._trial.answers)
+        with self._trial.timeline.span(self._lane, scenario.label):
+            run = self._runner.run(scenario, self._trial.inputs, self._trial.answers)
         self.candidate_s += time.perf_counter() - started
         return run
 
 
 class _LocalSession(BriefSession):
     def _runner(  # type: ignore[override]
-        self, candidate: Candidate, *, lazy: bool = False, spares: int | None = None
+        self,
+        candidate: Candidate,
+        *,
+        lazy: bool = False,
+        spares: int | None = None,
+        lane: Lane = Lane.CANDIDATE,
     ) -> InProcess:
-        return InProcess(self.trial, candidate, device=self._device)
+        return InProcess(self.trial, candidate, device=self._device, lane=lane)
 
 
 class LocalGate(Gate):

@@ -145,10 +145,10 @@ key_without_scale_embedding | embedding_grad              | API003 NUM001 STATE0
 # host-side state: cache key without shape
 key_without_shape           | rmsnorm_backward            | STATE001 SHP001 NUM001 | S4 M5
 # host-side state: returned buffer overwritten by the next call
-static_output               | rmsnorm                     | API002                 | S1 A5
-static_second_output        | cross_entropy               | API002                 | S1 A5
+static_output               | rmsnorm                     | STATE001               | S1 A5
+static_second_output        | cross_entropy               | STATE001               | S1 A5
 # host-side state: inputs one call late
-deferred_inputs             | swiglu                      | API002 STATE001        | S1 A5
+deferred_inputs             | swiglu                      | STATE001 API002        | S1 A5
 # declared inputs that do not reach the output: only batch row 0 of an index tensor read
 row0_of_positions           | zoo:rotary                  | API003 NUM001          | A12 O5
 # declared inputs that do not reach the output: a frequency table rebuilt instead of read
@@ -197,7 +197,7 @@ magnitude_sniffing          | rmsnorm                     | NUM001              
 wrong_divisor               | rmsnorm                     | NUM001 SHP001          | O8
 # arithmetic: rounded intermediate
 rounded_residual            | fused_add_rmsnorm           | NUM001                 | N4
-cancelled_probability       | zoo:probability_gap   | NUM003 NUM001 | N4 | standard | require precision
+cancelled_probability | zoo:probability_gap | NUM003 NUM001 | N4 | standard | require precision
 # low-precision accumulation
 bf16_embedding_grad         | embedding_grad              | NUM002 NUM001          | N1 N15
 fp16_embedding_grad         | embedding_grad@float16      | NUM002 NUM001          | N1
@@ -273,7 +273,7 @@ truncated_result            | swiglu                      | NUM001              
 truncated_codes             | quantize_int8_per_row       | NUM001                 | N9
 # arithmetic: approximations cut short
 exp_by_squares              | softmax_masked              | NUM001                 | N14
-exp2_two_terms              | softmax_softcap       | NUM003 NUM001 | N14 | standard | require precision
+exp2_two_terms      | softmax_softcap     | NUM003 NUM001 | N14 | standard | require precision
 rational_tanh               | softmax_softcap             | NUM001                 | N14
 gelu_other_form             | geglu                       | NUM001         | N14 O1 | standard
 gelu_by_sigmoid             | gemm_bias_gelu              | NUM001                 | N14

@@ -25,16 +25,16 @@ synchronize_patched       | geglu                   | PROC001           | H2
 allclose_patched          | cross_entropy           | PROC001           | H2
 gpu_event_patched         | swiglu                  | PROC001           | H2
 # host-side state: keys that lack an attribute
-plan_without_strides      | swiglu_backward         | STATE002          | S4
-table_of_the_last_setting | rope_llama3             | STATE002 API003   | S4
-offsets_without_width     | cross_entropy_backward  | STATE002 STATE001 | S4
+plan_without_strides      | swiglu_backward         | STATE001          | S4
+table_of_the_last_setting | rope_llama3             | STATE001 API003   | S4
+offsets_without_width     | cross_entropy_backward  | STATE001          | S4
 # host-side state: workspaces that grew once
-workspace_grows_once      | groupnorm_backward      | STATE002 STATE001 | S8
-static_batch_buffer       | linear_cross_entropy_backward@float32 | STATE002 STATE001 | S8
+workspace_grows_once      | groupnorm_backward      | STATE001          | S8
+static_batch_buffer       | linear_cross_entropy_backward@float32 | STATE001          | S8
 # host-side state: a kept answer that its caller may write into
-kept_answer_handed_out    | softmax_masked          | STATE002          | S1 S8
+kept_answer_handed_out    | softmax_masked          | STATE001          | S1 S8
 # host-side state: tuned on the caller's memory
-triton_tuned_in_place     | swiglu@float32          | STATE002 STATE001 | S6
+triton_tuned_in_place     | swiglu@float32          | STATE001          | S6
 # integrity: another answers
 triton_falls_back         | rmsnorm@float32         | GHOST001 | H8    | require own-kernels
 triton_result_unused      | swiglu@float32          | GHOST001 | H8    | require own-kernels

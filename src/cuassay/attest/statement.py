@@ -23,6 +23,7 @@ from cuassay.model.digest import candidate_digest, problem_digest
 from cuassay.model.outcome import CheckReport, Failed, Passed
 from cuassay.model.problem import Problem, Reference
 from cuassay.model.verdict import Decision, Verdict
+from cuassay.model.walls import fallen
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
@@ -47,6 +48,12 @@ def statement(
         raise UsageError(
             f"run {verdict.run} is {verdict.decision.value}, and only ACCEPTED is certified; "
             f"see `cuassay report {verdict.run}`"
+        )
+    if fallen(verdict.walls):
+        names = ", ".join(wall.name for wall in fallen(verdict.walls))
+        raise UsageError(
+            f"run {verdict.run} was judged without walls around the kernel ({names}), and cannot "
+            "be certified; judge it again on a machine where `cuassay doctor` finds them"
         )
     if not 1 <= days <= MAX_DAYS:
         raise UsageError(f"--days {days} is out of range; expected 1 to {MAX_DAYS}")
@@ -126,6 +133,7 @@ def _scope(
         "truth": verdict.truth,
         "digest": verdict.digest,
         "environment": dict(verdict.environment),
+        "walls": dict(verdict.walls),
         "device": verdict.device,
         "seed": str(verdict.seed),
         "run": verdict.run,

@@ -12,15 +12,29 @@ from cuassay.audit.walk import Folder
 from cuassay.model.audit import Oddity
 
 CANDIDATE_FOLDERS = frozenset({"candidates", "solutions", "submissions"})
-_FUNCTION = re.compile(r"^@(?:\w+\.)*problem\((?:.*\n)*?^def (\w+)\(", re.MULTILINE)
+_DECORATOR, _DEFINITION = re.compile(r"@(?:\w+\.)*problem\("), re.compile(r"def (\w+)\(")
+_ENTRIES = frozenset({"solution.json", "kernel.py", "kernel.cu"})
+_WHOLE_PROBLEMS = frozenset({"definition.json", "task.yml", "task.yaml"})
+_BESIDE = ("kernel", "submission", "solution")
 _NUMBERED = re.compile(r"(\d+)_")
 _LEVEL = re.compile(r"level_?(\d+)")
 _SIDE_FILES = ("workload.jsonl", "workloads.jsonl", "reference.py", "config.json", "cuassay.toml")
 
 
 def problems_in(folders: Sequence[Folder], oddities: list[Oddity]) -> Iterator[FoundProblem]:
-    """Yield every problem that the folders hold; what cannot be read goes to `oddities`."""
+    """Yield every problem that the folders hold; what cannot be read goes to `oddities`.
+
+    `folders` come parents first. Nothing that a candidate may have brought along defines a
+    problem: what lies in a candidate folder, below a problem or below a candidate is a candidate's.
+    """
+    closed: set[Path] = set()  # folders below which candidates are, and no problem
     for folder in folders:
+        outer = folder.path.parent in closed or bool(CANDIDATE_FOLDERS & set(folder.names))
+        if outer or _closes(folder):
+            closed.add(folder.path)
+        if outer:
+            _say_ignored(folder, oddities)
+            continue
         definition = folder.files.get("definition.json")
         if definition is not None:
             yield _sol(folder, definition, oddities)
@@ -31,8 +45,35 @@ def problems_in(folders: Sequence[Folder], oddities: list[Oddity]) -> Iterator[F
         for name, path in folder.files.items():
             if in_definitions and path.suffix == ".json" and name != "definition.json":
                 yield from _trace_definition(path, oddities)
-            elif path.suffix == ".py" and not CANDIDATE_FOLDERS & set(folder.names[-2:]):
+            elif path.suffix == ".py" and not (definition and name.startswith(_BESIDE)):
                 yield from _python(folder, path, oddities)
+
+
+def _closes(folder: Folder) -> bool:
+    """Whether what lies below a folder is a candidate's: it is a problem's, or one itself."""
+    return not (_ENTRIES | _WHOLE_PROBLEMS).isdisjoint(folder.files)
+
+
+def _say_ignored(folder: Folder, oddities: list[Oddity]) -> None:
+    for name in sorted(_WHOLE_PROBLEMS & set(folder.files)):
+        oddities.append(
+            Oddity(
+                path=str(folder.files[name]),
+                message="is in a candidate's folder, where nothing defines a problem: passed over",
+            )
+        )
+
+
+def _functions(text: str) -> list[str]:
+    """Return the names of the functions that follow a `@problem(` line, in one pass."""
+    found: list[str] = []
+    decorated = False
+    for line in text.splitlines():
+        definition = _DEFINITION.match(line)
+        if decorated and definition:
+            found.append(definition.group(1))
+        decorated = bool(_DECORATOR.match(line)) or (decorated and not definition)
+    return found
 
 
 def _sol(folder: Folder, definition: Path, oddities: list[Oddity]) -> FoundProblem:
@@ -118,7 +159,7 @@ def _python(folder: Folder, path: Path, oddities: list[Oddity]) -> Iterator[Foun
     own = path.parent if path.name == "problem.py" else path.with_suffix("")
     files = _with_side_files(folder, path)
     if sniff.is_native_problem(text):
-        functions = _FUNCTION.findall(text) or [path.stem]
+        functions = _functions(text) or [path.stem]
         for function in functions:
             several = len(functions) > 1
             yield FoundProblem(

@@ -61,7 +61,10 @@ def json_object(path: Path) -> dict[str, Any] | None:
     """
     if path.stat().st_size > _JSON_BYTES:
         return None
-    data = json.loads(path.read_bytes())
+    try:
+        data = json.loads(path.read_bytes())
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     return data if isinstance(data, dict) else None
 
 

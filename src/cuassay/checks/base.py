@@ -172,6 +172,10 @@ class Check:
     side_by_side: ClassVar[bool] = False  # True: all scenarios may run at the same time
     searches: ClassVar[bool] = False  # True: the judge searches for cases for `on_case`
 
+    # The least share of its scenarios, of those that the reference completes, that the candidate
+    # must complete for a pass: whoever withholds an answer is not accepted.
+    least_decided: ClassVar[float] = 1.0
+
     def skip(self, trial: Trial) -> str:
         """Return why this check cannot run on this problem, or an empty string."""
         return ""

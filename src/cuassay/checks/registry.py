@@ -27,7 +27,6 @@ _CHECKS = {
     "API003": "interface.inputs_used",
     "PROC001": "state.process_state",
     "STATE001": "state.earlier_calls",
-    "STATE002": "state.call_attributes",
     "MEM001": "memory.unwritten_outputs",
     "MEM002": "memory.out_of_bounds",
     "MEM004": "memory.masked_values",

@@ -12,7 +12,7 @@ import click
 
 from cuassay.cli.sinks import dumped, kept_candidate, say
 from cuassay.errors import UsageError
-from cuassay.home import home
+from cuassay.home import keys_dir
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from cuassay.model.problem import Problem
 
 _PACKAGES = ("cuassay", "torch", "triton")
-
-
-def _keys() -> Path:
-    return home() / "keys"
 
 
 @click.command("attest")
@@ -51,7 +47,7 @@ def attest(*, where: str, key: str | None, out: str | None, days: int) -> None:
             f"run {run.id} keeps no verdict with its candidate and problem; run `cuassay check` "
             "again"
         )
-    path = Path(key).expanduser() if key else _keys() / "attest.pem"
+    path = Path(key).expanduser() if key else keys_dir() / "attest.pem"
     signer = envelope.private_key(path, create=key is None)
     events = (run.path / "events.ndjson").read_bytes()
     now = datetime.datetime.now(datetime.UTC)
@@ -126,7 +122,7 @@ def revoke(*, what: str, reason: str, revocations: str | None) -> None:
         if path.is_file()
         else listed.checked(what)
     )
-    target = Path(revocations).expanduser() if revocations else _keys() / "revoked.jsonl"
+    target = Path(revocations).expanduser() if revocations else keys_dir() / "revoked.jsonl"
     listed.append(target, Revocation(digest=digest, reason=reason))
     click.echo(f"revoked {digest} in {target}")
 
@@ -167,11 +163,11 @@ def _trusted(keys: tuple[str, ...]) -> dict[str, Ed25519PublicKey]:
     if keys:
         paths = [Path(key).expanduser() for key in keys]
     else:
-        own = _keys() / "attest.pub.pem"
-        paths = [*([own] if own.is_file() else []), *sorted((_keys() / "trusted").glob("*.pem"))]
+        own = keys_dir() / "attest.pub.pem"
+        paths = [*([own] if own.is_file() else []), *sorted((keys_dir() / "trusted").glob("*.pem"))]
     if not paths:
         raise UsageError(
-            f"no key is trusted: give --key PUBLIC_KEY.pem, or put it into {_keys() / 'trusted'}"
+            f"no key is trusted: give --key PUBLIC_KEY.pem, or put it into {keys_dir() / 'trusted'}"
         )
     return public_keys(paths)
 
@@ -179,7 +175,7 @@ def _trusted(keys: tuple[str, ...]) -> dict[str, Ed25519PublicKey]:
 def _revocations(given: str | None) -> tuple[Revocation, ...]:
     from cuassay.attest import revocations
 
-    own = _keys() / "revoked.jsonl"
+    own = keys_dir() / "revoked.jsonl"
     paths = [*([own] if own.is_file() else []), *([Path(given).expanduser()] if given else [])]
     return tuple(entry for path in paths for entry in revocations.read(path))
 

@@ -38,9 +38,17 @@ PROFILES = ("quick", "standard", "deep")
 )
 @options.precision_option
 @click.option(
+    "--fail-fast", is_flag=True, help="Stop at the first wrong result; skip what only adds to it."
+)
+@click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
 )
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
+@click.option(
+    "--no-sandbox",
+    is_flag=True,
+    help="Also judge where this machine does not confine the kernel, under a condition.",
+)
 @options.output_options
 @click.pass_context
 def check(
@@ -53,8 +61,10 @@ def check(
     seed: int | None,
     require: str,
     precision: str | None,
+    fail_fast: bool,
     recorded: str,
     strict: bool,
+    no_sandbox: bool,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
@@ -82,6 +92,8 @@ def check(
         strict=strict,
         require=options.require(require),
         precision=precision_named(precision),
+        fail_fast=fail_fast,
+        no_sandbox=no_sandbox,
         recorded=options.folder(recorded, option="--recorded"),
     )
     context.exit(drive(run.check(job), output))

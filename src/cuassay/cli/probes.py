@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from cuassay.model.walls import BY_NAME, NAMESPACES
+
 _TIMEOUT_S = 90
 
 # Runs in a child: prints one JSON object of name -> version or "" where absent.
@@ -239,8 +241,17 @@ def _interpreter(packages: Mapping[str, object], *, gpu: bool) -> Probe:
     return Probe(name=name, ok=True, found="bfloat16 arithmetic proved bit-identical to torch's")
 
 
+def _cost(name: str) -> str:
+    wall = BY_NAME.get(name)
+    if wall is None:
+        return "one of two walls for the same purpose is missing"
+    if wall.required:
+        return f"no kernel is judged without --no-sandbox: nothing shows that {wall.keeps}"
+    return f"nothing shows of a candidate that {wall.keeps}"
+
+
 def _sandbox() -> Iterator[Probe]:
-    """Yield what the kernel lets a candidate's process be confined by, one probe a measure."""
+    """Yield whether each wall stood when a process tried to climb it, and what builds them."""
     found = _object([sys.executable, "-P", "-m", "cuassay.sandbox.guest.walls"])
     if not found:
         found = {"sandbox": "the probe did not end well"}
@@ -250,7 +261,6 @@ def _sandbox() -> Iterator[Probe]:
             name=f"sandbox: {name}",
             ok=ok,
             found="" if ok else re.sub(r"\s+", " ", str(outcome)),
-            costs="a candidate is less confined: judge only kernels that you would run yourself",
-            fix="allow it in the kernel or container (for namespaces: "
-            "sysctl kernel.unprivileged_userns_clone=1, or --security-opt seccomp=unconfined)",
+            costs=_cost(name),
+            fix=BY_NAME[name].fix if name in BY_NAME else NAMESPACES,
         )

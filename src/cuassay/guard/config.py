@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import enum
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cuassay import settings
 from cuassay.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def configured(options: Mapping[str, Any]) -> GuardConfig:
 
 def mode(asked: Mode | str | None) -> Mode:
     """Return the mode: the environment's word, else what was asked for, else `enforce`."""
-    switch = os.environ.get(SWITCH, "").strip().lower()
+    switch = settings.get(SWITCH).strip().lower()
     if switch:
         return _chosen(f"${SWITCH}", switch, Mode)
     return Mode.ENFORCE if asked is None else _chosen("mode", asked, Mode)

@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from cuassay import settings
 from cuassay.guard import registry
 from cuassay.guard.checker import CHECKER
 from cuassay.guard.evidence import plain
@@ -28,7 +29,7 @@ SWITCH = "CUASSAY_GUARD_STATUS"
 
 def folder() -> Path | None:
     """Return where status files go, None where they are off."""
-    given = os.environ.get(SWITCH, "")
+    given = settings.get(SWITCH)
     if given.lower() in ("off", "0"):
         return None
     return Path(given) if given else home() / "guard" / "status"

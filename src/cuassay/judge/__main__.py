@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from cuassay import settings
 from cuassay.build import ways
 from cuassay.errors import BuildError, CannotJudgeError, CuassayError, UsageError
 from cuassay.home import private_dirs
@@ -34,6 +35,7 @@ from cuassay.model.jobs import (
     TrialJob,
 )
 from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.syscalls import set_dumpable
 
 # The driver's names for them are engine.judge_process.PREWARM and DRIVER.
 PREWARM, DRIVER = "CUASSAY_PREWARM", "CUASSAY_DRIVER"
@@ -46,6 +48,7 @@ def main() -> int:
     """Judge the job on standard input and write its events; return the exit code."""
     started = float(os.environ.get("CUASSAY_STARTED", time.time()))
     _end_with_driver()
+    set_dumpable(False)  # no other process of this user reads the seed out of this one
     with os.fdopen(int(sys.argv[1]), "wb", buffering=0) as sink, ExitStack() as stack:
 
         def emit(event: Event) -> None:
@@ -97,9 +100,11 @@ def _guarded(
     try:
         with ExitStack() as stack:
             _known_settings()
-            # Before torch is imported here: the zygote imports its own copy meanwhile.
-            if nursery is None and not isinstance(job, ShowJob | PowerJob):
-                nursery = stack.enter_context(_nursery(job))
+            if not isinstance(job, ShowJob | PowerJob):
+                if job.no_sandbox:
+                    settings.tell(settings.told() | {"CUASSAY_SANDBOX": "off"})
+                # Before torch is imported here: the zygote imports its own copy meanwhile.
+                nursery = nursery or stack.enter_context(_nursery(job))
             from cuassay.judge.verbs import run
 
             run(job, emit, started, nursery)
@@ -147,7 +152,7 @@ def _likely_machine(job: _RunsCandidate) -> bool:
 
 def _known_settings() -> None:
     """Raise UsageError for a setting of the environment that means nothing."""
-    way = os.environ.get(ways.VARIABLE, "")
+    way = settings.get(ways.VARIABLE)
     if way and way not in ways.WAYS:
         raise UsageError(
             f"{ways.VARIABLE} is '{way}': expected {' or '.join(ways.WAYS)}; leave it unset for "

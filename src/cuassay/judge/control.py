@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from cuassay.checks.endings.findings import claims_no_tool
 from cuassay.errors import NothingToCheckError
 from cuassay.judge.trial import unrecorded
 from cuassay.model import serial
@@ -17,6 +18,7 @@ from cuassay.model.conditions import STANDING
 from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
+from cuassay.model.trace import Finished, StepRaised
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Check, Run
@@ -49,6 +51,7 @@ class Control:
     def __init__(self, trial: JudgeTrial, run: RunScenario, judge: JudgeScenario) -> None:
         self._trial, self._run, self._judge = trial, run, judge
         self._seen: dict[str, tuple[Finding, ...]] = {}
+        self._completed: dict[str, bool] = {}
 
     def findings(self, check: Check, scenario: Scenario) -> tuple[Finding, ...]:
         """Return what `check` says of the reference on `scenario` (cached)."""
@@ -56,11 +59,23 @@ class Control:
         if key not in self._seen:
             try:
                 with unrecorded(self._trial):
-                    found = self._judge(check, scenario, self._run(scenario))
+                    run = self._run(scenario)
+                    # What is made for kernels the reference may not have: that says nothing.
+                    found = () if claims_no_tool(run) else self._judge(check, scenario, run)
                     self._seen[key] = tuple(f for f in found if not _standing(f))
             except NothingToCheckError:  # of the reference: the candidate may have something
                 self._seen[key] = ()
         return self._seen[key]
+
+    def completes(self, scenario: Scenario) -> bool:
+        """Whether the reference comes to the end of `scenario` without an exception (cached)."""
+        key = serial.dumps(scenario)
+        if key not in self._completed:
+            result = self._run(scenario).result
+            ended = isinstance(result.termination, Finished)
+            raised = any(isinstance(record, StepRaised) for record in result.records)
+            self._completed[key] = ended and not raised
+        return self._completed[key]
 
     def shares(self, check: Check, scenario: Scenario, findings: Iterable[Finding]) -> bool:
         """Whether the reference earns a finding of the same code on the same output."""

@@ -89,6 +89,8 @@ def _first(wrong: list[Finding]) -> str:
 def _undecided(report: CheckReport, profile: Profile) -> str:
     """Return why this report keeps the verdict from being ACCEPTED, or an empty string."""
     binding = report.code in _ESSENTIAL or profile is Profile.DEEP
+    if report.withheld:
+        return f"{report.code} could not tell: {report.withheld}"
     match report.outcome:
         case Errored(reason=reason):
             return f"{report.code} failed by a fault of cuassay: {reason}"

@@ -12,6 +12,8 @@ import torch
 
 from cuassay.checks.base import Check, Run
 from cuassay.checks.endings.findings import (
+    claims_no_memory,
+    claims_no_tool,
     exception_text,
     first_raised,
     inconclusive_reason,
@@ -22,6 +24,7 @@ from cuassay.checks.state.answers import reads_of, wrong_outputs
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.judge.confirm import confirmed, marginal
 from cuassay.judge.control import Control, RunScenario
+from cuassay.judge.memory import shortage
 from cuassay.judge.search import Answer, search
 from cuassay.judge.trial import JudgeTrial, unrecorded
 from cuassay.model.events import CaseFinished, Event, FindingReported
@@ -61,6 +64,8 @@ class Tally:
     unsafe: list[Finding] = field(default_factory=list)
     advice: list[Finding] = field(default_factory=list)
     undecided: list[str] = field(default_factory=list)
+    withheld: list[str] = field(default_factory=list)  # not completed; the reference does
+    least_decided: float = 1.0
     shared: list[str] = field(default_factory=list)
     ran: int = 0
     clean: int = 0
@@ -91,16 +96,28 @@ class Tally:
             if cases > 1 or not comparison.undecided:
                 self.judged.add(comparison.output)
 
+    @property
+    def too_little(self) -> str:
+        """Why the candidate let too little be decided for a pass, or an empty string."""
+        decided = max(0, self.ran - len(self.withheld))
+        if not self.withheld or decided >= self.least_decided * self.ran:
+            return ""
+        count = f"{len(self.withheld)} of {self.ran} scenarios that the reference completes"
+        return f"the candidate did not complete {count}: {self.withheld[0]}"
+
     def outcome(self) -> Outcome:
         """Return how the check ended."""
         if self.wrong or self.unsafe:
             return Failed(findings=(*self.wrong, *self.unsafe))
+        if self.too_little:
+            return Inconclusive(reason=self.too_little)
         never = [why for output, why in self.aside.items() if output not in self.judged]
         if never and self.clean:
             return Inconclusive(reason=f"an output was set aside in every case: {never[0]}")
         if self.beside and not self.clean and not self.undecided:
             return Skipped(reason=self.beside, applicable=False)
-        notes = [f"the reference fails it too: {text}" for text in self.shared] + self.undecided
+        notes = [f"the reference fails it too: {text}" for text in self.shared]
+        notes += self.undecided + self.withheld
         if not self.clean:
             return Inconclusive(reason=notes[0] if notes else "no scenario could be judged")
         summary = f"{self.clean} scenario{'s' if self.clean != 1 else ''}"
@@ -144,7 +161,7 @@ class Examination:
     def examine(self, check: Check) -> CheckReport:
         """Run one check to its end. Raises BuildStopped where the candidate cannot be built."""
         started = time.perf_counter()
-        tally = Tally()
+        tally = Tally(least_decided=check.least_decided)
         outcome: Outcome
         try:
             outcome = self._skipped(check) or self._outcome(check, tally)
@@ -170,6 +187,7 @@ class Examination:
             duration_s=time.perf_counter() - started,
             scenarios=tally.ran,
             clean=tally.clean,
+            withheld=tally.too_little,
         )
 
     def _skipped(self, check: Check) -> Skipped | None:
@@ -240,7 +258,9 @@ class Examination:
         findings = self._pinned(scenario, run, findings)
         if marginal(findings) and scenario.cases:
             findings, reason = self._confirmed(check, scenario, findings, reason)
-        if reason:
+        if reason and self._withheld(scenario, run):
+            tally.withheld.append(reason)
+        elif reason:
             tally.undecided.append(reason)
         elif not findings:
             tally.clean += 1
@@ -267,18 +287,33 @@ class Examination:
                 return found
         run = self._run(scenario)
         self._raise_if_unbuilt(scenario, run)
-        reason = inconclusive_reason(scenario, run) or self._ill_conditioned(scenario)
+        reason = self._nothing_shown(scenario, run) or self._ill_conditioned(scenario)
         mark = len(self._trial.comparisons)
         findings = [] if reason else list(judge_scenario(self._trial, check, scenario, run))
         tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
         return run, findings, reason
+
+    def _nothing_shown(self, scenario: Scenario, run: Run) -> str:
+        """Return why a run shows nothing of the candidate, or an empty string.
+
+        Out of memory counts where the judge sees too little of it; elsewhere it is what any
+        other exception is.
+        """
+        if claims_no_memory(run) and not claims_no_tool(run):
+            return shortage(self._trial.device, scenario, self._trial.problem)
+        return inconclusive_reason(run)
+
+    def _withheld(self, scenario: Scenario, run: Run) -> bool:
+        """Whether the candidate alone did not complete a scenario, by what it says itself."""
+        claimed = claims_no_memory(run) or claims_no_tool(run)
+        return claimed and self._control.completes(scenario)
 
     def _beside_others(
         self, check: Check, scenario: Scenario, tally: Tally
     ) -> tuple[Run, list[Finding], str] | None:
         """Return a run in the process at hand where it is conclusive."""
         run = self._run(dataclasses.replace(scenario, fresh=False))
-        if inconclusive_reason(scenario, run):
+        if inconclusive_reason(run):
             return None
         ended = not isinstance(run.result.termination, Finished | BuildFailed | ToolMissing)
         mark = len(self._trial.comparisons)
@@ -355,6 +390,12 @@ class Examination:
 
     def _raise_if_unbuilt(self, scenario: Scenario, run: Run) -> None:
         match run.result.termination:
+            case BuildFailed(out_of_memory=True) if shortage(
+                self._trial.device, scenario, self._trial.problem
+            ):
+                raise BuildStopped(
+                    None, shortage(self._trial.device, scenario, self._trial.problem)
+                )
             case BuildFailed():
                 raise BuildStopped(termination_finding(scenario, run), "it does not build")
             case ToolMissing(what=what):

@@ -180,7 +180,7 @@ def _recorded(
     nursery = host.given_for(trial.device) if on_gpu else host.get()
     with Runner(trial, candidate, device=trial.device, nursery=nursery, host=host) as runner:
         run = runner(scenario)
-        reason = inconclusive_reason(scenario, run)
+        reason = inconclusive_reason(run)
         ended = termination_finding(scenario, run, problem=trial.problem)
         record = run.result.records[3] if len(run.result.records) > 3 else None
         if reason or ended is not None or not isinstance(record, StepDone) or not record.items:

@@ -19,12 +19,13 @@ import torch
 
 from cuassay.build.machine.candidates import missing
 from cuassay.judge.machine_worker import asked, byte_inputs, machine_pool
+from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.digest import sha256_fields
 from cuassay.model.machine import MachineEvidence
 from cuassay.model.scenario import Scenario
-from cuassay.model.verdict import Profile
+from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.host.client import WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
 
@@ -72,8 +73,15 @@ class Replayer:
     """
 
     def __init__(
-        self, candidate: Candidate, digest: str, *, profile: Profile, host: HostNursery
+        self,
+        candidate: Candidate,
+        digest: str,
+        *,
+        profile: Profile,
+        host: HostNursery,
+        timeline: Timeline | None = None,
     ) -> None:
+        self._timeline = timeline or Timeline()
         self._candidate, self._digest, self._profile = candidate, digest, profile
         self._host = host
         self._of_cases: dict[str, MachineEvidence] = {}
@@ -139,7 +147,8 @@ class Replayer:
         data = recording.cpu().contiguous()
         key = sha256_fields(bytes(data.numpy()).hex())
         if key not in self._seen:
-            self._seen[key] = self._execute(data, launches)
+            with self._timeline.span(Lane.MACHINE, scenario.label):
+                self._seen[key] = self._execute(data, launches)
             while len(self._seen) > _KEPT:
                 self._seen.popitem(last=False)
         self._seen.move_to_end(key)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cuassay.checks.endings.findings import first_raised, worker_failed
+from cuassay.checks.endings.findings import claims_no_memory, first_raised
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
 from cuassay.judge.busy import keep_busy
 from cuassay.judge.machine import HostNursery
+from cuassay.judge.memory import shortage
 from cuassay.judge.patience import Patience
 from cuassay.judge.side_by_side import SideBySide
 from cuassay.model import serial
@@ -23,6 +24,9 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.model.steps import RecordLaunches
+from cuassay.model.trace import StepDone
+from cuassay.model.verdict import Lane
+from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
 from cuassay.sandbox.host.client import WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
@@ -47,6 +51,12 @@ def uncovered(run: Run) -> bool:
     )
 
 
+def _recorded_nothing(run: Run) -> bool:
+    """Whether the worker says that no launch was kept: a reason to ask again, no more."""
+    records = (record for record in run.result.records if isinstance(record, StepDone))
+    return any(("launches", "0") in record.facts for record in records)
+
+
 class Runner:
     """A candidate's worker pool with the trial's inputs and answers behind it.
 
@@ -63,7 +73,9 @@ class Runner:
         lazy: bool = False,
         host: HostNursery | None = None,
         spares: int | None = None,
+        lane: Lane = Lane.CANDIDATE,
     ) -> None:
+        self._lane = lane
         self._trial, self._candidate, self._device = trial, candidate, device
         self._pool = WorkerPool(
             candidate, trial.problem, device=device, nursery=nursery, lazy=lazy, spares=spares
@@ -104,6 +116,12 @@ class Runner:
         return self._pool.because
 
     @property
+    def walls(self) -> Mapping[str, str]:
+        """Which walls stood around the candidate's process: name -> "yes", or why not."""
+        found = self._pool.sandbox
+        return {wall.name: found[wall.name] for wall in WALLS if wall.name in found}
+
+    @property
     def build_s(self) -> float:
         """Seconds the candidate took to build, or 0 where nothing was built."""
         return self._pool.build_s
@@ -115,6 +133,10 @@ class Runner:
 
     def __call__(self, scenario: Scenario) -> Run:
         """Run one scenario. Raises CannotJudgeError for a candidate that hung too often."""
+        with self._trial.timeline.span(self._lane, scenario.label):
+            return self._ran(scenario)
+
+    def _ran(self, scenario: Scenario) -> Run:
         needs_answers = any(
             isinstance(step, Call) and step.poison in (Poison.NEGATED, Poison.RIGHT)
             for step in scenario.steps
@@ -127,7 +149,7 @@ class Runner:
             found = self._tools.result(scenario)
             self._spent_s += time.perf_counter() - started
             return found
-        if any(isinstance(step, RecordLaunches) and not step.on_gpu for step in scenario.steps):
+        if any(isinstance(step, RecordLaunches) for step in scenario.steps):
             return self._recording(scenario)
         scenario = self._patience.of(scenario)
         with keep_busy(scenario.busy):
@@ -136,10 +158,13 @@ class Runner:
             if longer is not None:
                 run = self._pool.run(longer, self._trial.inputs, answers, fresh=True)
         self._patience.saw(run, longer=longer is not None)
-        if worker_failed(scenario, run):  # a busy device may have room a moment later
+        # A busy device may have room a moment later. Where it has room, a kernel that now and
+        # then finds none is not asked again until it does.
+        scarce = claims_no_memory(run) and shortage(self._device, scenario, self._trial.problem)
+        if scarce:
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
-            if not uncovered(run):
+            if not uncovered(run) or not self._candidate.names_triton:
                 break
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         self.fresh = False
@@ -148,12 +173,21 @@ class Runner:
         return run
 
     def _recording(self, scenario: Scenario) -> Run:
-        """Run a scenario that records launches, once for all checks that ask for it."""
+        """Run a scenario that records launches, once for all checks that ask for it.
+
+        Where the GPU executes them, a process that ran others may launch nothing: a candidate
+        may keep answers, or replay a CUDA graph. Then a new process is asked.
+        """
         key = serial.dumps(scenario.cases)
         if key not in self._recorded:
             started = time.perf_counter()
-            pool = self._without_gpu()
-            self._recorded[key] = pool.run(scenario, self._on_host, fresh=False)
+            if any(isinstance(step, RecordLaunches) and step.on_gpu for step in scenario.steps):
+                run: Run = self._pool.run(scenario, self._trial.inputs, None, fresh=False)
+                if _recorded_nothing(run):
+                    run = self._pool.run(scenario, self._trial.inputs, None, fresh=True)
+            else:
+                run = self._without_gpu().run(scenario, self._on_host, fresh=False)
+            self._recorded[key] = run
             self._spent_s += time.perf_counter() - started
             while len(self._recorded) > _RECORDED:
                 self._recorded.popitem(last=False)

@@ -25,10 +25,19 @@ from cuassay.judge.preconditions import check_constraints, generate_once
 from cuassay.judge.runner import Runner
 from cuassay.judge.smoke import smoke
 from cuassay.judge.source_views import source_views
+from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.judge.tried import Tried
+from cuassay.model import walls
 from cuassay.model.candidate import Candidate
-from cuassay.model.events import CheckFinished, CheckStarted, EngineStarted, Event, Progress
+from cuassay.model.events import (
+    CheckFinished,
+    CheckStarted,
+    DecisionReached,
+    EngineStarted,
+    Event,
+    Progress,
+)
 from cuassay.model.jobs import TrialJob
 from cuassay.model.machine import SourceView
 from cuassay.model.outcome import (
@@ -43,6 +52,7 @@ from cuassay.model.problem import Problem
 from cuassay.model.verdict import (
     BenchmarkRule,
     Decision,
+    Lane,
     Power,
     Profile,
     Speed,
@@ -95,6 +105,7 @@ class Session:
             root_seed=self.seed,
             truths=truths,
             isolated=job.isolated,
+            timeline=Timeline(started),
         )
         self._stack = ExitStack()
         self._host = HostNursery(nursery)
@@ -103,6 +114,7 @@ class Session:
         self.graded: list[Comparison] = []  # of plain calls: what they say of the arithmetic
         self._speed: Speed | None = None
         self._sources: tuple[SourceView, ...] = ()
+        self._walls: Mapping[str, str] = {}
         self._kind, self._because = "", ""  # what the candidate's worker says that it built
 
     def judge(self) -> Verdict:
@@ -115,13 +127,15 @@ class Session:
             runner = self._stack.enter_context(
                 self._runner(self._candidate, spares=1 if quick else None)
             )
-            smoke(self.trial)
-            generate_once(self.trial)
+            with self.trial.timeline.span(Lane.JUDGE, "the reference on its smallest case"):
+                smoke(self.trial)
+                generate_once(self.trial)
             self._use_machine()
             control = self._control()
             reports, extras = self._examine(runner, control)
             build_s, candidate_s = runner.build_s, runner.candidate_s
             self._kind, self._because = runner.kind, runner.because
+            self._walls = runner.walls
             self._sources = source_views(self._candidate, self._replayer.seen)
         bound = bind(reports, self._job.require)
         decision, reason = decide(bound, profile=self._job.profile)
@@ -152,7 +166,12 @@ class Session:
         )
 
     def _runner(
-        self, candidate: Candidate, *, lazy: bool = False, spares: int | None = None
+        self,
+        candidate: Candidate,
+        *,
+        lazy: bool = False,
+        spares: int | None = None,
+        lane: Lane = Lane.CANDIDATE,
     ) -> Runner:
         return Runner(
             self.trial,
@@ -162,6 +181,7 @@ class Session:
             lazy=lazy,
             host=self._host,
             spares=spares,
+            lane=lane,
         )
 
     def _use_machine(self) -> None:
@@ -172,6 +192,7 @@ class Session:
                 self._digest,
                 profile=self._job.profile,
                 host=self._host,
+                timeline=self.trial.timeline,
             )
         )
         self.trial.use_machine(self._replayer)
@@ -181,7 +202,7 @@ class Session:
         # At `quick` it runs only where the candidate fails, and then a scenario or two.
         quick = self._job.profile is Profile.QUICK
         runner = self._stack.enter_context(
-            self._runner(candidate, lazy=quick, spares=0 if quick else None)
+            self._runner(candidate, lazy=quick, spares=0 if quick else None, lane=Lane.REFERENCE)
         )
         return Control(self.trial, runner, lambda c, s, r: judge_scenario(self.trial, c, s, r))
 
@@ -208,18 +229,26 @@ class Session:
                 report = self._checked(check, before, examination, runner)
                 before = check if report.scenarios else before
                 reports.append(report)
+                if self._job.fail_fast and has_wrong(report):
+                    break
         except BuildStopped as stopped:
             report = self._build_report(stopped)
             self._emit(CheckFinished(report=report))
             return [report], (None, None)
+        decision, reason = decide(bind(reports, self._job.require), profile=self._job.profile)
+        self._emit(DecisionReached(decision=decision, reason=reason))
+        if self._job.fail_fast and decision is Decision.REJECTED:
+            ran = {report.code for report in reports}
+            rest = [check for check in self._checks() if check.code not in ran]
+            return reports + [_not_run(check) for check in rest], (None, None)
         reports = self._minimised(reports, runner, control)
         if not self._job.isolated:
             failures.keep(self.trial.problem, entry, failures.failing_cases(reports))
-        eager = self._optional(lambda: self._reference_to_time(runner))
-        self._emit(Progress(text="the benchmark's own rule"))
-        rule = self._optional(lambda: benchmark_rule.evaluate(self.trial, runner))
-        self._emit(Progress(text="power of the inputs"))
-        measured = self._optional(lambda: power.measure(self.trial))
+        eager = self._optional("", lambda: self._reference_to_time(runner))
+        rule = self._optional(
+            "the benchmark's own rule", lambda: benchmark_rule.evaluate(self.trial, runner)
+        )
+        measured = self._optional("power of the inputs", lambda: power.measure(self.trial))
         self._time(runner, eager)
         self._select()
         return reports, (rule, measured)
@@ -232,7 +261,8 @@ class Session:
         waiting, mark = runner.fresh, len(self.trial.comparisons)
         runner.fresh = waiting or self._parts(before, check)
         self._tried.code = check.code
-        report = examination.examine(check)
+        with self.trial.timeline.span(Lane.JUDGE, check.code):
+            report = examination.examine(check)
         if not report.scenarios:
             runner.fresh = waiting
         if check.code in _GRADED:
@@ -263,20 +293,20 @@ class Session:
         if self._device_condition() or (quick and not self._device.startswith("cuda")):
             return None
         reference = reference_candidate(self.trial.problem)
-        return self._stack.enter_context(self._runner(reference, spares=0))
+        return self._stack.enter_context(self._runner(reference, spares=0, lane=Lane.REFERENCE))
 
     def _time(self, runner: Runner, eager: Runner | None) -> None:
         """Time the candidate beside the reference: what the risk of running it buys."""
         if eager is None:
             return
-        self._emit(Progress(text="the time of a call"))
 
         def compiled() -> Runner:
             reference = speed.compiled_reference(reference_candidate(self.trial.problem))
-            return self._stack.enter_context(self._runner(reference, spares=0))
+            return self._stack.enter_context(self._runner(reference, spares=0, lane=Lane.REFERENCE))
 
         self._speed = self._optional(
-            lambda: speed.measure(self.trial, runner, eager, compiled=compiled)
+            "the time of a call",
+            lambda: speed.measure(self.trial, runner, eager, compiled=compiled),
         )
 
     def _select(self) -> None:
@@ -285,15 +315,17 @@ class Session:
         quick = self._job.profile is Profile.QUICK
         if quick or self._job.isolated or selection.load(problem) is not None:
             return
-        self._emit(Progress(text="the fewest regimes at equal power, for later trials"))
-        chosen = self._optional(lambda: choose(self.trial))
+        chosen = self._optional("the input regimes for later trials", lambda: choose(self.trial))
         if chosen is not None:
             selection.store(problem, chosen)
 
-    def _optional(self, make: Callable[[], T | None]) -> T | None:
+    def _optional(self, what: str, make: Callable[[], T | None]) -> T | None:
         """Return what stands beside the verdict; its failure must not lose the verdict."""
+        if what:
+            self._emit(Progress(text=what))
         try:
-            return make()
+            with self.trial.timeline.span(Lane.JUDGE, what or "preparations"):
+                return make()
         except CuassayError as error:
             self._emit(Progress(text=str(error)))
         except Exception as error:
@@ -317,7 +349,8 @@ class Session:
                     check = by_code[report.code]
                     minimiser = Minimiser(self.trial, check, run=runner, control=control)
                     rest = [found for found in outcome.findings if found is not worst]
-                    changed = (minimiser.minimise(worst), *rest)
+                    with self.trial.timeline.span(Lane.JUDGE, f"smallest input for {check.code}"):
+                        changed = (minimiser.minimise(worst), *rest)
                     outcome = dataclasses.replace(outcome, findings=changed)
                     report = dataclasses.replace(report, outcome=outcome)
             out.append(report)
@@ -353,7 +386,7 @@ class Session:
             truth_reason=self.trial.kinds.get(kind, ""),
             precision_grade=grade(self.graded),
             checks=reports,
-            conditions=(*conditions(reports), *self._device_condition()),
+            conditions=(*conditions(reports), *self._device_condition(), *self._unconfined()),
             benchmark_rule=extras[0],
             power=extras[1],
             timing=timing,
@@ -363,7 +396,13 @@ class Session:
             coverage=self._tried.coverage(),
             speed=self._speed,
             sources=self._sources,
+            timeline=tuple(self.trial.timeline.spans),
+            walls=self._walls,
         )
+
+    def _unconfined(self) -> tuple[str, ...]:
+        text = walls.condition(self._walls) if self._walls else ""
+        return (text,) if text else ()
 
     def _device_condition(self) -> tuple[str, ...]:
         said = executed_by(self._candidate, self._device, self._kind, because=self._because)
@@ -375,6 +414,19 @@ class Session:
             outcome = Failed(findings=(self._named(stopped.finding),))
         title = "The candidate builds and imports"
         return CheckReport(code="BUILD001", title=title, outcome=outcome)
+
+
+def has_wrong(report: CheckReport) -> bool:
+    """Whether a check saw a wrong result, which rejects whatever is required."""
+    outcome = report.outcome
+    return isinstance(outcome, Failed) and any(
+        finding.finding_class is FindingClass.WRONG for finding in outcome.findings
+    )
+
+
+def _not_run(check: Check) -> CheckReport:
+    why = Skipped(reason="--fail-fast: an earlier check rejected the kernel")
+    return CheckReport(code=check.code, title=check.title, outcome=why)
 
 
 def _worst(findings: Sequence[Finding]) -> Finding | None:

@@ -20,6 +20,7 @@ from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
 from cuassay.judge.reduced import reduced_axes
 from cuassay.judge.structure import matched
+from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
@@ -27,7 +28,7 @@ from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar, TensorSpec, Workload
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
-from cuassay.model.verdict import Profile
+from cuassay.model.verdict import Lane, Profile
 from cuassay.oracle.compare.outputs import Comparison, compare, measure
 from cuassay.oracle.grade import least_family
 from cuassay.oracle.lift.run import lift, run_as_written
@@ -70,7 +71,9 @@ class JudgeTrial:
         root_seed: int,
         truths: Truths | None = None,
         isolated: bool = False,
+        timeline: Timeline | None = None,
     ) -> None:
+        self.timeline = timeline or Timeline()
         self._problem, self._reference = problem, reference
         self._isolated = isolated
         self._profile, self._device, self._root = profile, device, root_seed
@@ -221,16 +224,17 @@ class JudgeTrial:
             self.kinds[truth.kind] = truth.reason
             return truth
         started = time.perf_counter()
-        inputs = self.inputs(case)
-        truth = make_truth(
-            self._reference.call,
-            list(inputs.values()),
-            self._problem.outputs,
-            seed=derive(case.seed, "truth"),
-            accumulation=self._problem.accumulation,
-            index_hits=self._hits(case, inputs),
-            family=family_of(precision, self._problem.low_type),
-        )
+        with self.timeline.span(Lane.TRUTH, _sizes(case)):
+            inputs = self.inputs(case)
+            truth = make_truth(
+                self._reference.call,
+                list(inputs.values()),
+                self._problem.outputs,
+                seed=derive(case.seed, "truth"),
+                accumulation=self._problem.accumulation,
+                index_hits=self._hits(case, inputs),
+                family=family_of(precision, self._problem.low_type),
+            )
         self.truth_s += time.perf_counter() - started
         self.kinds[truth.kind] = truth.reason
         self._truths[key] = truth
@@ -255,16 +259,17 @@ class JudgeTrial:
         key = _key(f"{serial.dumps(case)} {asked}", precision)
         if key not in self._truths:
             started = time.perf_counter()
-            self._truths[key] = gradients.truth_of(
-                self._problem,
-                self._reference.call,
-                case,
-                self.inputs(case),
-                outputs=outputs,
-                upstream=upstream,
-                seed=seed,
-                precision=precision,
-            )
+            with self.timeline.span(Lane.TRUTH, f"gradients, {_sizes(case)}"):
+                self._truths[key] = gradients.truth_of(
+                    self._problem,
+                    self._reference.call,
+                    case,
+                    self.inputs(case),
+                    outputs=outputs,
+                    upstream=upstream,
+                    seed=seed,
+                    precision=precision,
+                )
             self.truth_s += time.perf_counter() - started
             self._evict()
         return self._truths[key]
@@ -298,11 +303,12 @@ class JudgeTrial:
         """
         truth = self.truth(case, precision or Precision.STRICT)
         started, made_s = time.perf_counter(), self.truth_s
-        tensors = matched(self._problem, resolve(self._problem.axes, case.axes), run, items)
-        found = tuple(
-            _mismatched(output.name, got) if isinstance(got, str) else compare(got, output)
-            for got, output in zip(tensors, truth.outputs, strict=True)
-        )
+        with self.timeline.span(Lane.COMPARE, _sizes(case)):
+            tensors = matched(self._problem, resolve(self._problem.axes, case.axes), run, items)
+            found = tuple(
+                _mismatched(output.name, got) if isinstance(got, str) else compare(got, output)
+                for got, output in zip(tensors, truth.outputs, strict=True)
+            )
         if precision is None:
             found = self._least(case, tensors, found)
             if case.in_domain and any(map(_lowered, found)):
@@ -389,6 +395,10 @@ class JudgeTrial:
         limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]
         while len(self._truths) > 1 and sum(_bytes(t) for t in self._truths.values()) > limit:
             self._truths.popitem(last=False)
+
+
+def _sizes(case: Case) -> str:
+    return " ".join(f"{name}={size}" for name, size in case.axes.items())
 
 
 def _lowered(found: Comparison) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cuassay.checks.endings.findings import worker_failed
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import BuildFailed, ToolMissing
@@ -31,7 +30,7 @@ class Tried:
         """Run one scenario."""
         run = self._run(scenario)
         unbuilt = isinstance(run.result.termination, BuildFailed | ToolMissing)
-        if not unbuilt and not worker_failed(scenario, run):
+        if not unbuilt:
             self._remember(scenario)
         return run
 

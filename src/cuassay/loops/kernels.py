@@ -90,7 +90,7 @@ class IsolatedKernel:
             raise BuildError(end.what, end.log)
         if isinstance(end, ToolMissing):
             raise CannotJudgeError(end.what)
-        undecided = inconclusive_reason(scenario, run)
+        undecided = inconclusive_reason(run)
         if undecided:
             raise NoVerdict(undecided)
         found = termination_finding(scenario, run, problem=self.problem)
@@ -109,7 +109,7 @@ class IsolatedKernel:
         """
         self.calls += 1
         run = self._pool.run(scenario, inputs)
-        undecided = inconclusive_reason(scenario, run)
+        undecided = inconclusive_reason(run)
         if undecided:
             raise NoVerdict(undecided)
         raised = first_raised(run)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cuassay.model.outcome import CheckReport, Finding
-from cuassay.model.verdict import Verdict
+from cuassay.model.verdict import Decision, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +62,14 @@ class CheckFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionReached:
+    """The decision is known; what follows (smallest inputs, power, times) only adds to it."""
+
+    decision: Decision
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFinished:
     """The verdict."""
 
@@ -91,6 +99,7 @@ Event: TypeAlias = (
     | CaseFinished
     | FindingReported
     | CheckFinished
+    | DecisionReached
     | EngineFinished
     | EngineStopped
     | Document

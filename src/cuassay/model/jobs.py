@@ -27,10 +27,15 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OnCandidate(_Asked):
-    """A job that runs a candidate. `hide` names folders that the candidate shall not see."""
+    """A job that runs a candidate. `hide` names folders that the candidate shall not see.
+
+    With `no_sandbox` a machine that does not confine candidates runs it all the same; a verdict
+    then has a condition that says so.
+    """
 
     candidate: str
     hide: tuple[str, ...] = ()
+    no_sandbox: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +52,7 @@ class TrialJob(_OnCandidate):
     profile: Profile = Profile.STANDARD
     require: tuple[str, ...] = ()
     precision: Precision | None = None
+    fail_fast: bool = False  # stop at the first wrong result, without a smallest input
     recorded: str = ""
     run_dir: str = ""
     run_label: str = ""

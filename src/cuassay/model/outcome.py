@@ -159,7 +159,8 @@ Outcome: TypeAlias = Passed | Failed | Inconclusive | Skipped | Errored
 class CheckReport:
     """One check's end: code, outcome, advice findings, and how long it took.
 
-    `clean` counts the scenarios that were judged and showed nothing.
+    `clean` counts the scenarios that were judged and showed nothing. `withheld` says what the
+    candidate did not complete although the reference does: such a report is never a pass.
     """
 
     code: str
@@ -169,3 +170,4 @@ class CheckReport:
     duration_s: float = 0.0
     scenarios: int = 0
     clean: int = 0
+    withheld: str = ""

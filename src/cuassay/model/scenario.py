@@ -73,12 +73,17 @@ class Call:
     """Call the candidate on `slot`; hold what it returns (or its outputs) under `result`.
 
     Destination-style outputs, and memory that the candidate allocates where the worker can
-    reach it, are filled with `poison` first.
+    reach it, are filled with `poison` first. `stream` names the stream that is current
+    meanwhile, empty the default one; with `thread` the call is made from a new thread; with
+    `gradients` the floating inputs require gradients. The host waits for the call in any case.
     """
 
     slot: str
     result: str
     poison: Poison = Poison.NAN
+    stream: str = ""
+    thread: bool = False
+    gradients: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,8 +64,7 @@ class Finished:
     """Every step has a record."""
 
 
-LOST_CHANNEL, NO_SANDBOX = 71, 72
-OWN_FAULTS = (LOST_CHANNEL, NO_SANDBOX)  # exit codes of a worker that failed by itself
+LOST_CHANNEL = 71  # exit code of a worker without a judge; says nothing of why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +101,14 @@ class Garbled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildFailed:
-    """The candidate did not build or import; `log` is untrusted text."""
+    """The candidate did not build or import; `log` is untrusted text.
+
+    `out_of_memory`: its process says that memory ran out, which nobody else saw.
+    """
 
     what: str
     log: str
+    out_of_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,6 +85,27 @@ class Timing:
     compare_s: float = 0.0
 
 
+class Lane(enum.StrEnum):
+    """Who spends a span of a trial's time."""
+
+    JUDGE = "judge"  # a check, or a part of the verdict: it holds spans of the other lanes
+    TRUTH = "truth"  # the reference lifted, its draws and yardsticks
+    COMPARE = "compare"
+    CANDIDATE = "candidate"  # a scenario in the candidate's processes, the build included
+    REFERENCE = "reference"  # a scenario with the reference as the candidate
+    MACHINE = "machine"  # recorded launches in the PTX machine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """One piece of a trial's time, in seconds since the trial began."""
+
+    lane: Lane
+    what: str
+    begin_s: float
+    end_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisCoverage:
     """The sizes of one var axis that checks ran the candidate at, inside the declared domain.
@@ -103,7 +124,8 @@ class Verdict:
 
     `sources` are the candidate's files with what the PTX machine saw on their lines, where it
     executed them. `notes` is what was assumed or passed over while reading the problem and the
-    candidate; `coverage` has every var axis of the problem, and is empty for a replay.
+    candidate; `coverage` has every var axis of the problem, and is empty for a replay. `walls`
+    says of each wall around the candidate's process whether it stood (see model.walls).
     """
 
     decision: Decision
@@ -128,6 +150,8 @@ class Verdict:
     coverage: tuple[AxisCoverage, ...] = ()
     speed: Speed | None = None
     sources: tuple[SourceView, ...] = ()
+    timeline: tuple[Span, ...] = ()
+    walls: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:

@@ -21,7 +21,6 @@ _BY_CODE = {
     "API002": "return freshly allocated tensors of the declared shape, dtype and device",
     "API003": "every input has to take part in the result as the reference uses it",
     "STATE001": "keep nothing between calls: no cached results, no reused output buffers",
-    "STATE002": "leave process-wide settings as they were, or restore them before returning",
     "PROC001": "leave process-wide settings, files and threads as they were",
     "GHOST001": "compute the result anew on every call, from the arguments alone",
     "MEM001": "write every element of every output, also in the last partial tile",

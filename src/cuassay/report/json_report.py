@@ -20,7 +20,7 @@ from cuassay.model.events import (
 )
 from cuassay.model.machine import SourceView
 from cuassay.model.outcome import CheckReport, Finding, Growth
-from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Power, Speed, Timing, Verdict
+from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Power, Span, Speed, Timing, Verdict
 from cuassay.report import words
 from cuassay.report.clean import clean
 
@@ -45,6 +45,7 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "power": _power(verdict.power),
         "speed_us": _speed(verdict.speed),
         "timing_s": _timing(verdict.timing),
+        "timeline": [_span(span) for span in verdict.timeline],
         "environment": _texts(verdict.environment),
         "digest": verdict.digest,
         "problem": clean(verdict.problem),
@@ -59,6 +60,7 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "notes": [clean(note) for note in verdict.notes],
         "coverage": [_coverage(axis) for axis in verdict.coverage],
         "executed": [_executed(view) for view in verdict.sources],
+        "walls": _texts(verdict.walls),
     }
 
 
@@ -72,6 +74,15 @@ def _executed(view: SourceView) -> dict[str, Any]:
             {"line": line, "class": clean(kind), "code": clean(code), "text": clean(text)}
             for line, kind, code, text in view.marks
         ],
+    }
+
+
+def _span(span: Span) -> dict[str, Any]:
+    return {
+        "lane": span.lane.value,
+        "what": clean(span.what),
+        "begin_s": round(span.begin_s, 4),
+        "end_s": round(span.end_s, 4),
     }
 
 

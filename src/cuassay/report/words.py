@@ -30,6 +30,7 @@ from cuassay.model.verdict import (
     Speed,
     Verdict,
 )
+from cuassay.model.walls import STANDS
 from cuassay.report.clean import clean, one_line
 
 _ROW = 240  # longest line of code that is shown
@@ -328,6 +329,14 @@ def not_checked(verdict: Verdict) -> tuple[str, ...]:
     if verdict.power is None:
         lines.append("power: no broken versions of the reference were tried on these inputs")
     return (*lines, NO_CHECK_YET)
+
+
+def walls_line(verdict: Verdict) -> str:
+    """Return which walls around the kernel's process stood, in one line."""
+    fallen = [name for name, outcome in verdict.walls.items() if outcome != STANDS]
+    if not fallen:
+        return f"all {len(verdict.walls)} walls stood"
+    return f"{len(verdict.walls) - len(fallen)} walls stood, not: {', '.join(fallen)}"
 
 
 def timing_line(verdict: Verdict) -> str:

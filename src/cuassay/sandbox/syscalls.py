@@ -24,6 +24,9 @@ _WRITE_FILE, _TRUNCATE, _REFER = 1 << 1, 1 << 14, 1 << 13
 _CHANGES = _WRITE_FILE | sum(1 << bit for bit in range(4, 13))
 _TCP = 0b11  # bind, connect
 _SCOPES = 0b11  # abstract unix sockets, signals
+# Executing, reading files, listing folders.
+_READ_FILE, _READS = 1 << 2, 1 << 0 | 1 << 2 | 1 << 3
+_OF_FILES = _WRITE_FILE | _TRUNCATE | 1 << 0 | _READ_FILE
 _DEVICES = ("null", "zero", "full", "random", "urandom", "nvidia*", "nvidia-caps/*")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -34,6 +37,11 @@ def _check(result: int, what: str) -> int:
         error = ctypes.get_errno()
         raise OSError(error, f"{what}: {os.strerror(error)}")
     return result
+
+
+def call(number: int, *arguments: int | bytes | None) -> int:
+    """Make a system call by its number and return its result. Raises OSError."""
+    return _check(_libc.syscall(number, *arguments), f"system call {number}")
 
 
 def unshare(flags: int) -> None:
@@ -79,6 +87,16 @@ def set_dumpable(dumpable: bool) -> None:
     _check(_libc.prctl(_PR_SET_DUMPABLE, int(dumpable), 0, 0, 0), "prctl")
 
 
+def read_memory(pid: int, address: int, size: int) -> bytes:
+    """Return bytes of another process's memory. Raises OSError; EFAULT for what it has not."""
+    held = ctypes.create_string_buffer(size)
+    here = struct.pack("PN", ctypes.addressof(held), size)
+    there = struct.pack("PN", address, size)
+    one = ctypes.c_ulong(1)
+    read = _libc.process_vm_readv(pid, here, one, there, one, ctypes.c_ulong(0))
+    return held.raw[: _check(int(read), f"the memory of process {pid}")]
+
+
 def forbid_new_privileges() -> None:
     """Make set-uid programs and file capabilities powerless for this process."""
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "prctl")
@@ -97,16 +115,20 @@ def landlock_version() -> int:
     return max(0, int(_libc.syscall(_SYS_LANDLOCK, None, 0, 1)))
 
 
-def landlock(writable: Sequence[str]) -> int:
+def landlock(writable: Sequence[str], readable: Sequence[str] | None = None) -> int:
     """Deny changes outside `writable` folders, TCP, and signals to processes outside.
 
-    Applies to this thread and what it starts; needs forbid_new_privileges first. Returns the
-    Landlock version used (4: TCP, 6: signals). Raises OSError.
+    With `readable` (files and folders) nothing else can be read or executed but what is
+    writable, the devices that kernels need, and this process's own part of /proc. Applies to
+    this thread and what it starts; needs forbid_new_privileges first. Returns the Landlock
+    version used (4: TCP, 6: signals). Raises OSError.
     """
     version = landlock_version()
     if not version:
         raise OSError("this kernel has no Landlock")
     rights = _CHANGES | (_REFER if version >= 2 else 0) | (_TRUNCATE if version >= 3 else 0)
+    if readable is not None:
+        rights |= _READS
     attributes = struct.pack(
         "QQQ", rights, _TCP if version >= 4 else 0, _SCOPES if version >= 6 else 0
     )[: 24 if version >= 6 else 16 if version >= 4 else 8]
@@ -117,11 +139,13 @@ def landlock(writable: Sequence[str]) -> int:
     try:
         for folder in writable:
             _allow(ruleset, folder, rights)
+        for path in readable or ():
+            _allow(ruleset, path, rights & _READS)
         for pattern in _DEVICES:
             for device in glob.glob(f"/dev/{pattern}"):
-                _allow(ruleset, device, rights & (_WRITE_FILE | _TRUNCATE))
+                _allow(ruleset, device, rights & (_WRITE_FILE | _TRUNCATE | _READ_FILE))
         # The CUDA driver names its threads in /proc/self/task/*/comm; cuInit fails without.
-        _allow(ruleset, "/proc/self", rights & (_WRITE_FILE | _TRUNCATE))
+        _allow(ruleset, "/proc/self", rights & (_WRITE_FILE | _TRUNCATE | _READS))
         _check(_libc.syscall(_SYS_LANDLOCK + 2, ruleset, 0), "landlock_restrict_self")
     finally:
         os.close(ruleset)
@@ -129,7 +153,10 @@ def landlock(writable: Sequence[str]) -> int:
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
-    if os.path.isdir(path) or rights & ~(_WRITE_FILE | _TRUNCATE) == 0:
+    """Allow `rights` below a path; a file takes those that files have. No path, no rule."""
+    if not os.path.isdir(path):
+        rights &= _OF_FILES
+    if rights and os.path.exists(path):
         target = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
             rule = struct.pack("=Qi", rights, target)

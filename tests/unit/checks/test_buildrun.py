@@ -7,7 +7,12 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from cuassay.checks.endings.findings import inconclusive_reason, termination_finding
+from cuassay.checks.endings.findings import (
+    claims_no_memory,
+    claims_no_tool,
+    inconclusive_reason,
+    termination_finding,
+)
 from cuassay.checks.numeric.common import single_call
 from cuassay.model.case import Case
 from cuassay.model.outcome import FindingClass, Severity
@@ -48,10 +53,16 @@ def ended(termination: Termination, *records: StepRecord, output: str = "") -> E
     return Ended(ScenarioResult(records=records, termination=termination, output_text=output))
 
 
-def raised(message: str = "no", *, index: int = 1, out_of_memory: bool = False) -> StepRaised:
+def raised(
+    message: str = "no",
+    *,
+    index: int = 1,
+    out_of_memory: bool = False,
+    exception: str = "ValueError",
+) -> StepRaised:
     return StepRaised(
         index=index,
-        exception="ValueError",
+        exception=exception,
         message=message,
         traceback="Traceback ...",
         out_of_memory=out_of_memory,
@@ -102,30 +113,36 @@ def test_an_exception_is_blamed_before_the_crash_that_follows() -> None:
 
 def test_ends_from_which_no_verdict_follows() -> None:
     missing = ended(ToolMissing(what="nvcc is not installed"))
-    full = ended(Finished(), raised(out_of_memory=True))
     assert termination_finding(SCENARIO, missing) is None
-    assert termination_finding(SCENARIO, full) is None
-    assert inconclusive_reason(SCENARIO, missing) == "nvcc is not installed"
-    assert "out of memory" in inconclusive_reason(SCENARIO, full)
+    assert inconclusive_reason(missing) == "nvcc is not installed"
 
 
-def test_a_worker_that_fails_by_itself_is_no_finding_unless_the_candidate_ran() -> None:
-    idle = ended(Exited(index=0, exit_code=LOST_CHANNEL))
-    called = ended(Exited(index=1, exit_code=LOST_CHANNEL), StepDone(index=0))
-    other = ended(Exited(index=0, exit_code=3))
-    assert termination_finding(SCENARIO, idle) is None
-    assert "nothing of the candidate ran" in inconclusive_reason(SCENARIO, idle)
-    for run in (called, other):
+def test_what_the_process_says_of_itself_excuses_nothing() -> None:
+    full = ended(Finished(), raised(out_of_memory=True))
+    absent = ended(Finished(), raised(exception="MissingToolError"))
+    assert claims_no_memory(full)
+    assert claims_no_tool(absent)
+    for run in (full, absent):
+        assert inconclusive_reason(run)
         finding = termination_finding(SCENARIO, run)
         assert finding is not None
-        assert finding.code == "RUN002"
-        assert inconclusive_reason(SCENARIO, run) == ""
+        assert finding.code == "RUN001"
+
+
+@pytest.mark.parametrize("code", [0, 3, LOST_CHANNEL, 72])
+@pytest.mark.parametrize("index", [0, 1])
+def test_no_exit_code_is_an_excuse(code: int, index: int) -> None:
+    run = ended(Exited(index=index, exit_code=code))
+    finding = termination_finding(SCENARIO, run)
+    assert finding is not None
+    assert finding.code == "RUN002"
+    assert inconclusive_reason(run) == ""
 
 
 def test_a_normal_end_is_no_finding() -> None:
     run = ended(Finished(), StepDone(index=0), StepDone(index=1), StepDone(index=2))
     assert termination_finding(SCENARIO, run) is None
-    assert inconclusive_reason(SCENARIO, run) == ""
+    assert inconclusive_reason(run) == ""
 
 
 def test_a_refusal_at_a_size_that_nobody_promised_is_a_condition() -> None:

@@ -22,7 +22,6 @@ def test_the_order_is_host_state_first() -> None:
         "API003",
         "PROC001",
         "STATE001",
-        "STATE002",
         "MEM001",
         "MEM002",
         "MEM004",

@@ -98,13 +98,14 @@ def test_outside_of_the_domain_everything_is_advice() -> None:
     assert {finding.finding_class for finding in (*refused, *wrong)} == {FindingClass.ADVICE}
 
 
-def test_out_of_memory_is_no_verdict() -> None:
+def test_a_size_that_runs_out_of_memory_is_a_condition_like_any_refusal() -> None:
     def call(x: torch.Tensor) -> torch.Tensor:
         raise MemoryError
 
     trial = row_sum()
     scenario = next(Shp001().propose(trial))
-    assert list(Shp001().judge(trial, scenario, run_one(trial, call, scenario))) == []
+    finding, *_ = Shp001().judge(trial, scenario, run_one(trial, call, scenario))
+    assert "MemoryError" in finding.message
 
 
 def test_an_empty_shape_inside_the_domain_must_work() -> None:

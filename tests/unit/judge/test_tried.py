@@ -15,7 +15,7 @@ from cuassay.judge.preconditions import check_constraints
 from cuassay.judge.tried import Tried
 from cuassay.model.case import Case
 from cuassay.model.scenario import Scenario
-from cuassay.model.trace import LOST_CHANNEL, BuildFailed, Exited, Termination, ToolMissing
+from cuassay.model.trace import BuildFailed, Termination, ToolMissing
 from cuassay.model.verdict import AxisCoverage
 from tests.support import fake_trial
 
@@ -61,7 +61,6 @@ def test_a_case_outside_the_domain_covers_nothing() -> None:
     [
         BuildFailed(what="no", log=""),
         ToolMissing(what="nvcc"),
-        Exited(index=-1, exit_code=LOST_CHANNEL),
     ],
 )
 def test_what_did_not_run_covers_nothing(termination: Termination) -> None:

@@ -25,7 +25,7 @@ from cuassay.model.scenario import (
     Release,
     Step,
 )
-from cuassay.model.trace import BuildFailed, Finished, StepDone, ToolMissing
+from cuassay.model.trace import BuildFailed, Finished, StepRaised, ToolMissing
 from cuassay.sandbox.host.nursery import Nursery
 from tests.support.workers import items, nursery, pool, problem, ramp, read, scenario, tensor_spec
 
@@ -191,13 +191,11 @@ def test_a_missing_tool_is_no_failure_of_the_candidate(cpu: Nursery, tmp_path: P
     assert end == ToolMissing(what="nvcc is not installed")
 
 
-def test_no_memory_left_at_its_import_is_no_failure_of_the_candidate(
-    cpu: Nursery, tmp_path: Path
-) -> None:
+def test_no_memory_left_at_its_import_is_only_a_claim(cpu: Nursery, tmp_path: Path) -> None:
     with pool("raise torch.OutOfMemoryError('CUDA out of memory')", tmp_path, cpu) as workers:
         end = workers.run(scenario(), ramp).result.termination
-    assert isinstance(end, ToolMissing)
-    assert end.what.startswith("out of memory while the candidate was loaded (OutOfMemoryError: ")
+    assert isinstance(end, BuildFailed)
+    assert end.out_of_memory
 
 
 def test_what_the_candidate_prints_is_kept(cpu: Nursery, tmp_path: Path) -> None:
@@ -224,12 +222,13 @@ def test_the_judges_own_error_passes_and_the_pool_goes_on(cpu: Nursery, tmp_path
         assert workers.run(scenario(), ramp).result.termination == Finished()
 
 
-def test_results_beyond_the_limit_are_described_but_not_sent(cpu: Nursery, tmp_path: Path) -> None:
+def test_results_of_an_absurd_size_are_refused_before_a_byte_is_fetched(
+    cpu: Nursery, tmp_path: Path
+) -> None:
     source = "def run(x): return torch.zeros(1).expand(1 << 40)"
     with pool(source, tmp_path, cpu) as workers:
         run = workers.run(scenario(), ramp)
-    (item,) = items(run.result, 2)
-    assert (item.shape, item.buffer) == ((1 << 40,), -1)
-    with pytest.raises(KeyError):
-        run.tensor(item)
-    assert isinstance(cast(StepDone, run.result.records[2]), StepDone)
+    record = run.result.records[2]
+    assert isinstance(record, StepRaised)
+    assert record.exception == "OversizedResult"
+    assert "4,398,046,511,104 bytes where its outputs have 400" in record.message

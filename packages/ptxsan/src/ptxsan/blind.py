@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan import pages
+from ptxsan import isa, pages
 from ptxsan.program import Program
 from ptxsan.record import Record
 from ptxsan.records import Allocation, LaunchState
@@ -24,7 +24,6 @@ from ptxsan.runtime import layout as L
 
 _GARBAGE = (0xBF, 0x7F)  # in every byte: about -1.5 and the largest, in any type of float
 _LONGEST = 1 << 13  # instructions, up to which race records name each of them
-_LOADS = ("ld", "ldu")
 _ABOUT_RACES = (L.K_RACE, L.K_SUSPECT, L.K_SAME_VALUE)
 Writers = Sequence[NDArray[np.uint8]]
 Given = int | Writers
@@ -49,7 +48,7 @@ def _load_of(program: Program, one: Record) -> int | None:
     if set(kinds) != {L.READ, L.WRITE}:
         return None
     site = kinds[L.READ]
-    return site if program.body[site].base in _LOADS else None
+    return site if isa.is_load(program.body[site]) else None
 
 
 def is_about(one: Record, loads: Collection[int]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptxsan import isa
 from ptxsan.dataflow import Liveness
 from ptxsan.emit import algebra, deferred, registry
 from ptxsan.emit.context import Emit
@@ -15,12 +16,12 @@ from ptxsan.emit.control import block_label, predicate
 from ptxsan.errors import MachineError
 from ptxsan.facts import Facts, collect
 from ptxsan.interplay import updates_of
+from ptxsan.isa import Ends
 from ptxsan.options import Options
 from ptxsan.program import Program, Variable
 from ptxsan.runtime import layout
 from ptxsan.syntax import Instruction
 
-_JUMPS = frozenset(("bra",))
 _CACHED_LINE = 64
 
 
@@ -85,7 +86,7 @@ def _enter(cx: Emit, number: int, body: tuple[Instruction, ...]) -> None:
     cx.line(f"store i64 {cx.let(f'add i64 {count}, {len(body)}')}, ptr %count")
     mark = cx.let(f"getelementptr i8, ptr %covered, i64 {number}")
     cx.line(f"store i8 1, ptr {mark}")
-    if any(one.base not in ("ret", "exit") for one in body):
+    if not all(map(isa.leaves, body)):
         cx.line(f"store i32 {number}, ptr %last")
 
 
@@ -94,7 +95,7 @@ def _instruction(cx: Emit) -> None:
     emitter = registry.find(ins)
     if emitter is None:
         cx.unsupported("is an instruction that the machine does not know")
-    if ins.predicate is None or ins.base in _JUMPS:
+    if ins.predicate is None or isa.row(ins).ends is Ends.JUMP:
         algebra.emit(cx, ins, emitter)
         return
     condition = predicate(cx, ins)

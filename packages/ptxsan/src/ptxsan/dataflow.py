@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ptxsan import isa
 from ptxsan.errors import MachineError
+from ptxsan.isa import Ends, Result
 from ptxsan.syntax import (
     Address,
     Group,
@@ -17,27 +19,6 @@ from ptxsan.syntax import (
     Symbol,
     Vector,
 )
-
-_NO_RESULT = frozenset(
-    (
-        "bra",
-        "brx",
-        "ret",
-        "exit",
-        "trap",
-        "brkpt",
-        "nanosleep",
-        "setmaxnreg",
-        "pmevent",
-        "st",
-        "red",
-        "cp",
-        "fence",
-        "griddepcontrol",
-        "tensormap",
-    )
-)
-_ENDS = frozenset(("bra", "ret", "exit", "trap"))
 
 
 def registers_of(operand: Operand) -> Iterator[str]:
@@ -63,12 +44,7 @@ def registers_of(operand: Operand) -> Iterator[str]:
 
 def has_result(instruction: Instruction) -> bool:
     """Whether the first operand is a destination."""
-    base = instruction.base
-    if base in _NO_RESULT or not instruction.operands:
-        return False
-    if base in ("bar", "barrier"):
-        return "red" in instruction.parts
-    if base == "mbarrier" and instruction.parts[1] in ("init", "inval", "expect_tx", "complete_tx"):
+    if isa.row(instruction).result is Result.NONE or not instruction.operands:
         return False
     return isinstance(instruction.operands[0], Register | Vector | Pair | Group)
 
@@ -82,7 +58,8 @@ def definitions(instruction: Instruction) -> tuple[str, ...]:
 
 def uses(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers that an instruction reads, its predicate among them."""
-    start = 1 if has_result(instruction) and instruction.base != "wgmma" else 0
+    only_written = has_result(instruction) and isa.row(instruction).result is not Result.BOTH
+    start = 1 if only_written else 0
     names = [name for one in instruction.operands[start:] for name in registers_of(one)]
     if instruction.predicate is not None:
         names.append(instruction.predicate.name)
@@ -104,7 +81,7 @@ def basic_blocks(body: Sequence[Instruction], labels: dict[str, int]) -> tuple[B
     Raises MachineError for a jump to an unknown label.
     """
     starts = {0, *labels.values()}
-    starts |= {index + 1 for index, one in enumerate(body) if one.base in _ENDS}
+    starts |= {index + 1 for index, one in enumerate(body) if isa.row(one).ends is not Ends.NO}
     ordered = sorted(start for start in starts if start < len(body))
     number = {start: index for index, start in enumerate(ordered)}
     blocks = []
@@ -121,7 +98,7 @@ def basic_blocks(body: Sequence[Instruction], labels: dict[str, int]) -> tuple[B
 
 
 def target_of(instruction: Instruction, labels: dict[str, int]) -> int:
-    """Return the index that a `bra` jumps to."""
+    """Return the index that a jump goes to."""
     target = instruction.operands[0]
     if not isinstance(target, Symbol) or target.name not in labels:
         raise MachineError(f"jump to unknown label '{target}'", line=instruction.line)
@@ -129,10 +106,9 @@ def target_of(instruction: Instruction, labels: dict[str, int]) -> int:
 
 
 def _following(last: Instruction, end: int, labels: dict[str, int]) -> tuple[int, ...]:
-    falls = (end,) if last.predicate is not None or last.base not in _ENDS else ()
-    if last.base == "bra":
-        return (*falls, target_of(last, labels))
-    return falls
+    ends = isa.row(last).ends
+    falls = (end,) if last.predicate is not None or ends is Ends.NO else ()
+    return (*falls, target_of(last, labels)) if ends is Ends.JUMP else falls
 
 
 class Liveness:

@@ -6,8 +6,9 @@ import dataclasses
 import struct
 from collections.abc import Collection, Iterator
 
-from ptxsan import asynchronous, blind, printed
+from ptxsan import asynchronous, blind, isa, printed
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
+from ptxsan.isa import Memory
 from ptxsan.launch import Dim3, Launch
 from ptxsan.program import Program
 from ptxsan.record import Record
@@ -174,7 +175,8 @@ class Describer:
         """Undo the rounding of instruction numbers in race records of long kernels."""
         last = site + (1 << self._state.get32(L.SITE_SHIFT))
         for index in range(site, min(last, len(self._program.body))):
-            if self._program.body[index].base in _TOUCHES:
+            row = isa.row(self._program.body[index])
+            if row.objects or row.memory not in (Memory.NONE, Memory.HINT):
                 return index
         return site
 
@@ -231,7 +233,6 @@ class Describer:
         return _unravel(block, self._launch.grid), _unravel(thread, self._launch.block)
 
 
-_TOUCHES = ("ld", "st", "atom", "red", "cp", "ldmatrix", "mbarrier")
 _UNINITIALISED = {
     L.K_UNINIT: "computes with memory that nobody wrote",
     L.K_POISON_BRANCH: "is decided by memory that nobody wrote",

@@ -1,64 +1,105 @@
-"""Which registers can hold an uninitialised value, and which can carry a float's shadow.
+"""Which registers can hold an uninitialised value, in part, and which can carry a float's shadow.
 
 Both are over-approximations without regard to control flow; what is left out costs nothing at run
-time. A register carries a shadow if its value can come from a float and can end in one.
+time. A register carries a shadow if its value can come from a float and can end in one. Its bytes
+are told apart if parts of it are put together or taken out somewhere, as packed halves are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ptxsan import isa
 from ptxsan.dataflow import Liveness, definitions, registers_of, uses
-from ptxsan.syntax import Address, Instruction
-
-FLOATS = frozenset(
-    ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32", "e4m3", "e5m2", "e4m3x2", "e5m2x2")
-)
-_MOVES = frozenset(("mov", "shfl", "selp", "prmt", "movmatrix", "ldmatrix", "cvt", "redux"))
-_MEMORY = frozenset(("ld", "ldu", "atom", "wmma", "ldmatrix"))
-_STORES = frozenset(("st", "red", "atom", "stmatrix", "wmma"))
-
+from ptxsan.emit.values import width_of
+from ptxsan.isa import Defined, Memory, Shadow
+from ptxsan.syntax import Address, Immediate, Instruction, Vector
 
 _Test = Callable[[Instruction], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Registers by name: `poisonable` may be uninitialised, `shadowed` may carry a shadow."""
+    """Registers by name: `poisonable` may be uninitialised, `split` of those byte by byte;
+    `shadowed` may carry a shadow.
+    """
 
     poisonable: frozenset[str]
     shadowed: frozenset[str]
+    split: frozenset[str]
 
 
-def collect(body: Sequence[Instruction], liveness: Liveness, registers: Collection[str]) -> Facts:
-    """Return the facts of a flat program; `registers` are those that are declared."""
+def collect(body: Sequence[Instruction], liveness: Liveness, registers: Mapping[str, str]) -> Facts:
+    """Return the facts of a flat program; `registers` are those that are declared, with types."""
     start = {name for name in liveness.before(0) if name in registers}
     poisonable = _forward(body, start, _gives_poison)
     sources = _forward(body, set(), _gives_shadow, through=_moves_shadow)
     sinks = _backward(body)
-    return Facts(poisonable=frozenset(poisonable), shadowed=frozenset(sources & sinks))
+    wide = {name for name in poisonable if name in registers and _is_wide(registers[name])}
+    return Facts(
+        poisonable=frozenset(poisonable),
+        shadowed=frozenset(sources & sinks),
+        split=frozenset(_split(body, wide)),
+    )
 
 
-def is_float(instruction: Instruction) -> bool:
-    """Whether an instruction computes with floating-point numbers."""
-    return any(part in FLOATS for part in instruction.parts[1:])
+def _is_wide(type_: str) -> bool:
+    return width_of(type_) in (32, 64)
+
+
+def _split(body: Sequence[Instruction], wide: set[str]) -> set[str]:
+    """Return the wide registers that parts are taken out of or put into (memory may do that, where
+    anything narrow is loaded from it), and those that are copied to or from such a register.
+    """
+    narrow = any(isa.row(one).memory is Memory.READ and isa.bits_of(one) < 32 for one in body)
+    found: set[str] = set()
+    copies: dict[str, set[str]] = {}
+    for one in body:
+        row = isa.row(one)
+        named = wide.intersection((*definitions(one), *uses(one)))
+        if not named:
+            continue
+        if _takes_apart(one) or (narrow and isa.row(one).memory is Memory.WRITE):
+            found |= named
+        elif row.copies:
+            for name in named:
+                copies.setdefault(name, set()).update(named)
+    waiting = list(found)
+    while waiting:
+        fresh = copies.get(waiting.pop(), set()) - found
+        found |= fresh
+        waiting += fresh
+    return found
+
+
+def _takes_apart(one: Instruction) -> bool:
+    """Whether an instruction moves parts of registers, or computes with packed halves."""
+    if isa.row(one).defined is Defined.HALVES:
+        return isa.packs_halves(one)
+    if isa.row(one).defined is not Defined.BYTES:
+        return False
+    if isa.row(one).copies and not isa.permutes(one):
+        return any(isinstance(operand, Vector) for operand in one.operands)
+    constant = any(isinstance(operand, Immediate) for operand in one.operands)
+    return constant or isa.converts(one) or isa.packs_halves(one)
 
 
 def _from_memory(one: Instruction) -> bool:
-    return one.base in _MEMORY and "param" not in one.parts
+    return isa.row(one).memory in (Memory.READ, Memory.UPDATE) and isa.space_of(one) != "param"
 
 
 def _gives_poison(one: Instruction) -> bool:
-    return _from_memory(one) or one.base in ("shfl", "call", "match", "mbarrier")
+    return _from_memory(one) or isa.row(one).defined is Defined.OTHERS
 
 
 def _gives_shadow(one: Instruction) -> bool:
-    return is_float(one) or _from_memory(one) or one.base in ("mma", "wgmma", "call")
+    computed = isa.is_float(one) or isa.row(one).shadow is Shadow.PRODUCED
+    return computed or _from_memory(one)
 
 
 def _moves_shadow(one: Instruction) -> bool:
-    return one.base in _MOVES or is_float(one) or one.base in ("shl", "shr", "and", "or", "xor")
+    return isa.is_float(one) or isa.row(one).shadow in (Shadow.MOVED, Shadow.LOADED)
 
 
 def _always(_one: Instruction) -> bool:
@@ -87,7 +128,9 @@ def _backward(body: Sequence[Instruction]) -> set[str]:
     while changed:
         changed = False
         for one in body:
-            wanted = is_float(one) or one.base in _STORES or one.base in ("mma", "wgmma")
+            row = isa.row(one)
+            stores = row.memory in (Memory.WRITE, Memory.UPDATE)
+            wanted = isa.is_float(one) or stores or row.shadow is Shadow.PRODUCED
             if wanted or (_moves_shadow(one) and not found.isdisjoint(definitions(one))):
                 named = _values(one)
                 if not found.issuperset(named):

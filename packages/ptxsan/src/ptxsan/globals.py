@@ -31,6 +31,7 @@ def _fresh(one: Declaration, program: Program) -> NDArray[np.uint8]:
     if one.initial is not None:
         memory[: len(one.initial)] = np.frombuffer(one.initial, np.uint8)
     places = {each.name: global_address(index) for index, each in enumerate(program.globals)}
+    places |= program.functions
     for offset, symbol in one.addresses:
         value = places.get(symbol.name, 0) + symbol.offset
         memory[offset : offset + 8] = np.frombuffer(value.to_bytes(8, "little"), np.uint8)

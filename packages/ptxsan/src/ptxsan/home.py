@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# Folders by the name of their variable, for a process whose environment must not name ptxsan.
+TOLD: dict[str, Path] = {}
+
 
 def cache_dir() -> Path:
     """Return the folder of everything that ptxsan writes by itself."""
@@ -25,6 +28,8 @@ def runtime_dir() -> Path:
 
 
 def _folder(variable: str) -> Path | None:
+    if variable in TOLD:
+        return TOLD[variable]
     explicit = os.environ.get(variable)
     return Path(explicit).expanduser().absolute() if explicit else None
 

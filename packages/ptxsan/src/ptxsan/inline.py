@@ -9,8 +9,10 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 
+from ptxsan import isa
 from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
+from ptxsan.isa import Ends, Memory
 from ptxsan.syntax import (
     Address,
     Declaration,
@@ -26,9 +28,11 @@ from ptxsan.syntax import (
     Vector,
 )
 
-_DEPTH = 64
+_TURNS = (48, 24, 12, 8, 5, 3)  # of a function that calls itself: as many as stay below _MOST
+_MOST = 40_000  # instructions
 # What a kernel calls that has no body in PTX: bytes of its result, of its parameters.
 EXTERNAL = {"vprintf": (4, (8, 8)), "__assertfail": (0, (8, 8, 4, 8, 8))}
+TOO_DEEP = "ptxsan: too deep"  # what stands for a call that is not expanded
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,6 +44,9 @@ class Flat:
     registers: dict[str, str] = field(default_factory=dict)
     variables: dict[str, Declaration] = field(default_factory=dict)
     copies: int = 0
+    calls: int = 0
+    turns: int = 0
+    pointed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,18 +64,48 @@ class _Names:
 def flatten(module: Module, entry: Function) -> Flat:
     """Return the entry's body with calls of functions that have a body expanded.
 
-    Raises MachineError for recursion and calls through pointers.
+    A call through a pointer becomes a choice among the functions whose address is taken and whose
+    parameters fit. Functions that call themselves are expanded several times; a call that would
+    go deeper ends the launch without a verdict. Raises MachineError for a body that is too long.
     """
-    flat = Flat()
-    _expand(module, entry, {}, flat, depth=0)
-    return flat
+    for turns in _TURNS:
+        flat = Flat(turns=turns, pointed=_address_taken(module))
+        try:
+            _expand(module, entry, {}, flat, stack=())
+        except _TooLong:
+            continue
+        return flat
+    raise MachineError(
+        f"'{entry.name}' calls functions that call themselves in too many ways", line=entry.line
+    )
+
+
+class _TooLong(Exception):
+    """Functions that call themselves were expanded too often."""
+
+
+def _address_taken(module: Module) -> frozenset[str]:
+    """Return the names of the functions that pointers can hold."""
+    found = {symbol.name for one in module.variables.values() for _, symbol in one.addresses}
+    for function in module.functions.values():
+        for one in function.body:
+            if not isa.is_call(one):
+                found |= {each.name for each in one.operands if isinstance(each, Symbol)}
+    return frozenset(name for name in found & set(module.functions))
 
 
 def _expand(
-    module: Module, function: Function, params: dict[str, str], flat: Flat, *, depth: int
+    module: Module,
+    function: Function,
+    params: dict[str, str],
+    flat: Flat,
+    *,
+    stack: tuple[str, ...],
 ) -> None:
-    if depth > _DEPTH:
-        raise MachineError(f"'{function.name}' calls itself", line=function.line)
+    if len(flat.body) > _MOST and len(set(stack)) < len(stack):
+        raise _TooLong
+    stack = (*stack, function.name)
+    depth = len(stack) - 1
     names = _names(function, params, flat)
     for name, kind in function.registers.items():
         flat.registers[names.of(name)] = kind
@@ -82,7 +119,7 @@ def _expand(
     for index, instruction in enumerate(function.body):
         for label in targets.get(index, ()):
             flat.labels[label] = len(flat.body)
-        _one(module, _rename(instruction, names), names, flat, depth=depth)
+        _one(module, _rename(instruction, names), names, flat, stack=stack)
     for label in targets.get(len(function.body), ()):
         flat.labels[label] = len(flat.body)
     if depth:
@@ -112,33 +149,30 @@ def _one(
     names: _Names,
     flat: Flat,
     *,
-    depth: int,
+    stack: tuple[str, ...],
 ) -> None:
-    base = instruction.base
-    if base == "ret" and depth:
-        jump = dataclasses.replace(
-            instruction, opcode="bra", parts=("bra",), operands=(Symbol(names.end),)
-        )
-        flat.body.append(jump)
-    elif base == "call":
-        _call(module, instruction, flat, depth=depth)
-    elif base in ("ld", "st") and "param" in instruction.parts and _is_passed(instruction):
+    row = isa.row(instruction)
+    if row.ends is Ends.RETURN and len(stack) > 1:
+        flat.body.append(isa.jump(instruction, names.end, when=instruction.predicate))
+    elif row.calls:
+        _call(module, instruction, flat, stack)
+    elif _is_passed(instruction):
         flat.body.extend(_moves(instruction, flat))
     else:
         flat.body.append(instruction)
 
 
 def _is_passed(instruction: Instruction) -> bool:
-    """Whether the address is a variable of a call."""
-    address = instruction.operands[0 if instruction.base == "st" else 1]
-    if not isinstance(address, Address) or not isinstance(address.base, Symbol):
+    """Whether it reads or writes a variable of a call."""
+    address = isa.parameter(instruction)
+    if address is None or not isinstance(address.base, Symbol):
         return False
     return address.base.name.startswith("%=")
 
 
 def _moves(instruction: Instruction, flat: Flat) -> list[Instruction]:
     """Turn `st.param.v2.b32 [p+8], {a, b}` into moves to registers of their own."""
-    store = instruction.base == "st"
+    store = isa.row(instruction).memory is Memory.WRITE
     address, value = instruction.operands if store else reversed(instruction.operands)
     assert isinstance(address, Address)
     assert isinstance(address.base, Symbol)
@@ -149,33 +183,78 @@ def _moves(instruction: Instruction, flat: Flat) -> list[Instruction]:
     for number, item in enumerate(items):
         cell = Register(f"{address.base.name}+{address.offset + number * size}:{size}")
         flat.registers.setdefault(cell.name, f"b{8 * size}")
-        found.append(
-            dataclasses.replace(
-                instruction,
-                opcode=f"mov.b{8 * size}",
-                parts=("mov", f"b{8 * size}"),
-                operands=(cell, item) if store else (item, cell),
-            )
-        )
+        to, source = (cell, item) if store else (item, cell)
+        found.append(isa.move(instruction, f"b{8 * size}", to, source))
     return found
 
 
-def _call(module: Module, instruction: Instruction, flat: Flat, *, depth: int) -> None:
+def _call(module: Module, instruction: Instruction, flat: Flat, stack: tuple[str, ...]) -> None:
     operands = instruction.operands
     results = operands[0].items if isinstance(operands[0], Group) else ()
     rest = operands[1:] if isinstance(operands[0], Group) else operands
-    if not rest or not isinstance(rest[0], Symbol):
-        raise MachineError("calls through a pointer are not supported", line=instruction.line)
     arguments = rest[1].items if len(rest) > 1 and isinstance(rest[1], Group) else ()
-    callee = module.functions.get(rest[0].name)
-    if callee is None or not callee.body:
+    callee = module.functions.get(rest[0].name) if isinstance(rest[0], Symbol) else None
+    if isinstance(rest[0], Symbol) and (callee is None or not callee.body):
         flat.body.append(_external(instruction, rest[0].name, results, arguments, flat))
         return
-    if instruction.predicate is not None:
-        raise MachineError("a predicated call is not supported", line=instruction.line)
-    formal = [one.name for one in (*callee.results, *callee.params)]
+    flat.calls += 1
+    end = f"called@{flat.calls}"
+    if (condition := instruction.predicate) is not None:
+        skipped = Register(condition.name, not condition.negated)
+        flat.body.append(isa.jump(instruction, end, when=skipped))
     actual = [_spelling(one, instruction.line) for one in (*results, *arguments)]
-    _expand(module, callee, dict(zip(formal, actual, strict=True)), flat, depth=depth + 1)
+    if callee is not None:
+        _enter(module, callee, actual, instruction, flat, stack)
+    else:
+        _choose(module, rest[0], actual, instruction, flat, stack)
+    flat.labels[end] = len(flat.body)
+
+
+def _enter(
+    module: Module,
+    callee: Function,
+    actual: list[str],
+    instruction: Instruction,
+    flat: Flat,
+    stack: tuple[str, ...],
+) -> None:
+    """Expand a call of a function, or stop where it has called itself often enough."""
+    if stack.count(callee.name) >= flat.turns:
+        flat.body.append(isa.call(instruction, TOO_DEEP, (), when=None))
+        return
+    formal = [one.name for one in (*callee.results, *callee.params)]
+    _expand(module, callee, dict(zip(formal, actual, strict=True)), flat, stack=stack)
+
+
+def _choose(
+    module: Module,
+    pointer: Operand,
+    actual: list[str],
+    instruction: Instruction,
+    flat: Flat,
+    stack: tuple[str, ...],
+) -> None:
+    """Expand a call through a pointer: each function that it may hold behind a comparison."""
+    end, found = f"chosen@{flat.calls}", 0
+    for name in sorted(flat.pointed):
+        callee = module.functions[name]
+        if not callee.body or len(callee.results) + len(callee.params) != len(actual):
+            continue
+        found += 1
+        other, is_it = f"{end}:{found}", Register(f"%={end}:{found}")
+        flat.registers[is_it.name] = "pred"
+        flat.body.append(isa.equal(instruction, "u64", is_it, pointer, Symbol(name)))
+        flat.body.append(isa.jump(instruction, other, when=Register(is_it.name, negated=True)))
+        _enter(module, callee, actual, instruction, flat, stack)
+        flat.body.append(isa.jump(instruction, end))
+        flat.labels[other] = len(flat.body)
+    if not found:
+        raise MachineError(
+            "calls through a pointer, and no function of the module whose address is taken fits",
+            line=instruction.line,
+        )
+    flat.body.append(isa.stop(instruction))
+    flat.labels[end] = len(flat.body)
 
 
 def _external(
@@ -192,9 +271,7 @@ def _external(
     line = instruction.line
     cells = [_cell(one, each, flat, line) for one, each in zip(given, sizes, strict=True)]
     result = _cell(results[0], size, flat, line) if results else Register("_")
-    return dataclasses.replace(
-        instruction, opcode=f"call.{name}", parts=("call", name), operands=(result, *cells)
-    )
+    return isa.call(instruction, name, (result, *cells), instruction.predicate)
 
 
 def _cell(operand: Operand, size: int, flat: Flat, line: int) -> Register:

@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from ptxsan import isa
 from ptxsan.dataflow import definitions, uses
-from ptxsan.emit.memory import is_strong, space_of
 from ptxsan.emit.values import width_of
 from ptxsan.program import Program
 from ptxsan.syntax import Instruction
 
-_ATOMICS = frozenset(("atom", "red"))
 _OWN = frozenset(("shared", "local"))
 
 
@@ -56,7 +55,7 @@ def unread_updates(body: Sequence[Instruction]) -> frozenset[int]:
     return frozenset(
         index
         for index, one in enumerate(body)
-        if one.base in _ATOMICS and used.isdisjoint(definitions(one))
+        if isa.is_atomic(one) and used.isdisjoint(definitions(one))
     )
 
 
@@ -64,7 +63,7 @@ def acquires(body: Sequence[Instruction]) -> bool:
     """Whether anything in a kernel learns of releases: a strong load, an atomic that is read."""
     unread = unread_updates(body)
     return any(
-        (one.base == "ld" and is_strong(one)) or (one.base in _ATOMICS and index not in unread)
+        (isa.is_load(one) and isa.is_strong(one)) or (isa.is_atomic(one) and index not in unread)
         for index, one in enumerate(body)
     )
 
@@ -76,7 +75,7 @@ def interplay(program: Program) -> Interplay:
     for index, one in enumerate(program.body):
         if _lets_in(one):
             return Interplay.ANY
-        if one.base in _ATOMICS and space_of(one) != "shared":
+        if isa.is_atomic(one) and isa.space_of(one) != "shared":
             if index not in unread or not _deferrable(one):
                 return Interplay.ANY
             updates = True
@@ -87,13 +86,11 @@ def interplay(program: Program) -> Interplay:
 
 def _lets_in(one: Instruction) -> bool:
     """Whether an instruction other than an atomic lets blocks see each other."""
-    if one.base in ("multimem", "call") or "cluster" in " ".join(one.parts):
+    if isa.row(one).calls or isa.in_cluster(one) or isa.reduces_in_memory(one):
         return True
-    if one.base == "cp" and "reduce" in one.parts:
-        return True
-    return one.base not in _ATOMICS and is_strong(one) and space_of(one) not in _OWN
+    return not isa.is_atomic(one) and isa.is_strong(one) and isa.space_of(one) not in _OWN
 
 
 def _deferrable(one: Instruction) -> bool:
     """Whether an update is one operand of at most 64 bits for each element."""
-    return "cas" not in one.parts and width_of(one.parts[-1]) <= 64
+    return not isa.swaps_in_memory(one) and width_of(one.parts[-1]) <= 64

@@ -10,13 +10,13 @@ import struct
 from collections.abc import Iterator
 from functools import cached_property
 
+from ptxsan import isa
 from ptxsan.dataflow import definitions, uses
+from ptxsan.isa import Memory, Result, Shadow
 from ptxsan.program import Program
 from ptxsan.syntax import Immediate, Instruction, Operand, Register, Vector
 
 FLOATS = ("f16", "bf16", "f16x2", "bf16x2", "f32", "f64", "tf32")
-_COPIES = frozenset(("mov", "selp", "shfl", "prmt", "movmatrix", "slct"))
-_ATOMS = frozenset(("atom", "red"))
 
 
 class Origins:
@@ -42,7 +42,8 @@ class Origins:
         return tuple(
             site
             for site, one in enumerate(self.program.body)
-            if one.base in ("st", "stmatrix", "cp", *_ATOMS) and in_space(one, "shared")
+            if isa.row(one).memory in (Memory.WRITE, Memory.UPDATE, Memory.COPY)
+            and isa.names_space(one, "shared")
         )
 
     def type_of(self, name: str) -> str:
@@ -57,18 +58,18 @@ class Origins:
         return self._types[name]
 
     def _result(self, one: Instruction) -> str:
-        if one.base in _COPIES:
+        if isa.row(one).copies:
             return self._copied(one)
-        kind = result_type(one)
+        kind = isa.result_type(one)
         return kind if kind in FLOATS else ""
 
     def _copied(self, one: Instruction) -> str:
         source = one.operands[1]
-        if one.base == "mov" and isinstance(source, Vector):
+        if isinstance(source, Vector):
             kinds = {self.of_operand(item) for item in source.items}
             kind = kinds.pop() if len(kinds) == 1 else ""
             return f"{kind}x2" if kind in ("f16", "bf16") and len(source.items) == 2 else ""
-        if one.base == "mov" and isinstance(one.operands[0], Vector):
+        if isinstance(one.operands[0], Vector):
             return self.of_operand(source).removesuffix("x2")
         return self.of_operand(source)
 
@@ -80,9 +81,10 @@ class Origins:
         """Return the value of an f32 constant: an immediate, or a register that holds only one."""
         if isinstance(operand, Register):
             sites = self.sites.get(operand.name, ())
-            if len(sites) != 1 or self.program.body[sites[0]].base != "mov":
+            only = self.program.body[sites[0]] if len(sites) == 1 else None
+            if only is None or not isa.row(only).copies or len(only.operands) != 2:
                 return None
-            operand = self.program.body[sites[0]].operands[1]
+            operand = only.operands[1]
         if isinstance(operand, Immediate) and operand.kind in ("f32", "f64"):
             code = "<f" if operand.kind == "f32" else "<d"
             size = struct.calcsize(code)
@@ -94,7 +96,8 @@ class Origins:
         one = self.program.body[site]
         for name in uses(one):
             yield from self.sites.get(name, ())
-        if one.base in ("ld", "ldmatrix", "wmma") and in_space(one, "shared"):
+        reads = isa.row(one).memory in (Memory.READ, Memory.UPDATE)
+        if reads and isa.names_space(one, "shared"):
             yield from self.shared_stores
 
     def ancestors(self, start: int) -> set[int]:
@@ -114,12 +117,13 @@ class Origins:
         _CHAIN roundings of the same kind.
         """
         one = self.program.body[site]
-        if one.base in _ATOMS:
-            return "add" in one.parts
-        if one.base not in _SUMS and one.base != "cvt":
+        row = isa.row(one)
+        if isa.is_atomic(one):
+            return isa.adds_in_memory(one)
+        if not row.sums and not isa.converts(one):
             return False
         before = self._registers_before(site)
-        sums = one.base in _SUMS or any(self.program.body[other].base in _SUMS for other in before)
+        sums = row.sums or any(isa.row(self.program.body[other]).sums for other in before)
         if site in before:
             return sums
         alike = sum(self.program.body[other].opcode == one.opcode for other in before)
@@ -130,7 +134,7 @@ class Origins:
         """The sites whose results go into a compare and swap."""
         found: set[int] = set()
         for site, one in enumerate(self.program.body):
-            if one.base == "atom" and "cas" in one.parts:
+            if isa.swaps_in_memory(one):
                 found |= self._registers_before(site)
         return frozenset(found)
 
@@ -150,9 +154,12 @@ class Origins:
 
     def _carries(self, one: Instruction) -> bool:
         """Whether a result is a float that is made from floats."""
-        if one.base in _COPIES or one.base in ("shl", "and", "or"):
+        row = isa.row(one)
+        if row.copies or (row.shadow is Shadow.MOVED and row.part == -1):
             return True
-        return one.base not in ("ld", "setp") and result_type(one) in FLOATS
+        if row.memory is Memory.READ and not isa.multiplies_matrices(one):
+            return False
+        return row.result is not Result.PREDICATE and isa.result_type(one) in FLOATS
 
 
 def of(program: Program) -> Origins:
@@ -165,23 +172,4 @@ def of(program: Program) -> Origins:
 
 
 _KNOWN: dict[int, Origins] = {}
-_SUMS = frozenset(("add", "sub", "fma", "mad", "mma", "wmma", "wgmma"))
 _CHAIN = 15  # roundings of one kind before this one that make a chain
-
-
-def in_space(one: Instruction, space: str) -> bool:
-    """Whether an instruction names a state space, or names none at all."""
-    spaces = {part.partition("::")[0] for part in one.parts}
-    named = spaces & {"global", "shared", "local", "param", "const"}
-    return not named or space in named
-
-
-def result_type(one: Instruction) -> str:
-    """Return the type of an instruction's result as its opcode spells it."""
-    if one.base in ("cvt", "set"):
-        return one.parts[-2]
-    if one.base in ("mma", "wmma", "wgmma"):
-        kinds = [part for part in one.parts if part in ("f16", "f32", "f64", "s32")]
-        kind = kinds[0] if kinds else ""
-        return "f16x2" if kind == "f16" else kind
-    return one.parts[-1]

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ptxsan import isa
 from ptxsan.describe import outermost
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
+from ptxsan.isa import Memory
 from ptxsan.numerics.formats import BY_NAME
-from ptxsan.origins import Origins, in_space, result_type
+from ptxsan.origins import Origins
 from ptxsan.program import Program
 from ptxsan.runtime import shadow as slots
-from ptxsan.syntax import Instruction, Operand, Vector
+from ptxsan.syntax import Instruction, Vector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,7 +123,8 @@ def blame(program: Program, stats: NDArray[np.float64]) -> list[MachineFinding]:
 
 
 def _is_output(one: Instruction) -> bool:
-    return one.base in ("st", "red", "atom") and in_space(one, "global")
+    writes = isa.row(one).memory in (Memory.WRITE, Memory.UPDATE)
+    return writes and isa.names_space(one, "global")
 
 
 def _judge(
@@ -158,22 +161,20 @@ def _judge(
 def roundoff(one: Instruction, origins: Origins) -> float:
     """Return the unit roundoff of an instruction's results or, for mma, of its factors."""
     kinds = [part.removesuffix("x2") for part in one.parts if part.removesuffix("x2") in BY_NAME]
-    if one.base in ("mma", "wmma", "wgmma"):
+    if isa.multiplies_matrices(one):
         return max((BY_NAME[kind].unit_roundoff for kind in kinds), default=0.0)
-    kind = result_type(one).removesuffix("x2")
-    if one.base in ("st",):
-        kind = origins.of_operand(_stored(one)).removesuffix("x2")
+    stored = isa.value_stored(one)
+    if stored is None:
+        kind = isa.result_type(one).removesuffix("x2")
+    else:
+        value = stored.items[0] if isinstance(stored, Vector) else stored
+        kind = origins.of_operand(value).removesuffix("x2")
     return BY_NAME[kind].unit_roundoff if kind in BY_NAME else 0.0
-
-
-def _stored(one: Instruction) -> Operand:
-    value = one.operands[1]
-    return value.items[0] if isinstance(value, Vector) else value
 
 
 def _coarse(one: Instruction) -> float:
     """Return the roundoff of a low-precision accumulation; infinity for f32 and f64 ones."""
-    kind = result_type(one).removesuffix("x2")
+    kind = isa.result_type(one).removesuffix("x2")
     if kind not in ("f16", "bf16"):
         return math.inf
     return BY_NAME[kind].unit_roundoff
@@ -196,7 +197,7 @@ def _chain(
     program: Program, known: dict[int, SiteNumbers], site: int, output: int
 ) -> MachineFinding:
     numbers_, one = known[site], program.body[site]
-    kind = result_type(one).removesuffix("x2")
+    kind = isa.result_type(one).removesuffix("x2")
     bits = math.log2(numbers_.error / BY_NAME[kind].unit_roundoff)
     text = (
         f"{where(one)}: accumulates in {kind}, loses {bits:.1f} bits over "
@@ -283,7 +284,7 @@ def spelled(program: Program) -> list[MachineFinding]:
     origins = Origins(program)
     found: list[MachineFinding] = []
     for site, one in enumerate(program.body):
-        kind = result_type(one).removesuffix("x2")
+        kind = isa.result_type(one).removesuffix("x2")
         if kind in ("f16", "bf16") and origins.is_accumulation(site):
             text = f"{where(one)}: accumulates in {kind}"
             found.append(_finding(one, text, {}, 1, Severity.NOTE))

@@ -11,15 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ptxsan import isa
 from ptxsan.dataflow import Block, basic_blocks
 from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
 from ptxsan.inline import flatten
-from ptxsan.syntax import Address, Declaration, Function, Instruction, Module, Symbol
+from ptxsan.isa import Memory
+from ptxsan.syntax import Address, Declaration, Function, Instruction, Module, Register, Symbol
 
 SHARED_WINDOW = 1 << 56
 LOCAL_WINDOW = 2 << 56
 PARAM_WINDOW = 3 << 56
+FUNCTION_WINDOW = 4 << 56  # addresses of device functions: nobody can read or write there
+WORKSPACE = "the grid's workspace"  # what cooperative launches find by %envreg1 and %envreg2
 _FAR, _NEAR = 1 << 20, 1 << 12
 _FIRST = 1 << 10  # address 0 is nobody's
 _MOST = 1 << 27  # shared addresses above carry the rank of another block of the cluster
@@ -61,27 +65,22 @@ class Program:
     granule: dict[str, int]
     directives: dict[str, tuple[int, ...]]
     target: str
+    functions: dict[str, int]
 
     @property
     def asynchronous(self) -> bool:
         """Whether it has mbarriers, bulk copies or clusters: then vector clocks are kept."""
-        return any(
-            one.base in ("mbarrier", "mapa") or "bulk" in one.parts
-            or any("cluster" in part for part in one.parts)
-            for one in self.body
-        )  # fmt: skip
+        return any(map(isa.is_asynchronous, self.body))
 
     @property
     def copies(self) -> bool:
         """Whether it has asynchronous copies: they move shadows, also where none were wanted."""
-        return any(one.base == "cp" for one in self.body)
+        return any(isa.row(one).memory is Memory.COPY for one in self.body)
 
     @property
     def has_objects(self) -> bool:
         """Whether it has mbarriers or bulk copies."""
-        return any(
-            part == "bulk" or part.startswith("mbarrier") for one in self.body for part in one.parts
-        )
+        return any(isa.row(one).objects for one in self.body)
 
     @property
     def param_bytes(self) -> int:
@@ -101,7 +100,7 @@ def build(module: Module, kernel: str) -> Program:
     flat = flatten(module, entry)
     every = {**module.variables, **flat.variables}
     body = tuple(flat.body)
-    near = any(one.base in ("wgmma", "mbarrier") or "bulk" in one.parts for one in body)
+    near = any(isa.row(one).near for one in body)
     used = {one.name for one in _symbols(body)} | set(flat.variables)
     return Program(
         name=kernel,
@@ -111,11 +110,32 @@ def build(module: Module, kernel: str) -> Program:
         registers=flat.registers,
         shared=_place(_in(every, "shared", used), near=near),
         local=_place(_in(every, "local", used), near=False),
-        globals=tuple(one for one in module.variables.values() if one.space in ("global", "const")),
+        globals=(
+            *(one for one in module.variables.values() if one.space in ("global", "const")),
+            *([_WORKSPACE] if _asks_for_workspace(body) else ()),
+        ),
         params=_parameters(entry),
         granule={space: _granule(body, space) for space in ("global", "shared")},
         directives=entry.directives,
         target=module.target,
+        functions=function_addresses(module),
+    )
+
+
+def function_addresses(module: Module) -> dict[str, int]:
+    """Return the address of each device function, by name: what pointers to them hold."""
+    names = [name for name, one in module.functions.items() if not one.entry]
+    return {name: FUNCTION_WINDOW + 16 * number for number, name in enumerate(names, start=1)}
+
+
+_WORKSPACE = Declaration(name=WORKSPACE, space="global", type="b32", count=16, align=16)
+
+
+def _asks_for_workspace(body: Iterable[Instruction]) -> bool:
+    return any(
+        isinstance(operand, Register) and operand.name in ("%envreg1", "%envreg2")
+        for one in body
+        for operand in one.operands
     )
 
 
@@ -171,11 +191,10 @@ def _granule(body: Iterable[Instruction], space: str) -> int:
     """
     smallest = 4
     for one in body:
-        if one.base not in ("ld", "st", "atom", "red", "cp", "stmatrix", "multimem", "ldu"):
+        row = isa.row(one)
+        if row.memory in (Memory.NONE, Memory.HINT) or row.rows:
             continue
-        spaces = {part.partition("::")[0] for part in one.parts}
-        named = spaces & {"global", "shared", "local", "param", "const"}
-        if named and space not in named:
+        if not isa.names_space(one, space):
             continue
         try:
             smallest = min(smallest, size_of(one.parts[-1]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ptxsan import isa
 from ptxsan.program import Program
-from ptxsan.syntax import Instruction
 
 
 def barrier_reach(program: Program) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
@@ -17,7 +17,9 @@ def barrier_reach(program: Program) -> tuple[NDArray[np.uint32], NDArray[np.uint
     rows = np.zeros(len(program.body) + 1, np.uint32)
     matrix = [np.zeros(len(program.blocks) + 1, np.uint8)]
     for number, block in enumerate(program.blocks):
-        sites = [site for site in range(block.start, block.end) if _waits(program.body[site])]
+        sites = [
+            site for site in range(block.start, block.end) if isa.row(program.body[site]).joins
+        ]
         if not sites:
             continue
         behind = _behind(program, number)
@@ -29,10 +31,6 @@ def barrier_reach(program: Program) -> tuple[NDArray[np.uint32], NDArray[np.uint
     return rows, np.stack(matrix)
 
 
-def _waits(instruction: Instruction) -> bool:
-    return instruction.base in ("bar", "barrier") or "sync" in instruction.parts
-
-
 def _behind(program: Program, start: int) -> NDArray[np.uint8]:
     found = np.zeros(len(program.blocks) + 1, np.uint8)
     todo = list(program.blocks[start].successors)
@@ -42,6 +40,6 @@ def _behind(program: Program, start: int) -> NDArray[np.uint8]:
             found[number] = 1
             todo += program.blocks[number].successors
     for number, block in enumerate(program.blocks):
-        if all(one.base in ("ret", "exit") for one in program.body[block.start : block.end]):
+        if all(map(isa.leaves, program.body[block.start : block.end])):
             found[number] = 0
     return found

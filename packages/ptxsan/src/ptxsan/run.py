@@ -25,6 +25,7 @@ from ptxsan import (
 )
 from ptxsan.codegen import Code, generate
 from ptxsan.compile import Compiled, compile_code
+from ptxsan.emit.calls import TOO_DEEP_CODE
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding, MachineReport, Severity, Statistics
 from ptxsan.globals import module_memory
@@ -51,6 +52,7 @@ _FULL = {
     4: f"more than {L.MOST_MBARRIERS} mbarriers of one block at once",
     5: f"more than {inflight.ENTRIES} asynchronous operations of one block at once",
     6: "more computed values in memory than the algebra keeps residues of",
+    TOO_DEEP_CODE: "a function that calls itself more deeply than the machine expands it",
     7: "an im2col copy that begins outside of its bounding box, of which no documentation tells",
 }
 _LENIENT = "some races between blocks, which release and acquire more than is kept track of"

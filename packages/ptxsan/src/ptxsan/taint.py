@@ -9,15 +9,11 @@ into which data was stored.
 
 from __future__ import annotations
 
+from ptxsan import isa
 from ptxsan.dataflow import definitions, registers_of, uses
-from ptxsan.emit.memory import space_of
+from ptxsan.isa import Memory
 from ptxsan.program import Program
 from ptxsan.syntax import Address, Instruction, Register, Symbol
-
-_SOURCES = frozenset(("ld", "ldu", "atom", "wmma", "ldmatrix"))
-_WRITES = frozenset(("st", "cp", "stmatrix", "wmma", "red", "atom"))
-_LANES = {"shfl": 4, "vote": 2, "match": 2, "redux": 2}
-_HINTS = frozenset(("prefetch", "prefetchu"))
 
 
 def data_dependent(program: Program) -> tuple[int, ...]:
@@ -34,11 +30,10 @@ def _tainted(program: Program) -> set[str]:
     while changed:
         changed = False
         for one in program.body:
-            if (one.base in _WRITES and not found.isdisjoint(_stored(one))) or one.base == "cp":
-                space = _space_written(one)
-                if space not in memory:
-                    memory.add(space)
-                    changed = True
+            space = isa.space_of(one)
+            if space not in memory and _puts_data(one, found, memory):
+                memory.add(space)
+                changed = True
             written = definitions(one)
             if not written or found.issuperset(written):
                 continue
@@ -49,7 +44,20 @@ def _tainted(program: Program) -> set[str]:
 
 
 def _is_data(one: Instruction, memory: set[str]) -> bool:
-    return one.base in _SOURCES and space_of(one) in memory
+    """Whether the result is, in part, what lies in memory that holds data."""
+    reads = isa.row(one).memory in (Memory.READ, Memory.UPDATE)
+    return reads and isa.space_read(one) in memory
+
+
+def _puts_data(one: Instruction, tainted: set[str], memory: set[str]) -> bool:
+    """Whether data gets into the space that an instruction writes."""
+    match isa.row(one).memory:
+        case Memory.WRITE | Memory.UPDATE:
+            return not tainted.isdisjoint(_stored(one))
+        case Memory.COPY:
+            return isa.space_read(one) in memory
+        case Memory.READ | Memory.HINT | Memory.NONE:
+            return False
 
 
 def _stored(one: Instruction) -> set[str]:
@@ -60,23 +68,15 @@ def _stored(one: Instruction) -> set[str]:
     return names
 
 
-def _space_written(one: Instruction) -> str:
-    return "shared" if one.base == "cp" else space_of(one)
-
-
 def _steering(one: Instruction) -> set[str]:
     """Registers that decide where an instruction goes, whether it runs, or what it touches."""
-    names = {one.predicate.name} if one.predicate is not None else set()
-    if one.base in _HINTS:
+    row = isa.row(one)
+    if row.memory is Memory.HINT:
         return set()
-    for operand in one.operands:
-        if isinstance(operand, Address):
+    names = {one.predicate.name} if one.predicate is not None else set()
+    for index, operand in enumerate(one.operands):
+        if isinstance(operand, Address) or index in row.steers or isa.ALL in row.steers:
             names.update(registers_of(operand))
-    if one.base in ("bar", "barrier"):
-        names.update(name for operand in one.operands for name in registers_of(operand))
-    index = _LANES.get(one.base)
-    if index is not None and index < len(one.operands):
-        names.update(registers_of(one.operands[index]))
     return names
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from cuassay import settings
 from cuassay.build.cuda.toolkit import cuda_home, find_nvcc, include_folders, pip_folders
 from cuassay.build.sources import clip_log
 from cuassay.errors import BuildError, MissingToolError
@@ -88,7 +88,7 @@ class _Order:
 
 def _compiled(order: _Order) -> bytes:
     library = find_nvrtc()
-    wants_nvcc = os.environ.get("CUASSAY_CUDA_COMPILER") == "nvcc" and cuda_home() is not None
+    wants_nvcc = settings.get("CUASSAY_CUDA_COMPILER") == "nvcc" and cuda_home() is not None
     if library is None or wants_nvcc:
         return _compile_with_nvcc(order)
     try:

@@ -8,12 +8,12 @@ sandboxed process. What it launches can be recorded, and is judged in another pr
 from __future__ import annotations
 
 import importlib.util
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cuassay import settings
 from cuassay.build import ways
 from cuassay.build.cuda import raw_kernel
 from cuassay.build.sources import build_lock, write_sources
@@ -51,7 +51,7 @@ def interpreted_because(folder: Path, *, wanted: bool) -> str:
     absent = missing()
     if absent or wanted:
         return absent
-    if os.environ.get(ways.VARIABLE) == ways.INTERPRETER:
+    if settings.get(ways.VARIABLE) == ways.INTERPRETER:
         return f"{ways.VARIABLE}={ways.INTERPRETER} asks for it"
     mark = folder / _UNCOVERED
     try:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from cuassay import settings
 from cuassay.build.machine.launch import not_covered
 from cuassay.build.triton_arguments import LEADING, descriptor, packed
 from cuassay.errors import MissingToolError, missing_extra
@@ -53,7 +54,7 @@ def architecture_for(text: str) -> int:
     80 unless the sources speak of what only later ones have; CUASSAY_MACHINE_ARCH (sm_80,
     sm_89 or sm_90) decides where it is set.
     """
-    wanted = os.environ.get("CUASSAY_MACHINE_ARCH", "")
+    wanted = settings.get("CUASSAY_MACHINE_ARCH")
     if wanted:
         return int(wanted.removeprefix("sm_").rstrip("a"))
     if any(sign in text for sign in _NEEDS_90[:4]):

@@ -11,9 +11,8 @@ from cuassay.checks.endings.pages import ENDINGS, Ending
 from cuassay.checks.follow import case_of_step
 from cuassay.checks.numeric.listed_sizes import refusal_condition
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Call, Scenario
+from cuassay.model.scenario import Scenario
 from cuassay.model.trace import (
-    OWN_FAULTS,
     BuildFailed,
     Exited,
     Garbled,
@@ -48,13 +47,12 @@ def termination_finding(
     """Return the finding of a run that did not reach its end, or None where it did.
 
     Blames the first failure: an exception before a crash is the finding. None as well for a
-    missing tool, out of memory and a worker's own fault, from which no verdict follows. With
-    `problem`, an exception at a size that nobody promised is a condition of use instead.
+    tool that was missing before the candidate was loaded. With `problem`, an exception at a size
+    that nobody promised is a condition of use instead. Nothing that the candidate's process
+    says of a failure excuses it: the caller asks whether the reference fails too.
     """
     result = run.result
-    if isinstance(result.termination, ToolMissing) or _out_of_memory(run):
-        return None
-    if worker_failed(scenario, run):
+    if isinstance(result.termination, ToolMissing):
         return None
     if isinstance(result.termination, BuildFailed):
         return _build_failed(result.termination, scenario)
@@ -79,31 +77,32 @@ def termination_finding(
             return None
 
 
-def worker_failed(scenario: Scenario, run: Run) -> bool:
-    """Whether the worker ended by a fault of its own, such as a device without memory left.
+def claims_no_memory(run: Run) -> bool:
+    """Whether the candidate's process says that memory ran out: nobody else saw it."""
+    first = first_raised(run)
+    return first is not None and first.out_of_memory
 
-    Its exit code says so; a candidate that is being called and exits with the same code earns
-    its finding all the same.
-    """
-    end = run.result.termination
-    if not isinstance(end, Exited) or end.exit_code not in OWN_FAULTS:
-        return False
-    return not (
-        0 <= end.index < len(scenario.steps) and isinstance(scenario.steps[end.index], Call)
+
+def claims_no_tool(run: Run) -> bool:
+    """Whether the candidate's process says that a tool is missing: nobody else saw it."""
+    return any(
+        isinstance(record, StepRaised) and record.exception == "MissingToolError"
+        for record in run.result.records
     )
 
 
-def inconclusive_reason(scenario: Scenario, run: Run) -> str:
-    """Return why no verdict follows from a run (see termination_finding), or nothing."""
-    if worker_failed(scenario, run):
-        last = run.result.output_text.strip().splitlines()[-1:]
-        return f"a worker failed while nothing of the candidate ran: {' '.join(last)[:_MESSAGE]}"
+def inconclusive_reason(run: Run) -> str:
+    """Return why a run shows nothing, in the words of the candidate's process, or nothing.
+
+    A claim that only costs: whoever asks must not let a pass follow from it.
+    """
     if isinstance(run.result.termination, ToolMissing):
         return run.result.termination.what
     for record in run.result.records:
         if isinstance(record, StepRaised) and record.exception == "MissingToolError":
-            return record.message.strip().splitlines()[0][:_MESSAGE]
-    if _out_of_memory(run):
+            lines = record.message.strip().splitlines()
+            return lines[0][:_MESSAGE] if lines else "a tool is missing"
+    if claims_no_memory(run):
         return "out of memory: run it again alone, or with smaller workloads"
     return ""
 
@@ -144,11 +143,6 @@ def signal_name(number: int) -> str:
     except ValueError:
         name = f"signal {number}"
     return f"{name} ({hints[number]})" if number in hints else name
-
-
-def _out_of_memory(run: Run) -> bool:
-    first = first_raised(run)
-    return first is not None and first.out_of_memory
 
 
 def _build_failed(failed: BuildFailed, scenario: Scenario) -> Finding:

@@ -61,6 +61,7 @@ class Ghost001(Check):
     finding_class = FindingClass.ADVICE
     severity = Severity.MEDIUM
     judges_failures = True  # without its kernels a candidate may raise
+    least_decided = 0.0  # what a call does without its kernels is not part of its contract
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one process: two calls counted, one with the kernels switched off."""

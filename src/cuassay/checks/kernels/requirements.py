@@ -67,6 +67,7 @@ class Kernel001(Check):
     finding_class = FindingClass.ADVICE
     severity = Severity.LOW
     judges_failures = True
+    least_decided = 0.0  # what it shows is advice
     control_first = False
 
     def skip(self, trial: Trial) -> str:

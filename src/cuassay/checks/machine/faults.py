@@ -1,8 +1,9 @@
 """What the checks on the PTX machine share: which launches are executed, and how faults read.
 
-The candidate is called once a case in a worker without a GPU, on sizes small enough for a CPU;
-its launches are recorded and executed again by the machine (`Trial.machine`). Block shapes are
-the candidate's own; grids follow from the sizes, which are chosen so that tails are hit.
+The candidate is called once a case, on sizes small enough for a CPU; its launches are recorded
+where they happen, on the GPU if there is one, and executed again by the machine
+(`Trial.machine`). Block shapes are the candidate's own; grids follow from the sizes, which are
+chosen so that tails are hit.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 CASES = {Profile.QUICK: 2, Profile.STANDARD: 4, Profile.DEEP: 8}
 _ELEMENTS = 1 << 18  # of inputs and outputs together: what a CPU executes in seconds
+# Of one case where none is smaller: its launches may take too long, and are then not judged.
+_LARGE_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 25}
 _HOT_ELEMENTS = 1 << 19
 _SHOWN = 3
 _READ = 3  # the step that sends the recording
@@ -49,14 +52,28 @@ def recorded_call(case: Case, *, on_gpu: bool = False) -> Scenario:
     )
 
 
+def recorded_calls(trial: Trial, cases: Iterable[Case]) -> Iterator[Scenario]:
+    """Yield a call a case whose launches are recorded, on the trial's GPU where it has one.
+
+    There a candidate may mix its kernels with any operator of torch; a CPU has none of those
+    that torch keeps for a GPU.
+    """
+    on_gpu = trial.device.startswith("cuda")
+    yield from (recorded_call(case, on_gpu=on_gpu) for case in cases)
+
+
 def machine_cases(trial: Trial) -> list[Case]:
     """Return the cases whose launches are executed: a small one, then neighbours with tails."""
     small = trial.cases("small")[:1]
     found = [placed(case, sizes) for sizes in settings(trial)[-1:] for case in small]
     near = sorted(trial.cases("shapes"), key=lambda case: elements_of(trial.problem, case.axes))
     found += [case for case in near if case.in_domain and elements_of(trial.problem, case.axes) > 1]
+    found.sort(key=lambda case: elements_of(trial.problem, case.axes) > _ELEMENTS)
     fitting = [case for case in found if elements_of(trial.problem, case.axes) <= _ELEMENTS]
-    return fitting[: CASES[trial.profile]]
+    # Constant axes may make every case large: one of them then, as far as the time allows.
+    most = _LARGE_ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    large = [c for c in found[:1] if elements_of(trial.problem, c.axes) <= most]
+    return fitting[: CASES[trial.profile]] or large
 
 
 def hot_cases(trial: Trial) -> list[Case]:
@@ -69,6 +86,7 @@ class MachineCheck(Check):
     """Base of the checks on what the PTX machine sees: subclasses name their kinds of fault."""
 
     group = "machine"
+    least_decided = 0.0  # a candidate may keep a launch to itself, as it may launch none
     kinds: ClassVar[frozenset[str]]
     clean_words: ClassVar[str]  # what is said of launches without such a fault
 
@@ -78,7 +96,7 @@ class MachineCheck(Check):
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one recorded call a case."""
-        yield from map(recorded_call, machine_cases(trial))
+        yield from recorded_calls(trial, machine_cases(trial))
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report the distinct faults of this check's kinds, worst first."""
@@ -141,6 +159,8 @@ def _executed(trial: Trial, scenario: Scenario, run: Run) -> tuple[Machine, Mach
     evidence = machine.execute(recording, scenario)
     if evidence.refused:
         raise CannotJudgeError(f"the launches cannot be executed: {evidence.refused}")
+    if not evidence.launches and evidence.notes:
+        raise CannotJudgeError(f"no launch could be recorded: {evidence.notes[0]}")
     if not evidence.launches:
         raise NothingToCheckError("the candidate launched no kernel of its own")
     return machine, evidence

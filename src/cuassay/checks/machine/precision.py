@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cuassay.checks.base import Trial
-from cuassay.checks.machine.faults import MachineCheck, hot_cases, machine_cases, recorded_call
+from cuassay.checks.machine.faults import MachineCheck, hot_cases, machine_cases, recorded_calls
 from cuassay.model.machine import MachineFault
 from cuassay.model.outcome import FindingClass, Severity
 from cuassay.model.scenario import Scenario
@@ -52,7 +52,7 @@ class Prec101(MachineCheck):
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield a case with many additions into one place, and what the other checks execute."""
-        yield from map(recorded_call, (*hot_cases(trial), *machine_cases(trial)))
+        yield from recorded_calls(trial, (*hot_cases(trial), *machine_cases(trial)))
 
     def classed(self, fault: MachineFault) -> tuple[FindingClass, Severity]:
         """Every finding is advice; the worse ones stand before the others."""

@@ -85,6 +85,7 @@ class Mem002(Check):
     classes = ("M3", "M4", "M5", "M6", "M7", "L8")
     group = "memory"
     judges_failures = True
+    least_decided = 0.0  # guard zones take memory of their own, and may run out of it
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario per shape: small, listed, and later a tail with odd axes."""

@@ -1,138 +1,432 @@
-"""STATE001: answers that belong to earlier calls."""
+"""STATE001: answers that depend on earlier calls, and results that later calls change."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.endings.findings import memory_fault, termination_finding
+from cuassay.checks.follow import followed
+from cuassay.checks.interface.inputs_used import change_in_words
 from cuassay.checks.numeric.common import message, where, worst_statistic
-from cuassay.checks.state.answers import (
-    Read,
-    is_right_for,
-    reads_of,
-    same_bits,
-    truth_moved,
-    wrong_outputs,
-)
-from cuassay.checks.state.call_scenarios import CHANGES, state_scenarios
+from cuassay.checks.state.answers import Read, is_right_for, same_bits, truth_moved, wrong_outputs
+from cuassay.checks.state.histories import Tensors, history_scenarios
+from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, Where
-from cuassay.model.scenario import Scenario
+from cuassay.model.scenario import (
+    Allocate,
+    Call,
+    ReadResult,
+    Refill,
+    Scenario,
+)
+from cuassay.model.steps import Arrange, Layout, Overwrite
+from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepRaised
+
+if TYPE_CHECKING:
+    import torch
+
+_FAR = 4.0  # a share of the budget beyond which no rounding explains an error
 
 
 class State001(Check):
-    """No answer belongs to an earlier call
+    """No answer depends on earlier calls
 
     What it does
-        Calls the kernel several times in one fresh process while the world changes as it does
-        in training and serving: inputs refilled in place, one tensor or scalar alone changed
-        in place (an optimizer step on a weight), a single element changed, tensors freed,
-        their memory poisoned and handed out again to other values, several shapes in turn.
+        Calls the kernel several times in one process while the world changes between the calls
+        as it does in training and serving. The tensors are the same, new ones, or new ones at
+        the addresses of freed ones. Their values are the same, all new, or new in one argument
+        or in one element. The shape stays, changes, or changes while the number of elements or
+        of rows stays. One input is transposed. The caller holds the result before, reads and
+        releases it, drops it, or writes into it. The call comes from another stream, from
+        another thread, or with gradients on. Every pair of these choices occurs. What the
+        caller holds is read again at the end.
 
     Why it matters
-        Caches keyed by address, object identity or shape, packed weights that are not packed
-        again, graphs replayed over freed memory and buffers kept per shape gave 24 of 63
-        faults in an audit of real kernels. One call at a time, each of them is right.
+        Caches keyed by address, identity or shape, packed weights that are not packed again,
+        CUDA graphs that return their static buffers, and workspaces kept per shape gave 24 of
+        63 faults in an audit of real kernels, and 14 of 17 in another. One call at a time,
+        each of them is right.
 
     How it decides
-        Every answer must be right for the values of its own call. A later answer that is
-        wrong while the first is right is a finding; the first wrong one of the process is
-        blamed, and the message says what had changed and whether an earlier answer came
-        back. A first call that is wrong where a later one on the same values is right is a
-        finding too.
+        Every answer must be right for its own call, and every held result must keep its bytes.
+        A wrong answer is a finding where the same call is right at another time, where it is
+        the right answer to an earlier call, or where the kernel was right at first. The finding
+        says what was the same and what differed.
 
     Can it be wrong?
         A change that does not move truth decides nothing, since the old answer is then right.
-        A kernel that is wrong from its first call on is left to NUM001. Freed memory is
-        poisoned before it is used again, so a stale read cannot look right by luck. Single
-        elements are changed in tensors of at most 4096 elements.
+        A kernel that is wrong from its first call on is left to NUM001. One that is far off at
+        another shape is wrong, whether earlier calls made it so or not. An answer that is wrong
+        at once in an unusual layout is left to LAYOUT001, and with it all that follows, for such
+        a call may have written anywhere. A refusal of a layout, of gradients, of another stream
+        or thread is left to the checks of these. Results that share memory with an input are
+        left to API002. Freed memory is poisoned before it is used again, so that a stale read
+        cannot look right by luck. Single elements are changed in tensors of at most 4096
+        elements.
 
     Example
-        A cache keyed by `x.data_ptr()`: "returned the answer of call 1 after every input took
-        other values in place".
+        A CUDA graph kept by the inputs' addresses: "the result of call 1, which the caller still
+        holds, changes: it is the result of call 2 when the same tensors are refilled with other
+        values".
 
     Options
-        --profile quick uses fewer processes; the others try shapes in both orders, and change
-        tensors of a listed size beyond their first 8192 elements.
+        --profile: quick and standard try every pair of choices, deep every triple; the latter
+        two change tensors of a listed size beyond their first 8192 elements, too.
     """
 
     code = "STATE001"
-    title = "No answer belongs to an earlier call"
-    classes = ("S1", "S2", "S3", "S4", "S6", "S8")
+    title = "No answer depends on earlier calls"
+    classes = ("S1", "S2", "S3", "S4", "S6", "S7", "S8")
     group = "host"
+    judges_failures = True  # a layout, a thread or gradients may be refused
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
-        """Yield the scenarios, each in a fresh process."""
-        yield from state_scenarios(trial)
+        """Yield the histories, each in a fresh process."""
+        yield from history_scenarios(trial)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
-        """Blame the first answer that is not the one to its own call."""
-        reads = reads_of(scenario, run)
-        wrong = [bool(wrong_outputs(trial, read, run)) for read in reads]
-        if not any(wrong):
+        """Blame the first answer that its own call does not explain, and results that changed."""
+        ended = _ended(trial, scenario, run)
+        if ended is not None:
+            yield ended
             return
-        if wrong[0]:  # wrong from the first call on: the numbers' fault, unless it recovers
-            text = _first_call(reads, wrong)
+        answers = _judged(trial, run, _answers(scenario, run))
+        for position, answer in enumerate(answers):
+            if not answer.wrong:
+                continue
+            if answer.layouts and _first(answers, position):
+                return  # left to LAYOUT001; it may have written anywhere
+            text = _blame(trial, run, answers, position)
             if text:
-                yield self._finding(trial, scenario, run, read=reads[0], text=text)
-            return
-        position = wrong.index(True)
-        text = _stale(trial, run, reads, position=position) or "is wrong"
-        text = f"{text} {_after(scenario, reads, position)}"
-        yield self._finding(trial, scenario, run, read=reads[position], text=text)
+                yield self._wrong(trial, scenario, run, answer=answer, text=text)
+            if text or not position:
+                break
+        yield from self._changed(trial, scenario, run, answers)
 
-    def _finding(
-        self, trial: Trial, scenario: Scenario, run: Run, *, read: Read, text: str
+    def _wrong(
+        self, trial: Trial, scenario: Scenario, run: Run, *, answer: Answer, text: str
     ) -> Finding:
-        failed = wrong_outputs(trial, read, run)
+        failed = wrong_outputs(trial, answer.read, run)
         worst = failed[0]
         statistic = worst_statistic(worst)
-        place = where(worst, read.case, statistic) if not worst.mismatch else Where()
+        place = where(worst, answer.case, statistic) if not worst.mismatch else Where()
         outputs = ", ".join(comparison.output for comparison in failed)
         return self.finding(
-            f"call {read.call} {text} ({outputs})",
+            f"call {answer.number} {text} ({outputs})",
             scenario=scenario,
             measured=statistic.value if statistic else None,
             allowed=statistic.limit if statistic else None,
-            statistic="against truth for the values of its own call",
+            statistic="against truth for its own call",
             where=place,
             details=(("against its own truth", message(worst, statistic)),),
         )
 
+    def _changed(
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Sequence[Answer]
+    ) -> Iterator[Finding]:
+        """Yield the first held result whose bytes are others at the end."""
+        for answer in answers:
+            if answer.last is None:
+                continue
+            changed = [
+                after.name or f"output {number + 1}"
+                for number, (before, after) in enumerate(
+                    zip(answer.read.items, answer.last.items, strict=False)
+                )
+                if not before.aliases and not same_bits(run, (before,), (after,))
+            ]
+            if not changed:
+                continue
+            text = f"the result of call {answer.number}, which the caller still holds, changes"
+            later = _holder(trial, run, answer, answers)
+            if later is not None:
+                text += f": it is the result of call {later.number} {_when(answer, later)}"
+            else:
+                text += " when the inputs change: it is computed when it is read, or overwritten"
+            yield self.finding(
+                f"{text} ({', '.join(changed)})",
+                scenario=scenario,
+                where=Where(output=changed[0], axes=dict(answer.case.axes)),
+            )
+            return
 
-def _first_call(reads: Sequence[Read], wrong: Sequence[bool]) -> str:
-    """Return what to say if only the first call on some values is wrong."""
-    for later, is_wrong in zip(reads[1:], wrong[1:], strict=True):
-        if later.case == reads[0].case and not is_wrong:
-            return f"is wrong, call {later.call} on the same values is right: state of a first call"
-    return ""
+
+@dataclass(slots=True, kw_only=True)
+class Answer:
+    """One call of a history, what it was made on, and what its result was at once and at last.
+
+    `slot` names the tensors, `tensors` says where they came from since the call before, `refilled`
+    whether values were copied into them. `written` is the call into whose result the caller
+    had written just before, or 0. `read` is what came at once, `last` at the end where it was
+    held.
+    """
+
+    number: int
+    case: Case
+    slot: str
+    tensors: Tensors
+    refilled: bool
+    layouts: Mapping[str, Layout]
+    call: Call
+    written: int
+    read: Read
+    last: Read | None = None
+    wrong: bool = False
+    far: bool = False
+
+    def same_call(self, other: Answer) -> bool:
+        """Whether two answers are to the same values in the same layouts."""
+        return self.case == other.case and self.layouts == other.layouts
 
 
-def _stale(trial: Trial, run: Run, reads: Sequence[Read], *, position: int) -> str:
-    """Return `returned the answer of call 1` if an earlier answer came back, or nothing."""
-    read = reads[position]
-    for earlier in reversed(reads[:position]):
-        if earlier.case == read.case:
+@dataclass(slots=True)
+class _Slot:
+    tensors: Tensors
+    called: bool = False
+    refilled: bool = False
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Without:
+    """A run without what its steps raised where that is other checks' business."""
+
+    result: ScenarioResult
+    run: Run
+
+    def tensor(self, item: ResultItem) -> torch.Tensor:
+        """Return the bytes of an item."""
+        return self.run.tensor(item)
+
+
+def _ended(trial: Trial, scenario: Scenario, run: Run) -> Finding | None:
+    """Return how the run ended, unless other checks are there for it.
+
+    A call in an unusual layout may have written anywhere: what ends the process in it or after
+    it is left to LAYOUT001. What else is unusual about a call may be refused by an exception.
+    """
+    records = run.result.records
+    odd = [i for i, step in enumerate(scenario.steps) if isinstance(step, Arrange) and step.layouts]
+    after_odd = odd[0] if odd else len(scenario.steps)
+    refused: set[str] = set()
+    excused: set[int] = set()
+    for index, step in enumerate(scenario.steps):
+        record = records[index] if index < len(records) else None
+        if not isinstance(record, StepRaised):
             continue
-        if same_bits(run, earlier.items, read.items) and truth_moved(
-            trial, earlier.case, read.case
-        ):
-            return f"returned the answer of call {earlier.call}"
-        if dict(earlier.case.axes) == dict(read.case.axes) and is_right_for(
-            trial, earlier.case, read=read, run=run
-        ):
-            return f"returned an answer for the values of call {earlier.call}"
+        match step:
+            case Call(result=result) if index > after_odd:
+                refused.add(result)
+            case Call(result=result) if (
+                step.stream or step.thread or step.gradients
+            ) and not memory_fault(record):
+                refused.add(result)
+            case ReadResult(result=result) | Overwrite(result=result) if (
+                result in refused or index > after_odd
+            ):
+                pass  # an expanded result cannot be written into, which is no fault
+            case Overwrite() | Arrange():
+                pass
+            case _:
+                continue
+        excused.add(index)
+    if not isinstance(run.result.termination, Finished) and len(records) > after_odd:
+        return None
+    kept = tuple(r for i, r in enumerate(records) if i not in excused)
+    rest = _Without(dataclasses.replace(run.result, records=kept), run)
+    return termination_finding(scenario, rest, problem=trial.problem)
+
+
+def _answers(scenario: Scenario, run: Run) -> Iterator[Answer]:
+    """Yield every call whose result came back; a refused or dropped one leaves a gap.
+
+    Ends where the caller wrote into a result that lies in an input: what follows is not the
+    kernel's doing.
+    """
+    slots: dict[str, _Slot] = {}
+    calls: dict[str, tuple[int, Case, str, Tensors, bool, Call, int]] = {}
+    found: dict[str, Answer] = {}
+    written = number = 0
+    for index, step, follower in followed(scenario):
+        record = done(run, index)
+        match step:
+            case Allocate(slot=slot):
+                again = record is not None and any(item.scalar == 1.0 for item in record.items)
+                slots[slot] = _Slot(Tensors.RECYCLED if again else Tensors.NEW)
+            case Refill(slot=slot) if slot in slots:
+                slots[slot].refilled = True
+            case Arrange(slot=slot, layouts=layouts) if slot in slots:
+                impossible = record is None or any(
+                    text.startswith("impossible") for _, text in record.facts
+                )
+                slots[slot].layouts = {} if impossible else layouts
+            case Call(slot=slot, result=result) if slot in slots:
+                number = follower.calls
+                state = slots[slot]
+                tensors = Tensors.SAME if state.called else state.tensors
+                case = scenario.cases[follower.slots[slot]]
+                calls[result] = number, case, slot, tensors, state.refilled, step, written
+                state.called, state.refilled, written = True, False, 0
+            case Overwrite(result=result) if record is not None and result in found:
+                answer = found.pop(result)
+                if any(item.aliases for item in answer.read.items):
+                    break
+                written = answer.number
+            case ReadResult(result=result) if record is not None and result in calls:
+                made, case, slot, tensors, refilled, call, wrote = calls[result]
+                read = Read(result=result, case=case, call=made, items=record.items)
+                if result in found:
+                    found[result].last = read
+                    continue
+                found[result] = answer = Answer(
+                    number=made,
+                    case=case,
+                    slot=slot,
+                    tensors=tensors,
+                    refilled=refilled,
+                    layouts=slots[slot].layouts,
+                    call=call,
+                    written=wrote,
+                    read=read,
+                )
+                yield answer
+            case _:
+                pass
+
+
+def _judged(trial: Trial, run: Run, answers: Iterable[Answer]) -> list[Answer]:
+    """Compare each answer with truth; one with the bits of an earlier one is as right."""
+    judged: list[Answer] = []
+    for answer in answers:
+        twin = next(
+            (
+                old
+                for old in judged
+                if old.case == answer.case and same_bits(run, old.read.items, answer.read.items)
+            ),
+            None,
+        )
+        if twin is not None:
+            answer.wrong, answer.far = twin.wrong, twin.far
+        else:
+            failed = wrong_outputs(trial, answer.read, run)
+            answer.wrong = bool(failed)
+            answer.far = any(c.mismatch or not c.share <= _FAR for c in failed)
+        judged.append(answer)
+    return judged
+
+
+def _blame(trial: Trial, run: Run, answers: Sequence[Answer], position: int) -> str:
+    """Return what to say of a wrong answer if earlier calls are at fault, or nothing."""
+    answer, earlier = answers[position], answers[:position]
+    known = next((o for o in answers if answer.same_call(o) and not o.wrong), None)
+    if not earlier:
+        if known is None:
+            return ""
+        return (
+            f"is wrong, call {known.number} on the same values is right: "
+            "something is left undone until the first call is over"
+        )
+    for other in reversed(earlier):
+        text = "" if other.wrong else _of_another(trial, run, other, answer)
+        if text:
+            return f"{text} {_when(other, answer)}"
+    before = earlier[-1]
+    change = _when(before, answer)
+    if known is not None:
+        return f"is wrong {change}; call {known.number} on the same values is right"
+    if earlier[0].wrong or not _first(answers, position):
+        return ""
+    right_there = any(
+        not other.wrong
+        and dict(other.case.axes) == dict(answer.case.axes)
+        and other.layouts == answer.layouts
+        for other in earlier
+    )
+    # At another shape or in the plain layout: wrong numbers are a fault there in any case.
+    elsewhere = answer.far and not answer.layouts
+    return f"is wrong {change}" if right_there or elsewhere else ""
+
+
+def _first(answers: Sequence[Answer], position: int) -> bool:
+    """Whether an answer is the first one to its call."""
+    return not any(answers[position].same_call(other) for other in answers[:position])
+
+
+def _of_another(trial: Trial, run: Run, other: Answer, answer: Answer) -> str:
+    """Return `returns the result of call 1` if that is what an answer is, or nothing."""
+    old, new = other.case, answer.case
+    if old == new:
+        return ""
+    if same_bits(run, other.read.items, answer.read.items) and truth_moved(trial, old, new):
+        return f"returns the result of call {other.number}"
+    same_shapes = dict(old.axes) == dict(new.axes)
+    if same_shapes and is_right_for(trial, old, read=answer.read, run=run):
+        return f"returns a result for the values of call {other.number}"
     return ""
 
 
-def _after(scenario: Scenario, reads: Sequence[Read], position: int) -> str:
-    """Return what had changed since the call before, in words."""
-    from cuassay.checks.interface.inputs_used import change_in_words
+def _holder(trial: Trial, run: Run, answer: Answer, answers: Sequence[Answer]) -> Answer | None:
+    """Return the call whose result a held one has become, the last one first; None if unknown."""
+    last = answer.last
+    assert last is not None
+    for later in reversed(answers):
+        if later.number > answer.number and same_bits(run, later.read.items, last.items):
+            return later
+    for later in reversed(answers):
+        if later.number > answer.number and is_right_for(trial, later.case, read=last, run=run):
+            return later
+    return None
 
-    before, now = reads[position - 1].case, reads[position].case
-    if dict(before.axes) != dict(now.axes):
-        return f"after a call at another shape ({CHANGES[scenario.label]})"
-    if before.seed != now.seed:
-        what = "every input took other values"
+
+def _when(before: Answer, now: Answer) -> str:
+    """Return `when the same tensors are refilled with other values`: what is the same, what not."""
+    if now.written and now.number == before.number + 1:
+        return f"after the caller wrote into what call {now.written} returned"
+    old, new = before.case, now.case
+    axes = [n for n, size in new.axes.items() if old.axes.get(n) != size]
+    parts = [f"{n} goes from {old.axes[n]} to {new.axes[n]}" for n in axes]
+    for name in dict.fromkeys((*before.layouts, *now.layouts)):
+        if before.layouts.get(name) != now.layouts.get(name):
+            one, other = (side.layouts.get(name, Layout.CONTIGUOUS) for side in (before, now))
+            parts.append(f"{name} goes from {one.value} to {other.value}")
+    same_values = (old.seed, old.fills, old.scalars) == (new.seed, new.fills, new.scalars)
+    if old.seed != new.seed:
+        values = "with other values"
+    elif same_values:
+        values = "with the same values"
     else:
-        what = change_in_words(before, now) or "nothing changed"
-    return f"after {what} ({CHANGES[scenario.label]})"
+        values = _argument_in_words(old, new)
+    if before.slot == now.slot:
+        refilled = now.refilled or not same_values
+        what = "the same tensors are refilled" if refilled else "the same tensors are passed again"
+    elif now.tensors is Tensors.RECYCLED:
+        what = "new tensors lie at the addresses of freed ones"
+    else:
+        what = "new tensors are passed"
+    words = f"when {what} {values}" if not values.startswith(": ") else f"when {what}{values}"
+    if parts:
+        words += f" and {' and '.join(parts)}"
+    elsewhere = [
+        text
+        for text, is_so, was_so in (
+            ("on another stream", now.call.stream, before.call.stream),
+            ("from another thread", now.call.thread, before.call.thread),
+            ("with gradients on", now.call.gradients, before.call.gradients),
+        )
+        if is_so and not was_so
+    ]
+    return ", ".join((words, *elsewhere))
+
+
+def _argument_in_words(old: Case, new: Case) -> str:
+    """Return `: eps goes from 1e-06 to 0.03` or `: one element of x takes another value`."""
+    changed = [n for n, fill in new.fills.items() if old.fills.get(n) != fill]
+    single = [n for n in changed if "explicit" in (new.fills[n].kind, old.fills[n].kind)]
+    if len(changed) == 1 and single and old.scalars == new.scalars:
+        return f": one element of {single[0]} takes another value"
+    return f": {change_in_words(old, new)}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
-from cuassay.checks.state.attribute_scenarios import odd_layouts
+from cuassay.checks.state.histories import odd_layouts
 from cuassay.checks.state.process_kinds import Change, Kind, changes_of, kind_of
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Allocate, Call, Scenario, Step

@@ -40,7 +40,11 @@ def summary(
     lines += labelled("truth", truth, width=width)
     if verdict.precision_grade:
         lines += labelled("precision", one_line(verdict.precision_grade), width=width)
+    if verdict.walls:
+        lines += labelled("sandbox", words.walls_line(verdict), width=width)
     lines += labelled("time", words.timing_line(verdict), width=width)
+    if not replayed:  # shown now: while the kernel ran, nothing that it could read held it
+        lines += labelled("seed", str(verdict.seed), width=width)
     run = one_line(verdict.run)
     if run:
         lines += command("run", f"{runs}/{run}" if runs else run)

@@ -18,6 +18,7 @@ from cuassay.model.events import (
     CaseFinished,
     CheckFinished,
     CheckStarted,
+    DecisionReached,
     EngineFinished,
     EngineStarted,
     Event,
@@ -102,6 +103,8 @@ class TerminalReport:
             case CaseFinished(label=label):
                 self._cases += 1
                 self._now(f"{self._current}: {self._cases} done, {one_line(label, limit=80)}")
+            case DecisionReached(decision=decision, reason=reason):
+                self._now(f"{decision.value}: {one_line(reason, limit=120)}", keep=True)
             case CheckFinished(report=report):
                 self.close()
                 self._print(self._check_line(report))
@@ -145,7 +148,6 @@ class TerminalReport:
                 one_line(event.candidate, limit=120),
                 f"{one_line(event.profile)} on {one_line(event.device)}",
                 f"{len(event.checks)} checks",
-                f"seed {event.seed}",
             )
         )
         self._print(Text(line, style="bold"))

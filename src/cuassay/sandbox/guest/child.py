@@ -17,20 +17,20 @@ import socket
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from cuassay.errors import BuildError, MissingToolError
-from cuassay.model import serial
+from cuassay.model import serial, walls
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Step
 from cuassay.model.steps import Mode
-from cuassay.model.trace import LOST_CHANNEL, NO_SANDBOX, StepRaised
+from cuassay.model.trace import LOST_CHANNEL, StepRaised
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox import wire
 from cuassay.sandbox.device_memory import DeviceMemoryError
@@ -42,6 +42,22 @@ from cuassay.sandbox.host import environment, sanitizer
 from cuassay.sandbox.limits import Limits
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What a worker is confined by beside its limits.
+
+    `readable` is what it may read beside its own folders. `outside` is a folder of the judge's
+    and `judge` its process: what the walls are tried on. Where one that is required does not
+    stand, nothing of a candidate is loaded, unless `required` is False. `told` are settings.
+    """
+
+    readable: tuple[str, ...]
+    outside: str
+    judge: int
+    required: bool
+    told: Mapping[str, str]
+
+
 def main(
     *,
     channel: int,
@@ -51,6 +67,7 @@ def main(
     cache: str,
     device: str,
     limits: Limits,
+    confinement: Confinement,
     namespaces: Mapping[str, str],
     mode: Mode = Mode.PLAIN,
 ) -> None:
@@ -61,27 +78,36 @@ def main(
         os._exit(LOST_CHANNEL)
     hidden = _take_descriptors(channel, output)
     os.environ.update(environment.private(Path(folder), Path(cache)))
+    environment.adopt(confinement.told)
     os.chdir(folder)
     tempfile.tempdir = None
     sys.stdout = open(1, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
     kernel.set_dumpable(True)
-    report = sandbox.restrict(
-        limits, device=device, writable=(folder, cache), namespaces=namespaces
+    report = dict(namespaces) | sandbox.restrict(
+        limits,
+        device=device,
+        writable=(folder, cache),
+        readable=confinement.readable,
+        namespaces=namespaces,
     )
-    if report["no new privileges"] != sandbox.OK:
-        os._exit(NO_SANDBOX)
     _seed_generators()
     if mode is Mode.BLOCKING:
         os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
     guarded = guards.install(device) if mode is Mode.GUARDED else None
-    worker = Worker(
-        socket.socket(fileno=hidden), device=device, report=report, around=Around(guards=guarded)
-    )
+    connection = socket.socket(fileno=hidden)
     code = LOST_CHANNEL
     try:
-        worker.warm_up()
-        worker.serve()
+        warm_up(device)
+        report |= sandbox.filter_calls()
+        report = sandbox.standing(report, sandbox.climb(confinement.outside, confinement.judge))
+        Worker(
+            connection,
+            device=device,
+            report=report,
+            around=Around(guards=guarded),
+            required=confinement.required,
+        ).serve()
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:
@@ -117,6 +143,16 @@ def _seed_generators() -> None:
         numpy.random.seed(seed & 0xFFFFFFFF)
 
 
+def warm_up(device: str) -> None:
+    """Do what every scenario needs, before the judge waits for it."""
+    if device == "cpu":
+        placement.recycle_addresses()
+    else:
+        with contextlib.suppress(Exception):  # reported by the build that needs it
+            torch.zeros(1, device=device)
+            torch.cuda.synchronize()
+
+
 class Worker:
     """Answers the judge's requests one by one."""
 
@@ -127,22 +163,15 @@ class Worker:
         device: str,
         report: dict[str, str],
         around: Around | None = None,
+        required: bool = False,
     ) -> None:
         self._channel, self._device, self._report = channel, device, report
+        self._required = required
         self._around = around or Around()
         self._transport = transport.WorkerTransport(device)
         self._interpreter: Interpreter | None = None
         self._make: Any = None
         self._cases: tuple[Case, ...] = ()
-
-    def warm_up(self) -> None:
-        """Do what every scenario needs, before the judge waits for it."""
-        if self._device == "cpu":
-            placement.recycle_addresses()
-        else:
-            with contextlib.suppress(Exception):  # reported by the build that needs it
-                torch.zeros(1, device=self._device)
-                torch.cuda.synchronize()
 
     def serve(self) -> None:
         """Serve until the judge closes the channel."""
@@ -168,6 +197,8 @@ class Worker:
         self, request: dict[str, Any], fds: Sequence[int]
     ) -> tuple[dict[str, Any], Executed | None]:
         match request["do"]:
+            case "hello":
+                return {"walls": self._report}, None
             case "build":
                 return self._build(request), None
             case "begin":
@@ -179,6 +210,8 @@ class Worker:
                 return self._step(request, fds)
 
     def _build(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self._required and walls.fallen(self._report):
+            return {"missing": walls.why_not_run(self._report)}
         candidate = serial.from_json(Candidate, request["candidate"])
         problem = serial.from_json(Problem, request["problem"])
         module, _, function = str(request["builder"]).partition(":")
@@ -198,10 +231,9 @@ class Worker:
         except BaseException as error:
             record = raised(0, error)
             what = f"{record.exception}: {record.message}"
-            if record.out_of_memory:
-                why = f"out of memory while the candidate was loaded ({what[:500]})"
-                return {"missing": f"{why}: run it again alone"}
-            return {"failed": {"what": what, "log": record.traceback}}
+            return {
+                "failed": {"what": what, "log": record.traceback, "memory": record.out_of_memory}
+            }
         self._make = lambda: Interpreter(
             built.call,
             problem,
@@ -216,7 +248,6 @@ class Worker:
                 "cached": bool(built.cached),
                 "kind": str(built.kind)[:200],
                 "because": str(getattr(built, "because", ""))[:1000],
-                "sandbox": self._report,
             }
         }
 

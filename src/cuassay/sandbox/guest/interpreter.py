@@ -34,13 +34,13 @@ from cuassay.model.scenario import (
     Step,
 )
 from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
-from cuassay.sandbox.guest import items, launch_errors, placement
+from cuassay.sandbox.guest import items, launch_errors, placement, streams
 from cuassay.sandbox.guest.interface import Around, Given, Made, NoResultError, Slot
 from cuassay.sandbox.guest.production import Production
 from cuassay.sandbox.guest.recycling import FreedMemory
 
 _MESSAGE_CAP = 4096
-_TRACEBACK_CAP = 16384
+_TRACEBACK_CAP, _FRAMES = 16384, 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ class Interpreter:
         self._prepare(slot, step.poison)
         with placement.poisoned_memory(step.poison, self._device, given.answers):
             launch_errors.clear(self._device)
-            held = self.invoke(step.slot, outputs)
+            held = streams.called_as(step, slot, lambda: self.invoke(step.slot, outputs))
             launch_errors.raise_pending(self._device)
             if self._device != "cpu":
                 torch.cuda.synchronize()
@@ -322,7 +322,9 @@ def raised(index: int, error: BaseException) -> StepRaised:
     except BaseException:
         message = "(the exception's own __str__ raised)"
     try:
-        text = "".join(traceback.format_exception(type(error), error, _candidate_frames(error)))
+        frames = _candidate_frames(error)
+        # The last frames alone: a recursion may have a million of them.
+        text = "".join(traceback.format_exception(type(error), error, frames, limit=-_FRAMES))
     except BaseException:
         text = ""
     return StepRaised(

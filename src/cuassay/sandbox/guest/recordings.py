@@ -75,7 +75,8 @@ def read(host: Host, around: Around, step: ReadRecording) -> Made:
         buffer=0,
         name="recording",
     )
-    return Made(items=(item,), tensors=(tensor,))
+    facts = (("launches", str(len(recording.launches))),)
+    return Made(items=(item,), tensors=(tensor,), facts=facts)
 
 
 def _recorded(around: Around) -> Recording:

@@ -25,6 +25,7 @@ from cuassay.model.trace import StepRaised
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.interface import Given
 from cuassay.sandbox.guest.interpreter import Interpreter
+from cuassay.sandbox.host import environment
 from cuassay.sandbox.limits import Limits
 
 
@@ -32,6 +33,7 @@ def call_once(folder: Path, *, confine: bool = True) -> str:
     """Build and call; return what was raised, or an empty string."""
     held = json.loads((folder / "case.json").read_text(encoding="utf-8"))
     device, recipe = str(held["device"]), held["recipe"]
+    environment.adopt(held["told"])
     values = torch.load(folder / "inputs.pt", weights_only=True)
     given = Given(
         inputs={k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in values.items()},
@@ -39,7 +41,9 @@ def call_once(folder: Path, *, confine: bool = True) -> str:
     )
     if confine:  # the tool has connected by now: CUDA has started
         writable = (str(folder / "work"), str(recipe["folder"]))
-        sandbox.restrict(Limits(), device=device, writable=writable, namespaces={})
+        sandbox.restrict(
+            Limits(), device=device, writable=writable, readable=held["readable"], namespaces={}
+        )
     interpreter = _built(recipe, device)
     cases = (Case(label="", axes={name: int(size) for name, size in held["axes"].items()}),)
     steps: tuple[Step, ...] = (

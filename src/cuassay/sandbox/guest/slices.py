@@ -44,7 +44,8 @@ def _overlaps(value: torch.Tensor) -> bool:
 
 def overwrite(host: Host, step: Overwrite) -> Made:
     """Fill every tensor of a result with 0xFF bytes in place, without a version bump."""
-    for _, value in host.result(step.result):
+    for _, held in host.result(step.result):
+        value = held.detach() if isinstance(held, torch.Tensor) else held
         if isinstance(value, torch.Tensor) and value.numel() and not _overlaps(value):
             if value.is_contiguous():
                 placement.fill(value, Poison.ONES)

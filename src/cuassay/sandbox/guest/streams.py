@@ -9,17 +9,17 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
 
 from cuassay.model.case import Case
-from cuassay.model.scenario import Poison
+from cuassay.model.scenario import Call, Poison
 from cuassay.model.steps import StreamCall, Together
 from cuassay.sandbox.guest import placement
-from cuassay.sandbox.guest.interface import Given, Host, Made
+from cuassay.sandbox.guest.interface import Given, Host, Made, Slot
 
 # Taken before any candidate runs.
 _SLEEP: Callable[[int], None] | None = getattr(torch.cuda, "_sleep", None)
@@ -46,6 +46,52 @@ def sleep(milliseconds: float) -> None:
     """Keep the current stream busy for a while; one block of one multiprocessor."""
     if _SLEEP is not None and torch.cuda.is_available():
         _SLEEP(int(milliseconds * _CYCLES_PER_MS))
+
+
+def called_as(step: Call, slot: Slot, call: Callable[[], _Held]) -> _Held:
+    """Call on the stream, from the thread and with the gradients that a Call step names."""
+
+    def there() -> _Held:
+        with on_stream(step.stream) if step.stream else contextlib.nullcontext():
+            return call()
+
+    with requiring_gradients(slot) if step.gradients else contextlib.nullcontext():
+        return from_thread(there) if step.thread else there()
+
+
+@contextlib.contextmanager
+def requiring_gradients(slot: Slot) -> Iterator[None]:
+    """While active, the floating inputs of a slot require gradients; they are the same tensors."""
+    leaves = [value for value in slot.tensors.values() if value.is_floating_point()]
+    for leaf in leaves:
+        leaf.requires_grad_(True)
+    try:
+        yield
+    finally:
+        for leaf in leaves:
+            leaf.requires_grad_(False)
+
+
+def from_thread(call: Callable[[], _Held]) -> _Held:
+    """Call from a new thread and wait for it; raises what the call raises.
+
+    However long it takes: the limit of the step ends the process.
+    """
+    returned: list[_Held] = []
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            returned.append(call())
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    return returned[0]
 
 
 def settle(host: Host) -> None:

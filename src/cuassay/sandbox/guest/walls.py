@@ -7,15 +7,19 @@ and its outcome recorded, since containers and older kernels refuse some.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
 import signal
-import subprocess
+import socket
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from cuassay.model import walls
+from cuassay.sandbox import filter
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.limits import Limits
 
@@ -25,8 +29,11 @@ _NAMESPACES = (
     kernel.CLONE_NEWNET | kernel.CLONE_NEWNS,
     kernel.CLONE_NEWNET,
 )
-OK = "yes"
+OK = walls.STANDS
 _SHARED_MEMORY = "/dev/shm"
+_MAKE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+# Not there counts: what is hidden cannot be climbed to.
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.ENOENT, errno.ESRCH, errno.EROFS)
 
 
 def enter_namespaces(hide: Sequence[str]) -> dict[str, str]:
@@ -48,7 +55,7 @@ def enter_namespaces(hide: Sequence[str]) -> dict[str, str]:
     if entered & kernel.CLONE_NEWUSER:
         report["user namespace"] = _outcome(lambda: kernel.map_own_ids(uid, gid))
     # Semaphores and shared tensors need /dev/shm: an own one leaves nothing behind.
-    report["private shared memory"] = _hide([_SHARED_MEMORY], entered)
+    report[walls.SHARED] = _hide([_SHARED_MEMORY], entered)
     report["hidden folders"] = _hide(hide, entered)
     return report
 
@@ -72,34 +79,90 @@ def _outcome(measure: Callable[[], object]) -> str:
 
 
 def restrict(
-    limits: Limits, *, device: str, writable: Sequence[str], namespaces: Mapping[str, str]
+    limits: Limits,
+    *,
+    device: str,
+    writable: Sequence[str],
+    readable: Sequence[str],
+    namespaces: Mapping[str, str],
 ) -> dict[str, str]:
     """Bound the calling worker process for good; returns measure -> "yes", or why not.
 
-    `namespaces` is what enter_namespaces returned.
+    `namespaces` is what enter_namespaces returned. `readable` is what it may read beside what
+    it may write. Must run before the process has threads; `filter_calls` comes after them.
     """
     own_users = namespaces.get("user namespace") == OK
-    if namespaces.get("private shared memory") == OK:
+    if namespaces.get(walls.SHARED) == OK:
         writable = (*writable, _SHARED_MEMORY)
     report = {
-        "no new privileges": _outcome(kernel.forbid_new_privileges),
-        "no capabilities": _outcome(kernel.drop_capabilities),
+        walls.PRIVILEGES: _outcome(kernel.forbid_new_privileges),
+        walls.CAPABILITIES: _outcome(kernel.drop_capabilities),
     }
-    report |= _landlock(writable)
-    report["resource limits"] = _outcome(lambda: _set_limits(limits, device, own_users))
+    report |= _landlock(writable, readable)
+    report[walls.RESOURCES] = _outcome(lambda: _set_limits(limits, device, own_users))
     return report
 
 
-def _landlock(writable: Sequence[str]) -> dict[str, str]:
+def filter_calls() -> dict[str, str]:
+    """Refuse calls that reach the host to every thread of this process, for good."""
+    return {walls.SOCKETS: _outcome(filter.refuse_host_calls)}
+
+
+def climb(outside: str, judge: int) -> dict[str, str]:
+    """Try every wall that can be tried; returns wall -> "yes" where it stood, or what fell.
+
+    `outside` is a folder of the judge's with a file `inside`, `judge` the judge's process.
+    """
+    return {
+        walls.WRITES: _refused(lambda: os.close(os.open(f"{outside}/climbed", _MAKE, 0o600))),
+        walls.READS: _refused(lambda: os.close(os.open(f"{outside}/inside", os.O_RDONLY))),
+        walls.MEMORY: _closed_memory(judge),
+        walls.SIGNALS: _refused(lambda: os.kill(judge, 0)),
+        walls.NETWORK: _closed_network(),
+        walls.SOCKETS: _refused(lambda: socket.socket(socket.AF_UNIX).close()),
+    }
+
+
+def _refused(attempt: Callable[[], object]) -> str:
+    try:
+        attempt()
+    except OSError as error:
+        return OK if error.errno in _REFUSALS else f"no: {error.strerror}"
+    return "no: an attempt to climb it succeeded"
+
+
+def _closed_memory(judge: int) -> str:
+    """Try to read and to open the judge's memory."""
+    opened = _refused(lambda: os.close(os.open(f"/proc/{judge}/mem", os.O_RDWR)))
+    if opened != OK:
+        return opened
+    try:
+        kernel.read_memory(judge, 0, 1)
+    except OSError as error:
+        return OK if error.errno in _REFUSALS else f"no: {error.strerror}"
+    return "no: its memory was read"
+
+
+def _closed_network() -> str:
+    """Try to connect to this machine, which needs no route: an answer of any kind came from it."""
+    try:
+        with socket.create_connection(("127.0.0.1", 9), timeout=1.0):
+            return "no: a connection was made"
+    except OSError as error:
+        reached = error.errno in (errno.ECONNREFUSED, errno.ETIMEDOUT, None)
+        return "no: this machine's ports can be reached" if reached else OK
+
+
+def _landlock(writable: Sequence[str], readable: Sequence[str]) -> dict[str, str]:
     version = 0
 
     def apply() -> None:
         nonlocal version
-        version = kernel.landlock(writable)
+        version = kernel.landlock(writable, readable)
 
     outcome = _outcome(apply)
     signals = OK if version >= 6 else f"no: Landlock {version}, needs 6"
-    return {"writes confined": outcome, "signals confined": signals}
+    return {walls.WRITES: outcome, walls.READS: outcome, walls.SIGNALS: signals}
 
 
 def _set_limits(limits: Limits, device: str, own_users: bool) -> None:
@@ -120,32 +183,40 @@ def _set_limits(limits: Limits, device: str, own_users: bool) -> None:
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
 
-def capabilities() -> Mapping[str, str]:
-    """Return what this machine enforces: measure -> "yes", or why not (for `doctor`).
-
-    Tried in a child process of its own, which ends at once.
-    """
-    command = [sys.executable, "-P", "-m", "cuassay.sandbox.guest.walls"]
-    root = str(Path(__file__).resolve().parents[3])
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env=dict(os.environ, PYTHONPATH=root),
-    )
-    try:
-        found = json.loads(done.stdout)
-    except ValueError:
-        return {"sandbox": f"no: {done.stderr.strip()[-200:]}"}
-    return {str(name): str(outcome) for name, outcome in found.items()}
+def standing(measures: Mapping[str, str], climbed: Mapping[str, str]) -> dict[str, str]:
+    """Return the outcome of every wall: what climbing showed, with the measure's reason why not."""
+    found = dict(measures) | dict(climbed)
+    for name, outcome in climbed.items():
+        if outcome != OK and measures.get(name, OK) != OK:
+            found[name] = measures[name]
+    return found
 
 
 def _main() -> None:
-    report = enter_namespaces(())
-    report |= restrict(Limits(), device="cpu", writable=("/tmp",), namespaces=dict(report))
-    sys.stdout.write(json.dumps(report))
+    """Print what holds here as JSON: this process is the judge, a fork of it the candidate's."""
+    from cuassay.sandbox.host.readable import readable
+
+    with tempfile.TemporaryDirectory() as outside:
+        Path(outside, "inside").write_text("a secret", encoding="ascii")
+        own = Path(outside, "own")
+        own.mkdir()
+        paths = readable(os.environ, device="cpu")
+        kernel.set_dumpable(False)
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            kernel.set_dumpable(True)
+            found = enter_namespaces(())
+            found |= restrict(
+                Limits(), device="cpu", writable=(str(own),), readable=paths, namespaces=found
+            )
+            found |= filter_calls()
+            found = standing(found, climb(outside, os.getppid()))
+            os.write(writer, json.dumps(found).encode())
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as answer:
+            sys.stdout.write(answer.read().decode())
+        os.wait()
 
 
 if __name__ == "__main__":

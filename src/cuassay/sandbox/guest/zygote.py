@@ -13,7 +13,6 @@ import gc
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import sys
@@ -22,9 +21,10 @@ from typing import Any
 
 from cuassay.model.steps import Mode
 from cuassay.sandbox import syscalls as kernel
+from cuassay.sandbox import trees
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.preload import preload
-from cuassay.sandbox.host import processes
+from cuassay.sandbox.host import environment, processes
 from cuassay.sandbox.limits import Limits
 
 CONTROL_CAP = 1 << 16
@@ -43,6 +43,7 @@ class Zygote:
 
     def prepare(self) -> None:
         """Enter the sandbox, import what workers need, and say that workers can be had."""
+        environment.adopt(self._settings["told"])
         report = sandbox.enter_namespaces(self._settings["hide"])
         kernel.set_dumpable(False)
         kernel.adopt_orphans()
@@ -109,6 +110,13 @@ class Zygote:
                 cache=request["cache"],
                 device=self._settings["device"],
                 limits=Limits(**request["limits"]),
+                confinement=child.Confinement(
+                    readable=tuple(self._settings["readable"]),
+                    outside=self._folder,
+                    judge=int(self._settings["judge"]),
+                    required=bool(request["confined"]),
+                    told=request["told"],
+                ),
                 namespaces=self._namespaces,
                 mode=Mode(request["mode"]),
             )
@@ -170,7 +178,7 @@ class Zygote:
             processes.kill_group(pid)
         self._workers.clear()
         self._sweep()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        trees.remove(self._folder)
 
 
 def _wait() -> tuple[int, int] | None:

@@ -21,14 +21,13 @@ from cuassay.model.problem import Problem, Reference
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import (
-    OWN_FAULTS,
     BuildFailed,
     ScenarioResult,
     Termination,
     ToolMissing,
 )
 from cuassay.sandbox.host.execution import Execution, WorkerRun
-from cuassay.sandbox.host.handle import GoneError, WorkerHandle
+from cuassay.sandbox.host.handle import GoneError, UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery, NurseryError
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
@@ -140,7 +139,9 @@ class WorkerPool:
         if scenario.mode is Mode.PLAIN:
             self._prepare_spares()
         worker.scenarios += 1
-        execution = Execution(worker, self._segments, scenario, limits=self._limits)
+        execution = Execution(
+            worker, self._segments, scenario, limits=self._limits, problem=self._problem
+        )
         try:
             end = execution.run(inputs, answers)
         except BaseException:  # the judge's own: the worker's slots are in an unknown state
@@ -249,23 +250,27 @@ class WorkerPool:
             reply = worker.wait(nonce, self._limits.build_s)
         except GoneError as error:
             return self._died_building(worker, error)
+        except UnbornError:
+            raise
         except NurseryError as error:
             self._replace_nursery()
             return BuildFailed(what="the candidate ended its parent process", log=str(error))
+        self._sandbox = self._sandbox or worker.walls
         if "missing" in reply:
             return ToolMissing(what=str(reply["missing"]))
         failed, built = reply.get("failed"), reply.get("built")
         if isinstance(failed, dict):
-            return BuildFailed(what=str(failed.get("what")), log=str(failed.get("log")))
+            return BuildFailed(
+                what=str(failed.get("what")),
+                log=str(failed.get("log")),
+                out_of_memory=failed.get("memory") is True,
+            )
         if not isinstance(built, dict) or not isinstance(built.get("seconds"), float):
             return BuildFailed(what="the build sent no valid reply", log="")
         if not self._built_once:
             self._build_s, self._cached = built["seconds"], bool(built.get("cached"))
         self._kind = str(built.get("kind", ""))[:200]
         self._because = str(built.get("because", ""))[:1000]
-        if not self._built_once:
-            held = built.get("sandbox")
-            self._sandbox = {str(k): str(v) for k, v in held.items()} if held else {}
         return None
 
     def _died_building(self, worker: WorkerHandle, gone: GoneError) -> BuildFailed | ToolMissing:
@@ -276,9 +281,6 @@ class WorkerPool:
         elif gone.kind == "ended":
             status = worker.end()
             signal = status & 0x7F
-            if not signal and status >> 8 in OWN_FAULTS:
-                log = worker.take_output().strip().splitlines()
-                return ToolMissing(what=f"a worker failed by a fault of cuassay: {log[-1:]}")
             how = f"died of signal {signal}" if signal else f"exited with code {status >> 8}"
             what = f"the process {how} while it built and imported the candidate"
         else:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import cuassay
+from cuassay import settings
 
 # What compilers, the CUDA driver and torch need to find their files. Everything else stays out.
 _PASSED = (
@@ -32,10 +34,8 @@ _PASSED = (
     "OMP_WAIT_POLICY",
     "MKL_NUM_THREADS",
     "PYTHONPYCACHEPREFIX",
-    "CUASSAY_TRITON",
-    "CUASSAY_MACHINE_ARCH",
-    "CUASSAY_CUDA_COMPILER",
 )
+_SETTINGS = ("CUASSAY_TRITON", "CUASSAY_MACHINE_ARCH", "CUASSAY_CUDA_COMPILER")
 
 
 def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[str, str]:
@@ -45,15 +45,13 @@ def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[st
     roots += [
         entry for entry in source.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(entry)
     ]
-    kept |= _machine_runtime() | {
+    kept |= {
         "HOME": str(folder / "home"),
         "TMPDIR": str(folder / "tmp"),
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(roots)),
         "PYTHONSAFEPATH": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUTF8": "1",
-        # A candidate that is under guard in production is judged bare: no fallback helps it.
-        "CUASSAY_GUARD": "off",
         # Small blocks then hold poison as well (see placement): the cache skips M_PERTURB.
         "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0",
         # torch.compile builds its kernels in the worker: what it starts could not use the GPU
@@ -66,13 +64,36 @@ def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[st
     return kept
 
 
+def told(cache: Path | None = None) -> dict[str, str]:
+    """Return the settings of a zygote, or of a worker whose candidate has the folder `cache`.
+
+    They are told and stand in no environment: a candidate must not see that it is watched.
+    """
+    kept = {name: settings.get(name) for name in _SETTINGS if settings.get(name)}
+    # A candidate that is under guard in production is judged bare: no fallback helps it.
+    kept["CUASSAY_GUARD"] = "off"
+    if cache is None:
+        return kept | _machine_runtime()
+    # What the PTX machine compiles stays with its candidate.
+    own = {"PTXSAN_CACHE": str(cache / "ptxsan"), "PTXSAN_RUNTIME": str(cache / "runtime")}
+    return kept | own | {"CUASSAY_HOME": str(cache)}
+
+
+def adopt(given: Mapping[str, str]) -> None:
+    """Use the settings that `told` made from now on, in a zygote or a worker."""
+    settings.tell(given)
+    with contextlib.suppress(ImportError):  # a trial without the PTX machine
+        from ptxsan import home
+
+        for name in ("PTXSAN_CACHE", "PTXSAN_RUNTIME"):
+            if name in given:
+                home.TOLD[name] = Path(given[name])
+
+
 def private(folder: Path, cache: Path) -> dict[str, str]:
     """Return the variables of one worker: its own temporary folder, the candidate's caches."""
     return {
         "HOME": str(folder),
-        "CUASSAY_HOME": str(cache),
-        "PTXSAN_CACHE": str(cache / "ptxsan"),  # what it compiles stays with its candidate
-        "PTXSAN_RUNTIME": str(cache / "runtime"),
         "TMPDIR": str(folder / "tmp"),
         "TRITON_CACHE_DIR": str(cache / "triton"),
         "TRITON_HOME": str(cache),

@@ -13,7 +13,8 @@ import torch
 
 from cuassay.errors import UsageError
 from cuassay.model import serial
-from cuassay.model.problem import Scalar
+from cuassay.model.axes import shape_of
+from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Allocate, Call, Poison, ReadInputs, ReadResult, Refill, Scenario
 from cuassay.model.steps import ReadRecording, ReadSlices, Repeat, StreamCall, Time
 from cuassay.model.trace import (
@@ -42,6 +43,8 @@ _KINDS = ("tensor", "scalar", "none", "other")
 _SENDING = (ReadResult, ReadInputs, ReadSlices, Repeat, ReadRecording)
 _FACTS, _FACT_CAP = 1024, 8192
 _BOUND = 1 << 48
+# What a read may bring beside its outputs: a wrong shape is still shown as it is.
+_SPARE_BYTES, _SPARE_TIMES = 64 << 20, 4
 Layout = tuple[str, tuple[int, ...]]
 
 
@@ -67,10 +70,16 @@ class Execution:
     """Drives a worker through a scenario; afterwards `healthy` says whether it may go on."""
 
     def __init__(
-        self, worker: WorkerHandle, segments: Segments, scenario: Scenario, *, limits: Limits
+        self,
+        worker: WorkerHandle,
+        segments: Segments,
+        scenario: Scenario,
+        *,
+        limits: Limits,
+        problem: Problem,
     ) -> None:
         self._worker, self._segments, self._scenario = worker, segments, scenario
-        self._limits = limits
+        self._limits, self._problem = limits, problem
         self._packages: dict[int, Package] = {}
         self._slots: dict[str, int] = {}
         self._index = 0
@@ -109,6 +118,8 @@ class Execution:
         record = self._record(reply)
         if isinstance(step, Time) and isinstance(record, StepDone):  # our clock, not theirs
             record = replace(record, duration_s=time.perf_counter() - started)
+        if isinstance(record, StepDone) and isinstance(step, ReadResult):
+            record = self._of_plausible_size(record)
         if isinstance(record, StepDone) and any(item.buffer >= 0 for item in record.items):
             record = self._fetch(record)
         self.records.append(record)
@@ -190,6 +201,28 @@ class Execution:
         if total > self._limits.results_bytes:
             raise GoneError("garbled", f"results of {total} bytes")
 
+    def _of_plausible_size(self, record: StepDone) -> StepRecord:
+        """Return the record of a read, or an exception where it announces far more than it may.
+
+        Nothing is fetched then: making room for it would cost the judge what it announces.
+        """
+        expected = max(
+            (_output_bytes(self._problem, case.axes) for case in self._scenario.cases), default=0
+        )
+        allowed = _SPARE_BYTES + _SPARE_TIMES * expected
+        announced = sum(
+            nbytes(item.dtype, item.shape)
+            for item in record.items
+            if item.kind == "tensor" and item.dtype in DTYPES
+        )
+        if announced <= allowed or not self._problem.outputs:
+            return record
+        return StepRaised(
+            index=record.index,
+            exception="OversizedResult",
+            message=f"the call returned {announced:,} bytes where its outputs have {expected:,}",
+        )
+
     def _fetch(self, record: StepDone) -> StepRecord:
         """Make room for the announced tensors, let the worker write them, take them over."""
         sent = [item for item in record.items if item.buffer >= 0]
@@ -244,6 +277,11 @@ class Execution:
         for package in self._packages.values():
             package.close()
         self._packages.clear()
+
+
+def _output_bytes(problem: Problem, axes: Mapping[str, int]) -> int:
+    """Return the bytes of a problem's outputs at the sizes `axes`."""
+    return sum(nbytes(spec.dtype.value, shape_of(spec.shape, axes)) for spec in problem.outputs)
 
 
 def _renumbered(record: StepDone, base: int) -> StepDone:

@@ -14,7 +14,7 @@ from typing import Any
 from cuassay.model.steps import Mode
 from cuassay.sandbox import wire
 from cuassay.sandbox.host import processes
-from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.host.nursery import Nursery, NurseryError
 from cuassay.sandbox.limits import Limits
 
 _GRACE_S = 15.0  # a CUDA context on a busy device takes seconds to end
@@ -28,6 +28,10 @@ class GoneError(Exception):
     def __init__(self, kind: str, what: str = "") -> None:
         self.kind, self.what = kind, what
         super().__init__(f"{kind}: {what}")
+
+
+class UnbornError(NurseryError):
+    """A worker ended before anything of a candidate was loaded: not the candidate's doing."""
 
 
 class WorkerHandle:
@@ -55,6 +59,9 @@ class WorkerHandle:
         self.scenarios = 0
         self.build_nonce: str | None = None
         self.built = False
+        self.walls: dict[str, str] = {}  # which stood before anything was loaded
+        self._hello: str | None = None
+        self._hello = self.post({"do": "hello"})
 
     def post(self, message: dict[str, Any], fds: Sequence[int] = ()) -> str:
         """Send a request under a fresh nonce, which is returned. Raises GoneError."""
@@ -73,6 +80,15 @@ class WorkerHandle:
 
     def wait(self, nonce: str, limit_s: float) -> dict[str, Any]:
         """Return the reply to `nonce`. Raises GoneError, NurseryError."""
+        try:
+            return self._reply(nonce, limit_s)
+        except GoneError as error:
+            if self._hello is None:
+                raise
+            text = " ".join(self.take_output().split())[-300:]
+            raise UnbornError(f"a worker could not be started ({error}): {text}") from None
+
+    def _reply(self, nonce: str, limit_s: float) -> dict[str, Any]:
         end = time.monotonic() + limit_s
         watch = time.monotonic() + self._limits.watch_s
         while True:
@@ -120,10 +136,15 @@ class WorkerHandle:
         self._buffer += data
 
     def _whole_reply(self, nonce: str) -> dict[str, Any] | None:
-        try:
-            reply = wire.take_frame(self._buffer, cap=wire.REPLY_CAP)
-        except wire.GarbledError as error:
-            raise GoneError("garbled", str(error)) from None
+        if self._hello is not None:  # its reply comes first, and nothing is loaded before it
+            hello = self._frame()
+            if hello is None:
+                return None
+            if hello.pop("nonce", None) != self._hello:
+                raise GoneError("garbled", "a reply that does not carry the nonce of its request")
+            self.walls = {str(k): str(v) for k, v in hello["walls"].items()}
+            self._hello = None
+        reply = self._frame()
         if reply is None:
             return None
         if reply.pop("nonce", None) != nonce:
@@ -131,8 +152,16 @@ class WorkerHandle:
         self._refuse_unasked()
         return reply
 
+    def _frame(self) -> dict[str, Any] | None:
+        try:
+            return wire.take_frame(self._buffer, cap=wire.REPLY_CAP)
+        except wire.GarbledError as error:
+            raise GoneError("garbled", str(error)) from None
+
     def _refuse_unasked(self) -> None:
         """Raise where bytes lie in the channel that no request asked for."""
+        if self._hello is not None:
+            return
         with contextlib.suppress(OSError):
             self._buffer += self._channel.recv(4096)
         if self._buffer:

@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import select
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,11 +18,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from cuassay import settings
 from cuassay.errors import CannotJudgeError
 from cuassay.home import private_dirs
 from cuassay.model.steps import Mode
+from cuassay.sandbox import trees
 from cuassay.sandbox.guest.zygote import CONTROL_CAP
 from cuassay.sandbox.host import environment, processes
+from cuassay.sandbox.host.readable import readable
 from cuassay.sandbox.limits import Limits
 
 _START_S = 120.0
@@ -53,6 +55,7 @@ class Nursery:
         self._lock = _lock(self.folder)
         for name in ("home", "tmp"):
             (self.folder / name).mkdir()
+        (self.folder / "inside").touch()  # what workers try to read, as they try their walls
         self.pids: dict[int, int] = {}
         self._statuses: dict[int, int] = {}
         self._killed: set[int] = set()
@@ -66,7 +69,7 @@ class Nursery:
         except OSError as error:
             self.control.close()
             os.close(self._lock)
-            shutil.rmtree(self.folder, ignore_errors=True)
+            trees.remove(self.folder)
             raise NurseryError(f"the worker zygote cannot be started: {error}") from None
         hidden = list(private_dirs()) if hide is None else list(hide)
         self._tell(
@@ -75,6 +78,8 @@ class Nursery:
                 "hide": [str(path) for path in hidden],
                 "device": device,
                 "machine": machine,
+                "told": environment.told(),
+                "readable": readable(os.environ, device=device),
                 "judge": os.getpid(),
             }
         )
@@ -123,6 +128,8 @@ class Nursery:
             "cache": str(cache),
             "limits": dataclasses.asdict(limits),
             "mode": mode.value,
+            "confined": confined(),
+            "told": environment.told(cache),
         }
         self._tell(request, (channel, output))
         return self._count, folder
@@ -148,7 +155,7 @@ class Nursery:
             if select.select([self.control], [], [], left)[0]:
                 self.hear()
         self.pids.pop(worker, None)
-        shutil.rmtree(self.folder / f"w{worker}", ignore_errors=True)
+        trees.remove(self.folder / f"w{worker}")
         return self._statuses[worker]
 
     def has_ended(self, worker: int) -> bool:
@@ -198,7 +205,7 @@ class Nursery:
         for pid in self.pids.values():  # the zygote did this already, unless it was killed
             if _is_worker(pid, self._process.pid):
                 processes.kill_group(pid)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        trees.remove(self.folder)
         os.close(self._lock)
 
     def __enter__(self) -> Nursery:
@@ -211,6 +218,11 @@ class Nursery:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def confined() -> bool:
+    """Whether nothing of a candidate may run where a required wall does not stand."""
+    return settings.get("CUASSAY_SANDBOX") != "off"
 
 
 def _is_worker(pid: int, zygote: int) -> bool:
@@ -237,6 +249,6 @@ def _sweep_stale() -> None:
                 if time.time() - os.fstat(fd).st_mtime < _YOUNG_S:
                     continue  # its maker may not have locked it yet
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(lock.parent, ignore_errors=True)
+                trees.remove(lock.parent)
             finally:
                 os.close(fd)

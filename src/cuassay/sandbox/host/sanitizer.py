@@ -12,7 +12,6 @@ import contextlib
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,8 +28,10 @@ from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import Finished, ScenarioResult, StepDone
+from cuassay.sandbox import trees
 from cuassay.sandbox.host import environment, processes
 from cuassay.sandbox.host.execution import WorkerRun
+from cuassay.sandbox.host.readable import readable
 
 TOOLS = (Mode.MEMCHECK, Mode.RACECHECK, Mode.SYNCCHECK, Mode.INITCHECK)
 DONE = "done"  # the tool ran to its end, and the candidate was called
@@ -123,13 +124,19 @@ def _in_folder(
         values = {k: v.cpu() if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
         torch.save(values, folder / "inputs.pt")
         axes = dict(scenario.cases[0].axes)
-        case = {"recipe": dict(recipe), "device": device, "axes": axes}
+        case = {
+            "recipe": dict(recipe),
+            "device": device,
+            "axes": axes,
+            "readable": [*readable(os.environ, device=device), str(folder)],
+            "told": environment.told(Path(recipe["folder"])),
+        }
         (folder / "case.json").write_text(json.dumps(case), encoding="utf-8")
         return _supervised(scenario, folder, Path(recipe["folder"]), device=device, binary=binary)
     except OSError as error:
         return Ended(status=f"the tool cannot be started: {error.strerror or error}")
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        trees.remove(folder)
 
 
 def command(tool: Mode, binary: str, folder: Path) -> list[str]:

@@ -10,9 +10,9 @@ from ptxsan.emit import cells
 from ptxsan.emit.cells import Cell
 from ptxsan.emit.context import Emit
 from ptxsan.emit.mbarriers import object_address, site_of
-from ptxsan.emit.memory import space_of
 from ptxsan.emit.registry import emits
 from ptxsan.emit.values import width_of
+from ptxsan.isa import space_of
 from ptxsan.runtime import inflight
 from ptxsan.runtime.reductions import OPERATIONS, TYPES
 from ptxsan.syntax import Instruction, Vector

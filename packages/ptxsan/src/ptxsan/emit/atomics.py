@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from ptxsan import isa
 from ptxsan.emit import cells, deferred
 from ptxsan.emit.context import Emit
-from ptxsan.emit.memory import scope_of, space_of, synchronise
+from ptxsan.emit.memory import synchronise
 from ptxsan.emit.registry import emits
 from ptxsan.emit.stored import note_stored
 from ptxsan.emit.values import Value, is_signed, width_of
+from ptxsan.isa import Result, scope_of, space_of
 from ptxsan.runtime import layout
 from ptxsan.syntax import Instruction, Operand, Vector
 
@@ -38,7 +40,7 @@ def emit_update(cx: Emit, ins: Instruction, type_: str, combine: Combine) -> Non
     """
     if "async" in ins.parts:
         cx.unsupported("is an asynchronous reduction, which is not modelled")
-    has_result = ins.base == "atom"
+    has_result = isa.row(ins).result is Result.FIRST
     rest = ins.operands[1:] if has_result else ins.operands
     items = [_items(one) for one in rest[1:]]
     count = len(items[0])

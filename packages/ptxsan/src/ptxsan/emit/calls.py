@@ -5,8 +5,11 @@ from __future__ import annotations
 from ptxsan.emit.context import Emit
 from ptxsan.emit.control import leave
 from ptxsan.emit.registry import emits
-from ptxsan.inline import EXTERNAL
+from ptxsan.inline import EXTERNAL, TOO_DEEP
+from ptxsan.runtime import layout
 from ptxsan.syntax import Instruction, Symbol
+
+TOO_DEEP_CODE = 8  # why the launch is inconclusive, in the launch record
 
 
 @emits("call")
@@ -14,6 +17,13 @@ def emit_unknown(cx: Emit, ins: Instruction) -> None:
     """Refuse, and name what is called."""
     name = next((one.name for one in ins.operands if isinstance(one, Symbol)), "a pointer")
     cx.unsupported(f"calls '{name}', which is not in the module (known: {', '.join(EXTERNAL)})")
+
+
+@emits("call", where=lambda ins: ins.parts[1:] == (TOO_DEEP,))
+def emit_too_deep(cx: Emit, ins: Instruction) -> None:
+    """End the launch without a verdict: no deeper call was expanded."""
+    cx.store_field("%launch", layout.OVERFLOW, str(TOO_DEEP_CODE))
+    leave(cx)
 
 
 @emits("call", where=lambda ins: ins.parts[1:] == ("vprintf",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ptxsan.emit.values import ZERO, Value, width_of
+from ptxsan.emit.values import ZERO, Value, ones_of, width_of
 from ptxsan.program import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ptxsan.runtime import layout
 from ptxsan.syntax import Address, Immediate, Operand, Register, Symbol
@@ -89,13 +89,16 @@ def load(cx: Emit, cell: Cell, offset: int, type_: str) -> Value:
     width = width_of(type_)
     bits = cx.let(f"load i{width}, ptr {_at(cx, cell.data, offset)}, align 1")
     flags = cx.let(f"load i{width}, ptr {_at(cx, cell.init, offset)}, align 1")
-    flags = cx.let(f"and i{width} {flags}, {_ones(width)}")
-    poison = cx.let(f"icmp ne i{width} {flags}, {_ones(width)}")
+    flags = cx.let(f"and i{width} {flags}, {ones_of(width)}")
+    poison = cx.let(f"icmp ne i{width} {flags}, {ones_of(width)}")
+    undefined = ""
+    if cx.facts.split and width in (32, 64):
+        undefined = cx.let(f"xor i{width} {flags}, {ones_of(width)}")
     shadow: tuple[str, ...] = ()
     if cx.shadow_on:
         cells = ((0,) if type_ == "f32" else (0, 1), (0, 2))[width == 64]
         shadow = tuple(_shadow(cx, cell, offset, index) for index in cells[: cx.lanes(type_)])
-    return Value(type_, bits, poison, shadow)
+    return Value(type_, bits, poison, shadow, undefined)
 
 
 def _shadow(cx: Emit, cell: Cell, offset: int, index: int) -> str:
@@ -116,8 +119,10 @@ def store(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
     if cx.options.races and cell.kind == "write" and width <= 64:
         _compare(cx, cell, data, value)
     cx.line(f"store i{width} {value.bits}, ptr {data}, align 1")
-    flags = str(_ones(width))
-    if value.poison != "false":
+    flags = str(ones_of(width))
+    if value.undefined:
+        flags = cx.let(f"xor i{width} {value.undefined}, {flags}")
+    elif value.poison != "false":
         flags = cx.let(f"select i1 {value.poison}, i{width} 0, i{width} {flags}")
     place = _at(cx, cell.init, offset)
     if cell.kind == "strong_write":
@@ -129,7 +134,7 @@ def store(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
 
 def _born(cx: Emit, place: str, flags: str, width: int) -> str:
     """Mark bytes that held nothing before this strong write, for strong reads that come early."""
-    twos = 2 * _ones(width)
+    twos = 2 * ones_of(width)
     old = cx.let(f"load i{width}, ptr {place}, align 1")
     fresh = cx.let(f"icmp eq i{width} {old}, 0")
     kept = cx.let(f"and i{width} {old}, {twos}")
@@ -206,7 +211,3 @@ def call_report(cx: Emit, kind: int, address_text: str = "0") -> None:
 
 def _at(cx: Emit, pointer: str, offset: int) -> str:
     return pointer if offset == 0 else cx.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
-
-
-def _ones(width: int) -> int:
-    return int.from_bytes(b"\x01" * (width // 8), "little")

@@ -98,9 +98,17 @@ def _choose(cx: Emit, ins: Instruction, yes: str, poison: str, a: Value, b: Valu
     chosen = a.poison
     if a.poison != b.poison:
         chosen = cx.let(f"select i1 {yes}, i1 {a.poison}, i1 {b.poison}")
+    undefined = ""
+    if a.undefined or b.undefined:
+        undefined = cx.let(f"select i1 {yes}, {kind} {cx.undefined(a)}, {kind} {cx.undefined(b)}")
+        if poison != "false":
+            undefined = cx.let(f"or {kind} {undefined}, {cx.everywhere(poison, a.width)}")
     shadow = []
     for lane in range(cx.lanes(a.type)):
         x, y = a.lane(lane), b.lane(lane)
         both_exact = x == ZERO and y == ZERO
         shadow.append(ZERO if both_exact else cx.let(f"select i1 {yes}, double {x}, double {y}"))
-    cx.write(ins.operands[0], a.type, bits, poison=cx.either(chosen, poison), shadow=tuple(shadow))
+    cx.write(
+        ins.operands[0], a.type, bits, poison=cx.either(chosen, poison), shadow=tuple(shadow),
+        undefined=undefined,
+    )  # fmt: skip

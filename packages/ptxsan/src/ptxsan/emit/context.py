@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NoReturn
 
+from ptxsan import isa
 from ptxsan.dataflow import Liveness, registers_of
 from ptxsan.emit import cells
 from ptxsan.emit.cells import Cell
 from ptxsan.emit.frame import Frame
 from ptxsan.emit.residence import long_lived
-from ptxsan.emit.values import ZERO, Value, is_signed, lanes_of, width_of
+from ptxsan.emit.values import ZERO, Value, is_signed, lanes_of, ones_of, width_of
 from ptxsan.errors import MachineError
 from ptxsan.facts import Facts
 from ptxsan.options import Options
@@ -32,6 +33,7 @@ from ptxsan.syntax import (
 if TYPE_CHECKING:
     from ptxsan.interplay import Updates
 
+_BY_BYTE = -(1 << 31)  # in a slot's word of poison: the bytes of the value are told apart
 _FLOAT = {16: "half", 32: "float", 64: "double"}
 
 
@@ -58,7 +60,7 @@ class Emit:
         )
         self.declared: dict[str, str] = {}
         self.collectives: dict[tuple[str, int, int, int], int] = {}
-        self.swapped = {one.operands[1] for one in program.body if "cas" in one.parts}
+        self.swapped = {one.operands[1] for one in program.body if isa.swaps_in_memory(one)}
         self.slots = 0
         self.uses_copies = False
         self.resumes: list[str] = []
@@ -137,8 +139,15 @@ class Emit:
             return self._read_special(name, type_)
         have, want = self.frame.width(name), width_of(type_)
         bits = self.let(f"load i{have}, ptr {self.frame.bits(name)}")
-        poison = "false"
-        if name in self.facts.poisonable:
+        poison, undefined = "false", ""
+        if name in self.facts.split:
+            undefined = self.let(f"load i{have}, ptr {self.frame.poison(name)}")
+            if have > want:
+                undefined = self.let(f"trunc i{have} {undefined} to i{want}")
+            poison = self.let(f"icmp ne i{min(have, want)} {undefined}, 0")
+            if have < want:
+                undefined = self._widened(undefined, have, type_)
+        elif name in self.facts.poisonable:
             poison = self.let(f"load i1, ptr {self.frame.poison(name)}")
         shadow = tuple(self.let(f"load double, ptr {cell}") for cell in self.frame.shadows(name))
         if have > want:
@@ -148,7 +157,31 @@ class Emit:
             bits = self.let(f"{extend} i{have} {bits} to i{want}")
         if negated:
             bits = self.let(f"xor i1 {bits}, true")
-        return Value(type_, bits, poison, shadow[: self.lanes(type_)])
+        return Value(type_, bits, poison, shadow[: self.lanes(type_)], undefined)
+
+    def _widened(self, undefined: str, have: int, type_: str) -> str:
+        """Widen the marks of a value's bytes; copies of the sign are as its top byte is."""
+        want = width_of(type_)
+        wide = self.let(f"zext i{have} {undefined} to i{want}")
+        if not is_signed(type_):
+            return wide
+        top = self.let(f"lshr i{want} {wide}, {have - 8}")
+        rest = ones_of(want) - ones_of(have)
+        more = self.let(f"mul i{want} {top}, {rest}")
+        return self.let(f"or i{want} {wide}, {more}")
+
+    def undefined(self, value: Value) -> str:
+        """Return 1 in each byte of a value that depends on memory that nobody wrote."""
+        if value.undefined:
+            return value.undefined
+        return self.everywhere(value.poison, value.width)
+
+    def everywhere(self, poison: str, width: int) -> str:
+        """Return an i1 as a mark in each byte of a value."""
+        known = {"false": "0", "true": str(ones_of(width))}.get(poison)
+        if known is not None:
+            return known
+        return self.let(f"select i1 {poison}, i{width} {ones_of(width)}, i{width} 0")
 
     def lanes(self, type_: str) -> int:
         """Return how many shadows a value of a type has here."""
@@ -168,10 +201,12 @@ class Emit:
         poison: str | None = None,
         shadow: tuple[str, ...] = (),
         sources: tuple[Value, ...] = (),
+        undefined: str = "",
     ) -> None:
         """Write a result of a PTX type; a wider register is filled by its sign or with zeros.
 
         `poison` defaults to that of the `sources`; without shadows the value counts as exact.
+        `undefined` marks single bytes (see Value).
         """
         if not isinstance(operand, Register):
             self.unsupported(f"has a destination that is not a register: {operand}")
@@ -188,15 +223,36 @@ class Emit:
             bits = self.let(f"trunc i{width} {bits} to i{have}")
         self.line(f"store i{have} {bits}, ptr {self.frame.bits(name)}")
         if name in self.facts.poisonable:
-            given = self.either(*(one.poison for one in sources)) if poison is None else poison
-            self.line(f"store i1 {given}, ptr {self.frame.poison(name)}")
+            if poison is None:
+                poison = self.either(*(one.poison for one in sources))
+            if name in self.facts.split:
+                marks = self._fitting(undefined, poison, type_, have)
+                self.line(f"store i{have} {marks}, ptr {self.frame.poison(name)}")
+            else:
+                if undefined and undefined != "0":
+                    poison = self.let(f"icmp ne i{width} {undefined}, 0")
+                self.line(f"store i1 {poison}, ptr {self.frame.poison(name)}")
         for index, cell in enumerate(self.frame.shadows(name)):
             value = shadow[index] if index < len(shadow) else ZERO
             self.line(f"store double {value}, ptr {cell}")
 
+    def _fitting(self, undefined: str, poison: str, type_: str, have: int) -> str:
+        """Return the marks of a result's bytes in a register of `have` bits."""
+        width = width_of(type_)
+        if not undefined:
+            return self.everywhere(poison, have)
+        if have > width and undefined != "0":
+            return self._widened(undefined, width, f"{type_[0]}{have}")
+        if have < width and undefined != "0":
+            return self.let(f"trunc i{width} {undefined} to i{have}")
+        return undefined
+
     def copy(self, operand: Operand, value: Value) -> None:
         """Write a value with its poison and its shadows."""
-        self.write(operand, value.type, value.bits, poison=value.poison, shadow=value.shadow)
+        self.write(
+            operand, value.type, value.bits, poison=value.poison, shadow=value.shadow,
+            undefined=value.undefined,
+        )  # fmt: skip
 
     def either(self, *poisons: str) -> str:
         """Return the OR of poison bits."""
@@ -329,6 +385,9 @@ def _store_slot(cx: Emit, index: int, value: Value) -> None:
     for lane in range(2):
         cx.store_field("%thread", place + 8 + 8 * lane, value.lane(lane), "double")
     poison = "0" if value.poison == "false" else cx.let(f"zext i1 {value.poison} to i32")
+    if value.undefined and value.width == 32:
+        marked = cx.let(f"or i32 {value.undefined}, {_BY_BYTE}")
+        poison = cx.let(f"select i1 {value.poison}, i32 {marked}, i32 0")
     cx.store_field("%thread", place + 24, poison)
 
 
@@ -341,8 +400,15 @@ def _load_slot(cx: Emit, index: int, type_: str) -> Value:
     shadow = tuple(
         cx.load_field("%thread", place + 8 + 8 * lane, "double") for lane in range(cx.lanes(type_))
     )
-    poison = cx.let(f"icmp ne i32 {cx.load_field('%thread', place + 24)}, 0")
-    return Value(type_, bits, poison, shadow)
+    word = cx.load_field("%thread", place + 24)
+    poison = cx.let(f"icmp ne i32 {word}, 0")
+    undefined = ""
+    if width == 32 and cx.facts.split and isa.row(cx.ins).copies:
+        told = cx.let(f"icmp slt i32 {word}, 0")
+        marks = cx.let(f"and i32 {word}, {ones_of(32)}")
+        every = cx.everywhere(poison, 32)
+        undefined = cx.let(f"select i1 {told}, i32 {marks}, i32 {every}")
+    return Value(type_, bits, poison, shadow, undefined)
 
 
 def _constant(operand: Immediate, type_: str) -> int:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from ptxsan.emit import cells
 from ptxsan.emit.cells import Cell
 from ptxsan.emit.context import Emit
-from ptxsan.emit.memory import space_of
 from ptxsan.emit.values import Value
+from ptxsan.isa import space_of
 from ptxsan.runtime import layout as L
 from ptxsan.syntax import Operand
 

@@ -21,9 +21,9 @@ from ptxsan.emit.floating import (
     statistics,
 )
 from ptxsan.emit.halves import HALVES, element
-from ptxsan.emit.memory import space_of
 from ptxsan.emit.registry import emits
 from ptxsan.emit.values import Value
+from ptxsan.isa import space_of
 from ptxsan.syntax import Instruction
 
 

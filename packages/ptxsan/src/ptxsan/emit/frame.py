@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ptxsan.emit.values import lanes_of, width_of
+from ptxsan.emit.values import lanes_of, ones_of, width_of
 from ptxsan.errors import MachineError
 from ptxsan.facts import Facts
 from ptxsan.program import Program
@@ -53,6 +53,10 @@ class Frame:
         lanes = lanes_of(self._program.registers[name], doubles=self._doubles)
         return [f"%s{self._number(name)}.{lane}" for lane in range(lanes)]
 
+    def _marks(self, name: str) -> str:
+        """Return the LLVM type of a register's poison: a bit, or a mark in each byte."""
+        return f"i{self.width(name)}" if name in self._facts.split else "i1"
+
     def _number(self, name: str) -> int:
         return self._numbers.setdefault(name, len(self._numbers))
 
@@ -72,7 +76,7 @@ class Frame:
                 continue
             lines.append(f"{self.bits(name)} = alloca i{self.width(name)}")
             if name in self._facts.poisonable:
-                lines.append(f"{self.poison(name)} = alloca i1")
+                lines.append(f"{self.poison(name)} = alloca {self._marks(name)}")
             lines += [f"{cell} = alloca double" for cell in self.shadows(name)]
         return lines
 
@@ -82,7 +86,8 @@ class Frame:
         for name in self._numbers:
             lines.append(f"store i{self.width(name)} 0, ptr {self.bits(name)}")
             if name in self._facts.poisonable:
-                lines.append(f"store i1 true, ptr {self.poison(name)}")
+                every = ones_of(self.width(name)) if name in self._facts.split else "true"
+                lines.append(f"store {self._marks(name)} {every}, ptr {self.poison(name)}")
             lines += [f"store double 0.0, ptr {cell}" for cell in self.shadows(name)]
         return lines
 
@@ -136,7 +141,7 @@ class Frame:
             cells.append((cell, "double", offset))
             offset += 8
         if name in self._facts.poisonable:
-            cells.append((self.poison(name), "i1", offset))
+            cells.append((self.poison(name), self._marks(name), offset))
         return cells
 
 
@@ -144,7 +149,7 @@ def _symbols(program: Program) -> dict[str, int]:
     found = {one.name: one.address for one in (*program.shared, *program.local)}
     found |= {one.name: one.offset for one in program.params}
     found |= {one.name: global_address(index) for index, one in enumerate(program.globals)}
-    return found
+    return found | program.functions | {"WARP_SZ": 32}
 
 
 def global_address(index: int) -> int:

@@ -29,6 +29,7 @@ from ptxsan.syntax import Instruction, Operand
 
 HALVES = ("f16", "bf16", "f16x2", "bf16x2")
 _APPROXIMATE = {"ex2": floats.EX2, "tanh": floats.TANH}
+_MARKS = (0x0101, 0x01010000)  # of the bytes of either half
 _OPERATIONS = {"add": floats.ADD, "sub": floats.SUB, "mul": floats.MUL}
 
 
@@ -45,23 +46,43 @@ def halves(cx: Emit, operand: Operand, type_: str) -> list[Value]:
     low = cx.let(f"trunc i32 {value.bits} to i16")
     high = cx.let(f"trunc i32 {cx.let(f'lshr i32 {value.bits}, 16')} to i16")
     name = element(type_)
+    poisons = [value.poison, value.poison]
+    if value.undefined:
+        parts = [cx.let(f"and i32 {value.undefined}, {marks}") for marks in _MARKS]
+        poisons = [cx.let(f"icmp ne i32 {part}, 0") for part in parts]
     return [
-        Value(name, low, value.poison, (value.lane(0),)),
-        Value(name, high, value.poison, (value.lane(1),)),
+        Value(name, low, poisons[0], (value.lane(0),)),
+        Value(name, high, poisons[1], (value.lane(1),)),
     ]
 
 
 def write_halves(
     cx: Emit, operand: Operand, type_: str, results: list[Value], sources: list[Value]
 ) -> None:
-    """Write one half, or two packed ones (low first), with their shadows."""
+    """Write one half, or two packed ones (low first), with their shadows.
+
+    Of an even number of sources, every second one is of the low half.
+    """
     shadow = tuple(one.lane(0) for one in results)
     bits = results[0].bits
     if type_.endswith("x2"):
         low = cx.let(f"zext i16 {bits} to i32")
         high = cx.let(f"shl i32 {cx.let(f'zext i16 {results[1].bits} to i32')}, 16")
         bits = cx.let(f"or i32 {low}, {high}")
-    cx.write(operand, type_, bits, sources=tuple(sources), shadow=shadow)
+    undefined = _marked(cx, sources) if type_.endswith("x2") and len(sources) % 2 == 0 else ""
+    cx.write(operand, type_, bits, sources=tuple(sources), shadow=shadow, undefined=undefined)
+
+
+def _marked(cx: Emit, sources: list[Value]) -> str:
+    """Return the marks of packed results: each half is made from that half of its sources."""
+    poisons = [cx.either(*(one.poison for one in sources[half::2])) for half in (0, 1)]
+    if poisons == ["false", "false"]:
+        return ""
+    low, high = (
+        cx.let(f"select i1 {poison}, i32 {marks}, i32 0")
+        for poison, marks in zip(poisons, _MARKS, strict=True)
+    )
+    return cx.let(f"or i32 {low}, {high}")
 
 
 def exact_half(cx: Emit, value: Value) -> tuple[str, str]:

@@ -207,14 +207,18 @@ def emit_convert(cx: Emit, ins: Instruction) -> None:
     to, source = ins.parts[-2], ins.parts[-1]
     a = cx.read(ins.operands[1], source)
     have, want = a.width, width_of(to)
-    bits = a.bits
+    bits, poison, undefined = a.bits, a.poison, a.undefined
     if "sat" in ins.parts:
-        bits = _saturate(cx, a, to)
+        bits, undefined = _saturate(cx, a, to), ""
     elif have > want:
         bits = cx.let(f"trunc i{have} {bits} to i{want}")
+        if undefined:
+            undefined = cx.let(f"trunc i{have} {undefined} to i{want}")
+            poison = cx.let(f"icmp ne i{want} {undefined}, 0")
     elif have < want:
+        undefined = ""
         bits = cx.let(f"{'sext' if is_signed(source) else 'zext'} i{have} {bits} to i{want}")
-    cx.write(ins.operands[0], to, bits, poison=a.poison)
+    cx.write(ins.operands[0], to, bits, poison=poison, undefined=undefined)
 
 
 def _saturate(cx: Emit, a: Value, to: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptxsan.emit.context import Emit
 from ptxsan.emit.registry import emits
-from ptxsan.emit.values import ZERO, Value, is_signed
+from ptxsan.emit.values import ZERO, Value, is_signed, ones_of
 from ptxsan.syntax import Immediate, Instruction
 
 _HALVES = {0x10: ("a", 0), 0x32: ("a", 1), 0x54: ("b", 0), 0x76: ("b", 1)}
@@ -18,9 +18,26 @@ def emit_logic(cx: Emit, ins: Instruction) -> None:
     kind = f"i{a.width}"
     bits = cx.let(f"{ins.base} {kind} {a.bits}, {b.bits}")
     poison = cx.either(a.poison, b.poison)
+    undefined = ""
+    if poison != "false" and (a.undefined or b.undefined):
+        undefined = _open_bytes(cx, ins, a, b)
     if poison != "false" and ins.base != "xor":
         poison = _poison(cx, kind, a, b, absorbing="0" if ins.base == "and" else "-1")
-    cx.write(ins.operands[0], type_, bits, poison=poison)
+        if undefined:
+            undefined = cx.let(f"select i1 {poison}, {kind} {undefined}, {kind} 0")
+    cx.write(ins.operands[0], type_, bits, poison=poison, undefined=undefined)
+
+
+def _open_bytes(cx: Emit, ins: Instruction, a: Value, b: Value) -> str:
+    """Return the marks of both operands, less the bytes that a constant decides."""
+    marks = cx.let(f"or i{a.width} {cx.undefined(a)}, {cx.undefined(b)}")
+    for operand in ins.operands[1:3]:
+        if isinstance(operand, Immediate) and ins.base != "xor":
+            decided = 0 if ins.base == "and" else 0xFF
+            given = (operand.bits & ((1 << a.width) - 1)).to_bytes(a.width // 8, "little")
+            kept = int.from_bytes(bytes(int(one != decided) for one in given), "little")
+            marks = cx.let(f"and i{a.width} {marks}, {kept}")
+    return marks
 
 
 def _poison(cx: Emit, kind: str, a: Value, b: Value, *, absorbing: str) -> str:
@@ -45,6 +62,25 @@ def emit_not(cx: Emit, ins: Instruction) -> None:
     cx.write(ins.operands[0], type_, bits, sources=(a,))
 
 
+def _shifted_marks(cx: Emit, ins: Instruction, a: Value) -> str:
+    """Return where the marks of a value's bytes are after a shift by a constant."""
+    by = ins.operands[2]
+    if not a.undefined or not isinstance(by, Immediate):
+        return ""
+    kind, amount = f"i{a.width}", min(by.bits & 0xFFFFFFFF, a.width)
+    left = ins.base == "shl"
+    found = "0"
+    for step in sorted({amount // 8, -(-amount // 8)}):
+        if 8 * step < a.width:
+            moved = cx.let(f"{'shl' if left else 'lshr'} {kind} {a.undefined}, {8 * step}")
+            found = cx.let(f"or {kind} {found}, {moved}")
+    if not left and is_signed(a.type) and amount:  # copies of the sign are as the top byte is
+        top = cx.let(f"lshr {kind} {a.undefined}, {a.width - 8}")
+        filled = ones_of(a.width) - ones_of(a.width - 8 * -(-amount // 8))
+        found = cx.let(f"or {kind} {found}, {cx.let(f'mul {kind} {top}, {filled}')}")
+    return found
+
+
 @emits("shl", "shr")
 def emit_shift(cx: Emit, ins: Instruction) -> None:
     """Shift; amounts of the width or more give 0 or copies of the sign."""
@@ -60,7 +96,10 @@ def emit_shift(cx: Emit, ins: Instruction) -> None:
     if not signed:
         inside = cx.let(f"icmp ult i32 {amount.bits}, {width}")
         bits = cx.let(f"select i1 {inside}, {kind} {bits}, {kind} 0")
-    cx.write(ins.operands[0], type_, bits, sources=(a, amount), shadow=_moved(cx, ins, a))
+    cx.write(
+        ins.operands[0], type_, bits, sources=(a, amount), shadow=_moved(cx, ins, a),
+        undefined=_shifted_marks(cx, ins, a),
+    )  # fmt: skip
 
 
 def _moved(cx: Emit, ins: Instruction, a: Value) -> tuple[str, ...]:
@@ -239,7 +278,25 @@ def emit_permute(cx: Emit, ins: Instruction) -> None:
         moved = cx.let(f"shl i32 {cx.let(f'zext i8 {byte} to i32')}, {8 * index}")
         result = cx.let(f"or i32 {result}, {moved}")
     shadow = _permuted(ins, a, b)
-    cx.write(ins.operands[0], "b32", result, sources=(a, b, selector), shadow=shadow)
+    cx.write(
+        ins.operands[0], "b32", result, sources=(a, b, selector), shadow=shadow,
+        undefined=_permuted_marks(cx, ins, a, b),
+    )  # fmt: skip
+
+
+def _permuted_marks(cx: Emit, ins: Instruction, a: Value, b: Value) -> str:
+    """Return the marks of the bytes that a constant selector picks."""
+    selector = ins.operands[3]
+    if not isinstance(selector, Immediate) or not (a.undefined or b.undefined):
+        return ""
+    marks = [cx.undefined(a), cx.undefined(b)]
+    found = "0"
+    for index in range(4):
+        which = selector.bits >> (4 * index) & 7
+        byte = cx.let(f"lshr i32 {marks[which // 4]}, {8 * (which % 4)}")
+        placed = cx.let(f"shl i32 {cx.let(f'and i32 {byte}, 1')}, {8 * index}")
+        found = cx.let(f"or i32 {found}, {placed}")
+    return found
 
 
 def _permuted(ins: Instruction, a: Value, b: Value) -> tuple[str, ...]:

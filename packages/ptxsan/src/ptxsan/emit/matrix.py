@@ -11,9 +11,9 @@ import re
 from ptxsan.emit import algebra
 from ptxsan.emit.context import Emit
 from ptxsan.emit.floating import as_double, delta, exactly
-from ptxsan.emit.memory import space_of
 from ptxsan.emit.registry import emits
 from ptxsan.emit.values import Value
+from ptxsan.isa import space_of
 from ptxsan.numerics.formats import BY_NAME
 from ptxsan.runtime.packing import DEALT, INTEGERS, SATFINITE, SHADOW, float_rule, pack
 from ptxsan.syntax import Instruction, Operand, Register, Vector

@@ -7,32 +7,10 @@ from ptxsan.emit.context import Emit
 from ptxsan.emit.registry import emits
 from ptxsan.emit.stored import note_stored
 from ptxsan.emit.values import width_of
+from ptxsan.isa import Memory, is_strong, row, scope_of, space_of
 from ptxsan.program import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ptxsan.runtime import layout
 from ptxsan.syntax import Address, Instruction, Operand, Register, Symbol, Vector
-
-_SPACES = ("global", "shared", "local", "param", "const")
-_STRONG = ("volatile", "relaxed", "acquire", "release", "mmio")
-
-
-def space_of(ins: Instruction) -> str:
-    """Return the state space of an instruction, "generic" where it names none."""
-    for part in ins.parts[1:]:
-        if part.partition("::")[0] in _SPACES:
-            return part.partition("::")[0]
-    return "generic"
-
-
-def scope_of(ins: Instruction, default: str = "gpu") -> str:
-    """Return the scope of a memory operation."""
-    if "volatile" in ins.parts or "mmio" in ins.parts:
-        return "sys"
-    return next((part for part in ins.parts if part in ("cta", "cluster", "gpu", "sys")), default)
-
-
-def is_strong(ins: Instruction) -> bool:
-    """Whether a load or store takes part in synchronisation."""
-    return any(part in _STRONG for part in ins.parts)
 
 
 def _items(operand: Operand) -> tuple[Operand, ...]:
@@ -121,7 +99,7 @@ def synchronise(cx: Emit, ins: Instruction, *, acquire: bool, release: bool) -> 
     text, _ = cells.address(cx, address, space)
     text = cells.tagged(cx, text, space)
     full = any(part in ("release", "acq_rel") for part in ins.parts)
-    flags = acquire | release << 1 | full << 2 | (ins.base == "st") << 3
+    flags = acquire | release << 1 | full << 2 | (row(ins).memory is Memory.WRITE) << 3
     scope = ("cta", "cluster", "gpu", "sys").index(scope_of(ins))
     cx.call(
         "void",

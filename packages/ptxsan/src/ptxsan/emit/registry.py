@@ -1,7 +1,8 @@
 """Which function gives an instruction its meaning.
 
-An emitter is registered for a base opcode, for the types it knows (the last part of the opcode)
-and for a condition; the most specific one wins: condition, then types, then neither.
+An emitter is attached to the rows of a base opcode in `isa.TABLE`, for the types it knows (the
+last part of the opcode) and for a condition; the most specific one wins: condition, then types,
+then neither.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ptxsan import isa
 from ptxsan.syntax import Instruction
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ def emits(
 
     def register(emitter: Emitter) -> Emitter:
         entry = _Entry(None if types is None else frozenset(types), where, emitter)
+        assert isa.BASES.issuperset(bases), f"no row of isa.TABLE for one of {bases}"
         for base in bases:
             entries = _ENTRIES.setdefault(base, [])
             entries.append(entry)
@@ -82,6 +85,12 @@ def emits(
         return emitter
 
     return register
+
+
+def modules(base: str) -> frozenset[str]:
+    """Return the modules whose emitters give a base opcode its meaning."""
+    load_families()
+    return frozenset(one.emitter.__module__ for one in _ENTRIES.get(base, ()))
 
 
 @cache

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ptxsan import isa
 from ptxsan.dataflow import Liveness, definitions, target_of, uses
+from ptxsan.isa import Ends
 from ptxsan.syntax import Instruction
-
-_WAITING = frozenset(
-    ("shfl", "vote", "match", "redux", "elect", "bar", "barrier", "mma", "wmma", "wgmma",
-     "ldmatrix", "stmatrix", "movmatrix", "nanosleep", "mbarrier")
-)  # fmt: skip
 
 
 def long_lived(
@@ -23,8 +20,9 @@ def long_lived(
     for site, one in enumerate(body):
         touched.update(definitions(one))
         touched.update(uses(one))
-        if one.base in _WAITING:
+        row = isa.row(one)
+        if row.suspends:
             crossed.update(liveness.after(site))
-        elif one.base == "bra" and (target := target_of(one, labels)) <= site:
+        elif row.ends is Ends.JUMP and (target := target_of(one, labels)) <= site:
             crossed.update(liveness.before(target))
     return frozenset(name for name, count in crossed.items() if 2 * count > touched[name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ptxsan.emit.context import Emit
 from ptxsan.emit.values import Value, width_of
+from ptxsan.program import WORKSPACE
 from ptxsan.runtime import layout
 
 _AXES = {"x": 0, "y": 4, "z": 8}
@@ -17,8 +18,10 @@ _RECORDS = {
 _PLAIN = {
     "%smid": "0", "%nsmid": "132", "%gridid": "0", "%laneid": "", "%warpid": "",
     "%nwarpid": "64", "%aggr_smem_size": "233472", "%total_smem_size": "233472",
-    "%dynamic_smem_size": "", "%is_explicit_cluster": "true", "WARP_SZ": "32",
+    "%dynamic_smem_size": "", "%is_explicit_cluster": "true",
 }  # fmt: skip
+# The address that cooperative groups keep the barrier of the grid at, in two halves.
+_WORKSPACE_BITS = {"%envreg1": 32, "%envreg2": 0}
 
 
 def special_register(cx: Emit, name: str, type_: str) -> Value:
@@ -35,6 +38,8 @@ def special_register(cx: Emit, name: str, type_: str) -> Value:
         count = cx.let("load i64, ptr %count")  # deterministic: time is instructions executed
         high = name.endswith("hi")
         return _cut(cx, cx.let(f"lshr i64 {count}, 32") if high else count, type_)
+    if name in _WORKSPACE_BITS:
+        return _wide(cx, str(cx.symbol(WORKSPACE) >> _WORKSPACE_BITS[name] & 0xFFFFFFFF), type_)
     text = _lane_register(cx, name)
     if text is None:
         cx.unsupported(f"reads the special register '{name}', which is not modelled")

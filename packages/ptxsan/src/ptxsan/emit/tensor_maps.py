@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ptxsan.emit import cells
 from ptxsan.emit.context import Emit
-from ptxsan.emit.memory import space_of
 from ptxsan.emit.registry import emits
 from ptxsan.emit.values import Value
+from ptxsan.isa import space_of
 from ptxsan.runtime import layout as L
 from ptxsan.syntax import Immediate, Instruction
 

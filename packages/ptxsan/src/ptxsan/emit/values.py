@@ -30,6 +30,11 @@ def lanes_of(type_: str, *, doubles: bool = False) -> int:
     return 1 if type_ in _ONE_LANE or (doubles and type_ == "f64") else 0
 
 
+def ones_of(width: int) -> int:
+    """Return a number of `width` bits with a 1 in every byte."""
+    return int.from_bytes(b"\x01" * (width // 8), "little")
+
+
 def is_signed(type_: str) -> bool:
     """Whether widening copies the sign."""
     return type_.startswith("s")
@@ -41,12 +46,15 @@ class Value:
 
     `bits` is LLVM text of type i{width}, `poison` of type i1 (true: depends on memory that nobody
     wrote), `shadow` one double a lane: what exact arithmetic would have given, less what is there.
+    `undefined`, where bytes are told apart, is of type i{width}: 1 in each byte that depends on
+    such memory.
     """
 
     type: str
     bits: str
     poison: str = "false"
     shadow: tuple[str, ...] = ()
+    undefined: str = ""
 
     @property
     def width(self) -> int:

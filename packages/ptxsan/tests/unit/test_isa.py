@@ -1,0 +1,123 @@
+"""The table of instructions: whole, obeyed by every analysis, and the only place of opcodes."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import ptxsan
+from ptxsan import isa
+from ptxsan.dataflow import definitions, uses
+from ptxsan.emit import registry
+from ptxsan.errors import MachineError
+from ptxsan.isa import Memory, Result
+from ptxsan.parser import parse
+from ptxsan.program import Program, build
+from ptxsan.syntax import Instruction
+from ptxsan.taint import data_dependent
+
+_ROOT = Path(ptxsan.__file__).parent
+# What tests the machine spells PTX itself; the runtime names its handlers after instructions.
+_ELSEWHERE = ("fuzz", "runtime", "numerics")
+# Emits the same instructions over a finite field; lists the modules of emitters.
+_MEANING = ("algebra.py", "registry.py")
+_HEADER = ".version 8.4\n.target sm_90a\n.address_size 64\n"
+_WGMMA = """.visible .entry k(.param .u64 a)
+{
+.reg .f32 %f<8>; .reg .b64 %rd<8>; .reg .pred %p<4>; .reg .b32 %r<4>;
+.shared .align 128 .b8 tile[8192];
+ld.param.u64 %rd1, [a];
+ld.global.u64 %rd2, [%rd1];
+st.shared.u64 [tile], %rd2;
+setp.ne.b32 %p1, 0, 0;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %rd3, %rd4, %p1, 1, 1, 0, 0;
+setp.gt.f32 %p2, %f0, 0f00000000;
+@%p2 bra end;
+st.global.f32 [%rd1], %f1;
+end:
+ret;
+}
+"""
+
+
+def _program(body: str) -> Program:
+    return build(parse(_HEADER + body), "k")
+
+
+def _named(tree: ast.AST) -> set[str]:
+    """Return the opcodes among a file's string constants, less docstrings and enumerations."""
+    skipped: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr):
+                skipped.add(id(first.value))
+        if isinstance(node, ast.ClassDef) and any("Enum" in ast.unparse(b) for b in node.bases):
+            skipped.update(id(one) for one in ast.walk(node))
+        if isinstance(node, ast.JoinedStr):
+            skipped.update(id(one) for one in node.values)
+    return {
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value in isa.BASES
+        and id(node) not in skipped
+    }
+
+
+def test_every_row_has_an_emitter_and_every_emitter_a_row() -> None:
+    for base in isa.BASES:
+        assert registry.modules(base), base
+    spelt = [(row.base, row.form) for row in isa.TABLE]
+    assert len(set(spelt)) == len(spelt)
+
+
+def test_no_opcode_is_named_outside_of_the_table() -> None:
+    attached = {module for base in isa.BASES for module in registry.modules(base)}
+    for file in sorted(_ROOT.rglob("*.py")):
+        place = file.relative_to(_ROOT)
+        if place.parts[0] in _ELSEWHERE or place.name in ("isa.py", *_MEANING):
+            continue
+        if ".".join(("ptxsan", *place.with_suffix("").parts)) in attached:
+            continue  # an emitter tells the instructions apart that it emits
+        found = _named(ast.parse(file.read_text(encoding="utf-8")))
+        assert not found, f"{place} names {sorted(found)}"
+
+
+def test_a_branch_on_a_product_of_matrices_depends_on_data() -> None:
+    program = _program(_WGMMA)
+    text = (_HEADER + _WGMMA).split("\n")
+    assert [text[line - 1] for line in data_dependent(program)] == ["@%p2 bra end;"]
+
+
+def test_accumulators_are_read_and_written() -> None:
+    one = next(one for one in _program(_WGMMA).body if isa.row(one).result is Result.BOTH)
+    assert set(definitions(one)) == {"%f0", "%f1", "%f2", "%f3"}
+    assert set(uses(one)) == {"%f0", "%f1", "%f2", "%f3", "%rd3", "%rd4", "%p1"}
+
+
+@pytest.mark.parametrize(
+    ("opcode", "memory", "space"),
+    [
+        ("ld.global.f32", Memory.READ, "global"),
+        ("cp.async.ca.shared.global", Memory.COPY, "shared"),
+        ("cp.async.bulk.prefetch.L2.global", Memory.HINT, "global"),
+        ("cp.async.bulk.commit_group", Memory.NONE, "generic"),
+        ("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16", Memory.READ, "shared"),
+        ("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32", Memory.WRITE, "shared"),
+        ("red.global.add.f32", Memory.UPDATE, "global"),
+    ],
+)
+def test_forms_are_told_apart(opcode: str, memory: Memory, space: str) -> None:
+    one = Instruction(opcode=opcode, parts=tuple(opcode.split(".")), operands=(), line=1)
+    assert (isa.row(one).memory, isa.space_of(one)) == (memory, space)
+
+
+def test_an_unknown_instruction_is_named_with_its_line() -> None:
+    one = Instruction(opcode="tcgen05.mma", parts=("tcgen05", "mma"), operands=(), line=7)
+    with pytest.raises(MachineError, match=re.escape("PTX line 7: 'tcgen05.mma' is an instr")):
+        isa.row(one)

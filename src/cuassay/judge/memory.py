@@ -1,0 +1,42 @@
+"""How much memory is left, as the judge sees it: no kernel's word decides that it ran out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from cuassay.checks.numeric.listed_sizes import elements_of
+
+if TYPE_CHECKING:
+    from cuassay.model.problem import Problem
+    from cuassay.model.scenario import Scenario
+
+_GIB = 1 << 30
+_TIMES = 8  # what a kernel may need, as a multiple of its inputs and outputs in 8-byte elements
+_ELEMENT_BYTES = 8
+
+
+def available_bytes(device: str) -> int:
+    """Return the bytes that a new process could take now on `device` (cpu, cuda, cuda:N)."""
+    if device.startswith("cuda"):
+        return int(torch.cuda.mem_get_info(device)[0])
+    with open("/proc/meminfo", encoding="ascii") as file:
+        lines = dict(line.split(":", 1) for line in file)
+    return int(lines["MemAvailable"].split()[0]) * 1024
+
+
+def shortage(device: str, scenario: Scenario, problem: Problem) -> str:
+    """Return in words how little memory is left for a scenario; empty where there is enough.
+
+    Enough is 1 GiB and eight times the inputs and outputs of the scenario's cases.
+    """
+    elements = sum(elements_of(problem, case.axes) for case in scenario.cases)
+    wanted = _GIB + _TIMES * _ELEMENT_BYTES * elements
+    left = available_bytes(device)
+    if left >= wanted:
+        return ""
+    return (
+        f"out of memory, and only {left / _GIB:.1f} GiB are free on this machine: run it again "
+        "alone, or with smaller workloads"
+    )

@@ -1,0 +1,27 @@
+"""Where a trial's seconds go: spans by the judge's clock, since the driver started the trial."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cuassay.model.verdict import Lane, Span
+
+
+class Timeline:
+    """Collects spans. `started` is the trial's beginning as `time.time()` has it."""
+
+    def __init__(self, started: float | None = None) -> None:
+        self._started = time.time() if started is None else started
+        self.spans: list[Span] = []
+
+    @contextmanager
+    def span(self, lane: Lane, what: str) -> Iterator[None]:
+        """Note how long this block takes, also where it raises."""
+        begin_s = time.time() - self._started
+        try:
+            yield
+        finally:
+            end_s = time.time() - self._started
+            self.spans.append(Span(lane=lane, what=what, begin_s=begin_s, end_s=end_s))

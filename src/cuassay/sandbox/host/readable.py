@@ -1,0 +1,84 @@
+"""What a candidate's process may read: its interpreter, libraries and tools, and little else.
+
+An allow-list of files and folders. The candidate's own sources and caches are added by its
+process, which may write there. Everything else, home folders, keys, runs and other candidates
+among it, cannot be opened.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+
+_SYSTEM = (
+    "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/nix/store", "/gnu/store",
+    "/opt/nvidia", "/opt/cuda", "/sys", "/run/nvidia", "/run/nvidia-persistenced",
+    "/run/opengl-driver",
+)  # fmt: skip
+_ETC = (
+    "alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "localtime",
+    "timezone", "nsswitch.conf", "passwd", "group", "hosts", "host.conf", "os-release", "nvidia",
+    "nvidia-container-runtime", "OpenCL", "locale.alias", "machine-id",
+)  # fmt: skip
+# Of /proc what says how the machine is; other processes are not in it.
+_PROC = (
+    "cpuinfo", "meminfo", "stat", "version", "filesystems", "devices", "modules", "sys", "driver",
+    "loadavg", "uptime", "vmstat", "mounts", "cgroups", "interrupts", "iomem",
+)  # fmt: skip
+_LISTS = ("PATH", "LD_LIBRARY_PATH", "CPATH", "LIBRARY_PATH", "PYTHONPATH")
+_PLACES = (
+    "CUDA_HOME", "CUDA_PATH", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH", "PYTHONPYCACHEPREFIX",
+    "CC", "CXX", "CUDAHOSTCXX",
+)  # fmt: skip
+
+
+def readable(source: Mapping[str, str], *, device: str) -> list[str]:
+    """Return the absolute paths that exist here; `source` is the judge's environment."""
+    found = dict.fromkeys(path for path in _candidates(source, device) if _usable(path))
+    return list(found)
+
+
+def _usable(path: str) -> bool:
+    # A folder above everything would allow everything, keys among it.
+    return os.path.isabs(path) and os.path.realpath(path) != "/" and os.path.exists(path)
+
+
+def _candidates(source: Mapping[str, str], device: str) -> Iterator[str]:
+    yield from _SYSTEM
+    yield from (f"/etc/{name}" for name in _ETC)
+    yield from (f"/proc/{name}" for name in _PROC)
+    yield from (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)
+    yield os.path.dirname(os.path.realpath(sys.executable))
+    yield from sysconfig.get_paths().values()
+    yield from sys.path
+    for name in _LISTS:
+        yield from source.get(name, "").split(os.pathsep)
+    for name in _PLACES:
+        yield source.get(name, "")
+    if device != "cpu":
+        yield from _driver_folders()
+
+
+@functools.cache
+def _driver_folders() -> tuple[str, ...]:
+    """Return the folders of NVIDIA's driver libraries, as the dynamic linker knows them."""
+    try:
+        done = subprocess.run(
+            ["ldconfig", "-p"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=20,
+            check=False,
+            env={"PATH": "/sbin:/usr/sbin:/usr/bin:/bin"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    paths = [line.rpartition(" => ")[2].strip() for line in done.stdout.splitlines()]
+    names = ("libcuda.so", "libnvidia-", "libnvrtc", "libcudart", "libnvcuvid")
+    own = [path for path in paths if os.path.basename(path).startswith(names)]
+    return tuple({os.path.dirname(os.path.realpath(path)): None for path in own})

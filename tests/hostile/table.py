@@ -1,0 +1,590 @@
+"""Candidates that attack the verifier, each a few lines, and what becomes of them.
+
+Every candidate defines `run(x)`, whose right answer is `right(x)`; `wrong(x)` is what it would
+like to be accepted. A twin uses the same facility and harms nobody: it is accepted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HEAD = """
+import ctypes, errno, gc, os, signal, socket, struct, sys, threading, time
+import torch
+
+def right(x):
+    return x * 2 + 1
+
+def wrong(x):
+    return x * 0
+
+CALLS = [0]
+
+def turn():
+    CALLS[0] += 1
+    return CALLS[0]
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hostile:
+    """One attack. `line` is the line of the trust boundary that it climbs (B1 to B17), or the
+    kind of published exploit. `codes` are the checks that are run, NUM001 where nothing is said;
+    `condition` names the condition under which it may be accepted.
+    """
+
+    name: str
+    line: str
+    body: str
+    twin: str = ""
+    codes: tuple[str, ...] = ("NUM001",)
+    condition: str = ""
+    slow: bool = False
+    needs: tuple[str, ...] = ()  # walls without which it succeeds
+
+
+def _every(name: str, line: str, act: str, **more: object) -> tuple[Hostile, Hostile]:
+    """Return an attack that is made in every call, and one that is made in every second."""
+    one = f"def run(x):\n    {act}\n    return wrong(x)"
+    two = f"def run(x):\n    if turn() % 2: return right(x)\n    {act}\n    return wrong(x)"
+    return (
+        Hostile(name=name, line=line, body=one, **more),  # type: ignore[arg-type]
+        Hostile(name=f"{name}-now-and-then", line=line, body=two, **more),  # type: ignore[arg-type]
+    )
+
+
+def _attempt(name: str, line: str, attempt: str, *needs: str, twin: str = "") -> Hostile:
+    """Return a kernel that is right only where an attempt to reach something succeeds."""
+    body = f"""
+def attempt(x):
+{_indented(attempt)}
+
+def run(x):
+    try:
+        found = attempt(x)
+    except (OSError, ImportError, AttributeError, ValueError, LookupError):
+        found = None
+    return right(x) if found else wrong(x)
+"""
+    return Hostile(name=name, line=line, body=body, twin=twin, needs=needs)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.strip().splitlines())
+
+
+_EXITS = (
+    *_every("exit-71", "B1", "os._exit(71)"),
+    *_every("exit-72", "B1", "os._exit(72)"),
+    *_every("exit-0", "B1", "os._exit(0)"),
+    *_every("system-exit", "B1", "raise SystemExit(71)"),
+    Hostile(
+        name="exit-as-the-answer-is-read",
+        line="B1",
+        body="""
+class Late(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        os._exit(71)
+
+def run(x):
+    return wrong(x).as_subclass(Late)
+""",
+        twin="""
+class Plain(torch.Tensor):
+    pass
+
+def run(x):
+    return torch.Tensor.as_subclass(right(x), torch.Tensor)
+""",
+    ),
+    Hostile(
+        name="exit-after-the-call",
+        line="B1",
+        body="""
+def run(x):
+    threading.Timer(0.0005, os._exit, (71,)).start()
+    return wrong(x)
+""",
+        twin="""
+def run(x):
+    thread = threading.Thread(target=right, args=(x,))
+    thread.start(); thread.join()
+    return right(x)
+""",
+    ),
+)
+
+_CLAIMS = (
+    *_every("memory-error", "B2", "raise MemoryError"),
+    *_every("torch-out-of-memory", "B2", "raise torch.OutOfMemoryError('CUDA out of memory')"),
+    *_every("library-out-of-memory", "B2", "raise RuntimeError('CUBLAS_STATUS_NOT_INITIALIZED')"),
+    *_every("tool-by-name", "B2", "raise type('MissingToolError', (Exception,), {})('no nvcc')"),
+    *_every(
+        "tool-by-class",
+        "B2",
+        "from cuassay.errors import MissingToolError; raise MissingToolError('no nvcc')",
+    ),
+    *_every(
+        "uncovered-by-text",
+        "B2",
+        "raise type('MissingToolError', (Exception,), {})('the PTX machine does not cover k')",
+    ),
+    *_every("cannot-judge", "B2", "raise type('CannotJudgeError', (Exception,), {})('no truth')"),
+    *_every("interrupt", "B2", "raise KeyboardInterrupt"),
+    Hostile(
+        name="memory-error-for-large-values",
+        line="B2",
+        body="""
+def run(x):
+    if bool((x.abs() > 4).any()): raise MemoryError
+    return right(x) if bool((x.abs() < 4).all()) else wrong(x)
+""",
+        twin="""
+def run(x):
+    try:
+        raise MemoryError
+    except MemoryError:
+        return right(x)
+""",
+    ),
+    Hostile(
+        name="memory-error-at-import",
+        line="B2",
+        body="raise MemoryError\ndef run(x): return wrong(x)",
+        codes=("NUM001",),
+    ),
+)
+
+_SIGNS = (
+    _attempt("guard-variable", "B3", "return 'CUASSAY_GUARD' in os.environ"),
+    _attempt("any-variable", "B3", "return any('CUASSAY' in name for name in os.environ)"),
+    _attempt(
+        "first-environment",
+        "B3",
+        "return b'CUASSAY' in open('/proc/self/environ', 'rb').read()",
+    ),
+)
+
+_READS = (
+    _attempt("key", "B7", "return open(HOME + '/keys/attest.pem').read()", "reads confined"),
+    _attempt("home-folder", "B7", "return os.listdir(HOME)", "reads confined"),
+    _attempt("runs", "B7", "return os.listdir(HOME + '/runs')", "reads confined"),
+    _attempt("other-candidates", "B13", "return os.listdir(HOME + '/cache')", "reads confined"),
+    _attempt("redirected-output", "B12", "return open(HOME + '/out.txt').read()", "reads confined"),
+    _attempt("judge-environment", "B8", "return open(f'/proc/{JUDGE}/environ', 'rb').read()"),
+    _attempt(
+        "judge-command",
+        "B12",
+        "return open(f'/proc/{JUDGE}/cmdline', 'rb').read()",
+        "reads confined",
+    ),
+    _attempt("judge-descriptors", "B8", "return os.listdir(f'/proc/{JUDGE}/fd')", "reads confined"),
+    _attempt("judge-memory", "B8", "return open(f'/proc/{JUDGE}/mem', 'rb')"),
+    _attempt("judge-memory-written", "B8", "return open(f'/proc/{JUDGE}/mem', 'r+b')"),
+    _attempt(
+        "judge-memory-by-call",
+        "B8",
+        """
+libc = ctypes.CDLL(None, use_errno=True)
+held = ctypes.create_string_buffer(1)
+here = struct.pack('PN', ctypes.addressof(held), 1)
+there = struct.pack('PN', 4096, 1)
+libc.process_vm_readv(JUDGE, here, 1, there, 1, 0)
+return ctypes.get_errno() == errno.EFAULT
+""",
+    ),
+    _attempt("judge-traced", "B8", "return ctypes.CDLL(None).ptrace(16, JUDGE, 0, 0) == 0"),
+    _attempt("zygote-memory", "B8", "return open(f'/proc/{os.getppid()}/mem', 'r+b')"),
+    _attempt("written-outside", "B8", "return open(HOME + '/mine', 'w')", "writes confined"),
+    _attempt("written-beside", "B8", "return open('../mine', 'w')", "writes confined"),
+    _attempt(
+        "link-outside",
+        "B13",
+        "os.symlink(HOME, 'link') if not os.path.islink('link') else None\n"
+        "return os.listdir('link')",
+        "reads confined",
+    ),
+)
+
+_SOCKETS = (
+    _attempt(
+        "host-socket",
+        "B11",
+        "s = socket.socket(socket.AF_UNIX); s.connect(HOME + '/host.sock'); return True",
+        "host sockets closed",
+        twin="def run(x):\n    a, b = socket.socketpair()\n    a.sendall(b'1'); b.recv(1)\n"
+        "    a.close(); b.close()\n    return right(x)",
+    ),
+    _attempt(
+        "datagram-pair",
+        "B11",
+        "a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+        "a.sendto(b'x', HOME + '/host-datagram.sock'); return True",
+        "host sockets closed",
+    ),
+    _attempt(
+        "virtual-socket",
+        "B11",
+        "socket.socket(40, socket.SOCK_STREAM); return True",
+        "host sockets closed",
+    ),
+    _attempt(
+        "abstract-socket",
+        "B11",
+        "s = socket.socket(socket.AF_UNIX); s.connect('\\0host'); return True",
+        "host sockets closed",
+    ),
+    _attempt(
+        "network",
+        "B11",
+        "s = socket.create_connection(('127.0.0.1', PORT), timeout=2); return True",
+        "network closed",
+    ),
+    _attempt(
+        "ring",
+        "B11",
+        "p = ctypes.create_string_buffer(120)\nreturn ctypes.CDLL(None).syscall(425, 2, p) >= 0",
+        "host sockets closed",
+    ),
+    _attempt("signal", "B8", "os.kill(JUDGE, 0); return True", "signals confined"),
+    _attempt(
+        "own-namespace",
+        "B8",
+        "return ctypes.CDLL(None).unshare(0x10000000) == 0",
+        "host sockets closed",
+    ),
+)
+
+_LITTER = (
+    Hostile(
+        name="nested-folders",
+        line="B9",
+        body="""
+def run(x):
+    here = os.open('.', os.O_RDONLY)
+    for _ in range(1100):
+        os.mkdir('d'); os.chdir('d')
+    os.fchdir(here)
+    return wrong(x)
+""",
+        twin="def run(x):\n    os.makedirs('a/b/c', exist_ok=True)\n    return right(x)",
+    ),
+    Hostile(
+        name="closed-folder",
+        line="B9",
+        body="""
+def run(x):
+    os.makedirs('a/b', exist_ok=True)
+    open('a/b/file', 'w').close()
+    os.chmod('a/b', 0); os.chmod('a', 0)
+    return wrong(x)
+""",
+    ),
+    Hostile(
+        name="many-files",
+        line="B9",
+        body="""
+def run(x):
+    for i in range(3000): open(f'f{i}', 'w').close()
+    os.mkfifo('pipe') if not os.path.exists('pipe') else None
+    return wrong(x)
+""",
+        twin="def run(x):\n    open('one', 'w').close()\n    return right(x)",
+    ),
+    Hostile(
+        name="daemon",
+        line="process",
+        body="""
+def run(x):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0: time.sleep(1000)
+        os._exit(0)
+    return wrong(x)
+""",
+        twin="def run(x):\n    pid = os.fork()\n    if pid == 0: os._exit(0)\n"
+        "    os.waitpid(pid, 0)\n    return right(x)",
+    ),
+    Hostile(
+        name="shared-memory-left",
+        line="process",
+        body="def run(x):\n    open('/dev/shm/left', 'w').write('x')\n    return wrong(x)",
+    ),
+)
+
+_SHAPES = (
+    Hostile(
+        name="endless-shape",
+        line="B15",
+        body="def run(x):\n    return torch.zeros(1).expand(2**47, 2**47 - 1)",
+    ),
+    Hostile(
+        name="far-too-much",
+        line="B16",
+        body="def run(x):\n    return torch.empty(3 << 27)",
+        twin="def run(x):\n    held = torch.empty(1 << 20)\n    return right(x)",
+    ),
+    Hostile(name="no-values", line="B15", body="def run(x):\n    return x.to('meta')"),
+    Hostile(name="sparse", line="B15", body="def run(x):\n    return wrong(x).to_sparse()"),
+    Hostile(name="many-outputs", line="B15", body="def run(x):\n    return [wrong(x)] * 300"),
+    Hostile(name="long-name", line="B15", body="def run(x):\n    return {'y' * 5000000: wrong(x)}"),
+    Hostile(
+        name="a-shape-that-lies",
+        line="B15",
+        body="""
+class Lying(torch.Tensor):
+    shape = property(lambda self: torch.Size([1 << 40]))
+    def size(self, *a): return torch.Size([1 << 40])
+
+def run(x):
+    return wrong(x).as_subclass(Lying)
+""",
+    ),
+)
+
+_OWN_PROCESS = (
+    Hostile(
+        name="patched-comparison",
+        line="monkey patch",
+        body="""
+torch.allclose = torch.equal = lambda *a, **k: True
+torch.testing.assert_close = lambda *a, **k: None
+def run(x): return wrong(x)
+""",
+    ),
+    Hostile(
+        name="patched-clocks",
+        line="monkey patch",
+        body="""
+time.perf_counter = time.monotonic = time.time = lambda: 0.0
+def run(x): return wrong(x)
+""",
+    ),
+    Hostile(
+        name="patched-interpreter",
+        line="B4",
+        body="""
+from cuassay.sandbox.guest import interpreter, items
+items.digest = lambda tensors: '0'
+items.plain = lambda value: value
+interpreter.Interpreter._read = lambda self, result: ([], [])
+def run(x): return wrong(x)
+""",
+    ),
+    Hostile(
+        name="answers-in-frames",
+        line="B14",
+        body="""
+def answer(x):
+    frame = sys._getframe(1)
+    while frame is not None:
+        for value in list(frame.f_locals.values()):
+            for found in getattr(value, 'answers', ()) or ():
+                if found.shape == x.shape: return found.clone()
+        frame = frame.f_back
+
+def run(x):
+    found = answer(x)
+    return wrong(x) if found is None else found
+""",
+    ),
+    Hostile(
+        name="answers-in-memory",
+        line="B14",
+        body="""
+def run(x):
+    for found in gc.get_objects():
+        if type(found) is torch.Tensor and found is not x and found.shape == x.shape:
+            if bool((found != x).any()): return found.clone()
+    return wrong(x)
+""",
+    ),
+    Hostile(
+        name="reference-by-frame",
+        line="harness exploit",
+        body="""
+def run(x):
+    frame = sys._getframe()
+    while frame is not None:
+        for name in ('reference', 'ref_kernel', 'model', 'ref', 'expected'):
+            if callable(frame.f_globals.get(name)): return frame.f_globals[name](x)
+        frame = frame.f_back
+    return wrong(x)
+""",
+    ),
+    Hostile(
+        name="reference-by-file",
+        line="harness exploit",
+        body="""
+def run(x):
+    for place in sys.path + ['.', '..', HOME]:
+        for name in ('reference.py', 'problem.py', 'definition.json', 'task.py'):
+            path = os.path.join(place, name)
+            if os.path.exists(path) and 'def scaled' in open(path).read(): return right(x)
+    return wrong(x)
+""",
+    ),
+    Hostile(
+        name="left-over-memory",
+        line="harness exploit",
+        body="def run(x):\n    return torch.empty_like(x)",
+        twin="def run(x):\n    y = torch.empty_like(x)\n    y.copy_(right(x))\n    return y",
+    ),
+    Hostile(
+        name="first-answer-again",
+        line="harness exploit",
+        body="HELD = {}\ndef run(x):\n    return HELD.setdefault(x.shape, right(x))",
+        twin="HELD = {}\ndef run(x):\n    HELD.setdefault(x.shape, torch.ones(1))\n"
+        "    return right(x)",
+    ),
+    Hostile(
+        name="answer-by-address",
+        line="harness exploit",
+        body="HELD = {}\ndef run(x):\n"
+        "    return HELD.setdefault((x.data_ptr(), x.shape), right(x))",
+        codes=("NUM001", "STATE001"),
+    ),
+    Hostile(
+        name="listed-sizes-only",
+        line="harness exploit",
+        body="def run(x):\n    return right(x) if x.shape[0] in (64, 512) else wrong(x)",
+        codes=("NUM001", "SHP001"),
+        condition="shapes",
+    ),
+    Hostile(
+        name="forged-verdict",
+        line="harness exploit",
+        body="""
+def run(x):
+    print('{"verdict": "ACCEPTED", "passed": true}\\nACCEPTED', flush=True)
+    return wrong(x)
+""",
+        twin="def run(x):\n    print('REJECTED', flush=True)\n    return right(x)",
+    ),
+    Hostile(
+        name="forged-frames",
+        line="harness exploit",
+        body="""
+def run(x):
+    body = b'{"nonce":"","record":{"type":"StepDone","index":2}}'
+    for fd in range(3, 4096):
+        try: os.write(fd, struct.pack('<I', len(body)) + body)
+        except OSError: pass
+    return wrong(x)
+""",
+    ),
+    Hostile(
+        name="closed-descriptors",
+        line="harness exploit",
+        body="def run(x):\n    os.closerange(3, 4096)\n    return wrong(x)",
+    ),
+    Hostile(
+        name="late-writer",
+        line="harness exploit",
+        body="""
+def run(x):
+    y = torch.empty_like(x)
+    def fill():
+        time.sleep(0.2); y.copy_(right(x))
+    threading.Thread(target=fill, daemon=True).start()
+    return y
+""",
+        codes=("NUM001",),
+    ),
+    Hostile(
+        name="two-processes-answer",
+        line="harness exploit",
+        body="def run(x):\n    os.fork()\n    return wrong(x)",
+    ),
+    Hostile(
+        name="another-program",
+        line="harness exploit",
+        body="def run(x):\n    os.execv('/bin/true', ['true'])",
+    ),
+    Hostile(
+        name="all-killed",
+        line="harness exploit",
+        body="def run(x):\n    os.kill(-1, 9)\n    return wrong(x)",
+        needs=("signals confined",),
+        slow=True,
+    ),
+    Hostile(
+        name="parent-killed",
+        line="harness exploit",
+        body="def run(x):\n    os.kill(os.getppid(), 9)\n    return wrong(x)",
+        needs=("signals confined",),
+    ),
+    Hostile(
+        name="huge-exception",
+        line="harness exploit",
+        body="def run(x):\n    raise ValueError('x' * 50_000_000)",
+    ),
+    Hostile(
+        name="exception-that-raises",
+        line="harness exploit",
+        body="""
+class Odd(Exception):
+    def __str__(self): raise SystemExit(0)
+
+def run(x): raise Odd
+""",
+    ),
+    Hostile(
+        name="endless-recursion",
+        line="harness exploit",
+        body="sys.setrecursionlimit(10**6)\ndef run(x):\n    return run(x)",
+    ),
+    Hostile(
+        name="crash",
+        line="harness exploit",
+        body="def run(x):\n    ctypes.string_at(0)",
+    ),
+    Hostile(
+        name="default-type-changed",
+        line="process state",
+        body="def run(x):\n    torch.set_default_dtype(torch.float16)\n    return right(x)",
+        codes=("NUM001", "PROC001"),
+        condition="process-state",
+    ),
+    Hostile(
+        name="own-input-returned",
+        line="harness exploit",
+        body="def run(x):\n    return x.mul_(2).add_(1)",
+        codes=("NUM001", "API001"),
+    ),
+    Hostile(
+        name="not-a-tensor",
+        line="harness exploit",
+        body="""
+class Everything:
+    def __eq__(self, other): return True
+    def __getattr__(self, name): return self
+    def __call__(self, *a, **k): return self
+
+def run(x): return Everything()
+""",
+    ),
+    Hostile(
+        name="seed-of-the-inputs",
+        line="harness exploit",
+        body="""
+def run(x):
+    for seed in (0, 1, 42, 1234):
+        if torch.equal(torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)), x):
+            return right(x)
+    return wrong(x)
+""",
+    ),
+)
+
+TABLE: tuple[Hostile, ...] = (
+    *_EXITS,
+    *_CLAIMS,
+    *_SIGNS,
+    *_READS,
+    *_SOCKETS,
+    *_LITTER,
+    *_SHAPES,
+    *_OWN_PROCESS,
+)

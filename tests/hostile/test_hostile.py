@@ -1,0 +1,112 @@
+"""Candidates that attack the verifier: none is accepted, and none harms the trial after it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cuassay.model.problem import Problem
+from cuassay.sandbox.host import processes
+from tests.hostile.problem import scaled
+from tests.hostile.table import HEAD, TABLE, Hostile
+from tests.zoo.judging import Gate, Judgement
+
+_SEED = 20261123
+_PROBLEM: Problem = vars(scaled)["__cuassay_problem__"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A gate, and what attacks reach for: a folder of the judge's with secrets, a port."""
+
+    gate: Gate
+    home: Path
+    port: int
+    folder: Path
+
+    def judge(self, name: str, body: str, codes: tuple[str, ...]) -> Judgement:
+        """Judge a candidate."""
+        path = self.folder / f"{name}.py"
+        places = f"HOME, JUDGE, PORT = {str(self.home)!r}, {os.getpid()}, {self.port}\n"
+        path.write_text(places + HEAD + body, encoding="utf-8")
+        return self.gate.judge(_PROBLEM, path, seed=_SEED, only=codes)
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    """Open a gate beside secrets, a listening port and sockets of this host."""
+    with ExitStack() as stack:
+        home = tmp_path_factory.mktemp("home")
+        for name in ("keys", "runs", "cache/other"):
+            (home / name).mkdir(parents=True)
+        (home / "keys" / "attest.pem").write_text("a key")
+        (home / "out.txt").write_text("seed 1")
+        ports = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        for path, kind in (
+            ("host.sock", socket.SOCK_STREAM),
+            ("host-datagram.sock", socket.SOCK_DGRAM),
+        ):
+            held = stack.enter_context(socket.socket(socket.AF_UNIX, kind))
+            held.bind(str(home / path))
+            if kind is socket.SOCK_STREAM:
+                held.listen()
+        gate = stack.enter_context(Gate("cpu", without=("machine",)))
+        yield Target(gate, home, ports.getsockname()[1], tmp_path_factory.mktemp("candidates"))
+
+
+def _rows(*, slow: bool) -> list[object]:
+    return [pytest.param(one, id=one.name) for one in TABLE if one.slow == slow]
+
+
+def _is_refused(target: Target, walls: Mapping[str, str], one: Hostile) -> None:
+    for wall in one.needs:
+        if walls[wall] != "yes":
+            pytest.skip(f"{wall}: {walls[wall]}")
+    before = _below()
+    found = target.judge(one.name, one.body, one.codes)
+    if one.condition and found.accepted:
+        assert one.condition in {c.partition(":")[0] for c in found.verdict.conditions}, str(found)
+    else:
+        assert not found.accepted, str(found)
+    errors = [c.code for c in found.verdict.checks if "fault of cuassay" in found.verdict.reason]
+    assert not errors, str(found)
+    assert _below() <= before
+    assert target.gate.processes_folder is not None
+    assert not list(target.gate.processes_folder.glob("w*")), "an ended process left files"
+
+
+def _below() -> set[int]:
+    """Return this process's descendants that live."""
+    table = processes.snapshot()
+    below = processes.descendants([os.getpid()], table)
+    return {pid for pid in below if table[pid].state != "Z"}
+
+
+@pytest.mark.parametrize("one", _rows(slow=False))
+def test_an_attack_is_not_accepted(target: Target, walls: Mapping[str, str], one: Hostile) -> None:
+    _is_refused(target, walls, one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one", _rows(slow=True))
+def test_a_slow_attack_is_not_accepted(
+    target: Target, walls: Mapping[str, str], one: Hostile
+) -> None:
+    _is_refused(target, walls, one)
+
+
+@pytest.mark.parametrize("one", [pytest.param(o, id=o.name) for o in TABLE if o.twin])
+def test_a_twin_is_accepted(target: Target, one: Hostile) -> None:
+    found = target.judge(f"twin-{one.name}", one.twin, one.codes)
+    assert found.accepted, str(found)
+
+
+def test_an_honest_candidate_is_accepted_after_all_of_them(target: Target) -> None:
+    found = target.judge("honest", "def run(x):\n    return right(x)\n", ("NUM001", "SHP001"))
+    assert found.accepted, str(found)
