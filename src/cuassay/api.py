@@ -55,9 +55,10 @@ def check(
     function decorated with `cuassay.problem`, or a Problem that was read from a file; or
     `reference`: a plain function, with example `inputs`: the arguments of one call by name or in
     order, a list of several such calls (sizes that differ are axes), or a function that makes
-    them. `seed` repeats an earlier trial, `require` names conditions that must hold, `precision` is the
-    policy (strict, tf32 or mixed; default: the problem's). Raises UsageError where the call is off and CannotJudgeError where the trial cannot be carried out; a
-    kernel that is wrong raises nothing, see `Verdict.passed`.
+    them. `seed` repeats an earlier trial, `require` names conditions that must hold, `precision`
+    is the policy (strict, tf32 or mixed; default: the problem's). Raises UsageError where the call
+    is off and CannotJudgeError where the trial cannot be carried out; a kernel that is wrong raises
+    nothing, see `Verdict.passed`.
     """
     from cuassay.engine import run
 

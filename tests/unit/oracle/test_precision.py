@@ -54,7 +54,7 @@ def _rounded(dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
 def _tiles(size: int) -> Product:
     def added(a: Tensor, b: Tensor) -> Tensor:
         total = torch.zeros(a.shape[0], b.shape[1])
-        for left, right in zip(a.split(size, 1), b.split(size, 0), strict=True):
+        for left, right in zip(torch.split(a, size, 1), torch.split(b, size, 0), strict=True):
             total = (total + left @ right).bfloat16().float()
         return total
 

@@ -31,7 +31,8 @@ class _Live(UntracedMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = self.peak = 0
+        self.now: int = 0
+        self.peak: int = 0
         self._known: set[int] = set()
 
     def __torch_dispatch__(
