@@ -78,7 +78,8 @@ def live_elements(fn: Callable[..., object], inputs: Sequence[Tensor | Scalar]) 
             fn(*given)
     except Exception:  # whatever a foreign reference says of tensors without values
         return None
-    return live.peak
+    peak: int = live.peak
+    return peak
 
 
 def bytes_needed(
