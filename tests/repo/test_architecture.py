@@ -31,6 +31,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "formats": {"model", "errors", "home", "catalog"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
+    "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes"},
     "oracle": {"model", "errors", "dispatch_modes"},
     "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
     "sandbox": {
@@ -43,7 +44,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     },
     "judge": {
         "model", "errors", "settings", "home", "formats", "inputs", "oracle", "build", "sandbox",
-        "checks", "loops", "__version__",
+        "checks", "loops", "contract", "__version__",
     },
     "guard": {"model", "errors", "settings", "home", "formats", "oracle"},
     "report": {"model", "errors"},

@@ -186,8 +186,9 @@ class OracleTrial(FakeTrial):
         precision: Precision | None = None,
     ) -> tuple[Comparison, ...]:
         """Compare in the family `precision`, or in `strict`."""
-        tensors = matched(self.problem, case.axes, run, items)
         truth = self.truth(case, precision or Precision.STRICT)
+        shapes = [tuple(output.value.shape) for output in truth.outputs]
+        tensors = matched(self.problem, shapes, run, items)
         return tuple(
             _mismatched(output.name, got) if isinstance(got, str) else compare(got, output)
             for got, output in zip(tensors, truth.outputs, strict=True)

@@ -25,6 +25,7 @@ _CHECKS = {
     "API002": "interface.outputs",
     "API001": "interface.inputs_unchanged",
     "API003": "interface.inputs_used",
+    "API004": "interface.own_inputs",
     "PROC001": "state.process_state",
     "STATE001": "state.earlier_calls",
     "MEM001": "memory.unwritten_outputs",

@@ -3,7 +3,8 @@
 Purposes: `numeric` (regimes on workload shapes), `hot` (many terms on one sum), `growth`
 (the same at growing lengths), `shapes` (neighbours of the listed shapes), `small` (cheap,
 every axis at least 2), `arguments` (each input and scalar moved alone), `benchmark` (the
-workloads' own inputs), `known` (failures kept from earlier trials: the judge puts them there).
+workloads' own inputs), `known` (failures kept from earlier trials) and `facts` (facts of the
+problem's own inputs broken), which the judge puts there.
 """
 
 from __future__ import annotations
@@ -153,4 +154,5 @@ PURPOSES: Mapping[str, Callable[[Planner], tuple[Case, ...]]] = {
     "arguments": arguments,
     "benchmark": benchmark,
     "known": lambda _: (),
+    "facts": lambda _: (),
 }

@@ -13,9 +13,15 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.checks.state.answers import raw_bytes
+from cuassay.contract.accept import Acceptor, own_case
+from cuassay.contract.breaks import broken_cases
+from cuassay.contract.facts import Evidence, Known, Related, Source, Tried
+from cuassay.contract.observe import related_inputs, value_facts
+from cuassay.contract.sizes import learn_sizes
 from cuassay.errors import CuassayError
-from cuassay.inputs import benchmark, plan
-from cuassay.inputs.materialise import materialise
+from cuassay.inputs import plan
+from cuassay.inputs.case_inputs import case_inputs
+from cuassay.inputs.geometry import elements
 from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
 from cuassay.judge.reduced import reduced_axes
@@ -25,7 +31,7 @@ from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
 from cuassay.model.precision import Precision
-from cuassay.model.problem import Problem, Scalar, TensorSpec, Workload
+from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Lane, Profile
@@ -40,6 +46,9 @@ if TYPE_CHECKING:
     from cuassay.formats.execute import LoadedReference
 
 Truths = OrderedDict[str, Truth]  # by the case as JSON, its seed included
+FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
+_FACT_RUNS = 3
+_NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 
 
@@ -79,6 +88,9 @@ class JudgeTrial:
         self._profile, self._device, self._root = profile, device, root_seed
         self._truths: Truths = OrderedDict() if truths is None else truths
         self._plans: dict[str, tuple[Case, ...]] = {}
+        self._acceptor: Acceptor | None = None
+        self._own_alone = False
+        self._facts: tuple[Known, ...] = ()
         self._deterministic: bool | None = None
         self._reduced: tuple[str, ...] | None = None
         self._machine: Machine | None = None
@@ -153,17 +165,142 @@ class JudgeTrial:
         """Return the planned cases for a purpose (see inputs.plan)."""
         if purpose in LOOPS:
             return self._states(purpose)
+        if purpose == FACTS:
+            return self._broken_facts()
         if purpose not in self._plans:
-            self._plans[purpose] = plan.plan_cases(
-                self._problem,
-                purpose,
-                profile=self._profile,
-                root_seed=self._root,
-                device=self._device,
-                first=self._regimes() if purpose == "numeric" else (),
-                reduced=self.reduced if purpose in ("hot", "growth") else (),
-            )
+            self._learn()
+            self._plans[purpose] = self._accepted(purpose, self._planned(purpose))
         return self._plans[purpose]
+
+    def _planned(self, purpose: str) -> tuple[Case, ...]:
+        if self._own_alone:
+            return ()
+        return plan.plan_cases(
+            self._problem,
+            purpose,
+            profile=self._profile,
+            root_seed=self._root,
+            device=self._device,
+            first=self._regimes() if purpose == "numeric" else (),
+            reduced=self.reduced if purpose in ("hot", "growth") else (),
+        )
+
+    def _learn(self) -> None:
+        """Find out by experiment which sizes the reference of a foreign problem accepts.
+
+        Small sizes of ours are tried first: where the reference takes them nothing else has to
+        be learnt.
+        """
+        if self._acceptor is not None or self._problem.origin == "native":
+            return
+        self._acceptor = Acceptor(self._problem, self._reference, device=self._device)
+        wished = [case for case in self._planned("small") if not case.benchmark]
+        if wished and all(self._acceptor.settle(case) is not None for case in wished):
+            return
+        learnt, self._facts = learn_sizes(self._acceptor)
+        self._problem = learnt
+        self._acceptor.problem = learnt
+
+    def _accepted(self, purpose: str, planned: tuple[Case, ...]) -> tuple[Case, ...]:
+        """Return planned cases as the reference accepts them.
+
+        Where it refuses values of ours, the problem's own at the same sizes take their place;
+        where it refuses every size of ours, its workloads do, the smallest first.
+        """
+        acceptor = self._acceptor
+        if acceptor is None or purpose == "known":
+            return planned
+        if purpose == "arguments":  # pairs: a base, and the same with one argument moved
+            settled = [acceptor.settle(case) for case in planned]
+            pairs = zip(settled[::2], settled[1::2], strict=False)
+            return tuple(case for pair in pairs if None not in pair for case in pair if case)
+        found: list[Case] = []
+        for case in planned:
+            settled_case = acceptor.settle(case)
+            if settled_case is None and not case.benchmark and purpose in _NEEDED:
+                own = own_case(self._problem, case.axes, seed=case.seed, label=case.label)
+                settled_case = acceptor.settle(own)
+            if settled_case is not None:
+                found.append(settled_case)
+        if not found and purpose in _NEEDED:
+            return self._own(purpose)
+        return tuple(found)
+
+    def _broken_facts(self) -> tuple[Case, ...]:
+        """Return cases that each break one fact of the problem's own inputs.
+
+        Only of inputs that the problem's generator makes: others are drawn freely anyway.
+        """
+        if FACTS in self._plans:
+            return self._plans[FACTS]
+        self._plans[FACTS] = ()
+        small = self.cases("small")
+        generator = self._reference.generator
+        if generator is None or not small or self._problem.origin == "native":
+            return ()
+        base = own_case(self._problem, small[0].axes, seed=self.seed(FACTS), label="own values")
+        if not base.generator or self._acceptor is None or self._acceptor.settle(base) is None:
+            return ()
+        runs = [
+            self.inputs(dataclasses.replace(base, seed=self.seed(FACTS, number)))
+            for number in range(_FACT_RUNS)
+        ]
+        scalars = dict(base.scalars)
+        groups = related_inputs(
+            lambda: generator({**base.axes, **scalars}, torch.device(self._device))
+        )
+        related = tuple(
+            Known(
+                fact=Related(inputs=tuple(sorted(group))),
+                evidence=Evidence(source=Source.INPUTS, count=1),
+            )
+            for group in groups
+        )
+        facts = (*value_facts(self._problem, runs, base.axes), *related)
+        found, said = broken_cases(
+            self._problem,
+            base,
+            facts,
+            inputs=self.inputs,
+            run=lambda values: self.as_written(list(values.values())),
+            seed=lambda name: self.seed(FACTS, name),
+        )
+        self._facts = (*self._facts, *said)
+        self._plans[FACTS] = tuple(case for broken in found for case in (base, broken))
+        return self._plans[FACTS]
+
+    def _own(self, purpose: str) -> tuple[Case, ...]:
+        """Return cases of the problem's own workloads, the smallest first."""
+        workloads = sorted(
+            self._problem.workloads,
+            key=lambda w: elements(self._problem, resolve(self._problem.axes, w.axes)),
+        )
+        count = {"small": 1}.get(purpose, 2)
+        return tuple(
+            Case(
+                label=f"{purpose}: workload {workload.id}",
+                axes=resolve(self._problem.axes, workload.axes),
+                seed=self.seed("own", purpose, workload.id),
+                benchmark=True,
+                workload=workload.id,
+            )
+            for workload in workloads[:count]
+        )
+
+    def use_own_cases_alone(self) -> None:
+        """Give up every case of ours: the reference refused even the smallest."""
+        self._own_alone = True
+        self._plans.clear()
+
+    @property
+    def facts(self) -> tuple[Known, ...]:
+        """What was learnt of the problem by experiment so far."""
+        return self._facts
+
+    @property
+    def tried(self) -> tuple[Tried, ...]:
+        """Sizes and values that were tried on the reference, and why it refused some."""
+        return () if self._acceptor is None else tuple(self._acceptor.tried)
 
     def _states(self, kind: str) -> tuple[Case, ...]:
         """Return what the kernel's site sees in a training or decoding loop."""
@@ -191,16 +328,7 @@ class JudgeTrial:
             from cuassay.loops import states
 
             return states.inputs(self._problem, case.state, self._device)
-        if case.benchmark:
-            return benchmark.draw(
-                self._problem,
-                self._workload(case),
-                seed=case.seed,
-                device=self._device,
-                reference=self._reference,
-            )
-        generator = self._reference.generator if case.generator else None
-        return materialise(self._problem, case, device=self._device, generator=generator)
+        return case_inputs(self._problem, case, device=self._device, reference=self._reference)
 
     def as_written(self, values: Sequence[torch.Tensor | Scalar]) -> tuple[torch.Tensor, ...]:
         """Run the reference as written; its outputs in the problem's order."""
@@ -303,8 +431,9 @@ class JudgeTrial:
         """
         truth = self.truth(case, precision or Precision.STRICT)
         started, made_s = time.perf_counter(), self.truth_s
+        shapes = [tuple(output.value.shape) for output in truth.outputs]
         with self.timeline.span(Lane.COMPARE, _sizes(case)):
-            tensors = matched(self._problem, resolve(self._problem.axes, case.axes), run, items)
+            tensors = matched(self._problem, shapes, run, items)
             found = tuple(
                 _mismatched(output.name, got) if isinstance(got, str) else compare(got, output)
                 for got, output in zip(tensors, truth.outputs, strict=True)
@@ -368,9 +497,6 @@ class JudgeTrial:
         """Return the regimes that this problem needs most, where they are known."""
         known = None if self._isolated else selection.load(self._problem)
         return known.regimes if known else ()
-
-    def _workload(self, case: Case) -> Workload:
-        return next(w for w in self._problem.workloads if w.id == case.workload)
 
     def _hits(
         self, case: Case, inputs: Mapping[str, torch.Tensor | Scalar]

@@ -12,6 +12,7 @@ CONDITIONS = (
     "autograd",
     "batch-invariant",
     "compile",
+    "consistent",
     "deterministic",
     "devices",
     "graph-scalars",

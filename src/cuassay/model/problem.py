@@ -31,13 +31,15 @@ class VarAxis:
 
     `declared` is False where the bounds are mere defaults, so that a failure at a size
     that no workload uses is judged with that in mind. `bounds_source` names the sidecar file
-    that set them, if one did.
+    that set them, if one did. `sizes`, where not empty, are the only ones that are known to
+    be accepted.
     """
 
     name: str
     minimum: int = 1
     maximum: int | None = None
     multiple_of: int = 1
+    sizes: tuple[int, ...] = ()
     declared: bool = False
     description: str = ""
     bounds_source: str = ""

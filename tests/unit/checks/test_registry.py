@@ -20,6 +20,7 @@ def test_the_order_is_host_state_first() -> None:
         "API002",
         "API001",
         "API003",
+        "API004",
         "PROC001",
         "STATE001",
         "MEM001",

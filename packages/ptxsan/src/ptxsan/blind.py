@@ -24,7 +24,7 @@ from ptxsan.runtime import layout as L
 
 _GARBAGE = (0xBF, 0x7F)  # in every byte: about -1.5 and the largest, in any type of float
 _LONGEST = 1 << 13  # instructions, up to which race records name each of them
-_ABOUT_RACES = (L.K_RACE, L.K_SUSPECT, L.K_SAME_VALUE)
+_ABOUT_RACES = (L.K_RACE, L.K_SUSPECT, L.K_SAME_VALUE, L.K_UNORDERED, L.K_ACQUIRE)
 Writers = Sequence[NDArray[np.uint8]]
 Given = int | Writers
 

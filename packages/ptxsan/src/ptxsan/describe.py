@@ -6,7 +6,7 @@ import dataclasses
 import struct
 from collections.abc import Collection, Iterator
 
-from ptxsan import asynchronous, blind, isa, printed
+from ptxsan import asynchronous, blind, isa, printed, roles
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
 from ptxsan.isa import Memory
 from ptxsan.launch import Dim3, Launch
@@ -58,6 +58,8 @@ class Describer:
             return self._memory(one)
         if one.kind == L.K_RACE:
             return self._race(one)
+        if one.kind in (L.K_UNORDERED, L.K_ACQUIRE):
+            return self._strong(one)
         if one.kind in _UNINITIALISED:
             return self._plain(one, Kind.UNINITIALISED, _UNINITIALISED[one.kind])
         if one.kind == L.K_ASSERT:
@@ -163,12 +165,58 @@ class Describer:
         unused = blind.is_about(one, self._unused)
         if unused:
             text += "; a value that is read too late reaches nothing"
-        mild = same or unused or _reads_an_update(one, first, partner)
+        mild = same or unused or self._replicated(one, first, partner)
         return MachineFinding(
             kind=Kind.SAME_VALUE_RACE if same else Kind.RACE,
             severity=Severity.NOTE if mild else Severity.WRONG,
             text=text, accesses=(first, partner), space=_SPACES[one.space], address=one.address,
             allocation=name, offset=offset, bytes=one.bytes, count=one.count,
+        )  # fmt: skip
+
+    def _replicated(self, one: Record, first: Access, partner: Access) -> bool:
+        """Whether every thread of a block loads what one chosen thread of it then updates.
+
+        So Triton compiles a program that loads a scalar and exchanges it: each thread loads the
+        scalar for itself, and the program as it was written has one load before one update.
+        """
+        if first.block != partner.block or one.space != L.S_GLOBAL:
+            return False
+        sites = {one.what: one.site, one.other_kind: self._memory_site(one.other_site)}
+        if set(sites) != {L.READ, L.ATOMIC}:
+            return False
+        return roles.is_replicated(self._program, sites[L.READ], sites[L.ATOMIC])
+
+    def _strong(self, one: Record) -> MachineFinding | None:
+        """A pair that is no data race by PTX's memory model, or is one for want of a fence."""
+        name, offset = self._place(one)
+        first = self._access(_NOUN[one.what], one.site, one.gid)
+        site = self._memory_site(one.other_site)
+        other_what = _NOUN[one.other_kind]
+        if one.other_kind == L.ATOMIC and not isa.is_atomic(self._instruction(site)):
+            other_what = _NOUN[L.STRONG_WRITE]
+        partner = self._access(other_what, site, one.other_gid)
+        stores = {L.WRITE, L.STRONG_WRITE}
+        if one.what in stores and other_what.endswith("write") and one.extra == 0:
+            return None  # whoever comes last, the same value stays
+        pair = f"{first.what} by {_who(first)} and {partner.what} by {_who(partner)}"
+        where = f"the same bytes of {name} (offset {offset})"
+        if one.kind == L.K_ACQUIRE:
+            kind = Kind.ACQUIRE_FENCE
+            text = (
+                f"{pair} touch {where}; {_who(first)} saw that the other had released them, but "
+                "has no fence behind the read that saw it: add __threadfence() there, or read with "
+                "acquire"
+            )
+        else:
+            kind = Kind.UNORDERED
+            text = (
+                f"{pair} touch {where}, and nothing orders them: no data race by the PTX memory "
+                "model, but who comes first decides the result"
+            )
+        return MachineFinding(
+            kind=kind, severity=Severity.NOTE, text=text, accesses=(first, partner),
+            space=_SPACES[one.space], address=one.address, allocation=name, offset=offset,
+            bytes=one.bytes, count=one.count,
         )  # fmt: skip
 
     def _memory_site(self, site: int) -> int:
@@ -259,15 +307,6 @@ def outermost(source: SourceLine | None) -> SourceLine | None:
     while source is not None and source.inlined_at is not None:
         source = source.inlined_at
     return source
-
-
-def _reads_an_update(one: Record, first: Access, partner: Access) -> bool:
-    """Whether a block reads, with no order, what it updates by atomics in global memory.
-
-    Triton's own lock counters do: every thread loads what one of them exchanges.
-    """
-    pair = {first.what, partner.what}
-    return pair == {"read", "atomic"} and first.block == partner.block and one.space == L.S_GLOBAL
 
 
 def _distance(offset: int, size: int) -> str:

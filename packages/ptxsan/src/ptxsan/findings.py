@@ -19,6 +19,8 @@ class Kind(StrEnum):
     UNINITIALISED = "uninitialised"
     RACE = "race"
     SAME_VALUE_RACE = "same-value-race"
+    UNORDERED = "unordered"
+    ACQUIRE_FENCE = "missing-acquire-fence"
     DIVERGENT_BARRIER = "divergent-barrier"
     DIVERGENT_COLLECTIVE = "divergent-collective"
     DEADLOCK = "deadlock"

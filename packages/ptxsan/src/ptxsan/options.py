@@ -23,7 +23,8 @@ class Options:
     communicate; `memory_bytes` the most the machine may take. `advice` looks at the first warp's
     addresses for uncoalesced access and bank conflicts. Without `optimise` machine code is made by
     LLVM's quickest selection, for kernels that run little: the same bits, made up to 40 times as
-    fast.
+    fast. With `predict` a launch in which atomics decided who comes first is run in the other
+    order as well, if accesses depend on that alone.
     """
 
     schedule: str = "forward"
@@ -37,6 +38,7 @@ class Options:
     memory_bytes: int = 8 << 30
     advice: bool = False
     optimise: bool = True
+    predict: bool = True
 
     @property
     def kind(self) -> str:

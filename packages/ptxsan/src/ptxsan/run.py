@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ptxsan import (
     blind,
@@ -21,6 +22,7 @@ from ptxsan import (
     describe,
     precision,
     printed,
+    roles,
     watching,
 )
 from ptxsan.codegen import Code, generate
@@ -55,6 +57,8 @@ _FULL = {
     TOO_DEEP_CODE: "a function that calls itself more deeply than the machine expands it",
     7: "an im2col copy that begins outside of its bounding box, of which no documentation tells",
 }
+_ONE_ORDER = "other orders of what atomics ordered: one run took too long for a second"
+_ABOUT_ORDER = frozenset((Kind.RACE, Kind.SAME_VALUE_RACE, Kind.UNORDERED, Kind.ACQUIRE_FENCE))
 _LENIENT = "some races between blocks, which release and acquire more than is kept track of"
 NOT_COVERED = (
     "weak memory orderings that no execution order shows",
@@ -72,6 +76,7 @@ class Loaded:
     compiled: Compiled
     dependent: tuple[int, ...]
     interplay: Interplay
+    roles: NDArray[np.uint8] | None
     load_s: float
 
 
@@ -96,7 +101,8 @@ def load(module: Module, kernel: str, options: Options) -> Loaded:
         _LOADED.clear()
     _LOADED[key] = Loaded(
         program=program, code=code, compiled=compiled, dependent=data_dependent(program),
-        interplay=interplay(program), load_s=time.perf_counter() - started,
+        interplay=interplay(program), roles=roles.table_of(program) if options.races else None,
+        load_s=time.perf_counter() - started,
     )  # fmt: skip
     return _LOADED[key]
 
@@ -149,7 +155,8 @@ class _Run:
     """One launch from its buffers to its report."""
 
     def __init__(self, module: Module, loaded: Loaded, launch: Launch, options: Options) -> None:
-        self._loaded, self._launch, self._options = loaded, launch, options
+        self._module, self._loaded, self._launch = module, loaded, launch
+        self._options = options
         self._variables = module_memory(module, loaded.program)
         self._one_by_one = (
             loaded.interplay is Interplay.UPDATES and options.schedule != "random"
@@ -176,7 +183,35 @@ class _Run:
             runs.append((again, list(describe.records(again))))
         findings = self._described(runs)
         findings += coalescing.advice(self._loaded.program, self._launch, state)
+        if self._options.predict and self._watch is not None and self._chosen(runs):
+            findings += self._other_order(self._watch)
         return self._summary(state, _unique(findings))
+
+    def _chosen(self, runs: list[tuple[LaunchState, list[Record]]]) -> bool:
+        """Whether accesses were in order only because of who came first at an atomic.
+
+        Then the same synchronisation allows the other order, in which others are first.
+        """
+        chosen = any(state.get32(L.CHOSEN) for state, _ in runs)
+        if chosen and self._run_s > self._options.limit_s / 4:
+            self._left_out += (_ONE_ORDER,)
+            return False
+        return chosen and self._inconclusive is None
+
+    def _other_order(self, before: watching.Snapshot) -> list[MachineFinding | None]:
+        """Return what the launch shows when those who came last come first; keep memory."""
+        after = watching.Snapshot(self._launch, self._variables)
+        before.restore()
+        schedule = "forward" if self._options.schedule == "reverse" else "reverse"
+        options = replace(self._options, schedule=schedule, predict=False, advice=False)
+        other = _Run(self._module, self._loaded, self._launch, options).report()
+        after.restore()
+        self._run_s += other.statistics.run_s
+        return [
+            replace(one, text=f"{one.text} (when others come first: schedule {schedule})")
+            for one in other.findings
+            if one.kind in _ABOUT_ORDER
+        ]
 
     def _described(
         self, runs: list[tuple[LaunchState, list[Record]]]
@@ -257,6 +292,8 @@ class _Run:
             state.observed = coalescing.table(loaded.program)
             state.table(L.OBSERVE, state.observed)
         state.set32(L.RACES, int(options.races) | (2 if workers > 1 else 0))
+        if loaded.roles is not None:
+            state.table(L.ROLES, loaded.roles)
         if suspects:
             watching.fill(state, suspects, places)
         ready(state)

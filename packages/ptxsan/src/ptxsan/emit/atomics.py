@@ -48,12 +48,13 @@ def emit_update(cx: Emit, ins: Instruction, type_: str, combine: Combine) -> Non
     synchronise(cx, ins, acquire=False, release=True)
     cell = cells.access(cx, rest[0], space_of(ins), size * count, "atomic", scope=scope_of(ins))
     read = cx.site not in cx.updates.unread
+    looks = read or "exch" not in ins.parts
     results = []
     for index in range(count):
         operands = [cx.read(one[index], type_) for one in items]
         if space_of(ins) != "shared" and {"cas", "exch"} & set(ins.parts):
             note_stored(cx, [items[-1][index]], operands[-1:])
-        update = partial(_update, cx, type_, combine)
+        update = partial(_update, cx, type_, combine, looks)
         if cx.updates.deferrable and space_of(ins) != "shared":
             deferred.update(cx, rest[0], cell, index * size, operands[0], update)
         else:
@@ -65,11 +66,15 @@ def emit_update(cx: Emit, ins: Instruction, type_: str, combine: Combine) -> Non
 
 
 def _update(
-    cx: Emit, type_: str, combine: Combine, operands: list[Value], cell: cells.Cell, offset: int
-) -> Value:
-    """Emit the update of one element; return what was there."""
+    cx: Emit, type_: str, combine: Combine, looks: bool, operands: list[Value], cell: cells.Cell,
+    offset: int,
+) -> Value:  # fmt: skip
+    """Emit the update of one element; return what was there.
+
+    `looks`: the result depends on what was there (that of an exchange which nobody reads does not).
+    """
     old = cells.load(cx, cell, offset, type_)
-    if old.poison != "false":
+    if looks and old.poison != "false":
         report_uninitialised(cx, old)
     new = combine(old, operands)
     _note_change(cx, old, new)

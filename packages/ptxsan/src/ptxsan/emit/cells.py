@@ -116,7 +116,7 @@ def store(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
     data = _at(cx, cell.data, offset)
     if cell.space in ("global", "generic") and value.poison != "false":
         report_if(cx, value.poison, layout.K_POISON_STORE, cx.let(f"ptrtoint ptr {data} to i64"))
-    if cx.options.races and cell.kind == "write" and width <= 64:
+    if cx.options.races and cell.kind in ("write", "strong_write") and width <= 64:
         _compare(cx, cell, data, value)
     cx.line(f"store i{width} {value.bits}, ptr {data}, align 1")
     flags = str(ones_of(width))

@@ -14,8 +14,9 @@ from ptxsan.emit.floating import as_double, delta, exactly
 from ptxsan.emit.registry import emits
 from ptxsan.emit.values import Value
 from ptxsan.isa import space_of
+from ptxsan.numerics.dot import in_two_halves, instruction_rule
 from ptxsan.numerics.formats import BY_NAME
-from ptxsan.runtime.packing import DEALT, INTEGERS, SATFINITE, SHADOW, float_rule, pack
+from ptxsan.runtime.packing import DEALT, INTEGERS, SATFINITE, SHADOW, pack
 from ptxsan.syntax import Instruction, Operand, Register, Vector
 
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
@@ -77,12 +78,9 @@ def multiply(cx: Emit, ins: Instruction, *, flags: int) -> None:
         kinds, rule = (INTEGERS[a], INTEGERS[b], 0), (0, 0)
     else:
         kinds = BY_NAME[a].index, BY_NAME[b].index, BY_NAME[c].index
-        rule = float_rule(cx.arch, _BITS[a] // 8)
-        if _BITS[a] == 8:
-            if c != "f32":
-                cx.unsupported("with 8-bit factors is modelled with f32 accumulators only")
-            rule = 16, rule[1]
-        rule = min(rule[0], shape[2]), rule[1]
+        rule = instruction_rule(cx.arch, _BITS[a] // 8, shape[2])
+        if _BITS[a] == 8 and c != "f32" and in_two_halves(rule):
+            cx.unsupported("with 8-bit factors and f16 accumulators is not modelled for sm_90")
     counts = len(columns[0]), len(columns[1]), len(columns[2])
     immediate = pack(shape, counts, kinds, rule, flags)
     name = "mma_integer" if whole else "mma_float"

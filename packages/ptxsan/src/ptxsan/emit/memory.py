@@ -7,7 +7,7 @@ from ptxsan.emit.context import Emit
 from ptxsan.emit.registry import emits
 from ptxsan.emit.stored import note_stored
 from ptxsan.emit.values import width_of
-from ptxsan.isa import Memory, is_strong, row, scope_of, space_of
+from ptxsan.isa import Memory, is_atomic, is_strong, row, scope_of, space_of
 from ptxsan.program import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ptxsan.runtime import layout
 from ptxsan.syntax import Address, Instruction, Operand, Register, Symbol, Vector
@@ -87,9 +87,9 @@ def emit_store(cx: Emit, ins: Instruction) -> None:
 def synchronise(cx: Emit, ins: Instruction, *, acquire: bool, release: bool) -> None:
     """Tell the race detector that a strong access releases or acquires at its address.
 
-    A relaxed access publishes what a fence before it covered; every strong read counts as an
-    acquire (an acquiring fence behind it is not demanded). Where nothing acquires, nobody would
-    hear of a release.
+    A relaxed access publishes what a fence before it covered, and what a relaxed read sees
+    counts as acquired once a fence follows. Where nothing acquires, nobody would hear of a
+    release.
     """
     release = release and cx.updates.heard
     if not cx.options.races or not (acquire or release):
@@ -99,7 +99,9 @@ def synchronise(cx: Emit, ins: Instruction, *, acquire: bool, release: bool) -> 
     text, _ = cells.address(cx, address, space)
     text = cells.tagged(cx, text, space)
     full = any(part in ("release", "acq_rel") for part in ins.parts)
+    acquires = any(part in ("acquire", "acq_rel") for part in ins.parts)
     flags = acquire | release << 1 | full << 2 | (row(ins).memory is Memory.WRITE) << 3
+    flags |= acquires << 4 | is_atomic(ins) << 5
     scope = ("cta", "cluster", "gpu", "sys").index(scope_of(ins))
     cx.call(
         "void",

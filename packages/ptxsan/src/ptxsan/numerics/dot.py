@@ -34,10 +34,11 @@ class SumRule:
     fraction_bits: int
 
 
-# (architecture, bytes of a factor) -> rule. sm_90 is measured, the rest read in the papers above.
+# (architecture, bytes of a factor) -> rule. sm_90 is measured, the rest are those of MMA-Sim
+# (Microsoft, 2025, github.com/microsoft/MMA-Sim), whose authors measured them on each architecture.
 RULES = {
     (70, 2): SumRule(block=4, fraction_bits=23),
-    (75, 2): SumRule(block=4, fraction_bits=23),
+    (75, 2): SumRule(block=8, fraction_bits=24),
     (80, 2): SumRule(block=8, fraction_bits=24),
     (80, 4): SumRule(block=4, fraction_bits=24),
     (86, 2): SumRule(block=8, fraction_bits=24),
@@ -46,17 +47,31 @@ RULES = {
     (89, 4): SumRule(block=4, fraction_bits=24),
     (90, 2): SumRule(block=16, fraction_bits=25),
     (90, 4): SumRule(block=8, fraction_bits=25),
+    (89, 1): SumRule(block=16, fraction_bits=13),
+    (90, 1): SumRule(block=16, fraction_bits=25),
+    (120, 1): SumRule(block=32, fraction_bits=25),
 }
 
 
 def sum_rule(architecture: int, factor_bytes: int) -> SumRule:
     """Return the rule of an architecture (80, 90...); unknown ones take the nearest older one.
 
-    fp8 factors on sm_89 and sm_90 `mma.sync` run as f16.
+    fp8 factors of `mma.sync` on sm_90 run as f16, in two steps (runtime.matrix).
     """
-    wide = 4 if factor_bytes == 4 else 2
-    known = [number for number, size in RULES if size == wide and number <= architecture]
-    return RULES[max(known, default=80), wide]
+    oldest = {1: 89, 2: 70, 4: 80}[factor_bytes]
+    known = [number for number, size in RULES if size == factor_bytes and number <= architecture]
+    return RULES[max(known, default=oldest), factor_bytes]
+
+
+def instruction_rule(architecture: int, factor_bytes: int, depth: int) -> tuple[int, int]:
+    """Return (products a step, fraction bits) of one `mma.sync` with `depth` products a sum."""
+    rule = sum_rule(architecture, factor_bytes)
+    return min(rule.block, depth), rule.fraction_bits
+
+
+def in_two_halves(rule: tuple[int, int]) -> bool:
+    """Whether 8-bit factors run as f16 in two steps: the rule of sm_90 alone."""
+    return rule == (16, 25)
 
 
 def group_rule(architecture: int, factor_bytes: int) -> tuple[int, int]:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.clocks import learn, publish, share, tick
 from ptxsan.runtime.native import native
-from ptxsan.runtime.order import append, learn_in_block, release, slot_of
-from ptxsan.runtime.raw import load_u8, load_u32, load_u64, store_u32
+from ptxsan.runtime.order import (
+    append,
+    learn_in_block,
+    learn_in_thread,
+    release,
+    slot_of,
+)
+from ptxsan.runtime.raw import load_u8, load_u32, load_u64, store_u32, store_u64
 from ptxsan.runtime.reports import report_pair
 
 _BARRIER_KEY = 4 << 56
@@ -156,9 +162,13 @@ def _know_all(block: int, launch: int) -> None:
         for place in range(4):
             far = thread + L.FAR + 8 * place
             if load_u32(far) != 0:
-                learn_in_block(block, launch, load_u32(far), load_u32(far + 4))
-                store_u32(far, 0)
-                store_u32(far + 4, 0)
+                fenced = thread + L.FAR_FENCED + 8 * place
+                learn_in_block(
+                    block, launch, load_u32(far), load_u32(far + 4), load_u32(fenced),
+                    load_u32(fenced + 4),
+                )  # fmt: skip
+                store_u64(far, 0)
+                store_u64(fenced, 0)
     for index in range(threads):
         thread = first + index * stride
         store_u32(thread + L.BASE, latest + 1)
@@ -198,7 +208,7 @@ def _know_some(block: int, launch: int, number: int) -> None:
     for index in range(threads):
         thread = first + index * stride
         if waits_at(thread, number):
-            _remember(thread, block, launch, name, version)
+            learn_in_thread(thread, block, launch, name, version, version, version)
             store_u32(thread + L.CLOCK, load_u32(thread + L.CLOCK) + 1)
 
 
@@ -214,7 +224,11 @@ def _know_by_clocks(block: int, launch: int, number: int) -> None:
             for place in range(4):
                 far = thread + L.FAR + 8 * place
                 if load_u32(far) != 0:
-                    learn_in_block(block, launch, load_u32(far), load_u32(far + 4))
+                    fenced = thread + L.FAR_FENCED + 8 * place
+                    learn_in_block(
+                        block, launch, load_u32(far), load_u32(far + 4), load_u32(fenced),
+                        load_u32(fenced + 4),
+                    )  # fmt: skip
     for index in range(threads):
         thread = first + index * stride
         if waits_at(thread, number):
@@ -229,17 +243,6 @@ def _tell(leader: int, thread: int, lane: int) -> None:
     for other in range(32):
         place = L.KNOWN + 4 * other
         store_u32(leader + place, max(load_u32(leader + place), load_u32(thread + place)))
-
-
-@native
-def _remember(thread: int, block: int, launch: int, name: int, version: int) -> None:
-    for index in range(4):
-        place = thread + L.FAR + 8 * index
-        if load_u32(place) in (0, name):
-            store_u32(place, name)
-            store_u32(place + 4, version)
-            return
-    learn_in_block(block, launch, name, version)
 
 
 @native

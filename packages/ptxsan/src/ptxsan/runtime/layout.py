@@ -51,7 +51,9 @@ CLUSTER_CAME = 692  # u32: 1 + the phase of the cluster's barrier arrived at; 0:
 TILE_AT = 704  # i32 x 5: coordinates of a tensor copy
 TILE_OFFSETS = 724  # u32 x 3: im2col offsets of it
 MEETINGS = 736  # u32: collectives that every lane of the warp took part in
-EXCHANGE = 768  # slots of collectives, then local memory, then spilled registers
+FAR_FENCED = 768  # 4 x (u32 version that a fence has followed, u32 one that any fence has)
+MET = 800  # u64: the record that an access meets
+EXCHANGE = 832  # slots of collectives, then local memory, then spilled registers
 
 SLOT = 32  # bytes of one exchange slot: u64 bits, f64 x 2 shadow, u32 poison, u32 unused
 
@@ -118,7 +120,8 @@ DEFERRED = 864  # u64: table of updates that wait for the blocks before, 0: they
 BOOK = 872  # u64: the tables of a host thread (deferred.py)
 ASYNC_TOP = 880  # u32: entries of that table from here on are free
 LAST_RELEASE = 884  # u32 x 2: entry of the log that says the least, the one before it (order.py)
-BLOCK_BYTES = 896
+FAR_LIST_FENCED = 896  # 64 x (u32, u32): FAR_FENCED of FAR_LIST
+BLOCK_BYTES = 1408
 
 # mbarrier record
 M_PLACE, M_EXPECTED, M_PENDING, M_TX, M_PHASE, M_SITE = 0, 4, 8, 12, 16, 20
@@ -199,7 +202,9 @@ SNAPSHOT_COUNT = 428  # u32
 ENDING = 432  # u64: address of what ends a block, 0: nothing is left in flight by any
 CARRY_OUT = 440  # u64: address of what does a deferred update
 BLIND = 448  # u64: loads whose values are taken away (blind.py), 0: none
-LAUNCH_BYTES = 456
+ROLES = 456  # u64: what each strong access is for (roles.py), 0: not asked
+CHOSEN = 464  # u32: 1: accesses are ordered by who came first at an atomic (order.py)
+LAUNCH_BYTES = 472
 OBSERVED = 4  # executions of each instruction that are observed
 
 # pending cp.async: 128 bytes of scratch, then entries of u64 target, u64 source bytes, flags and
@@ -259,6 +264,9 @@ P_RECORD, P_MOST, P_ASSERTED = 256, 232, 1 << 16
 # table of residues (machine.residues), words of 64 bits
 T_NEXT, T_FIRST, T_LIMIT, T_SEED = 0, 4, 1, 2
 
+# roles of strong accesses
+CARRIES, POLLED, STORES, UPDATES, LOADS = 1, 2, 4, 8, 16
+
 # kinds of access
 READ, WRITE, ATOMIC, STRONG_READ, STRONG_WRITE = 0, 1, 2, 3, 4
 # scopes
@@ -272,6 +280,7 @@ K_NO_OBJECT, K_TWO_OBJECTS, K_OBJECT_TOUCHED, K_ARRIVALS, K_TX_RANGE = 21, 22, 2
 K_OBJECT_WAIT, K_IN_FLIGHT, K_LEFT_BEHIND, K_PROXY, K_BULK_SHAPE = 26, 27, 28, 29, 30
 K_OBJECT_BUSY, K_LEFT_READING, K_TENSOR_MAP, K_NO_COMPLETE = 31, 32, 33, 34
 K_CLUSTER_ORDER, K_OUTLIVED = 35, 36
+K_UNORDERED, K_ACQUIRE = 37, 38
 K_EXITED_SHARED, K_POISON_BRANCH, K_POISON_ADDRESS, K_POISON_STORE, K_SUSPECT = 12, 13, 14, 15, 16
 
 INSIDE = 256  # added to the kind of a race in global memory between threads of one block

@@ -92,7 +92,7 @@ def product(
 ) -> None:  # fmt: skip
     """Add A B to result[M, N / 8, 8] in place; fill `values` with the factors of A and B."""
     a_kind, b_kind, c_kind = kinds
-    if a_kind >= 4 and rule[0] == 16:
+    if a_kind >= 4 and rule == (16, 25):
         eight_bit_product(as_f16(a, a_kind), as_f16(b, b_kind), result, rule[1])
     elif a_kind != b_kind:
         x, y = as_f16(a, a_kind), as_f16(b, b_kind)

@@ -1,8 +1,12 @@
 """What a thread knows of others: happens-before by barriers, warps, fences, strong accesses.
 
 A release appends to the log of its variable (the address of the strong access): the time up to
-which the whole block is covered, and the lanes of one warp beyond that. An acquire remembers how
-far the log had come. Logs only grow, so what was acquired stays as it was.
+which the whole block is covered, and the lanes of one warp beyond that. A strong read remembers how
+far the log had come, and a fence behind it (or its own `.acquire`) up to where that counts as
+acquired. Logs only grow, so what was acquired stays as it was.
+
+Functions that say whether something is known return NOT, YES, or UNFENCED: a strong read saw the
+release, but no fence of wide enough scope stands behind that read.
 """
 
 from __future__ import annotations
@@ -21,50 +25,76 @@ from ptxsan.runtime.raw import (
 
 _NOBODY = 0xFFFFFFFF
 _STEPS = 1 << 14
+NOT, YES, UNFENCED = 0, 1, 2
 
 
 @native
-def knows(thread: int, block: int, launch: int, gid: int, clock: int) -> bool:
+def knows(thread: int, block: int, launch: int, gid: int, clock: int) -> int:
     """Whether this thread knows what thread `gid` did at its time `clock`."""
     if gid == load_u32(thread + L.GID):
-        return True
+        return YES
     index = gid - load_u32(block + L.FIRST_GID)
     if 0 <= index < load_u32(block + L.BLOCK_THREADS):
         if clock < load_u32(thread + L.BASE):
-            return True
+            return YES
         own = load_u32(thread + L.TID)
         if index >> 5 == own >> 5 and load_u32(thread + L.KNOWN + 4 * (index & 31)) >= clock:
-            return True
+            return YES
     if seen(thread, block, launch, gid, clock):
-        return True
-    return bool(_acquired(thread, block, launch, gid, clock, 1))
+        return YES
+    return int(_acquired(thread, block, launch, gid, clock, 1))
 
 
 @native
-def knows_block(thread: int, block: int, launch: int, gid: int, clock: int) -> bool:
+def knows_block(thread: int, block: int, launch: int, gid: int, clock: int) -> int:
     """Whether this thread knows everything of the block of `gid` up to time `clock`."""
     index = gid - load_u32(block + L.FIRST_GID)
     if 0 <= index < load_u32(block + L.BLOCK_THREADS) and clock < load_u32(thread + L.BASE):
-        return True
+        return YES
     if seen_block(thread, block, launch, gid, clock):
-        return True
-    return bool(_acquired(thread, block, launch, gid, clock, 0))
+        return YES
+    return int(_acquired(thread, block, launch, gid, clock, 0))
 
 
 @native
-def _acquired(thread: int, block: int, launch: int, gid: int, clock: int, lanes: int) -> bool:
-    """Whether a release that this thread acquired covers an access."""
+def _acquired(thread: int, block: int, launch: int, gid: int, clock: int, lanes: int) -> int:
+    """Whether a release that this thread saw covers an access."""
     if load_u32(block + L.KNOWS_ALL):
-        return True
-    for index in range(4):
-        version = load_u32(thread + L.FAR + 8 * index + 4)
-        if version != 0 and _covered(launch, block, version, gid, clock, lanes, 0) > 0:
-            return True
-    for index in range(load_u32(block + L.BLOCK_FAR)):
-        version = load_u32(block + L.FAR_LIST + 8 * index + 4)
-        if version != 0 and _covered(launch, block, version, gid, clock, lanes, 0) > 0:
-            return True
-    return False
+        return YES
+    best = NOT
+    for index in range(4 + load_u32(block + L.BLOCK_FAR)):
+        place, fenced = thread + L.FAR + 8 * index, thread + L.FAR_FENCED + 8 * index
+        if index >= 4:
+            place = block + L.FAR_LIST + 8 * (index - 4)
+            fenced = block + L.FAR_LIST_FENCED + 8 * (index - 4)
+        if load_u32(place + 4) == 0:
+            continue
+        found = _through(block, launch, place, fenced, gid, clock, lanes)
+        if found == YES:
+            return YES
+        best = max(best, found)
+    return best
+
+
+@native
+def _through(
+    block: int, launch: int, place: int, fenced: int, gid: int, clock: int, lanes: int
+) -> int:
+    """Whether what was seen of one variable covers an access."""
+    version, counts = load_u32(place + 4), load_u32(fenced)
+    first = load_u32(block + L.FIRST_GID)
+    if first <= gid < first + load_u32(block + L.BLOCK_THREADS):
+        counts = max(counts, load_u32(fenced + 4))
+    found = NOT
+    if counts != 0 and _covered(launch, block, counts, gid, clock, lanes, 0) > 0:
+        found = YES
+    elif counts != version and _covered(launch, block, version, gid, clock, lanes, 0) > 0:
+        found = UNFENCED
+    if found != NOT:
+        slot = load_u64(launch + L.VARIABLES) + 16 * (load_u32(place) - 1)
+        if load_u32(slot + 12):
+            store_u32(launch + L.CHOSEN, 1)
+    return found
 
 
 @native
@@ -308,8 +338,14 @@ def _release_fenced(
 
 
 @native
-def acquire(thread: int, block: int, launch: int, key: int) -> None:
-    """Learn what was released at a variable so far."""
+def acquire(
+    thread: int, block: int, launch: int, key: int, wide: int, narrow: int, updates: int
+) -> None:
+    """See what was released at a variable so far.
+
+    `wide`, `narrow`: the access acquires by itself, from anybody or from its own block. `updates`:
+    an atomic, so that who came first decided what it read.
+    """
     store_u32(thread + L.PROXY_FRESH, 0)
     slot = find_slot(launch, key)
     if slot == 0:
@@ -317,30 +353,48 @@ def acquire(thread: int, block: int, launch: int, key: int) -> None:
     version = load_u32(slot + 8)
     if version == 0:
         return
+    if updates:
+        store_u32(slot + 12, 1)
     name = (slot - load_u64(launch + L.VARIABLES)) // 16 + 1
-    free = -1
-    for index in range(4):
-        place = thread + L.FAR + 8 * index
-        if load_u32(place) == name:
-            store_u32(place + 4, version)
-            return
-        if load_u32(place) == 0 and free < 0:
-            free = place
-    if free >= 0:
-        store_u32(free, name)
-        store_u32(free + 4, version)
-    else:
-        learn_in_block(block, launch, name, version)
+    learn_in_thread(
+        thread, block, launch, name, version, version if wide else 0, version if narrow else 0
+    )
 
 
 @native
-def learn_in_block(block: int, launch: int, name: int, version: int) -> None:
-    """Give every thread of the block what one of them acquired."""
+def learn_in_thread(
+    thread: int, block: int, launch: int, name: int, version: int, wide: int, narrow: int
+) -> None:
+    """Keep what a thread saw of a variable, and up to where fences have followed."""
+    index = 0
+    while index < 4 and load_u32(thread + L.FAR + 8 * index) not in (0, name):
+        index += 1
+    if index == 4:
+        learn_in_block(block, launch, name, version, wide, narrow)
+        return
+    place = thread + L.FAR + 8 * index
+    store_u32(place, name)
+    _raise_far(place, thread + L.FAR_FENCED + 8 * index, version, wide, narrow)
+
+
+@native
+def _raise_far(place: int, fenced: int, version: int, wide: int, narrow: int) -> None:
+    store_u32(place + 4, max(version, load_u32(place + 4)))
+    store_u32(fenced, max(wide, load_u32(fenced)))
+    store_u32(fenced + 4, max(narrow, load_u32(fenced + 4)))
+
+
+@native
+def learn_in_block(
+    block: int, launch: int, name: int, version: int, wide: int, narrow: int
+) -> None:
+    """Give every thread of the block what one of them saw."""
     count = load_u32(block + L.BLOCK_FAR)
     for index in range(count):
         place = block + L.FAR_LIST + 8 * index
         if load_u32(place) == name:
-            store_u32(place + 4, max(version, load_u32(place + 4)))
+            fenced = block + L.FAR_LIST_FENCED + 8 * index
+            _raise_far(place, fenced, version, wide, narrow)
             return
     if count >= L.MOST_FAR:
         store_u32(block + L.KNOWS_ALL, 1)
@@ -348,26 +402,47 @@ def learn_in_block(block: int, launch: int, name: int, version: int) -> None:
         return
     store_u32(block + L.FAR_LIST + 8 * count, name)
     store_u32(block + L.FAR_LIST + 8 * count + 4, version)
+    store_u32(block + L.FAR_LIST_FENCED + 8 * count, wide)
+    store_u32(block + L.FAR_LIST_FENCED + 8 * count + 4, narrow)
     store_u32(block + L.BLOCK_FAR, count + 1)
+
+
+@native
+def _fence_what_was_seen(thread: int, block: int, wide: int) -> None:
+    """Let what strong reads of this thread, or its block's before a barrier, saw be acquired."""
+    for index in range(4 + load_u32(block + L.BLOCK_FAR)):
+        place, fenced = thread + L.FAR + 8 * index, thread + L.FAR_FENCED + 8 * index
+        if index >= 4:
+            place = block + L.FAR_LIST + 8 * (index - 4)
+            fenced = block + L.FAR_LIST_FENCED + 8 * (index - 4)
+        version = load_u32(place + 4)
+        if version != 0:
+            store_u32(fenced + 4, version)
+            if wide:
+                store_u32(fenced, version)
 
 
 @export("void(int64, int64, int64, int64, int64)")
 def rt_synchronise(thread: int, block: int, launch: int, address: int, flags: int) -> None:
     """Take part in synchronisation through a strong access.
 
-    `flags`: 1 acquires, 2 releases, 4 by its own semantics (else by a fence before), 8 a store.
+    `flags`: 1 reads, 2 releases, 4 releases by its own semantics (else by a fence before), 8 a
+    store, 16 acquires by its own semantics (else by a fence behind), 32 an atomic; scope << 8.
     """
     key = key_of(block, address)
     if flags & 2:
         follows = 1 - ((flags >> 3) & 1)
         release(thread, block, launch, key, (flags >> 2) & 1, follows, (flags >> 8) & 3)
     if flags & 1:
-        acquire(thread, block, launch, key)
+        narrow = flags & 16
+        wide = narrow if (flags >> 8) & 3 != L.SCOPE_CTA else 0
+        acquire(thread, block, launch, key, wide, narrow, flags & 32)
 
 
 @export("void(int64, int64, int64)")
 def rt_fence(thread: int, block: int, scope: int) -> None:
     """Remember what is known now: later strong accesses publish it."""
+    _fence_what_was_seen(thread, block, 1 if scope >= L.SCOPE_GPU else 0)
     lane = load_u32(thread + L.TID) & 31
     clock = load_u32(thread + L.CLOCK)
     store_u32(thread + L.KNOWN + 4 * lane, clock)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ptxsan.numerics.dot import sum_rule
 from ptxsan.numerics.native import native
 
 SHADOW, DEALT, SATFINITE, CHUNKS_A, CHUNKS_B, TRANSPOSE_A, TRANSPOSE_B = 1, 2, 4, 8, 16, 32, 64
@@ -37,12 +36,6 @@ def pack(
         result |= value << place
         place += width
     return result
-
-
-def float_rule(arch: int, factor_bytes: int) -> tuple[int, int]:
-    """Return (block, fraction bits) of an architecture's adder."""
-    rule = sum_rule(arch, factor_bytes)
-    return rule.block, rule.fraction_bits
 
 
 @native

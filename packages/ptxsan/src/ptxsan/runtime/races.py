@@ -18,9 +18,16 @@ from __future__ import annotations
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.clocks import culprit
 from ptxsan.runtime.native import native
-from ptxsan.runtime.order import knows, knows_block
-from ptxsan.runtime.raw import exchange_u64, load_u32, load_u64, store_u32, store_u64
-from ptxsan.runtime.reports import report_pair
+from ptxsan.runtime.order import NOT, UNFENCED, YES, knows, knows_block
+from ptxsan.runtime.raw import (
+    exchange_u64,
+    load_u32,
+    load_u64,
+    store_u32,
+    store_u64,
+)
+from ptxsan.runtime.reports import report_pair, same_so_far
+from ptxsan.runtime.roles import nothing_orders, role_of
 from ptxsan.runtime.watch import check_watched
 
 MANY, BLOCKS, STRONG_WRITES, PLAIN_READS, NARROW = 1, 2, 4, 8, 16
@@ -53,19 +60,19 @@ def site_of(record: int) -> int:
 
 
 @native
-def _ordered(record: int, thread: int, block: int, launch: int) -> bool:
-    """Whether what a record stands for happened before now, as this thread knows."""
+def _ordered(record: int, thread: int, block: int, launch: int) -> int:
+    """Whether what a record stands for happened before now: NOT, YES, UNFENCED (order.py)."""
     gid, clock = gid_of(record), clock_of(record)
     if record & MANY:
         if record & BLOCKS:
-            return False
-        return bool(knows_block(thread, block, launch, gid, clock))
-    return bool(knows(thread, block, launch, gid, clock))
+            return NOT
+        return int(knows_block(thread, block, launch, gid, clock))
+    return int(knows(thread, block, launch, gid, clock))
 
 
 @native
 def _collides(record: int, kind: int, me: int, block: int, born: int) -> bool:
-    """Whether an access of this kind collides with what the second record holds.
+    """Whether an access of this kind makes a data race with what the second record holds.
 
     `born`: a strong read of memory that held nothing before a strong write. It may still see that
     nothing, so that write has to come before it.
@@ -89,11 +96,15 @@ def _collides(record: int, kind: int, me: int, block: int, born: int) -> bool:
 
 @native
 def _race(
-    thread: int, block: int, launch: int, record: int, info: int, address: int, space: int
-) -> int:
-    """Report a race with a record; return 1 plus the index of a new finding, else 0."""
+    thread: int, block: int, launch: int, record: int, info: int, address: int, space: int,
+    what: int,
+) -> int:  # fmt: skip
+    """Report a pair (`what`: a race, or what else it is) with a record.
+
+    Returns 1 plus the index of the finding if it is new, or if it is one of equal values so far.
+    """
     other = site_of(record) << load_u32(launch + L.SITE_SHIFT)
-    kind = L.K_SUSPECT if record & MANY else L.K_RACE
+    kind = L.K_SUSPECT if record & MANY else what
     first, gid = load_u32(block + L.FIRST_GID), gid_of(record)
     if space == L.S_GLOBAL and first <= gid < first + load_u32(block + L.BLOCK_THREADS):
         kind |= L.INSIDE
@@ -107,19 +118,39 @@ def _race(
         culprit(launch, block, gid),
     )
     if index < 0:
-        return 0
+        writes = (info >> 16) & 15 in (L.WRITE, L.STRONG_WRITE)
+        return same_so_far(launch, kind, info >> 24, other) if writes else 0
     place = load_u64(launch + L.FINDINGS) + index * L.F_RECORD
     store_u32(place + L.F_SPACE, space)
     store_u32(place + L.F_BYTES, info & 0xFFFF)
     store_u32(place + L.F_WHAT, (info >> 16) & 15)
     store_u32(place + L.F_OTHER_WHAT, record & 31)
     store_u32(place + L.F_EXTRA, 0)
+    store_u64(place + L.F_ADDRESS, address)
     return 1 + index
 
 
 @native
+def _role_of_record(launch: int, record: int) -> int:
+    """Return the roles of the instructions that a record may stand for."""
+    shift, found = load_u32(launch + L.SITE_SHIFT), 0
+    for index in range(1 << shift):
+        found |= role_of(launch, (site_of(record) << shift) + index)
+    return found
+
+
+@native
+def _strong_pair(launch: int, record: int, info: int, kind: int) -> bool:
+    """Whether two strong accesses that nothing orders are worth a note."""
+    if kind < L.ATOMIC or record & PLAIN_READS:
+        return False
+    role = role_of(launch, info >> 24)
+    return role != 0 and nothing_orders(role, _role_of_record(launch, record))
+
+
+@native
 def merged(old: int, me: int, block: int) -> int:
-    """Return the record of several unordered threads."""
+    """Return the record of several unordered threads: of two instructions it names the later."""
     first = load_u32(block + L.FIRST_GID)
     gid, flags = gid_of(old), (old | me) & 31 | MANY
     if not first <= gid < first + load_u32(block + L.BLOCK_THREADS):
@@ -129,8 +160,8 @@ def merged(old: int, me: int, block: int) -> int:
 
 
 @native
-def _write(thread: int, block: int, launch: int, place: int, me: int, info: int) -> int:
-    """Record a plain write; return the record that it races with, or 0."""
+def _write(thread: int, block: int, launch: int, place: int, me: int, out: int) -> int:
+    """Record a plain write; put the record that it meets at `out` and return what that makes."""
     if load_u32(launch + L.RACES) & 2:
         old = exchange_u64(place, me)
         readers = exchange_u64(place + 8, 0)
@@ -138,11 +169,17 @@ def _write(thread: int, block: int, launch: int, place: int, me: int, info: int)
         old, readers = load_u64(place), load_u64(place + 8)
         store_u64(place, me)
         store_u64(place + 8, 0)
-    if old != 0 and not _ordered(old, thread, block, launch):
-        return old
-    if readers != 0 and not _ordered(readers, thread, block, launch):
-        return readers
-    return 0
+    best = 0
+    for record in (old, readers):
+        if record != 0:
+            order = _ordered(record, thread, block, launch)
+            if order == NOT:
+                store_u64(out, record)
+                return L.K_RACE
+            if order == UNFENCED:
+                store_u64(out, record)
+                best = L.K_ACQUIRE
+    return best
 
 
 @native
@@ -163,16 +200,28 @@ def _says_so_already(old: int, me: int, block: int, kind: int) -> bool:
 
 
 @native
-def _other(thread: int, block: int, launch: int, place: int, me: int, kind: int, born: int) -> int:
-    """Record a read or a strong access; return the record that it races with, or 0."""
+def _after_write(thread: int, block: int, launch: int, place: int, out: int) -> int:
+    """What an access is to the last plain write of its granule, whose record goes to `out`."""
+    written = load_u64(place)
+    if written == 0:
+        return 0
+    order = _ordered(written, thread, block, launch)
+    if order == YES:
+        return 0
+    store_u64(out, written)
+    return L.K_RACE if order == NOT else L.K_ACQUIRE
+
+
+@native
+def _other(
+    thread: int, block: int, launch: int, place: int, me: int, kind: int, info: int, out: int
+) -> int:
+    """Record another access; put the record that it meets at `out` and return what that makes."""
     old = load_u64(place + 8)
     if _says_so_already(old, me, block, kind):
-        written = load_u64(place)
-        if written != 0 and not _ordered(written, thread, block, launch):
-            return written
-        return 0
-    free = old == 0 or _ordered(old, thread, block, launch)
-    new = me if free else merged(old, me, block)
+        return int(_after_write(thread, block, launch, place, out))
+    order = YES if old == 0 else _ordered(old, thread, block, launch)
+    new = me if order != NOT else merged(old, me, block)
     if load_u32(launch + L.RACES) & 2:
         seen = exchange_u64(place + 8, new)
         if seen != old and seen != 0:
@@ -180,11 +229,15 @@ def _other(thread: int, block: int, launch: int, place: int, me: int, kind: int,
             store_u64(place + 8, merged(seen, me, block))
     elif new != old:
         store_u64(place + 8, new)
-    written = load_u64(place)
-    if written != 0 and not _ordered(written, thread, block, launch):
-        return written
-    if new != me and _collides(old, kind, me, block, born):
-        return old
+    found = _after_write(thread, block, launch, place, out)
+    if found != 0 or order == YES:
+        return int(found)
+    collides = _collides(old, kind, me, block, (info >> 22) & 1)
+    if collides or _strong_pair(launch, old, info, kind):
+        store_u64(out, old)
+        if order == UNFENCED:
+            return L.K_ACQUIRE
+        return L.K_RACE if collides else L.K_UNORDERED
     return 0
 
 
@@ -208,17 +261,16 @@ def check_races(
     site = (info >> 24) >> load_u32(launch + L.SITE_SHIFT)
     me = record_of(load_u32(thread + L.GID), load_u32(thread + L.CLOCK), site, flags)
     raced = 0
-    watch = load_u64(launch + L.WATCH)
+    watch, out = load_u64(launch + L.WATCH), thread + L.MET
     for place in range(first, last + 1, 16):
         if kind == L.WRITE:
-            found = _write(thread, block, launch, place, me, info)
+            found = _write(thread, block, launch, place, me, out)
         else:
-            found = _other(thread, block, launch, place, me, kind, (info >> 22) & 1)
+            found = _other(thread, block, launch, place, me, kind, info, out)
         if found != 0:
-            raced = _race(thread, block, launch, found, info, place, space)
+            raced = _race(thread, block, launch, load_u64(out), info, address, space, found)
             if raced:
                 index = load_u64(launch + L.FINDINGS) + (raced - 1) * L.F_RECORD
-                store_u64(index + L.F_ADDRESS, address)
                 store_u64(index + L.F_GRANULE, place)
         if watch != 0:
             check_watched(thread, block, launch, place, kind, info, address, space)

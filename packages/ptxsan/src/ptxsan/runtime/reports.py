@@ -44,6 +44,21 @@ def report_pair(
     return index
 
 
+@native
+def same_so_far(launch: int, kind: int, site: int, other: int) -> int:
+    """Return 1 plus the index of a pair of writes of equal values so far, else 0."""
+    table, count = load_u64(launch + L.FINDINGS), load_u32(launch + L.FINDING_COUNT)
+    for index in range(min(count, load_u32(launch + L.FINDING_LIMIT))):
+        record = table + index * L.F_RECORD
+        if (
+            load_u32(record + L.F_KIND) == kind
+            and load_u32(record + L.F_SITE) == site
+            and load_u32(record + L.F_OTHER_SITE) == other
+        ):
+            return 0 if load_u32(record + L.F_EXTRA) else 1 + index
+    return 0
+
+
 @export("void(int64, int64, int64, int64, int64, int64)")
 def rt_report(thread: int, block: int, launch: int, kind: int, site: int, address: int) -> None:
     """Report from compiled code."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.clocks import block_of, culprit, rank_in
 from ptxsan.runtime.native import native
-from ptxsan.runtime.order import knows
+from ptxsan.runtime.order import UNFENCED, YES, knows
 from ptxsan.runtime.raw import add_u32, load_u32, load_u64, store_u32, store_u64
 from ptxsan.runtime.reports import report_pair
+from ptxsan.runtime.roles import nothing_orders, role_of
 
 
 @native
@@ -30,15 +31,19 @@ def _head(watch: int, place: int) -> int:
 
 
 @native
-def _opposed(kind: int, scope: int, other: int, other_scope: int, same_block: bool) -> bool:
-    """Whether two kinds of access collide when they are not ordered."""
+def _opposed(launch: int, info: int, other: int, same_block: bool) -> int:
+    """What two accesses are to each other when nothing orders them: a kind of finding, or 0."""
+    kind, other_kind = (info >> 16) & 15, (other >> 16) & 15
     writes = kind != L.READ and kind != L.STRONG_READ
-    other_writes = other != L.READ and other != L.STRONG_READ
+    other_writes = other_kind != L.READ and other_kind != L.STRONG_READ
     if not writes and not other_writes:
-        return False
-    if kind >= L.ATOMIC and other >= L.ATOMIC:
-        return not same_block and (scope == L.SCOPE_CTA or other_scope == L.SCOPE_CTA)
-    return True
+        return 0
+    if kind < L.ATOMIC or other_kind < L.ATOMIC:
+        return L.K_RACE
+    if not same_block and L.SCOPE_CTA in ((info >> 20) & 3, (other >> 20) & 3):
+        return L.K_RACE
+    roles = role_of(launch, info >> 24), role_of(launch, other >> 24)
+    return L.K_UNORDERED if nothing_orders(roles[0], roles[1]) else 0
 
 
 @native
@@ -61,16 +66,15 @@ def check_watched(
         other = load_u32(node + 8)
         other_info = load_u64(node + 16)
         inside = first <= other < first + count
-        if (
-            other != gid
-            and _opposed(
-                kind, (info >> 20) & 3, (other_info >> 16) & 15, (other_info >> 20) & 3, inside
-            )
-            and not knows(thread, block, launch, other, load_u32(node + 12))
-        ):
-            what = L.K_RACE | L.INSIDE if inside and space == L.S_GLOBAL else L.K_RACE
-            name = culprit(launch, block, other)
-            _found(launch, what, info, gid, address, other_info, name, space, place)
+        what = _opposed(launch, info, other_info, inside) if other != gid else 0
+        if what != 0:
+            order = knows(thread, block, launch, other, load_u32(node + 12))
+            if order == UNFENCED:
+                what = L.K_ACQUIRE
+            if order != YES:
+                what |= L.INSIDE if inside and space == L.S_GLOBAL else 0
+                name = culprit(launch, block, other)
+                _found(launch, what, info, gid, address, other_info, name, space, place)
         node = load_u64(node)
     _keep(watch, head, gid, clock, info)
 
