@@ -68,6 +68,7 @@ def check(
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
+    verbose: bool,
     quiet: bool,
     no_color: bool,
 ) -> None:
@@ -81,7 +82,13 @@ def check(
     from cuassay.model.verdict import Profile
 
     output = options.output(
-        as_json=as_json, html=html, quiet=quiet, no_color=no_color, formats=formats, path=path
+        as_json=as_json,
+        html=html,
+        quiet=quiet,
+        verbose=verbose,
+        no_color=no_color,
+        formats=formats,
+        path=path,
     )
     job = TrialJob(
         problem=problem,
