@@ -42,6 +42,11 @@ PROFILES = ("quick", "standard", "deep")
 @click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
 )
+@click.option(
+    "--gpu-memory",
+    metavar="SIZE",
+    help="GPU memory that cuassay plans for itself, such as 8GiB. Default at quick: 8GiB.",
+)
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.option(
     "--no-sandbox",
@@ -61,6 +66,7 @@ def check(
     require: str,
     fail_fast: bool,
     recorded: str,
+    gpu_memory: str | None,
     strict: bool,
     no_sandbox: bool,
     formats: tuple[str, ...],
@@ -91,5 +97,6 @@ def check(
         fail_fast=fail_fast,
         no_sandbox=no_sandbox,
         recorded=options.folder(recorded, option="--recorded"),
+        gpu_memory_gib=options.memory_gib(gpu_memory, option="--gpu-memory"),
     )
     context.exit(drive(run.check(job), output))
