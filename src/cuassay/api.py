@@ -120,9 +120,16 @@ def job_of(
     """Return the job that a call of `check` means. Raises UsageError where it is off."""
     from cuassay.model.jobs import TrialJob
 
+    plain = reference is not None and not isinstance(reference, Decorated)
+    if plain and problem is None and inputs is not None:
+        from cuassay.formats.calls import prepare
+
+        where, kernel = prepare(candidate, reference, inputs)  # type: ignore[arg-type]
+    else:
+        where, kernel = _problem(problem, reference, inputs), _candidate(candidate)
     return TrialJob(
-        problem=_problem(problem, reference, inputs),
-        candidate=_candidate(candidate),
+        problem=where,
+        candidate=kernel,
         profile=_profile(profile),
         device=device,
         seed=seed,
@@ -145,14 +152,10 @@ def _problem(
         )
     if isinstance(reference, Decorated):
         return _where(reference)
-    if inputs is None:
-        raise UsageError(
-            "the reference is a plain function, so its inputs are not known: give the arguments "
-            "of one call, inputs={'x': x}, or decorate it with cuassay.problem"
-        )
-    from cuassay.formats.callables import problem_folder
-
-    return str(problem_folder(reference, inputs))
+    raise UsageError(
+        "the reference is a plain function, so its inputs are not known: give the arguments "
+        "of one call, inputs={'x': x}, or decorate it with cuassay.problem"
+    )
 
 
 def _candidate(candidate: str | Path | Kernel) -> str:

@@ -22,7 +22,7 @@ import pytest
 from cuassay.errors import CannotJudgeError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from cuassay.model.outcome import Finding
+    from cuassay.model.diagnosis import Diagnosis
     from cuassay.model.verdict import Verdict
 
 _OPTIONS = ("profile", "device", "seed", "require")
@@ -129,33 +129,32 @@ class Cuassay:
     ) -> Verdict:
         """Return the verdict of a kernel that is ACCEPTED. Arguments as for `cuassay.check`.
 
-        Raises CuassayAssertionError otherwise; each wrong finding is a sub-test of its own
-        where pytest has sub-tests (9 and later).
+        Raises CuassayAssertionError otherwise. Where a kernel has several causes, each of them is
+        a sub-test of its own if pytest has sub-tests (9 and later).
         """
         __tracebackhide__ = True
         verdict = self.check(candidate, reference, **options)
         if verdict.passed:
             return verdict
         from cuassay import api
+        from cuassay.report import words
         from cuassay.report.terminal.trial import story
 
-        told = self._subtests(verdict)
+        told = len(words.diagnosed(verdict)) > 1 and self._subtests(verdict)
         raise api.CuassayAssertionError(_short(verdict) if told else story(verdict), verdict)
 
     def _subtests(self, verdict: Verdict) -> bool:
-        """Report every wrong finding as a failed sub-test; return whether that was possible."""
-        from cuassay.report.clean import one_line
+        """Report every cause as a failed sub-test; return whether that was possible."""
+        from cuassay.report import words
 
         try:
             subtests = self._request.getfixturevalue("subtests")
         except pytest.FixtureLookupError:
             return False
-        wrong = _wrong(verdict)
-        for finding in wrong:
-            title = one_line(f"{finding.id} {finding.code} {finding.title}", limit=120)
-            with subtests.test(msg=title):
-                _fail(finding)
-        return bool(wrong)
+        for made in words.diagnosed(verdict):
+            with subtests.test(msg=words.cause_line(made)):
+                _fail(made, verdict)
+        return True
 
     def _record(self, verdict: Verdict) -> None:
         from cuassay.report.clean import one_line
@@ -217,19 +216,11 @@ def _summary_lines(report: pytest.TestReport) -> Iterator[tuple[str, str]]:
             yield word, " · ".join(part for part in (report.nodeid, who, why, run) if part)
 
 
-def _wrong(verdict: Verdict) -> list[Finding]:
-    from cuassay.model.outcome import FindingClass
-    from cuassay.report import words
-
-    telling, _ = words.grouped(words.identified(verdict))
-    return [finding for finding in telling if finding.finding_class is FindingClass.WRONG]
-
-
-def _fail(finding: Finding) -> None:
+def _fail(made: Diagnosis, verdict: Verdict) -> None:
     __tracebackhide__ = True
-    from cuassay.report.junit import story
+    from cuassay.report.junit import cause_story
 
-    raise AssertionError(story(finding))
+    raise AssertionError(cause_story(made, verdict))
 
 
 def _short(verdict: Verdict) -> str:

@@ -31,9 +31,9 @@ from cuassay.model.events import (
     Event,
     FindingReported,
 )
-from cuassay.model.outcome import Finding, FindingClass
+from cuassay.model.outcome import Finding, FindingClass, worst_first
 from cuassay.model.problem import Problem
-from cuassay.model.verdict import Profile, Verdict, worst_first
+from cuassay.model.verdict import Profile, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

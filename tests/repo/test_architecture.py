@@ -42,12 +42,13 @@ _MAY_IMPORT: dict[str, set[str]] = {
         "model", "errors", "home", "formats", "catalog", "inputs", "oracle", "sandbox",
         "checks.endings.findings", "dispatch_modes",
     },
+    "diagnosis": {"model"},
     "judge": {
-        "model", "errors", "settings", "home", "formats", "inputs", "oracle", "build", "sandbox",
-        "checks", "loops", "contract", "__version__",
+        "diagnosis", "model", "errors", "settings", "home", "formats", "inputs", "oracle",
+        "build", "sandbox", "checks", "loops", "contract", "__version__",
     },
     "guard": {"model", "errors", "settings", "home", "formats", "oracle"},
-    "report": {"model", "errors"},
+    "report": {"model", "errors", "diagnosis"},
     "store": {"model", "errors", "home"},
     "engine": {
         "model", "errors", "home", "store", "__version__",

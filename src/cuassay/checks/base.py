@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Scenario
@@ -138,6 +139,7 @@ class Check:
     code: ClassVar[str]
     title: ClassVar[str]
     classes: ClassVar[tuple[str, ...]]
+    cause: ClassVar[Cause | None] = None  # None: the check sees that, not why
     group: ClassVar[str] = "numeric"  # host | numeric | shapes | memory: process grouping
     finding_class: ClassVar[FindingClass] = FindingClass.WRONG
     severity: ClassVar[Severity] = Severity.CRITICAL
@@ -199,6 +201,7 @@ class Check:
             "code": self.code,
             "title": self.title,
             "classes": self.classes,
+            "cause": self.cause,
             "finding_class": self.finding_class,
             "severity": self.severity,
             "seed": scenario.cases[0].seed if scenario.cases else None,

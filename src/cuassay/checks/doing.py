@@ -36,6 +36,7 @@ from cuassay.model.steps import (
     StreamCall,
     Time,
     Together,
+    TraceCall,
 )
 
 
@@ -75,6 +76,8 @@ def _words(step: Step) -> str:
             return "being differentiated"
         case CompiledCall():
             return "being called from a compiled function"
+        case TraceCall():
+            return "its lines were traced"
         case Inspect():
             return "its kernels were looked at"
         case OpCheck():

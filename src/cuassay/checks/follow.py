@@ -31,6 +31,7 @@ from cuassay.model.steps import (
     StreamCall,
     Time,
     Together,
+    TraceCall,
 )
 
 
@@ -61,6 +62,7 @@ class Follower:
                 Call(slot=slot, result=result)
                 | CallInto(slot=slot, result=result)
                 | CompiledCall(slot=slot, result=result)
+                | TraceCall(slot=slot, result=result)
             ):
                 return self._called(slot, result)
             case Backward(slot=slot, result=result, outputs=outputs):

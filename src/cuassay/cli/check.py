@@ -72,6 +72,7 @@ def check(
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
+    verbose: bool,
     quiet: bool,
     no_color: bool,
 ) -> None:
@@ -84,7 +85,13 @@ def check(
     from cuassay.model.verdict import Profile
 
     output = options.output(
-        as_json=as_json, html=html, quiet=quiet, no_color=no_color, formats=formats, path=path
+        as_json=as_json,
+        html=html,
+        quiet=quiet,
+        verbose=verbose,
+        no_color=no_color,
+        formats=formats,
+        path=path,
     )
     job = TrialJob(
         problem=problem,

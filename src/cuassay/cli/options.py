@@ -27,6 +27,7 @@ class Output:
 
     targets: tuple[Target, ...] = (Target(form="terminal"),)
     quiet: bool = False
+    verbose: bool = False
     color: bool = True
     replayed: bool = False
     path: str = ""
@@ -43,9 +44,12 @@ class Output:
 
 
 def output_options(verb: _Verb) -> _Verb:
-    """Add --format, --json, --html, --quiet and --no-color."""
+    """Add --format, --json, --html, --verbose, --quiet and --no-color."""
     for option in (
         click.option("--no-color", is_flag=True, help="Plain text, also on a terminal."),
+        click.option(
+            "--verbose", "-v", is_flag=True, help="Show every check, finding and measure."
+        ),
         click.option("--quiet", "-q", is_flag=True, help="Print the verdict in one line."),
         click.option("--html", metavar="FILE", help="Also write a one-file HTML report."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
@@ -79,6 +83,7 @@ def output(
     html: str | None,
     quiet: bool,
     no_color: bool,
+    verbose: bool = False,
     formats: Sequence[str] = (),
     path: str = "",
 ) -> Output:
@@ -86,6 +91,7 @@ def output(
     return Output(
         targets=targets(formats, as_json=as_json, html=html),
         quiet=quiet,
+        verbose=verbose,
         color=not no_color,
         path=path,
     )

@@ -46,18 +46,22 @@ def check(
         run.close()
 
 
-def replay(where: str, *, device: str | None = None) -> Iterator[Event]:
+def replay(where: str, *, device: str | None = None, export: str = "") -> Iterator[Event]:
     """Run a recorded finding (RUN/F1), or every finding of a run, again.
 
-    Raises UsageError where nothing recorded matches `where`.
+    `export` is the path of a program to write that shows the finding. Raises UsageError where
+    nothing recorded matches `where`.
     """
     recorded = open_run(where)
+    if export and recorded.finding is None:
+        raise UsageError(f"--export writes one finding; name it, as in {where}/F1")
     job = recorded.job()
     place = recorded.path if recorded.finding is None else recorded.finding_path()
     again = ReplayJob(
         problem=job.problem,
         candidate=job.candidate,
         finding=str(place),
+        export=str(Path(export).absolute()) if export else "",
         profile=job.profile,
         device=device or job.device,
         seed=job.seed,

@@ -63,9 +63,11 @@ class ReplayJob(_OnCandidate):
     """Run recorded findings again; ends with a verdict on them alone.
 
     `finding` is the path of one finding (JSON) or of a run folder, whose findings all run again.
+    `export` is the path of a program to write that shows the finding, if any.
     """
 
     finding: str
+    export: str = ""
     profile: Profile = Profile.STANDARD
     run_dir: str = ""
 

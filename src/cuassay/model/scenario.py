@@ -35,6 +35,7 @@ from cuassay.model.steps import (
     StreamCall,
     Time,
     Together,
+    TraceCall,
 )
 
 
@@ -145,6 +146,7 @@ Production: TypeAlias = (
     | Inspect
     | OpCheck
     | CompiledCall
+    | TraceCall
 )
 Step: TypeAlias = Plain | Production
 

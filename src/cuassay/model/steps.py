@@ -232,6 +232,19 @@ class Inspect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TraceCall:
+    """Call on `slot` and note which of the candidate's lines run and what their operations give.
+
+    Facts, in order: `line` for the lines of Python that ran, `op` for the operations of torch
+    (see `sandbox.guest.call_trace`). The answer is held under `result`. Diagnoses read it, verdicts
+    never do: the candidate's own process says so.
+    """
+
+    slot: str
+    result: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpCheck:
     """Call on `slot` and put every custom operator that was called through opcheck.
 

@@ -18,6 +18,7 @@ _BY_CODE = {
     "API001": "do not write into the inputs; clone what has to change",
     "API002": "return freshly allocated tensors of the declared shape, dtype and device",
     "API003": "every input has to take part in the result as the reference uses it",
+    "API004": "read every element of an input, also where the problem's own generator repeats one",
     "STATE001": "keep nothing between calls: no cached results, no reused output buffers",
     "PROC001": "leave process-wide settings, files and threads as they were",
     "GHOST001": "compute the result anew on every call, from the arguments alone",

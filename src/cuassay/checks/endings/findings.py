@@ -10,6 +10,7 @@ from cuassay.checks.doing import doing
 from cuassay.checks.endings.pages import ENDINGS, Ending
 from cuassay.checks.follow import case_of_step
 from cuassay.checks.numeric.listed_sizes import refusal_condition
+from cuassay.model.diagnosis import Cause, SourceLine
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import (
@@ -147,7 +148,8 @@ def signal_name(number: int) -> str:
 
 def _build_failed(failed: BuildFailed, scenario: Scenario) -> Finding:
     text = f"the candidate does not build or import: {failed.what}"
-    return _finding("BUILD001", text, scenario, evidence=_tail(failed.log))
+    lines = tuple(SourceLine(file=file, line=line) for file, line in reversed(failed.frames))
+    return _finding("BUILD001", text, scenario, evidence=_tail(failed.log), lines=lines)
 
 
 def _garbled(what: str, scenario: Scenario, *, index: int, evidence: str) -> Finding:
@@ -164,18 +166,22 @@ def _raised(raised: StepRaised, scenario: Scenario, *, problem: Problem | None) 
     condition = ""
     if problem is not None and case is not None and not memory_fault(raised):
         condition = refusal_condition(problem, case)
-    extra: dict[str, object] = {}
+    extra: dict[str, object] = {
+        "lines": tuple(SourceLine(file=file, line=line) for file, line in reversed(raised.frames))
+    }
     if case is not None and not case.in_domain:
-        extra = {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
+        extra |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
     elif condition:
-        extra = {
+        extra |= {
+            "cause": Cause.REFUSES_SIZES,
             "finding_class": FindingClass.UNSAFE,
             "severity": Severity.MEDIUM,
             "condition": condition,
         }
     evidence = _tail(raised.traceback or raised.message)
     if raised.exception == "LaunchError":
-        return _finding("RUN007", text, scenario, index=raised.index, evidence=evidence)
+        lines = {"lines": extra["lines"]}
+        return _finding("RUN007", text, scenario, index=raised.index, evidence=evidence, **lines)
     return _finding("RUN001", text, scenario, index=raised.index, evidence=evidence, **extra)
 
 
@@ -193,6 +199,7 @@ def _finding(
     fields: dict[str, object] = {
         "finding_class": FindingClass.WRONG,
         "severity": ending.severity,
+        "cause": ending.cause,
         "where": Where(axes=dict(case.axes)) if case else Where(),
         "seed": case.seed if case else None,
     }

@@ -9,6 +9,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import comparison_finding
 from cuassay.checks.state.answers import is_right_for, reads_of, same_bits, wrong_outputs
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.verdict import Profile
@@ -47,6 +48,7 @@ class Api004(Check):
 
     code = "API004"
     title = "Facts of the problem's own inputs that the reference does not need"
+    cause = Cause.INPUT_MISREAD
     classes = ("A6", "A7", "O1")
     group = "host"
 

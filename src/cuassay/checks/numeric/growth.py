@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.numeric.common import comparison_finding, single_call
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, GrowthPoint, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
 
@@ -136,6 +137,7 @@ class Num002(Check):
             statistic="growth exponent",
             where=Where(output=output, group=f"over {axis}", axes=dict(scenario.cases[-1].axes)),
             growth=fitted,
+            cause=Cause.LOW_ACCUMULATION,
             error_map=series[-1].error_map,
         )
 

@@ -34,7 +34,7 @@ from cuassay.model.trace import LOST_CHANNEL, StepRaised
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox import wire
 from cuassay.sandbox.device_memory import DeviceMemoryError
-from cuassay.sandbox.guest import compiled, guards, placement, process_state, transport
+from cuassay.sandbox.guest import call_trace, compiled, guards, placement, process_state, transport
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
@@ -225,7 +225,12 @@ class Worker:
         except MissingToolError as error:
             return {"missing": str(error)[:4096]}
         except BuildError as error:
-            return {"failed": {"what": error.what[:4096], "log": error.log[-65536:]}}
+            cause = error.__cause__ or error
+            frames = call_trace.candidate_frames(cause)
+            if isinstance(cause, SyntaxError) and cause.lineno:
+                frames = (*frames, (os.path.basename(cause.filename or ""), cause.lineno))
+            failed = {"what": error.what[:4096], "log": error.log[-65536:], "frames": frames}
+            return {"failed": failed}
         except SystemExit:
             raise
         except BaseException as error:

@@ -27,9 +27,11 @@ from cuassay.model.steps import (
     StreamCall,
     Time,
     Together,
+    TraceCall,
 )
 from cuassay.sandbox.guest import (
     autograd,
+    call_trace,
     compiled,
     custom_ops,
     graphs,
@@ -99,6 +101,8 @@ class Production:
                 return custom_ops.check(self._host, step, self.around)
             case CompiledCall():
                 return self._compiler.call(step, self.around)
+            case TraceCall():
+                return call_trace.trace_call(self._host, step)
             case Time():
                 return timing.time_calls(self._host, step)
             case _:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -36,6 +37,9 @@ _PLACES = (
 )  # fmt: skip
 
 
+_COMPILERS = ("cc", "gcc", "c++", "g++", "clang", "clang++", "ld", "as", "nvcc", "ptxas", "ninja")
+
+
 def readable(source: Mapping[str, str], *, device: str) -> list[str]:
     """Return the absolute paths that exist here; `source` is the judge's environment."""
     found = dict.fromkeys(path for path in _candidates(source, device) if _usable(path))
@@ -59,8 +63,29 @@ def _candidates(source: Mapping[str, str], device: str) -> Iterator[str]:
         yield from source.get(name, "").split(os.pathsep)
     for name in _PLACES:
         yield source.get(name, "")
+    yield from _toolchains(source)
     if device != "cpu":
         yield from _driver_folders()
+
+
+def _toolchains(source: Mapping[str, str]) -> Iterator[str]:
+    """Yield the installations of the compilers that builds in a worker call.
+
+    A compiler reads far more than its own folder: passes, headers, start files, the linker. All of
+    them lie below its prefix, the folder above `bin`; a link to a compiler stands for its target.
+    A prefix that is a home folder, or above one, is left out.
+    """
+    home = os.path.realpath(source.get("HOME") or os.path.expanduser("~"))
+    search = source.get("PATH", os.defpath)
+    named = (source.get(name, "").split(" ")[0] for name in ("CC", "CXX", "CUDAHOSTCXX"))
+    for tool in (*named, *_COMPILERS):
+        place = shutil.which(tool, path=search) if tool else None
+        for binary in {place, os.path.realpath(place)} if place else ():
+            folder = os.path.dirname(binary)
+            yield folder
+            prefix = os.path.dirname(folder)
+            if os.path.basename(folder) == "bin" and not f"{home}/".startswith(f"{prefix}/"):
+                yield prefix
 
 
 @functools.cache
