@@ -37,6 +37,7 @@ PROFILES = ("quick", "standard", "deep")
     metavar="LIST",
     help=f"Conditions that must hold, not merely be stated: {', '.join(options.CONDITIONS)}.",
 )
+@options.precision_option
 @click.option(
     "--fail-fast", is_flag=True, help="Stop at the first wrong result; skip what only adds to it."
 )
@@ -65,6 +66,7 @@ def check(
     device: str | None,
     seed: int | None,
     require: str,
+    precision: str | None,
     fail_fast: bool,
     recorded: str,
     gpu_memory: str | None,
@@ -83,6 +85,7 @@ def check(
     """
     from cuassay.engine import run
     from cuassay.model.jobs import TrialJob
+    from cuassay.model.precision import precision_named
     from cuassay.model.verdict import Profile
 
     output = options.output(
@@ -109,6 +112,7 @@ def check(
         seed=options.seed(seed),
         strict=strict,
         require=options.require(require),
+        precision=precision_named(precision),
         fail_fast=fail_fast,
         no_sandbox=no_sandbox,
         recorded=options.folder(recorded, option="--recorded"),

@@ -107,6 +107,7 @@ def _judged_by(document: Mapping[str, Any]) -> Iterator[str]:
     accumulation = document.get("accumulation") or "float32"
     target = document.get("growth_target") or {}
     lines = [f"accumulation  {_text(accumulation)}"] if accumulation != "float32" else []
+    lines += [f"precision  {_text(document.get('precision', 'strict'))}"]
     lines += [f"growth target  {_text(name)} = {size}" for name, size in target.items()]
     seen = ", ".join(map(_text, document.get("reduction_axes_seen") or ()))
     lines += [f"reduction axes  {seen} (seen in the reference)"] if seen else []
