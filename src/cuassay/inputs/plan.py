@@ -39,6 +39,7 @@ def plan_cases(
     first: Sequence[str] = (),
     reduced: Sequence[str] = (),
     named: Sequence[NamedSize] = (),
+    memory_gib: float | None = None,
 ) -> tuple[Case, ...]:
     """Return the cases of a purpose, most telling first; deterministic in all arguments.
 
@@ -47,6 +48,7 @@ def plan_cases(
     names axes that the reference was seen to reduce: `hot` and `growth` lengthen them after
     those that the problem tells of, up to the largest listed size where no maximum is declared.
     `named` are sizes that the candidate's sources speak of: `shapes` has cases beside them.
+    `memory_gib` bounds the elements of a case on a GPU.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
     workloads or with axes that contradict each other.
     """
@@ -54,7 +56,7 @@ def plan_cases(
         raise UnknownNameError("purpose", purpose, PURPOSES)
     planner = Planner(
         problem=problem,
-        budget=budget_for(profile, device=device),
+        budget=budget_for(profile, device=device, memory_gib=memory_gib),
         root_seed=derive(root_seed, "plan", purpose),
         first=tuple(first),
         reduced=tuple(reduced),
