@@ -37,6 +37,7 @@ from cuassay.cli.query import diff, query
 from cuassay.cli.replay import replay
 from cuassay.cli.report import report
 from cuassay.cli.run import run
+from cuassay.cli.serve import serve
 from cuassay.cli.train import train
 from cuassay.cli.view import view
 from cuassay.errors import BuildError, CuassayError, UsageError
@@ -57,7 +58,7 @@ def cli() -> None:
 
 _CHECKING = (check, run, audit, power, problem, replay, report, train, blame, infer)
 _CERTIFYING = (attest, verify, revoke)
-_SERVING = (changed, mcp, view)
+_SERVING = (changed, mcp, serve, view)
 _ASKING = (query, diff, capture)
 for _verb in (*_CHECKING, *_ASKING, *_CERTIFYING, *_SERVING, guard, explain, doctor):
     cli.add_command(_verb)
