@@ -52,6 +52,7 @@ _CHECKS = {
     "KERNEL001": "kernels.requirements",
     "OPCHECK001": "interface.custom_ops",
     "COMPILE001": "interface.compiled",
+    "APART001": "state.apart",
     "PERF001": "gpu.timing",
     "STREAM001": "gpu.streams",
     "GRAPH001": "gpu.graphs",

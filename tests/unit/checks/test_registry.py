@@ -47,6 +47,7 @@ def test_the_order_is_host_state_first() -> None:
         "KERNEL001",
         "OPCHECK001",
         "COMPILE001",
+        "APART001",
         "PERF001",
         "STREAM001",
         "GRAPH001",
