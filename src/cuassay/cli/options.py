@@ -14,6 +14,7 @@ from cuassay.cli.sinks import FORMATS, Target, targets
 from cuassay.errors import CandidateError, UsageError, suggestion
 from cuassay.model.conditions import CONDITIONS as CONDITIONS
 from cuassay.model.conditions import required
+from cuassay.model.precision import Precision
 
 _DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
 _SEED_LIMIT = 2**63
@@ -75,6 +76,17 @@ def device_option(verb: _Verb) -> _Verb:
     """Add --device."""
     text = "cpu, cuda or cuda:N. Default: cuda where there is a GPU."
     return click.option("--device", metavar="DEVICE", help=text)(verb)
+
+
+def precision_option(verb: _Verb) -> _Verb:
+    """Add --precision."""
+    return click.option(
+        "--precision",
+        type=click.Choice([policy.value for policy in Precision]),
+        help="What a kernel may keep: strict (the reference's arithmetic), tf32 (products of "
+        "float32 operands in TF32) or mixed (16-bit intermediates, float32 sums). Default: the "
+        "problem's; mixed where all floating tensors have 16 bits.",
+    )(verb)
 
 
 def output(

@@ -77,6 +77,8 @@ def check(
         _warm_up()
     notes: list[str] = []
     problem = load_problem(job.problem, strict=job.strict, notes=notes, recorded=job.recorded)
+    if job.precision is not None:
+        problem = dataclasses.replace(problem, precision=job.precision)
     candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
     for note in notes:
         emit(Progress(text=note))
