@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cuassay import __version__, settings
+from cuassay import __version__
 from cuassay.home import home
 from cuassay.model import serial
 from cuassay.model.events import Event
@@ -33,8 +33,7 @@ def place() -> Path:
 
 def identity() -> dict[str, Any]:
     """Return what server and trial must share: the code and the settings."""
-    named = {**os.environ, **settings.told()}
-    kept = {k: v for k, v in named.items() if k in _NAMES or k.startswith(_PREFIXES)}
+    kept = {k: v for k, v in os.environ.items() if k in _NAMES or k.startswith(_PREFIXES)}
     return {"version": __version__, "code": str(Path(__file__).parents[1]), "settings": kept}
 
 
