@@ -56,6 +56,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "audit": {"model", "errors", "engine", "report", "store", "__version__"},
     "cli": {
         "model", "errors", "home", "engine", "report", "store", "audit", "capture",
+        "catalog.registry",
         "checks.registry", "__version__",
         "attest", "agents", "verifier", "view",
     },
@@ -135,6 +136,12 @@ def test_ptxsan_knows_nothing_of_cuassay() -> None:
     for file in sorted(_PTXSAN.parents[1].rglob("*.py")):
         for name in _imports(_tree(file), inside_functions=True):
             assert name.split(".")[0] not in {"cuassay", "tests"}, f"{file}: {name}"
+
+
+def test_the_guest_imports_nothing_of_the_host() -> None:
+    for file in sorted((_PACKAGE / "sandbox" / "guest").glob("*.py")):
+        for name in _imports(_tree(file), inside_functions=True):
+            assert not name.startswith("cuassay.sandbox.host"), f"{file.name}: {name}"
 
 
 def test_no_import_cycles() -> None:

@@ -109,6 +109,7 @@ class Session:
             root_seed=self.seed,
             truths=truths,
             isolated=job.isolated,
+            gpu_memory_gib=job.gpu_memory_gib,
             timeline=Timeline(started),
         )
         self._stack = ExitStack()
@@ -214,6 +215,7 @@ class Session:
             )
         )
         self.trial.use_machine(self._replayer)
+        self.trial.read_sources(source.text for source in self._candidate.sources)
 
     def _control(self) -> Control:
         candidate = reference_candidate(self.trial.problem)

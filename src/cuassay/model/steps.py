@@ -54,6 +54,7 @@ class Mode(enum.StrEnum):
     PLAIN = "plain"
     GUARDED = "guarded"  # every allocation lies between guard zones and is filled first
     BLOCKING = "blocking"  # every launch is waited for: an error belongs to its call
+    APART = "apart"  # it holds nothing of cuassay: no module, variable or path
     # Below a tool of compute-sanitizer, in a process for one call (see worker.sanitizer).
     MEMCHECK = "memcheck"
     RACECHECK = "racecheck"
@@ -201,6 +202,22 @@ class ReadRecording:
     """
 
     result: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configurations:
+    """Call once with each configuration that the candidate's Triton autotuners may choose.
+
+    At most `most` calls, and none begins after `budget_s`. The facts name them: `configurations`
+    the number of the longest list, `configuration K` what was launched, `result K` where its
+    result lies among the answer's items (`start:count`), `refused K` why a GPU cannot run it.
+    Equal results are sent once, `kept` different ones at most.
+    """
+
+    slot: str
+    most: int = 64
+    budget_s: float = 60.0
+    kept: int = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
