@@ -19,7 +19,7 @@ from pathlib import Path
 
 from cuassay.home import home
 
-from cuassay.sandbox.host.environment import torch_headers
+from cuassay.sandbox.environment import torch_headers
 
 _SYSTEM = (
     "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/nix/store", "/gnu/store",
