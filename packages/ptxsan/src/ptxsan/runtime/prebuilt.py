@@ -1,6 +1,6 @@
 """The runtime as native object code that a wheel carries, so that nobody waits for numba.
 
-    python -m ptxsan.runtime.prebuilt FILE.zip      compile all of it (a minute or two)
+    python -m ptxsan.runtime.prebuilt [FILE.zip]     compile all of it (a minute or two)
 
 A file holds an ELF object for each exported function, made from numba's optimised LLVM IR for a
 common processor, and a manifest that says for which sources, numba, LLVM, Python and processor.
@@ -12,6 +12,7 @@ the process where a symbol is missing.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import platform
@@ -59,7 +60,7 @@ def _opened() -> tuple[zipfile.ZipFile, dict[str, str]] | None:
         return None
     for place in places():
         with contextlib.suppress(OSError, ValueError, KeyError, zipfile.BadZipFile):
-            file = zipfile.ZipFile(place)
+            file = zipfile.ZipFile(io.BytesIO(place.read_bytes()))  # forked processes read it too
             manifest = json.loads(file.read(_MANIFEST))
             if manifest["tag"] == tag():
                 return file, dict(manifest["symbols"])
@@ -159,5 +160,7 @@ def _try(place: Path) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "--try":
         _try(Path(sys.argv[2]))
-    else:
+    elif len(sys.argv) > 1:
         build(Path(sys.argv[1]))
+    elif not any(place.exists() for place in places()):
+        build(places()[1])
