@@ -56,6 +56,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "audit": {"model", "errors", "engine", "report", "store", "__version__"},
     "cli": {
         "model", "errors", "home", "engine", "report", "store", "audit", "capture",
+        "catalog.registry",
         "checks.registry", "__version__",
         "attest", "agents", "verifier", "view",
     },

@@ -12,11 +12,11 @@ import torch
 
 from cuassay.checks.base import Check, Run
 from cuassay.checks.endings.findings import (
-    claims_no_memory,
     claims_no_tool,
     exception_text,
     first_raised,
     inconclusive_reason,
+    may_lack_memory,
     memory_fault,
     termination_finding,
 )
@@ -199,6 +199,8 @@ class Examination:
         reason = check.skip(self._trial)
         if not reason and check.searches and self._rejected:
             reason = "planned cases fail already: there is nothing to search for"
+        if not reason and check.after_clean and self._rejected:
+            reason = "other checks rejected the kernel already"
         if reason:
             return Skipped(reason=reason, applicable=False)
         missing = check.missing()
@@ -320,13 +322,13 @@ class Examination:
         Out of memory counts where the judge sees too little of it; elsewhere it is what any
         other exception is.
         """
-        if claims_no_memory(run) and not claims_no_tool(run):
+        if may_lack_memory(scenario, run) and not claims_no_tool(run):
             return shortage(self._trial.device, scenario, self._trial.problem)
         return inconclusive_reason(run)
 
     def _withheld(self, scenario: Scenario, run: Run) -> bool:
         """Whether the candidate alone did not complete a scenario, by what it says itself."""
-        claimed = claims_no_memory(run) or claims_no_tool(run)
+        claimed = may_lack_memory(scenario, run) or claims_no_tool(run)
         return claimed and self._control.completes(scenario)
 
     def _beside_others(

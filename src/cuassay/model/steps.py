@@ -54,6 +54,7 @@ class Mode(enum.StrEnum):
     PLAIN = "plain"
     GUARDED = "guarded"  # every allocation lies between guard zones and is filled first
     BLOCKING = "blocking"  # every launch is waited for: an error belongs to its call
+    APART = "apart"  # it holds nothing of cuassay: no module, variable or path
     # Below a tool of compute-sanitizer, in a process for one call (see worker.sanitizer).
     MEMCHECK = "memcheck"
     RACECHECK = "racecheck"

@@ -9,6 +9,8 @@ _BY_CODE = {
     "cast once at the end",
     "NUM002": "keep running sums in float32 (or split them into a tree) and cast once at the end, "
     "also across atomics, tiles and the grid",
+    "NUM003": "keep intermediates in float32 where callers need the reference's precision, or "
+    "state the precision policy that they accept",
     "META001": "the operator's own identities fail: look for a constant, an offset or a missing "
     "normalisation",
     "FUZZ001": "handle every legal value: large, tiny, equal, zero and mixed-sign inputs",

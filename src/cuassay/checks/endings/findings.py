@@ -12,7 +12,7 @@ from cuassay.checks.follow import case_of_step
 from cuassay.checks.numeric.listed_sizes import refusal_condition
 from cuassay.model.diagnosis import Cause, SourceLine
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Scenario
+from cuassay.model.scenario import Call, Scenario
 from cuassay.model.trace import (
     BuildFailed,
     Exited,
@@ -82,6 +82,18 @@ def claims_no_memory(run: Run) -> bool:
     """Whether the candidate's process says that memory ran out: nobody else saw it."""
     first = first_raised(run)
     return first is not None and first.out_of_memory
+
+
+def may_lack_memory(scenario: Scenario, run: Run) -> bool:
+    """Whether a lack of memory could explain how a run ended, if there was one.
+
+    The process says so, or ended by itself in a step that calls nothing of the candidate. Never
+    an excuse by itself: the candidate may have done either.
+    """
+    end = run.result.termination
+    if isinstance(end, Exited) and 0 <= end.index < len(scenario.steps):
+        return not isinstance(scenario.steps[end.index], Call)
+    return claims_no_memory(run)
 
 
 def claims_no_tool(run: Run) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import importlib
+import mmap
 import os
 import random
 import secrets
@@ -18,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +145,17 @@ def _seed_generators() -> None:
         numpy.random.seed(seed & 0xFFFFFFFF)
 
 
+def _ends(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return each size with where a block of it ends, one block after another."""
+    return list(zip(sizes, accumulate(sizes), strict=True))
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left.nbytes:
+        left = left[os.write(fd, left[: 1 << 30]) :]
+
+
 def warm_up(device: str) -> None:
     """Do what every scenario needs, before the judge waits for it."""
     if device == "cpu":
@@ -170,6 +183,7 @@ class Worker:
         self._around = around or Around()
         self._transport = transport.WorkerTransport(device)
         self._interpreter: Interpreter | None = None
+        self._made = b""
         self._make: Any = None
         self._cases: tuple[Case, ...] = ()
 
@@ -201,6 +215,11 @@ class Worker:
                 return {"walls": self._report}, None
             case "build":
                 return self._build(request), None
+            case "call":
+                return self._call(request, fds[0]), None
+            case "hand over":
+                _write_all(fds[0], self._made)
+                return {"written": True}, None
             case "begin":
                 self._interpreter = self._make()
                 sizes = request["cases"]
@@ -256,6 +275,24 @@ class Worker:
             }
         }
 
+    def _call(self, request: dict[str, Any], fd: int) -> dict[str, Any]:
+        """Call a function of cuassay on bytes and keep what it returns: no candidate is here."""
+        module, _, name = str(request["function"]).partition(":")
+        sizes = [int(size) for size in request["sizes"]]
+        with (
+            mmap.mmap(fd, max(sum(sizes), 1), prot=mmap.PROT_READ) as shared,
+            memoryview(shared) as whole,
+        ):
+            buffers = [whole[end - size : end] for size, end in _ends(sizes)]
+            try:
+                self._made = getattr(importlib.import_module(module), name)(*buffers)
+            except Exception as error:
+                return {"raised": f"{type(error).__name__}: {error}"[:4096]}
+            finally:
+                for buffer in buffers:
+                    buffer.release()
+        return {"size": len(self._made)}
+
     def _step(
         self, request: dict[str, Any], fds: Sequence[int]
     ) -> tuple[dict[str, Any], Executed | None]:
@@ -266,6 +303,8 @@ class Worker:
             given = self._transport.open(request.get("data"), fds)
         except DeviceMemoryError as error:
             return {"refused": str(error)[:1000]}, None
+        except Exception as error:  # a full device, which CUDA reports in many ways
+            return {"record": serial.to_json(raised(index, error))}, None
         done = self._interpreter.execute(step, index, cases=self._cases, given=given)
         del given
         reply: dict[str, Any] = {"record": serial.to_json(done.record)}

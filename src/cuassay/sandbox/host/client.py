@@ -111,6 +111,11 @@ class WorkerPool:
         return self._build_request()
 
     @property
+    def nursery(self) -> Nursery:
+        """Where its workers come from."""
+        return self._nursery
+
+    @property
     def sandbox(self) -> Mapping[str, str]:
         """What holds the candidate on this machine: measure -> "yes", or why not."""
         refused = self._segments.refused

@@ -91,8 +91,7 @@ class Execution:
     def run(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Termination:
         """Execute every step, or as many as the worker lives for."""
         try:
-            sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
-            self._ask({"do": "begin", "cases": sizes})
+            self._begin()
             for index in range(len(self._scenario.steps)):
                 self._index = index
                 if not self._step(inputs, answers):
@@ -105,6 +104,11 @@ class Execution:
             self.text = self._worker.take_output()
             return Garbled(index=self._index, what="the process that workers come from was killed")
         return Finished()
+
+    def _begin(self) -> None:
+        """Prepare the process for a scenario."""
+        sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
+        self._ask({"do": "begin", "cases": sizes})
 
     def _ask(self, message: dict[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
         return self._worker.ask(message, fds, limit_s=self._scenario.timeout_s)
@@ -126,7 +130,7 @@ class Execution:
         return reply.get("lost") is not True
 
     def _exchange(
-        self, message: dict[str, Any], make: Callable[[], Package | None]
+        self, message: Mapping[str, Any], make: Callable[[], Package | None]
     ) -> dict[str, Any]:
         """Send a message with its package; where handles are refused, again with bytes."""
         package = self._made(make)
@@ -143,9 +147,9 @@ class Execution:
             self._segments.use_bytes(str(error))
             return make()
 
-    def _send(self, message: dict[str, Any], package: Package | None) -> dict[str, Any]:
+    def _send(self, message: Mapping[str, Any], package: Package | None) -> dict[str, Any]:
         if package is None:
-            return self._ask(message)
+            return self._ask(dict(message))
         return self._ask({**message, "data": package.data}, package.fds)
 
     def _package(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Package | None:
@@ -223,7 +227,7 @@ class Execution:
             message=f"the call returned {announced:,} bytes where its outputs have {expected:,}",
         )
 
-    def _fetch(self, record: StepDone) -> StepRecord:
+    def _fetch(self, record: StepDone, request: Mapping[str, Any] | None = None) -> StepRecord:
         """Make room for the announced tensors, let the worker write them, take them over."""
         sent = [item for item in record.items if item.buffer >= 0]
         layouts: list[Layout] = [(item.dtype, item.shape) for item in sent]
@@ -234,7 +238,7 @@ class Execution:
             return rooms[-1]
 
         try:
-            reply = self._exchange({"do": "write"}, make)
+            reply = self._exchange(request or {"do": "write"}, make)
             if reply.get("written") is not True:
                 return self._record(reply)
             found = self._segments.read(rooms[-1], layouts)
