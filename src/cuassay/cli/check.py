@@ -44,6 +44,11 @@ PROFILES = ("quick", "standard", "deep")
 @click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
 )
+@click.option(
+    "--gpu-memory",
+    metavar="SIZE",
+    help="GPU memory that cuassay plans for itself, such as 8GiB. Default at quick: 8GiB.",
+)
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.option(
     "--no-sandbox",
@@ -64,6 +69,7 @@ def check(
     precision: str | None,
     fail_fast: bool,
     recorded: str,
+    gpu_memory: str | None,
     strict: bool,
     no_sandbox: bool,
     formats: tuple[str, ...],
@@ -110,6 +116,7 @@ def check(
         fail_fast=fail_fast,
         no_sandbox=no_sandbox,
         recorded=options.folder(recorded, option="--recorded"),
+        gpu_memory_gib=options.memory_gib(gpu_memory, option="--gpu-memory"),
     )
     context.exit(drive(run.check(job), output))
 

@@ -147,6 +147,20 @@ def duration_s(value: str | None, *, option: str) -> float | None:
     return seconds
 
 
+def memory_gib(value: str | None, *, option: str) -> float | None:
+    """Return GiB of 8, 8GiB, 8GB or 512MiB. Raises UsageError for anything else."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(GiB|G|GB|MiB|M|MB)?", value.strip(), re.IGNORECASE)
+    unit = (found.group(2) or "g").lower() if found else ""
+    size = float(found.group(1)) / (1024.0 if unit.startswith("m") else 1.0) if found else 0.0
+    if size < 0.25:
+        raise UsageError(
+            f"{option} '{value}' is not a size of memory; expected 256MiB or more, such as 8GiB"
+        )
+    return size
+
+
 def require(value: str) -> tuple[str, ...]:
     """Return the required conditions. Raises UnknownNameError for one that no check covers."""
     return required((n.strip() for n in value.split(",") if n.strip()), option="--require")

@@ -15,11 +15,12 @@ import torch
 from cuassay.checks.state.answers import raw_bytes
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.breaks import broken_cases
-from cuassay.contract.facts import Evidence, Known, Related, Source, Tried
+from cuassay.contract.facts import Evidence, Known, Related, SizeFact, Source, Tried
 from cuassay.contract.observe import related_inputs, value_facts
 from cuassay.contract.sizes import learn_sizes
 from cuassay.errors import CuassayError
 from cuassay.inputs import plan
+from cuassay.inputs.budget import planned_memory_gib
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements
 from cuassay.inputs.seeds import derive
@@ -49,6 +50,7 @@ Truths = OrderedDict[str, Truth]  # by the case as JSON, its seed included
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 _FACT_RUNS = 3
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
+_CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 
 
@@ -80,6 +82,7 @@ class JudgeTrial:
         root_seed: int,
         truths: Truths | None = None,
         isolated: bool = False,
+        gpu_memory_gib: float | None = None,
         timeline: Timeline | None = None,
     ) -> None:
         self.timeline = timeline or Timeline()
@@ -87,6 +90,7 @@ class JudgeTrial:
         self._isolated = isolated
         self._profile, self._device, self._root = profile, device, root_seed
         self._truths: Truths = OrderedDict() if truths is None else truths
+        self._memory_gib = planned_memory_gib(profile, gpu_memory_gib)
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None
         self._own_alone = False
@@ -183,6 +187,7 @@ class JudgeTrial:
             device=self._device,
             first=self._regimes() if purpose == "numeric" else (),
             reduced=self.reduced if purpose in ("hot", "growth") else (),
+            memory_gib=self._memory_gib,
         )
 
     def _learn(self) -> None:
@@ -291,6 +296,15 @@ class JudgeTrial:
         """Give up every case of ours: the reference refused even the smallest."""
         self._own_alone = True
         self._plans.clear()
+
+    def learn_everything(self) -> None:
+        """Learn every axis and break every fact, needed for a trial or not."""
+        self._broken_facts()
+        if self._acceptor is not None and not any(
+            isinstance(known.fact, SizeFact) for known in self._facts
+        ):
+            learnt = learn_sizes(self._acceptor)[1]
+            self._facts = (*learnt, *self._facts)
 
     @property
     def facts(self) -> tuple[Known, ...]:
@@ -519,6 +533,8 @@ class JudgeTrial:
 
     def _evict(self) -> None:
         limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]
+        if self._memory_gib is not None and self._device.startswith("cuda"):
+            limit = min(limit, int(self._memory_gib / _CACHE_SHARE) << 30)
         while len(self._truths) > 1 and sum(_bytes(t) for t in self._truths.values()) > limit:
             self._truths.popitem(last=False)
 

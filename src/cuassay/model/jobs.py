@@ -47,6 +47,7 @@ class TrialJob(_OnCandidate):
     that failed, the choice of regimes) and leaves nothing: the verdict depends on nothing but
     the files and the seed. `precision` is the policy to judge by, whatever the problem says
     (None: the problem's). `recorded` is a folder of calls that were recorded in a real program.
+    `gpu_memory_gib` bounds what cuassay plans for itself on a GPU; None: 8 at `quick`.
     """
 
     profile: Profile = Profile.STANDARD
@@ -57,6 +58,7 @@ class TrialJob(_OnCandidate):
     run_dir: str = ""
     run_label: str = ""
     isolated: bool = False
+    gpu_memory_gib: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
