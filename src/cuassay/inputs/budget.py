@@ -32,6 +32,8 @@ class Budget:
     shape_elements: int
     benchmark_cases: int
     benchmark_elements: int = 2**24
+    named_cases: int = 4
+    listed_elements: int = 0
     recorded_cases: int = 8
     small_elements: int = 2**15
     small_work: int = 2**17
@@ -68,6 +70,8 @@ _CPU = {
         shape_cases=16,
         shape_elements=2**17,
         benchmark_cases=2,
+        named_cases=16,
+        listed_elements=2**18,
     ),
     Profile.DEEP: Budget(
         numeric_cases=40,
@@ -83,6 +87,8 @@ _CPU = {
         shape_cases=60,
         shape_elements=2**17,
         benchmark_cases=4,
+        named_cases=64,
+        listed_elements=2**20,
     ),
 }
 _CUDA = {
@@ -101,6 +107,7 @@ _CUDA = {
         shape_elements=2**22,
         benchmark_cases=1,
         benchmark_elements=2**30,
+        named_cases=8,
         small_elements=2**20,
         small_work=2**24,
     ),
@@ -119,6 +126,8 @@ _CUDA = {
         shape_elements=2**24,
         benchmark_cases=3,
         benchmark_elements=2**30,
+        named_cases=32,
+        listed_elements=2**30,
         small_elements=2**20,
         small_work=2**24,
     ),
@@ -137,6 +146,8 @@ _CUDA = {
         shape_elements=2**24,
         benchmark_cases=16,
         benchmark_elements=2**30,
+        named_cases=96,
+        listed_elements=2**30,
         small_elements=2**20,
         small_work=2**24,
     ),

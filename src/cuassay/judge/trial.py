@@ -23,6 +23,7 @@ from cuassay.inputs import plan
 from cuassay.inputs.budget import planned_memory_gib, room_bytes
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements
+from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
 from cuassay.judge.reduced import reduced_axes
@@ -99,6 +100,7 @@ class JudgeTrial:
         self._deterministic: bool | None = None
         self._reduced: tuple[str, ...] | None = None
         self._machine: Machine | None = None
+        self._named: tuple[NamedSize, ...] = ()
         self.truth_s = 0.0
         self.compare_s = 0.0
         self.kinds: dict[str, str] = {}
@@ -162,6 +164,11 @@ class JudgeTrial:
         """Let checks execute recorded launches in `machine`."""
         self._machine = machine
 
+    def read_sources(self, texts: Iterable[str]) -> None:
+        """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""
+        self._named = named_sizes(texts)
+        self._plans.pop("shapes", None)
+
     def seed(self, *path: object) -> int:
         """Return a secret seed derived from the trial's root seed and a path of names."""
         return derive(self._root, *path)
@@ -189,6 +196,7 @@ class JudgeTrial:
             device=self._device,
             first=self._regimes() if purpose == "numeric" else (),
             reduced=self.reduced if purpose in ("hot", "growth") else (),
+            named=self._named if purpose == "shapes" else (),
             memory_gib=self._memory_gib,
         )
 
