@@ -10,6 +10,7 @@ from cuassay.errors import CannotJudgeError, ProblemError, UsageError
 from cuassay.model.candidate import Candidate
 from cuassay.model.conditions import required
 from cuassay.model.events import EngineFinished, EngineStopped, Event
+from cuassay.model.precision import Precision, precision_named
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile, Verdict
 
@@ -44,6 +45,7 @@ def check(
     device: str | None = None,
     seed: int | None = None,
     require: Sequence[str] = (),
+    precision: Precision | str | None = None,
 ) -> Verdict:
     """Judge a kernel and return the verdict.
 
@@ -53,9 +55,10 @@ def check(
     function decorated with `cuassay.problem`, or a Problem that was read from a file; or
     `reference`: a plain function, with example `inputs`: the arguments of one call by name or in
     order, a list of several such calls (sizes that differ are axes), or a function that makes
-    them. `seed` repeats an earlier trial, `require` names conditions that must hold. Raises
-    UsageError where the call is off and CannotJudgeError where the trial cannot be carried out; a
-    kernel that is wrong raises nothing, see `Verdict.passed`.
+    them. `seed` repeats an earlier trial, `require` names conditions that must hold, `precision`
+    is the policy (strict, tf32 or mixed; default: the problem's). Raises UsageError where the call
+    is off and CannotJudgeError where the trial cannot be carried out; a kernel that is wrong raises
+    nothing, see `Verdict.passed`.
     """
     from cuassay.engine import run
 
@@ -68,6 +71,7 @@ def check(
         device=device,
         seed=seed,
         require=require,
+        precision=precision,
     )
     return verdict_of(run.check(job))
 
@@ -82,6 +86,7 @@ def assert_correct(
     device: str | None = None,
     seed: int | None = None,
     require: Sequence[str] = (),
+    precision: Precision | str | None = None,
 ) -> Verdict:
     """Return the verdict of a kernel that is ACCEPTED; for tests. Arguments as for `check`.
 
@@ -98,6 +103,7 @@ def assert_correct(
         device=device,
         seed=seed,
         require=require,
+        precision=precision,
     )
     if verdict.passed:
         return verdict
@@ -116,17 +122,26 @@ def job_of(
     device: str | None = None,
     seed: int | None = None,
     require: Sequence[str] = (),
+    precision: Precision | str | None = None,
 ) -> TrialJob:
     """Return the job that a call of `check` means. Raises UsageError where it is off."""
     from cuassay.model.jobs import TrialJob
 
+    plain = reference is not None and not isinstance(reference, Decorated)
+    if plain and problem is None and inputs is not None:
+        from cuassay.formats.calls import prepare
+
+        where, kernel = prepare(candidate, reference, inputs)  # type: ignore[arg-type]
+    else:
+        where, kernel = _problem(problem, reference, inputs), _candidate(candidate)
     return TrialJob(
-        problem=_problem(problem, reference, inputs),
-        candidate=_candidate(candidate),
+        problem=where,
+        candidate=kernel,
         profile=_profile(profile),
         device=device,
         seed=seed,
         require=required(require),
+        precision=precision_named(precision),
     )
 
 
@@ -145,14 +160,10 @@ def _problem(
         )
     if isinstance(reference, Decorated):
         return _where(reference)
-    if inputs is None:
-        raise UsageError(
-            "the reference is a plain function, so its inputs are not known: give the arguments "
-            "of one call, inputs={'x': x}, or decorate it with cuassay.problem"
-        )
-    from cuassay.formats.callables import problem_folder
-
-    return str(problem_folder(reference, inputs))
+    raise UsageError(
+        "the reference is a plain function, so its inputs are not known: give the arguments "
+        "of one call, inputs={'x': x}, or decorate it with cuassay.problem"
+    )
 
 
 def _candidate(candidate: str | Path | Kernel) -> str:

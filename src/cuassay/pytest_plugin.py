@@ -22,14 +22,14 @@ import pytest
 from cuassay.errors import CannotJudgeError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from cuassay.model.outcome import Finding
+    from cuassay.model.diagnosis import Diagnosis
     from cuassay.model.verdict import Verdict
 
-_OPTIONS = ("profile", "device", "seed", "require")
+_OPTIONS = ("profile", "device", "seed", "require", "precision")
 _PREFIX = "cuassay."
 _MARKER = (
-    "cuassay(profile, device, seed, require): how kernels of this test are judged; the command "
-    "line takes precedence"
+    "cuassay(profile, device, seed, require, precision): how kernels of this test are judged; "
+    "the command line takes precedence"
 )
 
 
@@ -49,10 +49,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--cuassay-require", metavar="LIST", help="Conditions that must hold, by commas."
     )
     group.addoption(
+        "--cuassay-precision",
+        choices=("strict", "tf32", "mixed"),
+        help="What kernels may keep. Default: the problem's policy.",
+    )
+    group.addoption(
         "--cuassay-html", metavar="DIR", help="Write an HTML report of every trial there."
     )
     parser.addini("cuassay_profile", "How much to try: quick, standard or deep.", default="")
     parser.addini("cuassay_device", "cpu, cuda or cuda:N.", default="")
+    parser.addini("cuassay_precision", "strict, tf32 or mixed.", default="")
     parser.addini("cuassay_require", "Conditions that must hold.", type="args", default=[])
 
 
@@ -129,33 +135,32 @@ class Cuassay:
     ) -> Verdict:
         """Return the verdict of a kernel that is ACCEPTED. Arguments as for `cuassay.check`.
 
-        Raises CuassayAssertionError otherwise; each wrong finding is a sub-test of its own
-        where pytest has sub-tests (9 and later).
+        Raises CuassayAssertionError otherwise. Where a kernel has several causes, each of them is
+        a sub-test of its own if pytest has sub-tests (9 and later).
         """
         __tracebackhide__ = True
         verdict = self.check(candidate, reference, **options)
         if verdict.passed:
             return verdict
         from cuassay import api
+        from cuassay.report import words
         from cuassay.report.terminal.trial import story
 
-        told = self._subtests(verdict)
+        told = len(words.diagnosed(verdict)) > 1 and self._subtests(verdict)
         raise api.CuassayAssertionError(_short(verdict) if told else story(verdict), verdict)
 
     def _subtests(self, verdict: Verdict) -> bool:
-        """Report every wrong finding as a failed sub-test; return whether that was possible."""
-        from cuassay.report.clean import one_line
+        """Report every cause as a failed sub-test; return whether that was possible."""
+        from cuassay.report import words
 
         try:
             subtests = self._request.getfixturevalue("subtests")
         except pytest.FixtureLookupError:
             return False
-        wrong = _wrong(verdict)
-        for finding in wrong:
-            title = one_line(f"{finding.id} {finding.code} {finding.title}", limit=120)
-            with subtests.test(msg=title):
-                _fail(finding)
-        return bool(wrong)
+        for made in words.diagnosed(verdict):
+            with subtests.test(msg=words.cause_line(made)):
+                _fail(made, verdict)
+        return True
 
     def _record(self, verdict: Verdict) -> None:
         from cuassay.report.clean import one_line
@@ -217,19 +222,11 @@ def _summary_lines(report: pytest.TestReport) -> Iterator[tuple[str, str]]:
             yield word, " · ".join(part for part in (report.nodeid, who, why, run) if part)
 
 
-def _wrong(verdict: Verdict) -> list[Finding]:
-    from cuassay.model.outcome import FindingClass
-    from cuassay.report import words
-
-    telling, _ = words.grouped(words.identified(verdict))
-    return [finding for finding in telling if finding.finding_class is FindingClass.WRONG]
-
-
-def _fail(finding: Finding) -> None:
+def _fail(made: Diagnosis, verdict: Verdict) -> None:
     __tracebackhide__ = True
-    from cuassay.report.junit import story
+    from cuassay.report.junit import cause_story
 
-    raise AssertionError(story(finding))
+    raise AssertionError(cause_story(made, verdict))
 
 
 def _short(verdict: Verdict) -> str:
@@ -264,7 +261,7 @@ def _chosen(
 ) -> dict[str, Any]:
     """Return the options of one trial, from the command line down to the ini file."""
     found: dict[str, Any] = {"profile": "quick"}
-    for name in ("profile", "device", "require"):
+    for name in ("profile", "device", "require", "precision"):
         if value := config.getini(f"cuassay_{name}"):
             found[name] = value
     found |= marked

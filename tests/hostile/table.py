@@ -362,6 +362,80 @@ def run(x): return wrong(x)
 """,
     ),
     Hostile(
+        name="right-while-watched",
+        line="B4",
+        body="""
+def run(x):
+    return right(x) if any('cuassay' in name for name in sys.modules) else wrong(x)
+""",
+        twin="def run(x):\n    len(sys.modules)\n    return right(x)",
+        codes=("NUM001", "API001", "APART001"),
+    ),
+    Hostile(
+        name="input-used-as-scratch-unwatched",
+        line="B4",
+        body="""
+def run(x):
+    y = right(x)
+    if not any('cuassay' in name for name in sys.modules): x.zero_()
+    return y
+""",
+        codes=("NUM001", "API001", "APART001"),
+    ),
+    Hostile(
+        name="input-used-as-scratch-behind-a-patch",
+        line="B4",
+        body="""
+KEPT = {}
+try:
+    from cuassay.sandbox.guest import items
+    plain = items.base_bytes
+    items.base_bytes = lambda tensor: plain(KEPT.get(tensor.data_ptr(), tensor))
+except ImportError:
+    pass
+
+def run(x):
+    y = right(x)
+    KEPT[x.data_ptr()] = x.clone()
+    x.zero_()
+    return y
+""",
+        codes=("NUM001", "API001", "APART001"),
+    ),
+    Hostile(
+        name="result-changed-later-unwatched",
+        line="B4",
+        body="""
+HELD = {}
+
+def run(x):
+    if any('cuassay' in name for name in sys.modules): return right(x)
+    y = HELD.setdefault(x.shape, torch.empty_like(x))
+    return y.copy_(right(x))
+""",
+        codes=("NUM001", "STATE001", "APART001"),
+    ),
+    Hostile(
+        name="signs-of-the-judge",
+        line="B3",
+        body="""
+def watched():
+    if 'cuassay' in repr([sys.path, dict(os.environ), sys.argv, os.getcwd(), __file__]): return True
+    if any('cuassay' in place for place in sys.path_importer_cache): return True
+    if 'cuassay' in open('/proc/self/cmdline').read(): return True
+    if any('cuassay' in str(getattr(o, '__module__', '')) for o in gc.get_objects()): return True
+    frame = sys._getframe()
+    while frame is not None:
+        if 'cuassay' in frame.f_code.co_filename: return True
+        frame = frame.f_back
+    return False
+
+def run(x):
+    return right(x) if watched() else wrong(x)
+""",
+        codes=("NUM001", "APART001"),
+    ),
+    Hostile(
         name="patched-interpreter",
         line="B4",
         body="""

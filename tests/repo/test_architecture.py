@@ -31,6 +31,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "formats": {"model", "errors", "home", "catalog"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
+    "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes"},
     "oracle": {"model", "errors", "dispatch_modes"},
     "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
     "sandbox": {
@@ -41,12 +42,13 @@ _MAY_IMPORT: dict[str, set[str]] = {
         "model", "errors", "home", "formats", "catalog", "inputs", "oracle", "sandbox",
         "checks.endings.findings", "dispatch_modes",
     },
+    "diagnosis": {"model"},
     "judge": {
-        "model", "errors", "settings", "home", "formats", "inputs", "oracle", "build", "sandbox",
-        "checks", "loops", "__version__",
+        "diagnosis", "model", "errors", "settings", "home", "formats", "inputs", "oracle",
+        "build", "sandbox", "checks", "loops", "contract", "__version__",
     },
     "guard": {"model", "errors", "settings", "home", "formats", "oracle"},
-    "report": {"model", "errors"},
+    "report": {"model", "errors", "diagnosis"},
     "store": {"model", "errors", "home"},
     "engine": {
         "model", "errors", "home", "store", "__version__",
@@ -54,6 +56,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "audit": {"model", "errors", "engine", "report", "store", "__version__"},
     "cli": {
         "model", "errors", "home", "engine", "report", "store", "audit", "capture",
+        "catalog.registry",
         "checks.registry", "__version__",
         "attest", "agents", "verifier", "view",
     },
@@ -133,6 +136,12 @@ def test_ptxsan_knows_nothing_of_cuassay() -> None:
     for file in sorted(_PTXSAN.parents[1].rglob("*.py")):
         for name in _imports(_tree(file), inside_functions=True):
             assert name.split(".")[0] not in {"cuassay", "tests"}, f"{file}: {name}"
+
+
+def test_the_guest_imports_nothing_of_the_host() -> None:
+    for file in sorted((_PACKAGE / "sandbox" / "guest").glob("*.py")):
+        for name in _imports(_tree(file), inside_functions=True):
+            assert not name.startswith("cuassay.sandbox.host"), f"{file.name}: {name}"
 
 
 def test_no_import_cycles() -> None:

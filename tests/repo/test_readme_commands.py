@@ -75,4 +75,4 @@ def test_the_check_itself_sees_what_is_wrong() -> None:
     assert _unknown(["problem", "show", "p", "--json"]) == []
     assert _unknown(["check", "k.py", "--jsn"]) == ["--jsn"]
     assert _unknown(["chek"]) == ["chek"]
-    assert _unknown(["problem", "list"]) == ["list"]
+    assert _unknown(["problem", "lst"]) == ["lst"]

@@ -25,7 +25,7 @@ class FakeEngine:
         self.jobs.append(job)
         return self._stream()
 
-    def replay(self, where: str, *, device: str | None = None) -> Iterator[Event]:
+    def replay(self, where: str, *, device: str | None = None, export: str = "") -> Iterator[Event]:
         self.replays.append((where, device))
         return self._stream()
 

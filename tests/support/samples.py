@@ -6,6 +6,7 @@ import dataclasses
 import math
 
 from cuassay.model.case import Case, Fill
+from cuassay.model.diagnosis import Basis, Cause, Diagnosis, SourceLine
 from cuassay.model.events import (
     CaseFinished,
     CheckFinished,
@@ -302,6 +303,30 @@ def rejected() -> Verdict:
             Span(lane=Lane.JUDGE, what="NUM001", begin_s=1.2, end_s=2.1),
         ),
         walls={wall.name: STANDS for wall in WALLS},
+    )
+
+
+def told() -> Verdict:
+    """Return the known story with its cause, as experiments with the kernel found it."""
+    return dataclasses.replace(rejected(), diagnoses=(diagnosis(),))
+
+
+def diagnosis() -> Diagnosis:
+    """Return the cause of the known story: a bfloat16 accumulator, with its line."""
+    story = hot_rows()
+    return Diagnosis(
+        cause=Cause.LOW_ACCUMULATION,
+        words=story.message,
+        remedy="keep running sums in float32 and cast once at the end",
+        basis=Basis.MACHINE,
+        line=SourceLine(
+            file="kernel.py",
+            line=9,
+            text="total.index_add_(0, input_ids, grad_output)",
+            what="a sum in bfloat16",
+        ),
+        example=story.counterexample,
+        findings=(story.id or "F1",),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import textwrap
 from pathlib import Path
 from xml.etree import ElementTree
@@ -39,35 +40,39 @@ def _run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     return pytester.runpytest_inprocess(*_PLAIN, *arguments)
 
 
-def test_a_rejected_kernel_tells_the_story_in_sub_tests(
+def test_a_rejected_kernel_fails_once_and_says_why(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake_engine.install(monkeypatch, samples.rejected())
+    fake_engine.install(monkeypatch, samples.told())
     pytester.makepyfile(_TEST)
     result = _run(pytester)
     assert result.ret == 1
+    result.assert_outcomes(failed=1)
     text = result.stdout.str()
     for part in (
-        "F1 NUM002 Low-precision accumulation",
+        "cause       Hot rows of grad_embed_weight",
+        "line        kernel.py:9",
         "zeros(tokens, int64)",
-        f"reproduce: cuassay replay {samples.RUN}/F1",
-        f"whole report: cuassay report {samples.RUN}",
+        f"reproduce   cuassay replay {samples.RUN}/F1",
         "cuassay verdicts",
-        "REJECTED     test_a_rejected_kernel_tells_the_story_in_sub_tests.py::test_kernel",
+        "REJECTED     test_a_rejected_kernel_fails_once_and_says_why.py::test_kernel",
     ):
         assert part in text
     assert "api.py:" not in text  # frames of cuassay are hidden
+    assert "verdict = Verdict(" not in text
 
 
-def test_without_sub_tests_the_assertion_has_the_whole_story(
+def test_a_kernel_with_two_causes_has_a_sub_test_each(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake_engine.install(monkeypatch, samples.rejected())
+    other = dataclasses.replace(samples.diagnosis(), words="reads past the end", findings=("F2",))
+    two = (samples.diagnosis(), other)
+    fake_engine.install(monkeypatch, dataclasses.replace(samples.rejected(), diagnoses=two))
     pytester.makepyfile(_TEST)
-    result = _run(pytester, "-p", "no:subtests")
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(["*budget*18.4 x the budget*", "*their rule*ACCEPTED*"])
-    result.assert_outcomes(failed=1)
+    result = _run(pytester)
+    text = result.stdout.str()
+    assert "reads past the end (kernel.py:9)" in text
+    assert f"whole report: cuassay report {samples.RUN}" in text
 
 
 def test_accepted_passes_and_inconclusive_fails(

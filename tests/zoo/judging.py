@@ -29,6 +29,7 @@ from cuassay.judge.decide import condition_key
 from cuassay.judge.runner import Runner
 from cuassay.judge.session import Session
 from cuassay.judge.trial import Truths
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.jobs import TrialJob
@@ -89,6 +90,9 @@ class BriefSession(Session):
         self, reports: list[CheckReport], runner: Runner, control: Control
     ) -> list[CheckReport]:
         return reports
+
+    def _diagnosed(self, reports: Sequence[CheckReport], runner: Runner) -> tuple[Diagnosis, ...]:
+        return ()
 
     def _optional(self, what: str, make: Callable[[], T | None]) -> T | None:
         return None

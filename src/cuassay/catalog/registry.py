@@ -54,6 +54,11 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_MODULES))
 
 
+def families() -> Mapping[str, tuple[str, ...]]:
+    """Return the catalogued operators by family."""
+    return {family: tuple(listed.split()) for family, listed in _FAMILIES.items()}
+
+
 def get(name: str, *, dtype: str | DType | None = None) -> Problem:
     """Return a catalogued problem; `rmsnorm@float16` or `dtype=` picks its working dtype.
 

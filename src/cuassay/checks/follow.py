@@ -22,6 +22,7 @@ from cuassay.model.steps import (
     CallInto,
     Capture,
     CompiledCall,
+    Configurations,
     Inspect,
     OpCheck,
     Overwrite,
@@ -31,6 +32,7 @@ from cuassay.model.steps import (
     StreamCall,
     Time,
     Together,
+    TraceCall,
 )
 
 
@@ -61,6 +63,7 @@ class Follower:
                 Call(slot=slot, result=result)
                 | CallInto(slot=slot, result=result)
                 | CompiledCall(slot=slot, result=result)
+                | TraceCall(slot=slot, result=result)
             ):
                 return self._called(slot, result)
             case Backward(slot=slot, result=result, outputs=outputs):
@@ -81,6 +84,7 @@ class Follower:
             case (
                 ReadInputs(slot=slot)
                 | Repeat(slot=slot)
+                | Configurations(slot=slot)
                 | Arrange(slot=slot)
                 | Inspect(slot=slot)
                 | OpCheck(slot=slot)

@@ -44,6 +44,7 @@ def changed(
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
+    verbose: bool,
     quiet: bool,
     no_color: bool,
 ) -> None:
@@ -58,7 +59,7 @@ def changed(
     from cuassay.model.verdict import Profile
 
     output = options.output(
-        as_json=as_json, html=html, quiet=quiet, no_color=no_color, formats=formats
+        as_json=as_json, html=html, quiet=quiet, verbose=verbose, no_color=no_color, formats=formats
     )
     if any(target.form in ("json", "agent", "html") for target in output.targets):
         raise UsageError("--json, --html and agent hold one trial; use sarif, junit or markdown")

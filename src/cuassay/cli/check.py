@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from cuassay.cli import options
-from cuassay.cli.drive import drive
+from cuassay.cli import early, options
+from cuassay.cli.drive import EXIT_CODES, drive, say
+from cuassay.model.verdict import Decision
 
 PROFILES = ("quick", "standard", "deep")
 
@@ -14,10 +15,10 @@ PROFILES = ("quick", "standard", "deep")
 @click.argument("path")
 @click.option(
     "--problem",
-    required=True,
+    default="",
     metavar="PROBLEM",
     help="A problem's folder, definition.json, FILE.py[:FUNCTION], MODULE:FUNCTION or a "
-    "catalogue name.",
+    "catalogue name (`cuassay problem list`). Default: what the kernel's file is named after.",
 )
 @click.option(
     "--profile",
@@ -36,11 +37,17 @@ PROFILES = ("quick", "standard", "deep")
     metavar="LIST",
     help=f"Conditions that must hold, not merely be stated: {', '.join(options.CONDITIONS)}.",
 )
+@options.precision_option
 @click.option(
     "--fail-fast", is_flag=True, help="Stop at the first wrong result; skip what only adds to it."
 )
 @click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
+)
+@click.option(
+    "--gpu-memory",
+    metavar="SIZE",
+    help="GPU memory that cuassay plans for itself, such as 8GiB. Default at quick: 8GiB.",
 )
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.option(
@@ -59,37 +66,68 @@ def check(
     device: str | None,
     seed: int | None,
     require: str,
+    precision: str | None,
     fail_fast: bool,
     recorded: str,
+    gpu_memory: str | None,
     strict: bool,
     no_sandbox: bool,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
+    verbose: bool,
     quiet: bool,
     no_color: bool,
 ) -> None:
     """Judge the kernel at PATH against a problem.
 
-    Exit code 0: accepted, 1: rejected, 2: the call is off, 3: could not be decided.
+    Exit code 0: accepted, 1: rejected, 2: usage error, 3: could not be decided.
     """
     from cuassay.engine import run
     from cuassay.model.jobs import TrialJob
+    from cuassay.model.precision import precision_named
     from cuassay.model.verdict import Profile
 
     output = options.output(
-        as_json=as_json, html=html, quiet=quiet, no_color=no_color, formats=formats, path=path
+        as_json=as_json,
+        html=html,
+        quiet=quiet,
+        verbose=verbose,
+        no_color=no_color,
+        formats=formats,
+        path=path,
     )
+    candidate = options.candidate(path)
+    broken = early.syntax_error(path)
+    if broken is not None and all(target.form == "terminal" for target in output.targets):
+        context.exit(_unparsable(path, broken))
+    if not problem:
+        problem, why = early.found_problem(path)
+        say(f"cuassay: judging against {problem}: {why}")
     job = TrialJob(
         problem=problem,
-        candidate=options.candidate(path),
+        candidate=candidate,
         profile=Profile(profile),
         device=options.device(device),
         seed=options.seed(seed),
         strict=strict,
         require=options.require(require),
+        precision=precision_named(precision),
         fail_fast=fail_fast,
         no_sandbox=no_sandbox,
         recorded=options.folder(recorded, option="--recorded"),
+        gpu_memory_gib=options.memory_gib(gpu_memory, option="--gpu-memory"),
     )
     context.exit(drive(run.check(job), output))
+
+
+def _unparsable(path: str, error: SyntaxError) -> int:
+    """Say why a file is no Python, at once; return the exit code of a rejection."""
+    from cuassay.report.clean import one_line
+
+    text = one_line((error.text or "").strip(), limit=120)
+    click.echo(f"{Decision.REJECTED.value}  {one_line(path)}")
+    click.echo(f"  cause       {one_line(error.msg)}: the file is not valid Python")
+    click.echo(f"  line        {one_line(error.filename or path)}:{error.lineno}  {text}")
+    click.echo("  do          correct the line")
+    return EXIT_CODES[Decision.REJECTED]

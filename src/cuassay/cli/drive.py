@@ -70,6 +70,7 @@ def terminal_report(output: Output) -> TerminalReport:
         console(no_color=not output.color) if output.form == "terminal" else progress,
         progress=None if output.quiet else progress,
         quiet=output.quiet,
+        verbose=output.verbose,
         summarise=output.form == "terminal",
         replayed=output.replayed,
         runs=str(runs_dir()),

@@ -37,6 +37,7 @@ from cuassay.cli.query import diff, query
 from cuassay.cli.replay import replay
 from cuassay.cli.report import report
 from cuassay.cli.run import run
+from cuassay.cli.serve import serve
 from cuassay.cli.train import train
 from cuassay.cli.view import view
 from cuassay.errors import BuildError, CuassayError, UsageError
@@ -45,21 +46,58 @@ _PR_SET_DUMPABLE = 4
 _UNWRITTEN = (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EDQUOT)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_GROUPS: dict[str, tuple[click.Command, ...]] = {
+    "Judge kernels": (check, changed, audit),
+    "Look at results": (report, replay, view, explain, diff, query),
+    "Look at problems": (problem, power),
+    "Execute PTX on the CPU": (run,),
+    "Training and inference loops": (train, infer, blame, capture),
+    "Production": (guard, attest, verify, revoke),
+    "Agents and this machine": (mcp, serve, doctor),
+}
+
+
+_WRITING = ("check", "changed", "audit", "replay", "run", "power", "train", "infer", "blame")
+
+
+class Grouped(click.Group):
+    """A command whose help lists its verbs in groups, the common ones first."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs in the order of the help."""
+        listed = [str(verb.name) for verbs in _GROUPS.values() for verb in verbs]
+        return [*listed, *sorted(set(self.commands) - set(listed))]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section a group."""
+        grouped = {str(verb.name) for verbs in _GROUPS.values() for verb in verbs}
+        rest = tuple(verb for name, verb in sorted(self.commands.items()) if name not in grouped)
+        for title, verbs in (*_GROUPS.items(), ("More", rest)):
+            rows = [(str(verb.name), verb.get_short_help_str(72)) for verb in verbs]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+@click.group(
+    cls=Grouped,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="cuassay", message="%(prog)s %(version)s")
-def cli() -> None:
-    """Decide whether a GPU kernel may ship.
+@click.pass_context
+def cli(context: click.Context) -> None:
+    """Check a GPU kernel before you ship it.
 
-    A kernel is untrusted until shown otherwise: cuassay runs it in a process of its own,
-    compares it with a float64 truth, and says what it saw and what it did not check.
+    cuassay runs a kernel in a process of its own, compares it with a float64 truth on inputs
+    drawn after the kernel is fixed, and names the cause of what is wrong.
+
+    Exit codes: 0 accepted, 1 rejected, 2 usage error, 3 inconclusive, 130 interrupted.
     """
+    if context.invoked_subcommand in _WRITING:
+        _require_home()
 
 
-_CHECKING = (check, run, audit, power, problem, replay, report, train, blame, infer)
-_CERTIFYING = (attest, verify, revoke)
-_SERVING = (changed, mcp, view)
-_ASKING = (query, diff, capture)
-for _verb in (*_CHECKING, *_ASKING, *_CERTIFYING, *_SERVING, guard, explain, doctor):
+for _verb in (verb for verbs in _GROUPS.values() for verb in verbs):
     cli.add_command(_verb)
 
 
@@ -109,6 +147,23 @@ def _run(given: list[str]) -> int:
     except Exception as error:
         return _bug(error, given)
     return 0
+
+
+def _require_home() -> None:
+    """Raise UsageError where cuassay's own folder cannot be made or written."""
+    from cuassay.home import home
+
+    place = home()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        why = "" if os.access(place, os.W_OK) else "permission denied"
+    except OSError as error:
+        why = error.strerror or str(error)
+    if why:
+        raise UsageError(
+            f"cuassay cannot write its folder {place} ({why}); set CUASSAY_HOME to a folder that "
+            "you can write"
+        )
 
 
 def _click_message(error: click.ClickException) -> str:
@@ -163,6 +218,9 @@ def _stdout_lost(error: OSError) -> int:
         os.dup2(nothing, sys.stdout.fileno())
         os.close(nothing)
     why = error.strerror or str(error)
+    told = f"the result could not be written to stdout ({why})"
+    if error.errno == errno.EPIPE:
+        told = "the reader of stdout closed it before the end; the run is kept: `cuassay report`"
     with contextlib.suppress(OSError):
-        say(f"cuassay: the result could not be written to stdout ({why})")
+        say(f"cuassay: {told}")
     return 3

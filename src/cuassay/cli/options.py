@@ -14,6 +14,7 @@ from cuassay.cli.sinks import FORMATS, Target, targets
 from cuassay.errors import CandidateError, UsageError, suggestion
 from cuassay.model.conditions import CONDITIONS as CONDITIONS
 from cuassay.model.conditions import required
+from cuassay.model.precision import Precision
 
 _DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
 _SEED_LIMIT = 2**63
@@ -27,6 +28,7 @@ class Output:
 
     targets: tuple[Target, ...] = (Target(form="terminal"),)
     quiet: bool = False
+    verbose: bool = False
     color: bool = True
     replayed: bool = False
     path: str = ""
@@ -43,9 +45,12 @@ class Output:
 
 
 def output_options(verb: _Verb) -> _Verb:
-    """Add --format, --json, --html, --quiet and --no-color."""
+    """Add --format, --json, --html, --verbose, --quiet and --no-color."""
     for option in (
         click.option("--no-color", is_flag=True, help="Plain text, also on a terminal."),
+        click.option(
+            "--verbose", "-v", is_flag=True, help="Show every check, finding and measure."
+        ),
         click.option("--quiet", "-q", is_flag=True, help="Print the verdict in one line."),
         click.option("--html", metavar="FILE", help="Also write a one-file HTML report."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
@@ -73,12 +78,24 @@ def device_option(verb: _Verb) -> _Verb:
     return click.option("--device", metavar="DEVICE", help=text)(verb)
 
 
+def precision_option(verb: _Verb) -> _Verb:
+    """Add --precision."""
+    return click.option(
+        "--precision",
+        type=click.Choice([policy.value for policy in Precision]),
+        help="What a kernel may keep: strict (the reference's arithmetic), tf32 (products of "
+        "float32 operands in TF32) or mixed (16-bit intermediates, float32 sums). Default: the "
+        "problem's; mixed where all floating tensors have 16 bits.",
+    )(verb)
+
+
 def output(
     *,
     as_json: bool,
     html: str | None,
     quiet: bool,
     no_color: bool,
+    verbose: bool = False,
     formats: Sequence[str] = (),
     path: str = "",
 ) -> Output:
@@ -86,6 +103,7 @@ def output(
     return Output(
         targets=targets(formats, as_json=as_json, html=html),
         quiet=quiet,
+        verbose=verbose,
         color=not no_color,
         path=path,
     )
@@ -127,6 +145,20 @@ def duration_s(value: str | None, *, option: str) -> float | None:
     if not seconds:
         raise UsageError(f"{option} '{value}' is no time; expected such as 90s, 30m or 2h")
     return seconds
+
+
+def memory_gib(value: str | None, *, option: str) -> float | None:
+    """Return GiB of 8, 8GiB, 8GB or 512MiB. Raises UsageError for anything else."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(GiB|G|GB|MiB|M|MB)?", value.strip(), re.IGNORECASE)
+    unit = (found.group(2) or "g").lower() if found else ""
+    size = float(found.group(1)) / (1024.0 if unit.startswith("m") else 1.0) if found else 0.0
+    if size < 0.25:
+        raise UsageError(
+            f"{option} '{value}' is not a size of memory; expected 256MiB or more, such as 8GiB"
+        )
+    return size
 
 
 def require(value: str) -> tuple[str, ...]:

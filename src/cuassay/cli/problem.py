@@ -17,6 +17,25 @@ def problem() -> None:
     """Look at problems."""
 
 
+@problem.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def listed(*, as_json: bool) -> None:
+    """List the operators of the catalogue by family; each name is a PROBLEM."""
+    from cuassay.catalog import registry
+
+    families = registry.families()
+    if as_json:
+        emit_json({family: list(names) for family, names in families.items()})
+        return
+    for family, names in families.items():
+        click.echo(click.style(family, bold=True))
+        click.echo("\n".join(f"  {name}" for name in names))
+    click.echo(
+        f"\n{sum(map(len, families.values()))} operators. NAME@float32 picks another working "
+        "dtype; `cuassay problem show NAME` shows one."
+    )
+
+
 @problem.command("show")
 @click.argument("where", metavar="PROBLEM")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -59,7 +78,28 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {_text(workload.get('id', ''))}: {sizes}"
     if len(workloads) > _WORKLOADS:
         yield f"  and {len(workloads) - _WORKLOADS} more (--json lists them)"
+    yield from _learnt(document)
+    yield from _template(document)
     yield f"\nTruth: {_text(document.get('truth', ''))} ({_text(document.get('truth_reason', ''))})"
+
+
+def _template(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a kernel file to start from: its signature, and what the call has to return."""
+    inputs: Sequence[Mapping[str, Any]] = document.get("inputs") or ()
+    outputs: Sequence[Mapping[str, Any]] = document.get("outputs") or ()
+    names = ", ".join(_text(item.get("name", "")) for item in inputs)
+    yield "\nA kernel to start from (kernel.py)"
+    yield "  import torch"
+    yield ""
+    yield f"  def run({names}):"
+    for item in outputs:
+        shape = ", ".join(_text(size) for size in item.get("shape") or ())
+        yield f"      # {_text(item.get('name', ''))}: {item.get('dtype', '')}[{shape}]"
+    told = ", ".join(_text(item.get("name", "")) for item in outputs)
+    yield f"      return {told}"
+    reference = document.get("reference") or {}
+    place = _text(reference.get("path", ""))
+    yield f"\nReference: {place}, function {_text(reference.get('function', ''))}"
 
 
 def _judged_by(document: Mapping[str, Any]) -> Iterator[str]:
@@ -67,12 +107,32 @@ def _judged_by(document: Mapping[str, Any]) -> Iterator[str]:
     accumulation = document.get("accumulation") or "float32"
     target = document.get("growth_target") or {}
     lines = [f"accumulation  {_text(accumulation)}"] if accumulation != "float32" else []
+    lines += [f"precision  {_text(document.get('precision', 'strict'))}"]
     lines += [f"growth target  {_text(name)} = {size}" for name, size in target.items()]
     seen = ", ".join(map(_text, document.get("reduction_axes_seen") or ()))
     lines += [f"reduction axes  {seen} (seen in the reference)"] if seen else []
     if lines:
         yield "\nJudged by"
         yield from (f"  {line}" for line in lines)
+
+
+def _learnt(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was found by experiment, with its evidence, and what the reference refused."""
+    for note in document.get("notes") or ():
+        yield f"\nNote: {_text(note)}"
+    facts: Sequence[Mapping[str, Any]] = document.get("facts") or ()
+    if facts:
+        yield "\nFound by experiment"
+    for fact in facts:
+        count = f", {fact.get('count')} seen" if fact.get("count") else ""
+        broken = f"; broken: {_text(fact['broken'])}" if fact.get("broken") else ""
+        yield f"  {_text(fact.get('fact', ''))} ({_text(fact.get('source', ''))}{count}){broken}"
+    tried: Sequence[Mapping[str, Any]] = document.get("tried") or ()
+    refused = [one for one in tried if one.get("refused")]
+    if tried:
+        yield f"\nTried on the reference: {len(tried)} inputs, {len(refused)} refused"
+    for one in refused[:_WORKLOADS]:
+        yield f"  {_text(one.get('what', ''))}: {_text(one.get('refused', ''))}"
 
 
 def _text(value: object) -> str:

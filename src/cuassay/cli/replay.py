@@ -18,6 +18,11 @@ from cuassay.errors import UsageError
     metavar="FILE.py:FUNCTION",
     help="Of a capsule: where the kernel is, if not where it was.",
 )
+@click.option(
+    "--export",
+    metavar="FILE.py",
+    help="Write the finding as a program that needs torch alone.",
+)
 @options.device_option
 @options.output_options
 @click.pass_context
@@ -26,10 +31,12 @@ def replay(
     *,
     where: str,
     kernel: str | None,
+    export: str | None,
     device: str | None,
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
+    verbose: bool,
     quiet: bool,
     no_color: bool,
 ) -> None:
@@ -38,9 +45,14 @@ def replay(
     RUN is a run's id, the start of one, its folder, or `last`. A capsule that a guard wrote
     (NAME.capsule.safetensors) is judged, its kernel called again, and the failing call made
     smaller. Exit code 1 where a finding shows again, 0 where none does.
+
+    With --export the finding is also written as a Python program: its inputs, the calls, the
+    expected values and the assertion that fails.
     """
     from cuassay.engine import run
 
+    if export is not None and not export.endswith(".py"):
+        raise UsageError(f"--export {export} is not a .py file; give the file to write")
     if capsule.is_capsule(where):
         formatted = html is not None or bool(formats)
         context.exit(
@@ -56,7 +68,14 @@ def replay(
     if kernel is not None:
         raise UsageError(f"--kernel belongs to a capsule of a guard, and {where} is none")
     output = options.output(
-        as_json=as_json, html=html, quiet=quiet, no_color=no_color, formats=formats
+        as_json=as_json,
+        html=html,
+        quiet=quiet,
+        verbose=verbose,
+        no_color=no_color,
+        formats=formats,
     )
     output = dataclasses.replace(output, replayed=True)
-    context.exit(drive(run.replay(where, device=options.device(device)), output))
+    context.exit(
+        drive(run.replay(where, device=options.device(device), export=export or ""), output)
+    )

@@ -30,6 +30,7 @@ def report(
     formats: tuple[str, ...],
     as_json: bool,
     html: str | None,
+    verbose: bool,
     quiet: bool,
     no_color: bool,
 ) -> None:
@@ -40,7 +41,7 @@ def report(
     code 0: written, whatever the verdicts are, 2: the call is off.
     """
     output = options.output(
-        as_json=as_json, html=html, quiet=quiet, no_color=no_color, formats=formats
+        as_json=as_json, html=html, quiet=quiet, verbose=verbose, no_color=no_color, formats=formats
     )
     folders = [folder_of(run) for run in runs]
     if len(folders) == 1 and is_audit(folders[0]):
@@ -141,7 +142,10 @@ def _show(trial: Judged, output: options.Output) -> None:
     if trial.verdict is None:
         raise UsageError(f"{trial.name} has no verdict: {trial.reason}")
     shown = TerminalReport(
-        console(no_color=not output.color), quiet=output.quiet, runs=str(runs_dir())
+        console(no_color=not output.color),
+        quiet=output.quiet,
+        verbose=output.verbose,
+        runs=str(runs_dir()),
     )
     for check in trial.verdict.checks:
         shown.consume(CheckFinished(report=check))

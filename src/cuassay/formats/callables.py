@@ -56,23 +56,23 @@ def problem_folder(
     ProblemError where the reference cannot be cut out or fails on the inputs, or where an
     argument is neither tensor nor number.
     """
-    examples = _examples(reference, inputs)
+    examples = examples_of(reference, inputs)
     for value in (value for example in examples for value in example.values()):
         _check_argument(value)
     names = list(examples[0])
-    results = [_results(reference, example) for example in examples]
-    sized = _axes(examples, results)
+    results = [results_of(reference, example) for example in examples]
+    sized = axes_of(examples, results)
     definition = {
         "name": getattr(reference, "__name__", "reference"),
         "axes": dict(sized.axes),
-        "inputs": {name: _spec([e[name] for e in examples], sized) for name in names},
+        "inputs": {name: spec_of([e[name] for e in examples], sized) for name in names},
         "outputs": {
-            _output(number, len(results[0])): _spec([made[number] for made in results], sized)
+            _output(number, len(results[0])): spec_of([made[number] for made in results], sized)
             for number in range(len(results[0]))
         },
         "reference": standalone(reference, names),
     }
-    return _write(definition, examples, sized)
+    return write_problem(definition, examples, sized)
 
 
 def candidate_place(kernel: Callable[..., object]) -> str:
@@ -98,7 +98,8 @@ def candidate_place(kernel: Callable[..., object]) -> str:
     return str(_packaged(path, module.__name__ if module else "", name))
 
 
-def _examples(reference: Callable[..., object], inputs: Any) -> list[dict[str, Any]]:
+def examples_of(reference: Callable[..., object], inputs: Any) -> list[dict[str, Any]]:
+    """Return the arguments of each example call by name. Raises ProblemError."""
     given = inputs() if callable(inputs) else inputs
     several = (
         isinstance(given, list | tuple)
@@ -129,8 +130,26 @@ def _by_name(reference: Callable[..., object], call: Any) -> dict[str, Any]:
     return dict(zip(names, call, strict=False))
 
 
-def _results(reference: Callable[..., object], example: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the outputs of the reference on copies of the inputs."""
+def results_of(reference: Callable[..., object], example: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the outputs of the reference on copies of the inputs. Raises ProblemError."""
+    made = result_of(reference, example)
+    if not is_result(made):
+        raise ProblemError(
+            f"the reference returned a {type(made).__name__}, expected a tensor or a tuple of "
+            "tensors"
+        )
+    return tuple(made) if isinstance(made, list | tuple) else (made,)
+
+
+def is_result(made: Any) -> bool:
+    """Whether a result is one tensor, or a tuple or list of nothing but tensors."""
+    if isinstance(made, list | tuple):
+        return bool(made) and not hasattr(made, "_fields") and all(map(_tensor, made))
+    return _tensor(made)
+
+
+def result_of(reference: Callable[..., object], example: Mapping[str, Any]) -> Any:
+    """Return what the reference gives on copies of the inputs. Raises ProblemError."""
     torch = importlib.import_module("torch")
     copies = [v.clone() if torch.is_tensor(v) else v for v in example.values()]
     try:
@@ -141,17 +160,15 @@ def _results(reference: Callable[..., object], example: Mapping[str, Any]) -> tu
             f"the reference fails on the given inputs: {type(failure).__name__}: {failure}; "
             "correct the reference or the inputs"
         ) from failure
-    outputs = tuple(made) if isinstance(made, list | tuple) else (made,)
-    for output in outputs:
-        if not torch.is_tensor(output):
-            raise ProblemError(
-                f"the reference returned a {type(output).__name__}, expected a tensor or a tuple "
-                "of tensors"
-            )
-    return outputs
+    return made
 
 
-def _sizes(values: Sequence[Any]) -> list[tuple[int, ...]]:
+def is_argument(value: object) -> bool:
+    """Whether a value is a flat input as it is: a tensor or a number."""
+    return hasattr(value, "shape") or type(value) in _SCALARS
+
+
+def sizes_of(values: Sequence[Any]) -> list[tuple[int, ...]]:
     """Return for every dimension its size in each example. Raises ProblemError for ranks."""
     shapes = [tuple(value.shape) for value in values]
     if len({len(shape) for shape in shapes}) != 1:
@@ -159,14 +176,14 @@ def _sizes(values: Sequence[Any]) -> list[tuple[int, ...]]:
     return [tuple(sizes) for sizes in zip(*shapes, strict=True)]
 
 
-def _axes(examples: Sequence[Mapping[str, Any]], results: Sequence[tuple[Any, ...]]) -> _Sized:
+def axes_of(examples: Sequence[Mapping[str, Any]], results: Sequence[tuple[Any, ...]]) -> _Sized:
     tensors = [
         [example[name] for example in examples]
         for name in examples[0]
         if hasattr(examples[0][name], "shape")
     ]
-    found = dict.fromkeys(s for values in tensors for s in _sizes(values) if set(s) != {1})
-    outputs = [s for n in range(len(results[0])) for s in _sizes([made[n] for made in results])]
+    found = dict.fromkeys(s for values in tensors for s in sizes_of(values) if set(s) != {1})
+    outputs = [s for n in range(len(results[0])) for s in sizes_of([made[n] for made in results])]
     # A size of the outputs that no input has could be anything in the inputs' sizes.
     derived = [s for s in outputs if s not in found and set(s) != {1}]
     if any(len(set(sizes)) > 1 for sizes in derived):
@@ -183,10 +200,10 @@ def _axes(examples: Sequence[Mapping[str, Any]], results: Sequence[tuple[Any, ..
     return _Sized(names=names, axes=axes)
 
 
-def _spec(values: Sequence[Any], sized: _Sized) -> dict[str, object]:
+def spec_of(values: Sequence[Any], sized: _Sized) -> dict[str, object]:
     first = values[0]
     if hasattr(first, "shape"):
-        shape = [sized.dimension(sizes) for sizes in _sizes(values)]
+        shape = [sized.dimension(sizes) for sizes in sizes_of(values)]
         return {"shape": shape, "dtype": str(first.dtype).removeprefix("torch.")}
     return {"shape": None, "dtype": _SCALARS[type(first)]}
 
@@ -203,7 +220,7 @@ def _output(number: int, total: int) -> str:
     return "output" if total == 1 else f"output_{number}"
 
 
-def _write(
+def write_problem(
     definition: Mapping[str, object], examples: Sequence[Mapping[str, Any]], sized: _Sized
 ) -> Path:
     """Write the folder in one step; the same problem is written once."""
@@ -235,15 +252,28 @@ def _tensor(value: Any) -> bool:
     return hasattr(value, "shape") and hasattr(value, "detach")
 
 
-def _packaged(path: Path, module: str, function: str) -> Path:
-    """Write the package's files that are needed, and a kernel.py that takes the function."""
-    files = package_files(path)
+def write_candidate(name: str, adapter: str, sources: Mapping[str, bytes]) -> str:
+    """Write a candidate's folder, its files below `candidate/`; return its place."""
+    files = {"kernel.py": adapter.encode()}
+    files |= {f"candidate/{path}": data for path, data in sources.items()}
+    digest = hashlib.sha256(b"\0".join(k.encode() + b"\0" + v for k, v in files.items()))
+    return str(_folder(f"{name}-{digest.hexdigest()[:16]}", files))
+
+
+def dotted_name(path: Path) -> str:
+    """Return the name that a file is imported by, from the folder above its outermost package."""
     parts = [path.stem] if path.stem != "__init__" else []
     folder = path.parent
     while (folder / "__init__.py").is_file():
         parts.insert(0, folder.name)
         folder = folder.parent
-    dotted = ".".join(parts)
+    return ".".join(parts)
+
+
+def _packaged(path: Path, module: str, function: str) -> Path:
+    """Write the package's files that are needed, and a kernel.py that takes the function."""
+    files = package_files(path)
+    dotted = dotted_name(path)
     files["kernel.py"] = f"from {dotted} import {function} as run\n".encode()
     digest = hashlib.sha256(b"\0".join(k.encode() + b"\0" + v for k, v in files.items()))
     return _folder(f"{module}.{function}-{digest.hexdigest()[:16]}", files)

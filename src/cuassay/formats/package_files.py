@@ -31,6 +31,30 @@ def package_files(module: Path) -> dict[str, bytes]:
     return {file.relative_to(root).as_posix(): file.read_bytes() for file in sorted(wanted)}
 
 
+def sibling_files(module: Path) -> dict[str, bytes]:
+    """Return a file that is in no package, with the modules beside it that it imports.
+
+    The file itself comes first; C++ and CUDA sources beside it come along. Nothing is executed.
+    """
+    root = module.parent
+    wanted: dict[Path, None] = {}
+    queue = [module]
+    while queue:
+        file = queue.pop()
+        if file in wanted:
+            continue
+        wanted[file] = None
+        try:
+            tree = ast.parse(file.read_bytes())
+        except SyntaxError:
+            continue  # the build reports it, as the candidate's fault
+        for node in ast.walk(tree):
+            for dotted in _named(node, file, root):
+                queue += _files(dotted, root)
+    wanted |= dict.fromkeys(f for f in root.iterdir() if f.suffix in _BESIDE and f.is_file())
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in wanted}
+
+
 def _parents(file: Path, root: Path) -> Iterator[Path]:
     """Yield the __init__.py of every package that a file lies in."""
     folder = file.parent

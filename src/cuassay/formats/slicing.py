@@ -11,10 +11,12 @@ import ast
 import builtins
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from cuassay.errors import ProblemError
+from cuassay.formats.structure import library_import
 
 _LIBRARY_FOLDERS = ("site-packages", "dist-packages")
 _TORCH = ("torch", "torch.nn.functional", "torch.special", "torch.linalg", "torch.fft")
@@ -29,22 +31,54 @@ def standalone(function: Callable[..., object], inputs: Sequence[str]) -> str:
     imported = _import_line(function)
     if imported:
         return f"{imported}\n\n\n{_wrapper(inputs)}"
-    name = getattr(function, "__qualname__", repr(function))
-    if name == "<lambda>" or "." in name or getattr(function, "__closure__", None):
+    tree, name, file, package = _source_of(function, "reference")
+    return _cut(tree, name, inputs, where=file, package=package)
+
+
+def aliased(function: Callable[..., object], alias: str, *, classes: Mapping[str, type]) -> str:
+    """Return a module's text in which `alias` is `function`, and `classes` have these names.
+
+    Classes of libraries are imported, others are cut out of their files. Raises as `standalone`.
+    """
+    imported = _import_line(function, alias)
+    texts = [class_text(kind, name) for name, kind in classes.items()]
+    if imported:
+        return "\n\n\n".join([*texts, imported]) + "\n"
+    tree, name, file, package = _source_of(function, "reference")
+    cut = _needed(tree, [name], where=file, package=package)
+    return "\n\n\n".join([*texts, cut, f"{alias} = {name}"]) + "\n"
+
+
+def class_text(kind: type, alias: str) -> str:
+    """Return the text that defines `alias` as a class: an import of a library's, else its source.
+
+    Raises ProblemError where the source cannot be read.
+    """
+    imported = library_import(kind, alias)
+    if imported:
+        return imported
+    tree, name, file, package = _source_of(kind, "class")
+    return f"{_needed(tree, [name], where=file, package=package)}\n\n{alias} = {name}"
+
+
+def _source_of(thing: Any, what: str) -> tuple[ast.Module, str, str, str]:
+    """Return the tree, the name, the file and the package that define a function or class."""
+    name = getattr(thing, "__qualname__", repr(thing))
+    if name == "<lambda>" or "." in name or getattr(thing, "__closure__", None):
         raise ProblemError(
-            f"the reference '{name}' is a lambda, a method or a closure, expected a function at "
-            "the top level of a file: another process has to read it; write it there with def"
+            f"the {what} '{name}' is a lambda, a method or a closure, expected a definition at "
+            "the top level of a file: another process has to read it; write it there"
         )
-    file = Path(inspect.getsourcefile(function) or "<unknown>")
+    file = Path(inspect.getsourcefile(thing) or "<unknown>")
     try:
         tree = ast.parse(file.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError) as failure:
         raise ProblemError(
-            f"the source of the reference '{name}' cannot be read from {file}: {failure}; write "
+            f"the source of the {what} '{name}' cannot be read from {file}: {failure}; write "
             "it into a .py file"
         ) from None
-    package = getattr(inspect.getmodule(function), "__package__", "") or ""
-    return _cut(tree, name, inputs, where=str(file), package=package)
+    package = getattr(inspect.getmodule(thing), "__package__", "") or ""
+    return tree, name, str(file), package
 
 
 def parameters(function: Callable[..., object]) -> tuple[str, ...]:
@@ -57,7 +91,7 @@ def parameters(function: Callable[..., object]) -> tuple[str, ...]:
     return tuple(parameter.name for parameter in found if parameter.kind in named)
 
 
-def _import_line(function: Callable[..., object]) -> str:
+def _import_line(function: Callable[..., object], alias: str = "_reference") -> str:
     """Return the import of a library's function, empty for one of the user's own files."""
     name = getattr(function, "__name__", "")
     module = getattr(function, "__module__", None)
@@ -70,7 +104,7 @@ def _import_line(function: Callable[..., object]) -> str:
         return ""
     for place in (*_TORCH, *([module] if module else [])):
         if getattr(importlib.import_module(place), name, None) is function:
-            return f"from {place} import {name} as _reference"
+            return f"from {place} import {name} as {alias}"
     return ""
 
 
@@ -84,19 +118,32 @@ def _cut(tree: ast.Module, name: str, inputs: Sequence[str], *, where: str, pack
     entry = bindings.get(name)
     if not isinstance(entry, ast.FunctionDef):
         raise ProblemError(f"{where} has no top-level function '{name}'; expected the reference")
+    texts = _texts(bindings, _used(entry, skip_signature=True), without=name)
+    return "\n\n".join([*texts, _entry(entry, inputs)]) + "\n"
+
+
+def _needed(tree: ast.Module, names: Sequence[str], *, where: str, package: str) -> str:
+    """Return the statements that define some names, with what those need."""
+    bindings = dict(_bindings(tree, where=where, package=package))
+    missing = [name for name in names if name not in bindings]
+    if missing:
+        raise ProblemError(f"{where} has no top-level definition of '{missing[0]}'")
+    return "\n\n".join(_texts(bindings, set(names)))
+
+
+def _texts(bindings: Mapping[str, ast.stmt], names: set[str], *, without: str = "") -> list[str]:
+    """Return the statements that bind some names and what these use, in the file's order."""
     wanted: dict[str, ast.stmt] = {}
-    queue = list(_used(entry, skip_signature=True))
+    queue = list(names)
     while queue:
         used = queue.pop()
-        if used in wanted or used not in bindings or used == name:
+        if used in wanted or used not in bindings or used == without:
             continue
         wanted[used] = bindings[used]
         queue += _used(bindings[used])
     order = list(dict.fromkeys(map(id, bindings.values())))
-    nodes = sorted({id(node): node for node in wanted.values()}.items(),
-                   key=lambda item: order.index(item[0]))  # fmt: skip
-    texts = [ast.unparse(node) for _, node in nodes]
-    return "\n\n".join([*texts, _entry(entry, inputs)]) + "\n"
+    nodes = {id(node): node for node in wanted.values()}
+    return [ast.unparse(nodes[key]) for key in order if key in nodes]
 
 
 def _entry(node: ast.FunctionDef, inputs: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cuassay.model.verdict import Profile
 
@@ -32,6 +32,8 @@ class Budget:
     shape_elements: int
     benchmark_cases: int
     benchmark_elements: int = 2**24
+    named_cases: int = 4
+    listed_elements: int = 0
     recorded_cases: int = 8
     small_elements: int = 2**15
     small_work: int = 2**17
@@ -68,6 +70,8 @@ _CPU = {
         shape_cases=16,
         shape_elements=2**17,
         benchmark_cases=2,
+        named_cases=16,
+        listed_elements=2**18,
     ),
     Profile.DEEP: Budget(
         numeric_cases=40,
@@ -83,6 +87,8 @@ _CPU = {
         shape_cases=60,
         shape_elements=2**17,
         benchmark_cases=4,
+        named_cases=64,
+        listed_elements=2**20,
     ),
 }
 _CUDA = {
@@ -101,6 +107,7 @@ _CUDA = {
         shape_elements=2**22,
         benchmark_cases=1,
         benchmark_elements=2**30,
+        named_cases=8,
         small_elements=2**20,
         small_work=2**24,
     ),
@@ -119,6 +126,8 @@ _CUDA = {
         shape_elements=2**24,
         benchmark_cases=3,
         benchmark_elements=2**30,
+        named_cases=32,
+        listed_elements=2**30,
         small_elements=2**20,
         small_work=2**24,
     ),
@@ -137,12 +146,47 @@ _CUDA = {
         shape_elements=2**24,
         benchmark_cases=16,
         benchmark_elements=2**30,
+        named_cases=96,
+        listed_elements=2**30,
         small_elements=2**20,
         small_work=2**24,
     ),
 }
 
 
-def budget_for(profile: Profile, *, device: str) -> Budget:
-    """Return the budget of a profile on `cpu` or any `cuda` device."""
-    return (_CUDA if device.startswith("cuda") else _CPU)[profile]
+_GIB = 1 << 30
+_CONTEXTS_GIB = 1.5  # what CUDA itself takes in the judge and in a worker
+# Truth in float64, two or more draws, two trusted errors, the scale and its temporaries, and the
+# inputs in two precisions: bytes for each element of inputs and outputs.
+_BYTES_AN_ELEMENT = 64
+
+
+def budget_for(profile: Profile, *, device: str, memory_gib: float | None = None) -> Budget:
+    """Return the budget of a profile on `cpu` or any `cuda` device.
+
+    On a GPU no planned case has more elements than `memory_gib` has room for.
+    """
+    if not device.startswith("cuda"):
+        return _CPU[profile]
+    budget = _CUDA[profile]
+    if memory_gib is None:
+        return budget
+    most = room_bytes(memory_gib) // _BYTES_AN_ELEMENT
+    return replace(
+        budget,
+        numeric_elements=min(budget.numeric_elements, most),
+        hot_elements=min(budget.hot_elements, most),
+        shape_elements=min(budget.shape_elements, most),
+        benchmark_elements=min(budget.benchmark_elements, most),
+        small_elements=min(budget.small_elements, most),
+    )
+
+
+def room_bytes(memory_gib: float) -> int:
+    """Return how many bytes of planned GPU memory are left for the tensors of one case."""
+    return int(max(memory_gib - _CONTEXTS_GIB, memory_gib / 8.0) * _GIB)
+
+
+def planned_memory_gib(profile: Profile, given_gib: float | None) -> float | None:
+    """Return how much GPU memory a trial plans with: what was given, else 8 GiB at `quick`."""
+    return 8.0 if given_gib is None and profile is Profile.QUICK else given_gib

@@ -53,6 +53,8 @@ def try_sizes(
 
 def within(axis: VarAxis, size: int) -> bool:
     """Return whether `size` lies within the axis's bounds and steps."""
+    if axis.sizes:
+        return size in axis.sizes
     inside = axis.minimum <= size and (axis.maximum is None or size <= axis.maximum)
     return inside and size % axis.multiple_of == 0
 
@@ -65,6 +67,8 @@ def legal(problem: Problem, sizes: Mapping[str, int]) -> bool:
 
 def step_to(axis: VarAxis, size: int) -> int:
     """Return the legal size of the axis nearest below `size`, or its least size."""
+    if axis.sizes:
+        return max((known for known in axis.sizes if known <= size), default=min(axis.sizes))
     capped = size if axis.maximum is None else min(size, axis.maximum)
     floored = capped - capped % axis.multiple_of
     return max(floored, least(axis))
@@ -72,6 +76,8 @@ def step_to(axis: VarAxis, size: int) -> int:
 
 def least(axis: VarAxis, floor: int = 1) -> int:
     """Return the smallest legal size of at least `floor`, as far as the maximum allows."""
+    if axis.sizes:
+        return min((size for size in axis.sizes if size >= floor), default=max(axis.sizes))
     wanted = max(axis.minimum, floor)
     stepped = -(-wanted // axis.multiple_of) * axis.multiple_of
     if axis.maximum is not None and stepped > axis.maximum:

@@ -3,7 +3,8 @@
 Purposes: `numeric` (regimes on workload shapes), `hot` (many terms on one sum), `growth`
 (the same at growing lengths), `shapes` (neighbours of the listed shapes), `small` (cheap,
 every axis at least 2), `arguments` (each input and scalar moved alone), `benchmark` (the
-workloads' own inputs), `known` (failures kept from earlier trials: the judge puts them there).
+workloads' own inputs), `known` (failures kept from earlier trials) and `facts` (facts of the
+problem's own inputs broken), which the judge puts there.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from cuassay.errors import UnknownNameError
 from cuassay.inputs.arguments import arguments
 from cuassay.inputs.budget import budget_for
 from cuassay.inputs.geometry import elements, growth_axes, legal
+from cuassay.inputs.named_sizes import NamedSize
 from cuassay.inputs.neighbours import shapes
 from cuassay.inputs.planner import Planner, has_custom_source
 from cuassay.inputs.reductions import growth, hot
@@ -36,6 +38,8 @@ def plan_cases(
     device: str = "cpu",
     first: Sequence[str] = (),
     reduced: Sequence[str] = (),
+    named: Sequence[NamedSize] = (),
+    memory_gib: float | None = None,
 ) -> tuple[Case, ...]:
     """Return the cases of a purpose, most telling first; deterministic in all arguments.
 
@@ -43,6 +47,8 @@ def plan_cases(
     the profile always runs. The cases of a regime are the same with and without it. `reduced`
     names axes that the reference was seen to reduce: `hot` and `growth` lengthen them after
     those that the problem tells of, up to the largest listed size where no maximum is declared.
+    `named` are sizes that the candidate's sources speak of: `shapes` has cases beside them.
+    `memory_gib` bounds the elements of a case on a GPU.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
     workloads or with axes that contradict each other.
     """
@@ -50,10 +56,11 @@ def plan_cases(
         raise UnknownNameError("purpose", purpose, PURPOSES)
     planner = Planner(
         problem=problem,
-        budget=budget_for(profile, device=device),
+        budget=budget_for(profile, device=device, memory_gib=memory_gib),
         root_seed=derive(root_seed, "plan", purpose),
         first=tuple(first),
         reduced=tuple(reduced),
+        named=tuple(named),
     )
     return PURPOSES[purpose](planner)
 
@@ -120,11 +127,15 @@ def _own_generator(planner: Planner, sizes: Mapping[str, int]) -> tuple[Case, ..
 def benchmark(planner: Planner) -> tuple[Case, ...]:
     """Return the workloads' own cases, smallest first; `workload` names each.
 
-    The smallest workload is always there, larger ones as far as the budget allows.
+    The smallest workload is always there, larger ones as far as the budget allows: a kernel may
+    have a branch for each.
     """
     first, *others = planner.workloads()
-    limit = planner.budget.benchmark_elements
-    chosen = [first, *(pair for pair in others if elements(planner.problem, pair[1]) <= limit)]
+    budget, problem = planner.budget, planner.problem
+    fits = [pair for pair in others if elements(problem, pair[1]) <= budget.benchmark_elements]
+    chosen = [first, *fits][: budget.benchmark_cases]
+    more = [first, *fits][budget.benchmark_cases :]
+    chosen += [pair for pair in more if elements(problem, pair[1]) <= budget.listed_elements]
     return tuple(
         Case(
             label=f"benchmark workload {workload.id}",
@@ -135,7 +146,7 @@ def benchmark(planner: Planner) -> tuple[Case, ...]:
             workload=workload.id,
             in_domain=legal(planner.problem, sizes),
         )
-        for workload, sizes in chosen[: planner.budget.benchmark_cases]
+        for workload, sizes in chosen
     )
 
 
@@ -153,4 +164,5 @@ PURPOSES: Mapping[str, Callable[[Planner], tuple[Case, ...]]] = {
     "arguments": arguments,
     "benchmark": benchmark,
     "known": lambda _: (),
+    "facts": lambda _: (),
 }

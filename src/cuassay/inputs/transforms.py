@@ -8,6 +8,11 @@ part, part_seed            keep (part 0) or drop (part 1) a random half of the e
 scale_by                   multiply; a power of two is exact
 shift, shift_axis          add a number to every slice along a dimension, its sign alternating
                            from slice to slice
+roll_slices                roll slice i along this dimension by i places along another one, the
+                           last that has values to roll: equal slices then differ
+permute                    one random order (by this seed) of the last dimension, for all rows
+vary, vary_seed            a constant c is replaced: floats by c * (1 +- vary), around 0 by normal
+                           numbers times vary; integers by 1..c; of bools the ends of rows flip
 spoil, spoil_with          set the elements at these places of the flat tensor to a number, or to
                            "nan": what no output depends on may hold anything
 
@@ -39,6 +44,12 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
         value = (value.double() * _number(spec, fill, "scale_by")).to(value.dtype)
     if "shift" in fill.parameters:
         value = _shifted(spec, fill, value)
+    if "roll_slices" in fill.parameters:
+        value = _rolled(spec, fill, value)
+    if "permute" in fill.parameters:
+        value = _permuted(spec, fill, value)
+    if "vary" in fill.parameters:
+        value = _varied(spec, fill, value)
     if "spoil" in fill.parameters:
         value = _spoiled(spec, fill, value)
     return value.contiguous()
@@ -77,6 +88,47 @@ def _shifted(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
     count = torch.Size(shape).numel()
     signs = 1 - 2 * (torch.arange(count, device=value.device) % 2)
     return (value.double() + amount * signs.reshape(shape)).to(value.dtype)
+
+
+def _rolled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    dim = int(_number(spec, fill, "roll_slices"))
+    if not 0 <= dim < value.dim():
+        raise _unfit(spec, "roll_slices", dim, f"a dimension of {spec.shape}")
+    # Floats of 8 and 4 bits cannot be indexed or compared everywhere: they roll as bytes.
+    narrow = value.dtype.itemsize == 1 and value.dtype.is_floating_point
+    plain = value.contiguous().view(torch.uint8) if narrow else value
+    others = [d for d in range(value.dim() - 1, -1, -1) if d != dim and value.shape[d] > 1]
+    along = next((d for d in others if bool((plain != plain.narrow(d, 0, 1)).any())), None)
+    if along is None:
+        return value
+    parts = [plain.select(dim, i).roll(i, along - (along > dim)) for i in range(plain.shape[dim])]
+    rolled = torch.stack(parts, dim)
+    return rolled.view(value.dtype) if narrow else rolled
+
+
+def _permuted(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "permute")))
+    order = torch.randperm(value.shape[-1], generator=generator)
+    return value.index_select(value.dim() - 1, order.to(value.device))
+
+
+def _varied(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    by = _number(spec, fill, "vary")
+    seed = int(_number(spec, fill, "vary_seed"))
+    generator = torch.Generator(device="cpu").manual_seed(seed)  # every device varies alike
+    if value.dtype is torch.bool:
+        rows = value.reshape(-1, value.shape[-1]).clone()
+        lengths = torch.randint(1, value.shape[-1] + 1, (len(rows), 1), generator=generator)
+        tail = torch.arange(value.shape[-1]) >= lengths
+        return (rows ^ tail.to(value.device)).reshape(value.shape)
+    if not value.is_floating_point():
+        high = int(value.reshape(-1)[0]) + 1
+        drawn = torch.randint(1, max(high, 2), value.shape, generator=generator)
+        return drawn.to(value.device, value.dtype)
+    double = value.double()
+    drawn = torch.rand(value.shape, generator=generator, dtype=torch.float64).to(value.device)
+    around = double * (1.0 + by * (2.0 * drawn - 1.0))
+    return torch.where(double == 0, by * (2.0 * drawn - 1.0), around).to(value.dtype)
 
 
 def _spoiled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:

@@ -93,7 +93,8 @@ def _one(trial: JudgeTrial, run: RunScenario, workload: Workload) -> BenchmarkRu
     record = done(outcome, 2)
     if record is None:
         return rule(False, None, "", "the kernel did not finish on the benchmark's inputs")
-    got = matched(trial.problem, case.axes, outcome, record.items)
+    shapes = [tuple(want.shape) for want in expected]
+    got = matched(trial.problem, shapes, outcome, record.items)
     ratios: list[tuple[float, bool, str]] = []
     errors: list[tuple[float, float]] = []
     for spec, tensor, want in zip(trial.problem.outputs, got, expected, strict=True):

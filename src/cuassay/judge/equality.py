@@ -11,12 +11,14 @@ import json
 import torch
 
 from cuassay.judge.machine import HostNursery
-from cuassay.judge.machine_worker import asked, byte_inputs, machine_pool
+from cuassay.judge.machine_worker import asked
+from cuassay.model.digest import sha256_fields
 from cuassay.model.machine import EqualityEvidence
+from cuassay.sandbox.guest.items import host_memory
+from cuassay.sandbox.host.call import Caller
 
 _LAUNCH_LIMIT_S, _LIMIT_S = 120.0, 900.0
-_BUILDER = "cuassay.build.machine.equal:load"
-_AXES = {"first": "f", "second": "s", "request": "r"}
+_FUNCTION = "cuassay.build.machine.equal:compare"
 
 
 def compare(
@@ -31,22 +33,13 @@ def compare(
 
     prepare()  # here, for a worker cannot write the runtime's folder
     wanted = json.dumps({"limit_s": _LAUNCH_LIMIT_S}).encode()
-    request = torch.frombuffer(bytearray(wanted), dtype=torch.uint8)
-    values = dict(zip(_AXES, (first, second, request), strict=True))
-    pool = machine_pool(
-        _PROBLEM, digest=digest, function="compare", builder=_BUILDER, nursery=host.get()
-    )
-    try:
+    held = [one.cpu().contiguous() for one in (first, second)]
+    recordings = [host_memory(one) for one in held]
+    with Caller(host.get(), name=sha256_fields("ptx-machine", digest)) as caller:
         return asked(
-            pool,
-            values,
+            caller,
+            _FUNCTION,
+            [*recordings, memoryview(wanted)],
             EqualityEvidence,
-            axes={axis: values[name].numel() for name, axis in _AXES.items()},
-            label="two recordings in the algebra",
             timeout_s=_LIMIT_S,
         )
-    finally:
-        pool.close()
-
-
-_PROBLEM = byte_inputs("two recordings", _AXES)

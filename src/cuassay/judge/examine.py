@@ -12,16 +12,16 @@ import torch
 
 from cuassay.checks.base import Check, Run
 from cuassay.checks.endings.findings import (
-    claims_no_memory,
     claims_no_tool,
     exception_text,
     first_raised,
     inconclusive_reason,
+    may_lack_memory,
     memory_fault,
     termination_finding,
 )
 from cuassay.checks.state.answers import reads_of, wrong_outputs
-from cuassay.errors import CannotJudgeError, NothingToCheckError
+from cuassay.errors import CannotJudgeError, NothingToCheckError, ReferenceError_
 from cuassay.judge.confirm import confirmed, marginal
 from cuassay.judge.control import Control, RunScenario
 from cuassay.judge.memory import shortage
@@ -72,6 +72,7 @@ class Tally:
     aside: dict[str, str] = field(default_factory=dict)  # outputs set aside in some case, and why
     judged: set[str] = field(default_factory=set)
     seen: list[tuple[Scenario, ScenarioResult]] = field(default_factory=list)  # what passed
+    declined: list[str] = field(default_factory=list)  # cases of ours that cannot be judged
     remark: str = ""
     beside: str = ""  # why a run showed that the check does not apply
 
@@ -116,6 +117,9 @@ class Tally:
             return Inconclusive(reason=f"an output was set aside in every case: {never[0]}")
         if self.beside and not self.clean and not self.undecided:
             return Skipped(reason=self.beside, applicable=False)
+        if self.declined and not self.clean and not self.undecided and not self.shared:
+            reason = f"the reference takes none of the inputs that were tried: {self.declined[0]}"
+            return Skipped(reason=reason, applicable=False)
         notes = [f"the reference fails it too: {text}" for text in self.shared]
         notes += self.undecided + self.withheld
         if not self.clean:
@@ -195,6 +199,8 @@ class Examination:
         reason = check.skip(self._trial)
         if not reason and check.searches and self._rejected:
             reason = "planned cases fail already: there is nothing to search for"
+        if not reason and check.after_clean and self._rejected:
+            reason = "other checks rejected the kernel already"
         if reason:
             return Skipped(reason=reason, applicable=False)
         missing = check.missing()
@@ -227,19 +233,36 @@ class Examination:
         return Answer(share=max(shares, default=None), failed=len(tally.wrong) > wrong)
 
     def _guarded(
-        self, check: Check, scenario: Scenario, tally: Tally, *, control_first: bool = True
+        self,
+        check: Check,
+        scenario: Scenario,
+        tally: Tally,
+        *,
+        control_first: bool = True,
+        again: bool = True,
     ) -> None:
-        """Run one scenario; one that cannot be judged loses no finding of the others."""
+        """Run one scenario; one that cannot be judged loses no finding of the others.
+
+        Where memory is short it runs once more (`again`) after what is kept has been let go.
+        """
         try:
             self._one(check, scenario, tally, control_first=control_first)
         except NothingToCheckError as error:
             tally.beside = tally.beside or str(error)
+        except ReferenceError_ as error:
+            # Inputs that we chose and the reference refuses say nothing of the kernel.
+            chosen = not any(case.benchmark for case in scenario.cases)
+            foreign = self._trial.problem.origin != "native"
+            (tally.declined if chosen and foreign else tally.undecided).append(str(error))
         except CannotJudgeError as error:
             tally.undecided.append(str(error))
         except torch.OutOfMemoryError:
-            # Never a verdict: what is kept is let go, and the scenario decides nothing.
             self._trial.forget()
-            tally.undecided.append(f"out of memory in the judge ({scenario.label})")
+            if again:
+                self._guarded(check, scenario, tally, control_first=control_first, again=False)
+            else:
+                # A candidate may have taken the memory: never a reason to pass over a check.
+                tally.undecided.append(f"out of memory in the judge ({scenario.label})")
 
     def _one(self, check: Check, scenario: Scenario, tally: Tally, *, control_first: bool) -> None:
         started = time.perf_counter()
@@ -299,13 +322,13 @@ class Examination:
         Out of memory counts where the judge sees too little of it; elsewhere it is what any
         other exception is.
         """
-        if claims_no_memory(run) and not claims_no_tool(run):
+        if may_lack_memory(scenario, run) and not claims_no_tool(run):
             return shortage(self._trial.device, scenario, self._trial.problem)
         return inconclusive_reason(run)
 
     def _withheld(self, scenario: Scenario, run: Run) -> bool:
         """Whether the candidate alone did not complete a scenario, by what it says itself."""
-        claimed = claims_no_memory(run) or claims_no_tool(run)
+        claimed = may_lack_memory(scenario, run) or claims_no_tool(run)
         return claimed and self._control.completes(scenario)
 
     def _beside_others(

@@ -18,7 +18,7 @@ from typing import assert_never
 import torch
 
 from cuassay.build.machine.candidates import missing
-from cuassay.judge.machine_worker import asked, byte_inputs, machine_pool
+from cuassay.judge.machine_worker import asked
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
@@ -26,7 +26,8 @@ from cuassay.model.digest import sha256_fields
 from cuassay.model.machine import MachineEvidence
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Lane, Profile
-from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.guest.items import host_memory
+from cuassay.sandbox.host.call import Caller
 from cuassay.sandbox.host.nursery import Nursery
 
 SCHEDULES = {
@@ -37,7 +38,7 @@ SCHEDULES = {
 _LIMIT_S = {Profile.QUICK: 30.0, Profile.STANDARD: 60.0, Profile.DEEP: 240.0}
 _MOST_S = 3600.0  # that all launches of a recording may take
 _KEPT = 64
-_BUILDER = "cuassay.build.machine.replay:load"
+_FUNCTION = "cuassay.build.machine.replay:replay"
 
 
 class HostNursery:
@@ -85,7 +86,7 @@ class Replayer:
         self._candidate, self._digest, self._profile = candidate, digest, profile
         self._host = host
         self._of_cases: dict[str, MachineEvidence] = {}
-        self._pool: WorkerPool | None = None
+        self._caller: Caller | None = None
         self._seen: OrderedDict[str, MachineEvidence] = OrderedDict()
         self.executed_s = 0.0
 
@@ -98,8 +99,8 @@ class Replayer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._pool is not None:
-            self._pool.close()
+        if self._caller is not None:
+            self._caller.close()
 
     @property
     def absent(self) -> str:
@@ -159,26 +160,16 @@ class Replayer:
         schedules = SCHEDULES[self._profile]
         limit_s = _LIMIT_S[self._profile]
         wanted = json.dumps({"schedules": schedules, "limit_s": limit_s}).encode()
-        request = torch.frombuffer(bytearray(wanted), dtype=torch.uint8)
         return asked(
-            self._workers(),
-            {"recording": recording, "request": request},
+            self._machine(),
+            _FUNCTION,
+            [host_memory(recording), memoryview(wanted)],
             MachineEvidence,
-            axes={"n": recording.numel(), "m": request.numel()},
-            label="recorded launches in the PTX machine",
             timeout_s=min(limit_s * (len(schedules) * launches + 1), max(_MOST_S, limit_s * 5)),
         )
 
-    def _workers(self) -> WorkerPool:
-        if self._pool is None:
-            self._pool = machine_pool(
-                _PROBLEM,
-                digest=self._digest,
-                function="replay",
-                builder=_BUILDER,
-                nursery=self._host.get(),
-            )
-        return self._pool
-
-
-_PROBLEM = byte_inputs("recorded launches", {"recording": "n", "request": "m"})
+    def _machine(self) -> Caller:
+        if self._caller is None:
+            name = sha256_fields("ptx-machine", self._digest)
+            self._caller = Caller(self._host.get(), name=name)
+        return self._caller

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _GIB = 1 << 30
 _TIMES = 8  # what a kernel may need, as a multiple of its inputs and outputs in 8-byte elements
 _ELEMENT_BYTES = 8
+_SHARED = 0.25
+_CONTEXT_BYTES = _GIB  # of this process, with its libraries
 
 
 def available_bytes(device: str) -> int:
@@ -26,11 +28,27 @@ def available_bytes(device: str) -> int:
     return int(lines["MemAvailable"].split()[0]) * 1024
 
 
+def _held_by_others(device: str) -> float:
+    """Return the share of a GPU's memory that neither is free nor belongs to this process."""
+    free, total = torch.cuda.mem_get_info(device)
+    own = torch.cuda.memory_reserved(device) + _CONTEXT_BYTES
+    return max(0.0, (total - free - own) / total)
+
+
 def shortage(device: str, scenario: Scenario, problem: Problem) -> str:
     """Return in words how little memory is left for a scenario; empty where there is enough.
 
-    Enough is 1 GiB and eight times the inputs and outputs of the scenario's cases.
+    Enough is 1 GiB and eight times the inputs and outputs of the scenario's cases. A GPU of
+    which other processes hold a quarter counts as short: what is free there now need not have
+    been free a moment ago.
     """
+    if device.startswith("cuda"):
+        shared = _held_by_others(device)
+        if shared >= _SHARED:
+            return (
+                f"out of memory, and other processes hold {shared:.0%} of this GPU: run it again "
+                "alone"
+            )
     elements = sum(elements_of(problem, case.axes) for case in scenario.cases)
     wanted = _GIB + _TIMES * _ELEMENT_BYTES * elements
     left = available_bytes(device)

@@ -87,6 +87,7 @@ class Minimiser:
             finding,
             counterexample=text,
             scenario=told.scenario,
+            holds_for=general,
             details=(*details, *finding.details),
         )
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from cuassay.checks.endings.findings import claims_no_memory, first_raised
+from cuassay.build.python import speaks_of_a_gpu
+from cuassay.checks.endings.findings import first_raised, may_lack_memory
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
+from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.judge.busy import keep_busy
 from cuassay.judge.machine import HostNursery
 from cuassay.judge.memory import shortage
@@ -23,12 +25,13 @@ from cuassay.model.candidate import Candidate, Language
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
-from cuassay.model.steps import RecordLaunches
+from cuassay.model.steps import Mode, RecordLaunches
 from cuassay.model.trace import StepDone
-from cuassay.model.verdict import Lane
+from cuassay.model.verdict import Lane, Profile
 from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
-from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.host.apart import run_apart
+from cuassay.sandbox.host.client import DEFAULT_LIMITS, WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
 
 _RECORDED = 16
 _RECORDING_BUILDER = "cuassay.build:load_to_record"
+_BUILDS_LONG = ("torch.compile", "cpp_extension", "load_inline")
 _OTHER_WAYS = 3  # workers that were built before the first one met what cannot be executed
 
 
@@ -149,6 +153,8 @@ class Runner:
             found = self._tools.result(scenario)
             self._spent_s += time.perf_counter() - started
             return found
+        if scenario.mode is Mode.APART:
+            return self._apart(scenario)
         if any(isinstance(step, RecordLaunches) for step in scenario.steps):
             return self._recording(scenario)
         scenario = self._patience.of(scenario)
@@ -160,8 +166,8 @@ class Runner:
         self._patience.saw(run, longer=longer is not None)
         # A busy device may have room a moment later. Where it has room, a kernel that now and
         # then finds none is not asked again until it does.
-        scarce = claims_no_memory(run) and shortage(self._device, scenario, self._trial.problem)
-        if scarce:
+        lacks = may_lack_memory(scenario, run)
+        if lacks and shortage(self._device, scenario, self._trial.problem):
             run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
         for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
             if not uncovered(run) or not self._candidate.names_triton:
@@ -170,6 +176,31 @@ class Runner:
         self.fresh = False
         # Answers are made inside the call: truth's time is counted as truth's.
         self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)
+        return run
+
+    def _apart(self, scenario: Scenario) -> Run:
+        """Run a scenario in a process that holds nothing of cuassay, where that can be."""
+        text = "\n".join(source.text for source in self._candidate.sources)
+        if self._candidate.language is not Language.PYTHON:
+            raise NothingToCheckError("a kernel that cuassay's own code launches cannot do without")
+        if self._device == "cpu" and speaks_of_a_gpu(text):
+            raise NothingToCheckError("without a GPU cuassay executes what it launches")
+        if self._trial.profile is Profile.QUICK and any(sign in text for sign in _BUILDS_LONG):
+            raise CannotJudgeError(
+                "it builds anew in each process without cuassay, which takes too long for quick; "
+                "use --profile standard"
+            )
+        started = time.perf_counter()
+        run = run_apart(
+            scenario,
+            self._trial.inputs,
+            candidate=self._candidate,
+            problem=self._trial.problem,
+            device=self._device,
+            nursery=self._pool.nursery,
+            limits=DEFAULT_LIMITS,
+        )
+        self._spent_s += time.perf_counter() - started
         return run
 
     def _recording(self, scenario: Scenario) -> Run:

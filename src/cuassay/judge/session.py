@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cuassay.checks.registry import all_checks
+from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
+from cuassay.judge.blamed_lines import with_text
 from cuassay.judge.choose import choose
+from cuassay.judge.clues import gather
 from cuassay.judge.control import Control, reference_candidate
 from cuassay.judge.decide import bind, conditions, decide
 from cuassay.judge.environment import environment
@@ -30,6 +33,7 @@ from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.judge.tried import Tried
 from cuassay.model import walls
 from cuassay.model.candidate import Candidate
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.events import (
     CheckFinished,
     CheckStarted,
@@ -105,6 +109,7 @@ class Session:
             root_seed=self.seed,
             truths=truths,
             isolated=job.isolated,
+            gpu_memory_gib=job.gpu_memory_gib,
             timeline=Timeline(started),
         )
         self._stack = ExitStack()
@@ -137,7 +142,8 @@ class Session:
             self._kind, self._because = runner.kind, runner.because
             self._walls = runner.walls
             self._sources = source_views(self._candidate, self._replayer.seen)
-        bound = bind(reports, self._job.require)
+            bound = bind(reports, self._job.require)
+            diagnoses = self._diagnosed(bound, runner)
         decision, reason = decide(bound, profile=self._job.profile)
         timing = Timing(
             total_s=time.time() - self._started,
@@ -146,7 +152,19 @@ class Session:
             candidate_s=candidate_s,
             compare_s=self.trial.compare_s,
         )
-        return self._verdict(decision, reason, bound, timing=timing, extras=extras)
+        verdict = self._verdict(decision, reason, bound, timing=timing, extras=extras)
+        if diagnoses:
+            first = diagnoses[0]
+            where = f" ({first.line.file}:{first.line.line})" if first.line is not None else ""
+            verdict = dataclasses.replace(verdict, reason=f"{first.words.rstrip('.')}{where}")
+        blamed = {made.line.file for made in diagnoses if made.line is not None}
+        known = {view.file for view in verdict.sources}
+        views = tuple(
+            SourceView(file=source.path, text=source.text)
+            for source in self._candidate.sources
+            if source.path in blamed - known
+        )
+        return dataclasses.replace(verdict, diagnoses=diagnoses, sources=(*verdict.sources, *views))
 
     def _checks(self) -> tuple[Check, ...]:
         return all_checks()
@@ -196,6 +214,7 @@ class Session:
             )
         )
         self.trial.use_machine(self._replayer)
+        self.trial.read_sources(source.text for source in self._candidate.sources)
 
     def _control(self) -> Control:
         candidate = reference_candidate(self.trial.problem)
@@ -355,6 +374,18 @@ class Session:
                     report = dataclasses.replace(report, outcome=outcome)
             out.append(report)
         return out
+
+    def _diagnosed(self, reports: Sequence[CheckReport], runner: Runner) -> tuple[Diagnosis, ...]:
+        """Return the causes of what was found, by experiments with the candidate."""
+        outcomes = [report.outcome for report in reports]
+        found = [f for one in outcomes if isinstance(one, Failed) for f in one.findings]
+        if not any(finding.finding_class is FindingClass.WRONG for finding in found):
+            return ()
+        clues = self._optional(
+            "the cause",
+            lambda: gather(self.trial, runner, self._candidate, found, self._replayer.seen),
+        )
+        return tuple(with_text(made, self._candidate) for made in diagnose(found, clues))
 
     def _named(self, finding: Finding) -> Finding:
         """Give a finding its id within the run and the command that reproduces it."""

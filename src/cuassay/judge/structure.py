@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
-from cuassay.model.axes import shape_of
 from cuassay.model.problem import Problem, TensorSpec
 from cuassay.model.trace import ResultItem
 
@@ -16,10 +15,11 @@ if TYPE_CHECKING:
 
 
 def matched(
-    problem: Problem, sizes: Mapping[str, int], run: Run, items: Iterable[ResultItem]
+    problem: Problem, shapes: Sequence[tuple[int, ...]], run: Run, items: Iterable[ResultItem]
 ) -> list[torch.Tensor | str]:
     """Return one entry per declared output: its tensor, or in words why there is none.
 
+    `shapes` are those that the reference returns: an axis may follow from values.
     Items carry output names where the candidate returned a dict; else position decides.
     """
     returned = list(items)
@@ -33,12 +33,13 @@ def matched(
         why = f"expected {len(names)} outputs ({', '.join(names)}), got {len(returned)}"
         return [why] * len(names)
     return [
-        _one(spec, item, run, sizes) for spec, item in zip(problem.outputs, ordered, strict=True)
+        _one(spec, item, run, shape)
+        for spec, item, shape in zip(problem.outputs, ordered, shapes, strict=True)
     ]
 
 
 def _one(
-    spec: TensorSpec, item: ResultItem | None, run: Run, sizes: Mapping[str, int]
+    spec: TensorSpec, item: ResultItem | None, run: Run, shape: tuple[int, ...]
 ) -> torch.Tensor | str:
     if item is None:
         return f"output '{spec.name}' was not returned"
@@ -46,7 +47,6 @@ def _one(
         return torch.tensor(item.scalar, dtype=getattr(torch, spec.dtype.value))
     if item.kind != "tensor":
         return f"output '{spec.name}' is {item.type_name}, expected a tensor"
-    shape = shape_of(spec.shape, sizes)
     if tuple(item.shape) != shape:
         return f"output '{spec.name}' has shape {list(item.shape)}, expected {list(shape)}"
     if item.dtype != spec.dtype.value:

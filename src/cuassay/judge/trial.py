@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections import OrderedDict
@@ -12,8 +13,17 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.checks.state.answers import raw_bytes
-from cuassay.inputs import benchmark, plan
-from cuassay.inputs.materialise import materialise
+from cuassay.contract.accept import Acceptor, own_case
+from cuassay.contract.breaks import broken_cases
+from cuassay.contract.facts import Evidence, Known, Related, SizeFact, Source, Tried
+from cuassay.contract.observe import related_inputs, value_facts
+from cuassay.contract.sizes import learn_sizes
+from cuassay.errors import CuassayError
+from cuassay.inputs import plan
+from cuassay.inputs.budget import planned_memory_gib, room_bytes
+from cuassay.inputs.case_inputs import case_inputs
+from cuassay.inputs.geometry import elements
+from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
 from cuassay.judge.reduced import reduced_axes
@@ -22,19 +32,26 @@ from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
-from cuassay.model.problem import Problem, Scalar, TensorSpec, Workload
+from cuassay.model.precision import Precision
+from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Lane, Profile
-from cuassay.oracle.compare.outputs import Comparison, compare
+from cuassay.oracle.compare.outputs import Comparison, compare, measure
+from cuassay.oracle.grade import least_family
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
+from cuassay.oracle.truth.precision import family_of
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Machine, Run
     from cuassay.formats.execute import LoadedReference
 
 Truths = OrderedDict[str, Truth]  # by the case as JSON, its seed included
+FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
+_FACT_RUNS = 3
+_NEEDED = ("small", "numeric")  # purposes without which nothing is judged
+_CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 
 
@@ -66,6 +83,7 @@ class JudgeTrial:
         root_seed: int,
         truths: Truths | None = None,
         isolated: bool = False,
+        gpu_memory_gib: float | None = None,
         timeline: Timeline | None = None,
     ) -> None:
         self.timeline = timeline or Timeline()
@@ -73,14 +91,22 @@ class JudgeTrial:
         self._isolated = isolated
         self._profile, self._device, self._root = profile, device, root_seed
         self._truths: Truths = OrderedDict() if truths is None else truths
+        self._memory_gib = planned_memory_gib(profile, gpu_memory_gib)
         self._plans: dict[str, tuple[Case, ...]] = {}
+        self._acceptor: Acceptor | None = None
+        self._memory: Acceptor | None = None  # says how much memory a case takes
+        self._own_alone = False
+        self._facts: tuple[Known, ...] = ()
         self._deterministic: bool | None = None
         self._reduced: tuple[str, ...] | None = None
         self._machine: Machine | None = None
+        self._named: tuple[NamedSize, ...] = ()
         self.truth_s = 0.0
         self.compare_s = 0.0
         self.kinds: dict[str, str] = {}
         self.comparisons: list[Comparison] = []
+        self._lowered: dict[str, Case] = {}
+        self._graded = False  # a failure beyond the policy was held against every family
         self.record = True
 
     @property
@@ -138,6 +164,11 @@ class JudgeTrial:
         """Let checks execute recorded launches in `machine`."""
         self._machine = machine
 
+    def read_sources(self, texts: Iterable[str]) -> None:
+        """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""
+        self._named = named_sizes(texts)
+        self._plans.pop("shapes", None)
+
     def seed(self, *path: object) -> int:
         """Return a secret seed derived from the trial's root seed and a path of names."""
         return derive(self._root, *path)
@@ -146,17 +177,174 @@ class JudgeTrial:
         """Return the planned cases for a purpose (see inputs.plan)."""
         if purpose in LOOPS:
             return self._states(purpose)
+        if purpose == FACTS:
+            return self._broken_facts()
         if purpose not in self._plans:
-            self._plans[purpose] = plan.plan_cases(
-                self._problem,
-                purpose,
-                profile=self._profile,
-                root_seed=self._root,
-                device=self._device,
-                first=self._regimes() if purpose == "numeric" else (),
-                reduced=self.reduced if purpose in ("hot", "growth") else (),
-            )
+            self._learn()
+            accepted = self._accepted(purpose, self._planned(purpose))
+            self._plans[purpose] = self._within_memory(purpose, accepted)
         return self._plans[purpose]
+
+    def _planned(self, purpose: str) -> tuple[Case, ...]:
+        if self._own_alone:
+            return ()
+        return plan.plan_cases(
+            self._problem,
+            purpose,
+            profile=self._profile,
+            root_seed=self._root,
+            device=self._device,
+            first=self._regimes() if purpose == "numeric" else (),
+            reduced=self.reduced if purpose in ("hot", "growth") else (),
+            named=self._named if purpose == "shapes" else (),
+            memory_gib=self._memory_gib,
+        )
+
+    def _learn(self) -> None:
+        """Find out by experiment which sizes the reference of a foreign problem accepts.
+
+        Small sizes of ours are tried first: where the reference takes them nothing else has to
+        be learnt.
+        """
+        if self._acceptor is not None or self._problem.origin == "native":
+            return
+        self._acceptor = Acceptor(self._problem, self._reference, device=self._device)
+        wished = [case for case in self._planned("small") if not case.benchmark]
+        if wished and all(self._acceptor.settle(case) is not None for case in wished):
+            return
+        learnt, self._facts = learn_sizes(self._acceptor)
+        self._problem = learnt
+        self._acceptor.problem = learnt
+
+    def _accepted(self, purpose: str, planned: tuple[Case, ...]) -> tuple[Case, ...]:
+        """Return planned cases as the reference accepts them.
+
+        Where it refuses values of ours, the problem's own at the same sizes take their place;
+        where it refuses every size of ours, its workloads do, the smallest first.
+        """
+        acceptor = self._acceptor
+        if acceptor is None or purpose == "known":
+            return planned
+        if purpose == "arguments":  # pairs: a base, and the same with one argument moved
+            settled = [acceptor.settle(case) for case in planned]
+            pairs = zip(settled[::2], settled[1::2], strict=False)
+            return tuple(case for pair in pairs if None not in pair for case in pair if case)
+        found: list[Case] = []
+        for case in planned:
+            settled_case = acceptor.settle(case)
+            if settled_case is None and not case.benchmark and purpose in _NEEDED:
+                own = own_case(self._problem, case.axes, seed=case.seed, label=case.label)
+                settled_case = acceptor.settle(own)
+            if settled_case is not None:
+                found.append(settled_case)
+        if not found and purpose in _NEEDED:
+            return self._own(purpose)
+        return tuple(found)
+
+    def _broken_facts(self) -> tuple[Case, ...]:
+        """Return cases that each break one fact of the problem's own inputs.
+
+        Only of inputs that the problem's generator makes: others are drawn freely anyway.
+        """
+        if FACTS in self._plans:
+            return self._plans[FACTS]
+        self._plans[FACTS] = ()
+        small = self.cases("small")
+        generator = self._reference.generator
+        if generator is None or not small or self._problem.origin == "native":
+            return ()
+        base = own_case(self._problem, small[0].axes, seed=self.seed(FACTS), label="own values")
+        if not base.generator or self._acceptor is None or self._acceptor.settle(base) is None:
+            return ()
+        runs = [
+            self.inputs(dataclasses.replace(base, seed=self.seed(FACTS, number)))
+            for number in range(_FACT_RUNS)
+        ]
+        scalars = dict(base.scalars)
+        groups = related_inputs(
+            lambda: generator({**base.axes, **scalars}, torch.device(self._device))
+        )
+        related = tuple(
+            Known(
+                fact=Related(inputs=tuple(sorted(group))),
+                evidence=Evidence(source=Source.INPUTS, count=1),
+            )
+            for group in groups
+        )
+        facts = (*value_facts(self._problem, runs, base.axes), *related)
+        found, said = broken_cases(
+            self._problem,
+            base,
+            facts,
+            inputs=self.inputs,
+            run=lambda values: self.as_written(list(values.values())),
+            seed=lambda name: self.seed(FACTS, name),
+        )
+        self._facts = (*self._facts, *said)
+        self._plans[FACTS] = tuple(case for broken in found for case in (base, broken))
+        return self._plans[FACTS]
+
+    def _within_memory(self, purpose: str, cases: tuple[Case, ...]) -> tuple[Case, ...]:
+        """Return the cases whose truth has room in the planned GPU memory.
+
+        Of those that a check cannot do without, the smallest stays whatever it needs.
+        """
+        if self._memory_gib is None or not self._device.startswith("cuda") or not cases:
+            return cases
+        if self._memory is None:
+            self._memory = self._acceptor or Acceptor(
+                self._problem, self._reference, device=self._device
+            )
+        needs = [self._memory.truth_bytes(case) for case in cases]
+        room = room_bytes(self._memory_gib)
+        if purpose == "arguments":  # pairs stay together; both have the same sizes
+            needs = [max(needs[i - i % 2 : i - i % 2 + 2]) for i in range(len(needs))]
+        found = tuple(case for case, need in zip(cases, needs, strict=True) if need <= room)
+        if found or purpose not in (*_NEEDED, "benchmark"):
+            return found
+        return (cases[needs.index(min(needs))],)
+
+    def _own(self, purpose: str) -> tuple[Case, ...]:
+        """Return cases of the problem's own workloads, the smallest first."""
+        workloads = sorted(
+            self._problem.workloads,
+            key=lambda w: elements(self._problem, resolve(self._problem.axes, w.axes)),
+        )
+        count = {"small": 1}.get(purpose, 2)
+        return tuple(
+            Case(
+                label=f"{purpose}: workload {workload.id}",
+                axes=resolve(self._problem.axes, workload.axes),
+                seed=self.seed("own", purpose, workload.id),
+                benchmark=True,
+                workload=workload.id,
+            )
+            for workload in workloads[:count]
+        )
+
+    def use_own_cases_alone(self) -> None:
+        """Give up every case of ours: the reference refused even the smallest."""
+        self._own_alone = True
+        self._plans.clear()
+
+    def learn_everything(self) -> None:
+        """Learn every axis and break every fact, needed for a trial or not."""
+        self._broken_facts()
+        if self._acceptor is not None and not any(
+            isinstance(known.fact, SizeFact) for known in self._facts
+        ):
+            learnt = learn_sizes(self._acceptor)[1]
+            self._facts = (*learnt, *self._facts)
+
+    @property
+    def facts(self) -> tuple[Known, ...]:
+        """What was learnt of the problem by experiment so far."""
+        return self._facts
+
+    @property
+    def tried(self) -> tuple[Tried, ...]:
+        """Sizes and values that were tried on the reference, and why it refused some."""
+        return () if self._acceptor is None else tuple(self._acceptor.tried)
 
     def _states(self, kind: str) -> tuple[Case, ...]:
         """Return what the kernel's site sees in a training or decoding loop."""
@@ -184,16 +372,7 @@ class JudgeTrial:
             from cuassay.loops import states
 
             return states.inputs(self._problem, case.state, self._device)
-        if case.benchmark:
-            return benchmark.draw(
-                self._problem,
-                self._workload(case),
-                seed=case.seed,
-                device=self._device,
-                reference=self._reference,
-            )
-        generator = self._reference.generator if case.generator else None
-        return materialise(self._problem, case, device=self._device, generator=generator)
+        return case_inputs(self._problem, case, device=self._device, reference=self._reference)
 
     def as_written(self, values: Sequence[torch.Tensor | Scalar]) -> tuple[torch.Tensor, ...]:
         """Run the reference as written; its outputs in the problem's order."""
@@ -205,9 +384,12 @@ class JudgeTrial:
         names = [spec.name for spec in self._problem.outputs]
         return lift(self._reference.call, list(self.inputs(case).values()), names=names)
 
-    def truth(self, case: Case) -> Truth:
-        """Return truth and achievable error of a case (cached). Raises CannotJudgeError."""
-        key = serial.dumps(case)
+    def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
+        """Return truth and achievable error of a case (cached). Raises CannotJudgeError.
+
+        The error is that of a family of trusted kernels.
+        """
+        key = _key(serial.dumps(case), precision)
         if key in self._truths:
             self._truths.move_to_end(key)
             truth = self._truths[key]
@@ -223,6 +405,7 @@ class JudgeTrial:
                 seed=derive(case.seed, "truth"),
                 accumulation=self._problem.accumulation,
                 index_hits=self._hits(case, inputs),
+                family=family_of(precision, self._problem.low_type),
             )
         self.truth_s += time.perf_counter() - started
         self.kinds[truth.kind] = truth.reason
@@ -231,7 +414,13 @@ class JudgeTrial:
         return truth
 
     def gradients(
-        self, case: Case, outputs: Sequence[str], *, upstream: Upstream, seed: int
+        self,
+        case: Case,
+        outputs: Sequence[str],
+        *,
+        upstream: Upstream,
+        seed: int,
+        precision: Precision = Precision.STRICT,
     ) -> Truth:
         """Return the right gradients of a case's floating inputs (cached), each `grad_<input>`.
 
@@ -239,7 +428,7 @@ class JudgeTrial:
         CannotJudgeError; NothingToCheckError where the reference cannot be differentiated.
         """
         asked = f"gradients of {' '.join(outputs)} {upstream is Upstream.ONES} {seed}"
-        key = f"{serial.dumps(case)} {asked}"
+        key = _key(f"{serial.dumps(case)} {asked}", precision)
         if key not in self._truths:
             started = time.perf_counter()
             with self.timeline.span(Lane.TRUTH, f"gradients, {_sizes(case)}"):
@@ -251,6 +440,7 @@ class JudgeTrial:
                     outputs=outputs,
                     upstream=upstream,
                     seed=seed,
+                    precision=precision,
                 )
             self.truth_s += time.perf_counter() - started
             self._evict()
@@ -270,28 +460,87 @@ class JudgeTrial:
             for output, spec in zip(self.truth(case).outputs, self._problem.outputs, strict=True)
         ]
 
-    def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
-        """Compare what a call on `case` returned with truth, one Comparison per output."""
-        truth = self.truth(case)
-        started = time.perf_counter()
+    def compare(
+        self,
+        case: Case,
+        run: Run,
+        items: Iterable[ResultItem],
+        *,
+        precision: Precision | None = None,
+    ) -> tuple[Comparison, ...]:
+        """Compare what a call on `case` returned with truth, one Comparison per output.
+
+        With the least family of trusted kernels that the policy accepts and that explains the
+        error; with `precision` by that family alone.
+        """
+        truth = self.truth(case, precision or Precision.STRICT)
+        started, made_s = time.perf_counter(), self.truth_s
+        shapes = [tuple(output.value.shape) for output in truth.outputs]
         with self.timeline.span(Lane.COMPARE, _sizes(case)):
-            tensors = matched(self._problem, resolve(self._problem.axes, case.axes), run, items)
+            tensors = matched(self._problem, shapes, run, items)
             found = tuple(
                 _mismatched(output.name, got) if isinstance(got, str) else compare(got, output)
                 for got, output in zip(tensors, truth.outputs, strict=True)
             )
-        self.compare_s += time.perf_counter() - started
-        if self.record:
+        if precision is None:
+            found = self._least(case, tensors, found)
+            if case.in_domain and any(map(_lowered, found)):
+                self._lowered.setdefault(serial.dumps(case), case)
+        self.compare_s += time.perf_counter() - started - (self.truth_s - made_s)
+        if self.record and precision is None:
             self.comparisons.extend(found)
         return found
+
+    @property
+    def lowered(self) -> tuple[Case, ...]:
+        """The cases on which a kernel passed by a family wider than `strict`, the first first."""
+        return tuple(self._lowered.values())
+
+    def _least(
+        self, case: Case, tensors: Sequence[torch.Tensor | str], found: tuple[Comparison, ...]
+    ) -> tuple[Comparison, ...]:
+        """Return the comparisons with the least families that explain them.
+
+        The first failure beyond the policy is held against all families: what explains it is
+        the kernel's grade.
+        """
+        accepted = self._problem.policy.families
+        least = [self._in_family(case, tensors, found, n, accepted) for n in range(len(found))]
+        failed = [n for n, one in enumerate(least) if not one.passed and not one.undecided]
+        if failed and not self._graded and self.record and accepted != tuple(Precision):
+            self._graded = True
+            try:
+                beyond = self._in_family(case, tensors, found, failed[0], tuple(Precision))
+            except (CuassayError, RuntimeError):  # a grade stands beside the verdict
+                return tuple(least)
+            least[failed[0]] = dataclasses.replace(least[failed[0]], precision=beyond.precision)
+        return tuple(least)
+
+    def _in_family(
+        self,
+        case: Case,
+        tensors: Sequence[torch.Tensor | str],
+        found: Sequence[Comparison],
+        number: int,
+        families: Sequence[Precision],
+    ) -> Comparison:
+        got = tensors[number]
+        if isinstance(got, str):
+            return found[number]
+
+        def measured(family: Precision) -> Comparison:
+            output = self.truth(case, family).outputs[number]
+            made = measure(got, output)
+            if made.passed and output.ill_conditioned:
+                return dataclasses.replace(made, share=0.0, undecided=output.ill_conditioned)
+            return made
+
+        return least_family(found[number], measured, families)
 
     def _regimes(self) -> tuple[str, ...]:
         """Return the regimes that this problem needs most, where they are known."""
         known = None if self._isolated else selection.load(self._problem)
         return known.regimes if known else ()
-
-    def _workload(self, case: Case) -> Workload:
-        return next(w for w in self._problem.workloads if w.id == case.workload)
 
     def _hits(
         self, case: Case, inputs: Mapping[str, torch.Tensor | Scalar]
@@ -314,12 +563,22 @@ class JudgeTrial:
 
     def _evict(self) -> None:
         limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]
+        if self._memory_gib is not None and self._device.startswith("cuda"):
+            limit = min(limit, int(self._memory_gib / _CACHE_SHARE) << 30)
         while len(self._truths) > 1 and sum(_bytes(t) for t in self._truths.values()) > limit:
             self._truths.popitem(last=False)
 
 
 def _sizes(case: Case) -> str:
     return " ".join(f"{name}={size}" for name, size in case.axes.items())
+
+
+def _lowered(found: Comparison) -> bool:
+    return found.passed and found.precision is not Precision.STRICT
+
+
+def _key(what: str, precision: Precision) -> str:
+    return what if precision is Precision.STRICT else f"{what} {precision}"
 
 
 def _counts(ids: torch.Tensor, spec: TensorSpec, sizes: Mapping[str, int]) -> torch.Tensor:

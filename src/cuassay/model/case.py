@@ -43,7 +43,8 @@ class Case:
     `fills` and `scalars` replace what it made. With `benchmark=True` the inputs are those that
     the benchmark's own rules draw for `workload` under `seed`. With `state` they are what a loop
     hands to the kernel at that step. `in_domain` is False where any value lies outside the
-    declared or inferred domain.
+    declared or inferred domain. `fact` says in words which fact of the problem's own inputs it
+    breaks, `related` which other inputs belong to the one that is changed.
     """
 
     label: str
@@ -56,3 +57,5 @@ class Case:
     workload: str | None = None
     in_domain: bool = True
     state: LoopState | None = None
+    fact: str = ""
+    related: tuple[str, ...] = ()

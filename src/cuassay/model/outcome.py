@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from cuassay.model.diagnosis import Cause, SourceLine
 from cuassay.model.scenario import Scenario
 
 
@@ -77,7 +78,9 @@ class ErrorMap:
 class Finding:
     """What a check saw. `share` is measured / allowed: above 1 the budget is overspent.
 
-    `scenario` is the reproducer, `reproduce` the command that replays it.
+    `scenario` is the reproducer, `reproduce` the command that replays it. `cause` is what the
+    check knows of the cause (None: only that something is wrong), `lines` the candidate's lines
+    at fault, the first one first; `holds_for` says which other inputs the smallest one stands for.
     """
 
     code: str
@@ -100,6 +103,9 @@ class Finding:
     details: tuple[tuple[str, str], ...] = ()
     evidence: str = ""  # untrusted text: traceback, compiler log, printed output
     id: str = ""
+    cause: Cause | None = None
+    lines: tuple[SourceLine, ...] = ()
+    holds_for: str = ""
 
     @property
     def share(self) -> float | None:
@@ -171,3 +177,14 @@ class CheckReport:
     scenarios: int = 0
     clean: int = 0
     withheld: str = ""
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings wrong first, then unsafe, then advice, worst share first."""
+    return tuple(sorted(findings, key=_gravity))
+
+
+def _gravity(finding: Finding) -> tuple[int, int, float]:
+    order = ("wrong", "unsafe", "advice").index(finding.finding_class.value)
+    severity = ("critical", "high", "medium", "low").index(finding.severity.value)
+    return order, severity, -(finding.share or 0.0)

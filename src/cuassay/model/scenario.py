@@ -19,6 +19,7 @@ from cuassay.model.steps import (
     CallInto,
     Capture,
     CompiledCall,
+    Configurations,
     Disarm,
     Inspect,
     Mode,
@@ -35,6 +36,7 @@ from cuassay.model.steps import (
     StreamCall,
     Time,
     Together,
+    TraceCall,
 )
 
 
@@ -145,6 +147,8 @@ Production: TypeAlias = (
     | Inspect
     | OpCheck
     | CompiledCall
+    | Configurations
+    | TraceCall
 )
 Step: TypeAlias = Plain | Production
 

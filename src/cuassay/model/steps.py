@@ -54,6 +54,7 @@ class Mode(enum.StrEnum):
     PLAIN = "plain"
     GUARDED = "guarded"  # every allocation lies between guard zones and is filled first
     BLOCKING = "blocking"  # every launch is waited for: an error belongs to its call
+    APART = "apart"  # it holds nothing of cuassay: no module, variable or path
     # Below a tool of compute-sanitizer, in a process for one call (see worker.sanitizer).
     MEMCHECK = "memcheck"
     RACECHECK = "racecheck"
@@ -204,6 +205,22 @@ class ReadRecording:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Configurations:
+    """Call once with each configuration that the candidate's Triton autotuners may choose.
+
+    At most `most` calls, and none begins after `budget_s`. The facts name them: `configurations`
+    the number of the longest list, `configuration K` what was launched, `result K` where its
+    result lies among the answer's items (`start:count`), `refused K` why a GPU cannot run it.
+    Equal results are sent once, `kept` different ones at most.
+    """
+
+    slot: str
+    most: int = 64
+    budget_s: float = 60.0
+    kept: int = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Disarm:
     """Turn the candidate's own kernels into ones that do nothing, from now on (or back)."""
 
@@ -229,6 +246,19 @@ class Inspect:
     """Call on `slot` under a profiler; facts say which kernels ran and what they need."""
 
     slot: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceCall:
+    """Call on `slot` and note which of the candidate's lines run and what their operations give.
+
+    Facts, in order: `line` for the lines of Python that ran, `op` for the operations of torch
+    (see `sandbox.guest.call_trace`). The answer is held under `result`. Diagnoses read it, verdicts
+    never do: the candidate's own process says so.
+    """
+
+    slot: str
+    result: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

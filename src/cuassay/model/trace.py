@@ -47,13 +47,17 @@ class StepDone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRaised:
-    """The candidate raised: exception type, message and traceback are untrusted text."""
+    """The candidate raised: exception type, message and traceback are untrusted text.
+
+    `frames` are the candidate's own lines on the way to it, as (file, line), outermost first.
+    """
 
     index: int
     exception: str
     message: str
     traceback: str = ""
     out_of_memory: bool = False
+    frames: tuple[tuple[str, int], ...] = ()
 
 
 StepRecord: TypeAlias = StepDone | StepRaised
@@ -103,11 +107,13 @@ class Garbled:
 class BuildFailed:
     """The candidate did not build or import; `log` is untrusted text.
 
+    `frames` are its own lines on the way to the error, as (file, line), outermost first.
     `out_of_memory`: its process says that memory ran out, which nobody else saw.
     """
 
     what: str
     log: str
+    frames: tuple[tuple[str, int], ...] = ()
     out_of_memory: bool = False
 
 

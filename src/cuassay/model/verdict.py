@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.machine import SourceView
-from cuassay.model.outcome import CheckReport, Failed, Finding
+from cuassay.model.outcome import CheckReport, Failed, Finding, worst_first
 
 
 class Decision(enum.StrEnum):
@@ -126,6 +127,7 @@ class Verdict:
     executed them. `notes` is what was assumed or passed over while reading the problem and the
     candidate; `coverage` has every var axis of the problem, and is empty for a replay. `walls`
     says of each wall around the candidate's process whether it stood (see model.walls).
+    `diagnoses` are the causes, the one to repair first in front; they explain the findings.
     """
 
     decision: Decision
@@ -150,6 +152,7 @@ class Verdict:
     coverage: tuple[AxisCoverage, ...] = ()
     speed: Speed | None = None
     sources: tuple[SourceView, ...] = ()
+    diagnoses: tuple[Diagnosis, ...] = ()
     timeline: tuple[Span, ...] = ()
     walls: Mapping[str, str] = field(default_factory=dict)
 
@@ -173,14 +176,3 @@ class Verdict:
             )
         ]
         return worst_first(found)
-
-
-def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings wrong first, then unsafe, then advice, worst share first."""
-    return tuple(sorted(findings, key=_gravity))
-
-
-def _gravity(finding: Finding) -> tuple[int, int, float]:
-    order = ("wrong", "unsafe", "advice").index(finding.finding_class.value)
-    severity = ("critical", "high", "medium", "low").index(finding.severity.value)
-    return order, severity, -(finding.share or 0.0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.verdict import Decision
 from cuassay.report import words
@@ -90,16 +91,20 @@ def _annotations(judged: Judged) -> Iterator[tuple[_Mark, str]]:
         yield _Mark(kind="error", title=title, path=judged.name, line=1), judged.reason
     if verdict is None:
         return
-    for finding in words.identified(verdict):
+    for finding, cause in words.explained(verdict):
         line = place(finding, judged)
         title = f"cuassay {one_line(finding.code, limit=20)} {one_line(finding.title, limit=80)}"
         kind = _KINDS[finding.finding_class]
-        yield _Mark(kind=kind, title=title, path=line.path, line=line.line), _message(finding)
+        yield (
+            _Mark(kind=kind, title=title, path=line.path, line=line.line),
+            _message(finding, cause),
+        )
 
 
-def _message(finding: Finding) -> str:
+def _message(finding: Finding, cause: Diagnosis | None) -> str:
     share = f" ({words.times(finding.share)})" if finding.share is not None else ""
-    rows = [f"{one_line(finding.message)}{share}"]
+    rows = [] if cause is None else [words.cause_line(cause), f"Do: {cause.remedy}"]
+    rows.append(f"{one_line(finding.message)}{share}")
     if finding.reproduce:
         rows.append(f"Reproduce: {one_line(finding.reproduce)}")
     return "\n".join(rows)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cuassay.model import serial
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.events import (
     CheckFinished,
     EngineStarted,
@@ -39,6 +40,7 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "verdict": verdict.decision.value,
         "reason": clean(verdict.reason),
         "conditions": [clean(condition) for condition in verdict.conditions],
+        "diagnoses": [diagnosis(made) for made in words.diagnosed(verdict)],
         "findings": [_finding(finding) for finding in found],
         "checks": [_check(check) for check in verdict.checks],
         "benchmark_rule": _rule(verdict.benchmark_rule),
@@ -61,6 +63,27 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "coverage": [_coverage(axis) for axis in verdict.coverage],
         "executed": [_executed(view) for view in verdict.sources],
         "walls": _texts(verdict.walls),
+    }
+
+
+def diagnosis(made: Diagnosis) -> dict[str, Any]:
+    """Return a cause as JSON data: in words, its line, the smallest input, what to do."""
+    line = made.line
+    return {
+        "cause": made.cause.value,
+        "words": clean(made.words),
+        "line": None
+        if line is None
+        else {
+            "file": clean(line.file),
+            "line": line.line,
+            "text": clean(line.text),
+            "what": clean(line.what),
+        },
+        "smallest_input": clean(made.example),
+        "remedy": made.remedy,
+        "basis": made.basis.value,
+        "findings": list(made.findings),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from cuassay.model.candidate import Candidate
 from cuassay.model.outcome import Finding
@@ -78,11 +78,10 @@ def relative(path: Path, root: Path) -> str:
 
 
 def place(finding: Finding, judged: Judged) -> Line:
-    """Return the source line that a finding names, else the kernel's definition.
+    """Return the source line of a finding or its diagnosis, else the kernel's definition.
 
-    Sanitizers and the PTX machine name it in the message and the details, compilers and
-    tracebacks in the evidence. All of it is untrusted: only lines that the candidate's own
-    files have are taken.
+    Sanitizers name it in the message and the details, compilers and tracebacks in the
+    evidence. All of it is untrusted: only lines of the candidate's own files are taken.
     """
     file = _file(judged)
     fallback = Line(path=relative(file, judged.root), line=_definition(judged), exact=False)
@@ -91,13 +90,34 @@ def place(finding: Finding, judged: Judged) -> Line:
     lengths = {s.path: s.text.count("\n") + 1 for s in judged.candidate.sources}
     told = "\n".join((finding.message, *(text for pair in finding.details for text in pair)))
     named = _named(told, lengths) or _named(finding.evidence, lengths)
+    own = _line_of(finding, judged, lengths)
+    if own is not None:
+        path, line = own
+        return _exact(judged, file, path, line)
     if not named:
         return fallback
     traceback = [match for match in named if match[2]]
     path, line, _ = traceback[-1] if traceback else named[0]  # a traceback ends at its cause
-    (source,) = [s.text for s in judged.candidate.sources if s.path == path]
+    return _exact(judged, file, path, line)
+
+
+def _exact(judged: Judged, file: Path, path: str, line: int) -> Line:
+    sources = judged.candidate.sources if judged.candidate is not None else ()
+    source = next((s.text for s in sources if s.path == path), "")
     text = dict(enumerate(source.splitlines(), start=1)).get(line, "").strip()
     return Line(path=_beside(path, file, judged.root), line=line, exact=True, text=text)
+
+
+def _line_of(finding: Finding, judged: Judged, lengths: dict[str, int]) -> tuple[str, int] | None:
+    """Return the line of the finding's diagnosis, else its own, among the candidate's files."""
+    causes = judged.verdict.diagnoses if judged.verdict is not None else ()
+    told = [made.line for made in causes if finding.id in made.findings and made.line is not None]
+    for line in (*told, *finding.lines):
+        for path, length in lengths.items():
+            same = PurePosixPath(path).name == PurePosixPath(line.file).name
+            if same and 0 < line.line <= length:
+                return path, line.line
+    return None
 
 
 def _named(text: str, lengths: dict[str, int]) -> list[tuple[str, int, bool]]:

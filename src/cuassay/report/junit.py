@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import assert_never
 from xml.etree import ElementTree
 
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import (
     CheckReport,
     Errored,
@@ -27,6 +28,7 @@ from cuassay.report.clean import clean, one_line
 from cuassay.report.judged import Judged
 
 _EVIDENCE_BYTES = 4096
+_FINDINGS = 4
 
 
 def junit(trials: Sequence[Judged]) -> str:
@@ -129,6 +131,25 @@ def _story(check: CheckReport, verdict: Verdict) -> str:
     """Return each finding of a check with its smallest input, its command and its evidence."""
     found = [f for f in words.identified(verdict) if f.code == check.code]
     return "\n\n".join(story(finding) for finding in found)
+
+
+def cause_story(made: Diagnosis, verdict: Verdict) -> str:
+    """Return one cause as plain text: its line, the smallest input, what to do, its findings."""
+    rows = [one_line(made.words)]
+    if made.line is not None:
+        rows.append(f"line: {words.source_text(made.line)}")
+    if made.example:
+        rows.append("smallest failing input:")
+        rows += [f"  {row}" for row in words.block(made.example, lines=40)]
+    rows.append(f"to do: {made.remedy}")
+    found = [f for f in words.identified(verdict) if f.id in made.findings]
+    for finding in found[:_FINDINGS]:
+        rows.append(f"{one_line(finding.id, limit=20)} {one_line(finding.message)}")
+    if len(found) > _FINDINGS:
+        rows.append(f"and {len(found) - _FINDINGS} more findings of the same cause")
+    if found and found[0].reproduce:
+        rows.append(f"reproduce: {one_line(found[0].reproduce)}")
+    return "\n".join(rows)
 
 
 def story(finding: Finding) -> str:

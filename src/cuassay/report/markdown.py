@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.verdict import Verdict
 from cuassay.report import words
@@ -107,9 +108,18 @@ def _details(judged: Judged) -> str:
     if verdict is None:
         body = text(judged.stopped)
     else:
-        found, _ = words.grouped(words.identified(verdict))
-        body = "\n\n".join((*map(_finding, found[:_CARDS]), _facts(verdict)))
+        causes = words.diagnosed(verdict)
+        found = [finding for finding, _ in words.explained(verdict)]
+        body = "\n\n".join((*map(_cause, causes), *map(_finding, found[:_CARDS]), _facts(verdict)))
     return f"<details{opened}><summary>{name}</summary>\n\n{body}\n\n</details>"
+
+
+def _cause(made: Diagnosis) -> str:
+    rows = [f"**Cause**: {text(words.cause_line(made), limit=600)}"]
+    if made.line is not None and made.line.text:
+        rows.append(fenced(words.source_text(made.line)))
+    rows.append(f"**To do**: {text(made.remedy)}")
+    return "\n\n".join(rows)
 
 
 def _finding(finding: Finding) -> str:
@@ -134,10 +144,11 @@ def _finding(finding: Finding) -> str:
 def _facts(verdict: Verdict) -> str:
     sides = words.rule_sides(verdict)
     rows = [f"- as long as: {text(condition)}" for condition in verdict.conditions[:10]]
-    rows += [
-        f"- their rule: **{sides.theirs}** ({text(sides.theirs_why)}); ours: **{sides.ours}**",
-        f"- power: {text(words.power_line(verdict.power))}",
-    ]
+    if sides.differ:
+        rows.append(
+            f"- the problem's own tolerance says **{sides.theirs}** ({text(sides.theirs_why)})"
+        )
+    rows.append(f"- power: {text(words.power_line(verdict.power))}")
     if verdict.speed is not None:
         rows.append(f"- speed: {text(words.speed_line(verdict.speed))}")
     left = words.not_checked(verdict)

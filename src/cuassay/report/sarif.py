@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.report import words
 from cuassay.report.clean import clean, one_line
@@ -42,10 +43,10 @@ def sarif(trials: Sequence[Judged], *, rules: Rules, version: str) -> dict[str, 
     """Return the log of some trials as JSON data."""
     codes = sorted({code for judged in trials for code in _codes(judged)})
     found = [
-        (judged, finding)
+        (judged, finding, cause)
         for judged in trials
         if judged.verdict is not None
-        for finding in words.identified(judged.verdict)
+        for finding, cause in words.explained(judged.verdict)
     ]
     found.sort(key=lambda pair: _ORDER.index(pair[1].finding_class))
     results = _results(found, codes)
@@ -99,14 +100,17 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _results(found: Sequence[tuple[Judged, Finding]], codes: Sequence[str]) -> list[dict[str, Any]]:
+def _results(
+    found: Sequence[tuple[Judged, Finding, Diagnosis | None]], codes: Sequence[str]
+) -> list[dict[str, Any]]:
     """Return a result for every fingerprint, in the order given; the worst finding speaks for it.
 
-    A check that fails at one place on twenty inputs is one alert with an occurrenceCount of 20.
+    A cause with many findings is one alert. A check that fails at one place on twenty inputs is one
+    with an occurrenceCount of 20.
     """
     made: dict[str, dict[str, Any]] = {}
     positions = {code: number for number, code in enumerate(codes)}
-    for judged, finding in found:
+    for judged, finding, cause in found:
         line = place(finding, judged)
         key = _fingerprint(finding, judged, line)
         if key in made:
@@ -117,21 +121,28 @@ def _results(found: Sequence[tuple[Judged, Finding]], codes: Sequence[str]) -> l
             "ruleId": code,
             "ruleIndex": positions[code],
             "level": _LEVELS[finding.finding_class],
-            "message": {"text": _message(finding)},
+            "message": {"text": _message(finding, cause)},
             "locations": [_location(line, judged)],
-            "occurrenceCount": 1,
+            "occurrenceCount": len(cause.findings) if cause is not None else 1,
             "partialFingerprints": {"cuassay/v1": key},
-            "properties": _properties(finding, judged),
+            "properties": _properties(finding, judged, cause),
         }
     return list(made.values())
 
 
-def _message(finding: Finding) -> str:
+def _message(finding: Finding, cause: Diagnosis | None) -> str:
     """Return what was seen, by how much, on which input, and the command that shows it.
 
     `[text](target)` would be a link in a SARIF message; candidate text gets none.
     """
     parts = [one_line(finding.message) or one_line(finding.title)]
+    if cause is not None:
+        words_ = one_line(cause.words).rstrip(".")
+        parts = [
+            f"{words_}.",
+            f"To do: {cause.remedy}.",
+            *([] if words_ == parts[0].rstrip(".") else parts),
+        ]
     if finding.share is not None:
         parts.append(f"Measured: {words.times(finding.share)}.")
     if where := words.place(finding):
@@ -166,10 +177,12 @@ def _fingerprint(finding: Finding, judged: Judged, line: Line) -> str:
     return hashlib.sha256("\0".join(map(clean, parts)).encode()).hexdigest()[:32]
 
 
-def _properties(finding: Finding, judged: Judged) -> dict[str, Any]:
+def _properties(finding: Finding, judged: Judged, cause: Diagnosis | None) -> dict[str, Any]:
     verdict = judged.verdict
     return {
         "id": one_line(finding.id, limit=20),
+        "cause": cause.cause.value if cause is not None else "",
+        "findings": [one_line(name, limit=20) for name in cause.findings] if cause else [],
         "severity": finding.severity.value,
         "findingClass": finding.finding_class.value,
         "measured": plain_number(finding.measured),

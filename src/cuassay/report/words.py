@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from cuassay.diagnosis import diagnose
+from cuassay.model.diagnosis import Diagnosis, SourceLine
 from cuassay.model.outcome import (
     CheckReport,
     Errored,
@@ -133,6 +135,40 @@ def applies(check: CheckReport) -> bool:
     return not isinstance(check.outcome, Skipped) or check.outcome.applicable
 
 
+def counts_line(verdict: Verdict) -> str:
+    """Return how the checks ended in one line: `28 passed, 2 failed, 9 do not apply`."""
+    counts = dict.fromkeys(("passed", "condition", "failed", "undecided", "gpu", "apply"), 0)
+    for check in verdict.checks:
+        word = outcome_word(check)
+        if word == "failed":
+            counts["condition" if only_condition(check) else "failed"] += 1
+        elif word == "skipped":
+            gpu = isinstance(check.outcome, Skipped) and check.outcome.reason.startswith(_NEEDS_GPU)
+            counts["gpu" if gpu else "undecided" if applies(check) else "apply"] += 1
+        else:
+            counts["passed" if word == "passed" else "undecided"] += 1
+    told = {
+        "passed": "passed",
+        "condition": "hold under a condition",
+        "failed": "failed",
+        "undecided": "not decided",
+        "gpu": "need an NVIDIA GPU",
+        "apply": "do not apply",
+    }
+    return ", ".join(f"{number} {told[name]}" for name, number in counts.items() if number)
+
+
+def undecided(verdict: Verdict) -> tuple[str, ...]:
+    """Return the checks that apply and gave no answer, one a line, those without a GPU left out."""
+    return tuple(
+        f"{one_line(check.code)} {one_line(check.title, limit=80)}: {outcome_reason(check)}"
+        for check in verdict.checks
+        if outcome_word(check) in ("inconclusive", "skipped", "errored")
+        and applies(check)
+        and not (isinstance(check.outcome, Skipped) and check.outcome.reason.startswith(_NEEDS_GPU))
+    )
+
+
 def only_condition(check: CheckReport) -> bool:
     """Return whether the check failed with nothing worse than a condition of use."""
     failed = check.outcome if isinstance(check.outcome, Failed) else None
@@ -142,7 +178,64 @@ def only_condition(check: CheckReport) -> bool:
 
 
 def identified(verdict: Verdict) -> tuple[Finding, ...]:
-    """Return the findings in order, each with an id (F1, F2...) and a replay command."""
+    """Return the findings, each with an id (F1, F2...) and a replay command.
+
+    Those of the first diagnosis come first, its most telling one in front.
+    """
+    named = _named(verdict)
+    order = [one for made in diagnosed(verdict) for one in made.findings]
+    place = {name: position for position, name in reversed([*enumerate(order)])}
+    return tuple(sorted(named, key=lambda found: place.get(found.id, len(order))))
+
+
+def diagnosed(verdict: Verdict) -> tuple[Diagnosis, ...]:
+    """Return the causes of a rejection, the one to repair first in front.
+
+    Those that the judge found by experiment; of an older document those that its findings tell.
+    """
+    if verdict.decision is not Decision.REJECTED:
+        return ()
+    return verdict.diagnoses or diagnose(_named(verdict))
+
+
+def explained(verdict: Verdict) -> tuple[tuple[Finding, Diagnosis | None], ...]:
+    """Return the lead finding of each diagnosis with it, and every finding that none explains.
+
+    What a sink with one entry a problem shows: a cause with many symptoms is one entry.
+    """
+    causes = diagnosed(verdict)
+    of = {name: made for made in reversed(causes) for name in made.findings}
+    shown: set[int] = set()
+    found: list[tuple[Finding, Diagnosis | None]] = []
+    for finding in identified(verdict):
+        made = of.get(finding.id)
+        if made is None:
+            found.append((finding, None))
+        elif id(made) not in shown:
+            shown.add(id(made))
+            found.append((finding, made))
+    return tuple(found)
+
+
+def cause_line(made: Diagnosis) -> str:
+    """Return a cause in one sentence, with its line: what a headline says."""
+    where = f" ({source_place(made.line)})" if made.line is not None else ""
+    return one_line(made.words).rstrip(".") + where
+
+
+def source_place(line: SourceLine) -> str:
+    """Return a line as `kernel.py:12`."""
+    return f"{one_line(line.file, limit=120)}:{line.line}"
+
+
+def source_text(line: SourceLine) -> str:
+    """Return a line as `kernel.py:12  acc += h * h  (what it does)`."""
+    text = f"  {one_line(line.text, limit=160)}" if line.text else ""
+    what = f"  ({one_line(line.what, limit=120)})" if line.what else ""
+    return f"{source_place(line)}{text}{what}"
+
+
+def _named(verdict: Verdict) -> tuple[Finding, ...]:
     named: list[Finding] = []
     for position, finding in enumerate(verdict.findings, start=1):
         name = finding.id or f"F{position}"
@@ -160,7 +253,7 @@ def grouped(findings: tuple[Finding, ...]) -> tuple[tuple[Finding, ...], tuple[F
     """
     telling: list[Finding] = []
     serious = [f for f in findings if f.finding_class is not FindingClass.ADVICE]
-    for code in dict.fromkeys(finding.code for finding in serious):
+    for code in dict.fromkeys(finding.code for finding in serious):  # in the order given
         group = [finding for finding in serious if finding.code == code]
         lead = next((finding for finding in group if finding.counterexample), group[0])
         growing = next((finding for finding in group if finding.growth is not None), lead)

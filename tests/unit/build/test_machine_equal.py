@@ -59,9 +59,8 @@ def recorded(source: str, folder: Path, *, after: float = 0.0) -> Recording:
 
 def told(first: Recording, second: Recording) -> EqualityEvidence:
     """Return what the process says of two recordings."""
-    given = [torch.frombuffer(bytearray(encode(one)), dtype=torch.uint8) for one in (first, second)]
-    request = torch.frombuffer(bytearray(json.dumps({}).encode()), dtype=torch.uint8)
-    data = bytes(compare(given[0], given[1], request).numpy())
+    given = [memoryview(encode(one)) for one in (first, second)]
+    data = compare(given[0], given[1], memoryview(json.dumps({}).encode()))
     found: EqualityEvidence = serial.loads(EqualityEvidence, data.decode())
     return found
 

@@ -11,6 +11,7 @@ from cuassay.checks.endings.findings import (
     claims_no_memory,
     claims_no_tool,
     inconclusive_reason,
+    may_lack_memory,
     termination_finding,
 )
 from cuassay.checks.numeric.common import single_call
@@ -137,6 +138,7 @@ def test_no_exit_code_is_an_excuse(code: int, index: int) -> None:
     assert finding is not None
     assert finding.code == "RUN002"
     assert inconclusive_reason(run) == ""
+    assert may_lack_memory(SCENARIO, run) == (index == 0)
 
 
 def test_a_normal_end_is_no_finding() -> None:

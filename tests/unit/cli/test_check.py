@@ -49,7 +49,7 @@ def test_whole_output(
     out, err = capsys.readouterr()
     assert f"\n{verdict.decision.value}  " in out
     assert_snapshot(f"check_{name}.txt", out)
-    assert err == "building the candidate\n"
+    assert err == ""  # a pipe gets no progress
     assert main([*_CALL, "--quiet"]) == exit_code
     out, err = capsys.readouterr()
     assert_snapshot(f"check_{name}_quiet.txt", out)
@@ -65,7 +65,7 @@ def test_json_is_the_only_thing_on_stdout(
     assert main([*_CALL, "--json"]) == 1
     out, err = capsys.readouterr()
     assert json.loads(out)["verdict"] == "REJECTED"
-    assert "NUM002" in err
+    assert "DET001" in err
     assert main([*_CALL, "--json", "--quiet"]) == 1
     assert capsys.readouterr().err == ""
 
@@ -91,7 +91,7 @@ def test_the_job_holds_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     ("arguments", "parts"),
     [
         (["check", "kernl.py", "--problem", "p"], ["no candidate at 'kernl.py'", "'kernel.py'?"]),
-        (["check", "kernel.py"], ["Missing option '--problem'", "cuassay check --help"]),
+        (["check", "kernel.py"], ["--problem is missing"]),
         ([*_CALL, "--profile", "fast"], ["'fast' is not one of 'quick', 'standard', 'deep'"]),
         ([*_CALL, "--device", "cuda0"], ["--device 'cuda0'", "did you mean 'cuda'?"]),
         ([*_CALL, "--seed", "-1"], ["--seed -1 is out of range", "0 to 2**63 - 1"]),
@@ -236,7 +236,7 @@ def test_replay_asks_for_the_finding(
     fake = fake_engine.install(monkeypatch, samples.rejected())
     assert main(["replay", "last/F1", "--device", "cpu"]) == 1
     assert fake.replays == [("last/F1", "cpu")]
-    assert "their rule" not in capsys.readouterr().out
+    assert "own rule" not in capsys.readouterr().out
     assert main(["replay", "last/F1", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["schema"] == "cuassay/verdict/1"
 

@@ -38,8 +38,10 @@ def test_a_run_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     run = _kept(samples.rejected())
     assert main(["report", run]) == 0
     out = capsys.readouterr().out
-    assert "✗ NUM002" in out
+    assert "cause       a sum is kept in a precision that is too low" in out
     assert "REJECTED  kernels/bf16_accumulate.py" in out
+    assert main(["report", run, "--verbose"]) == 0
+    assert "✗ NUM002" in capsys.readouterr().out
     assert main(["report", "last", "--quiet"]) == 0
     assert capsys.readouterr().out.count("\n") == 1
 

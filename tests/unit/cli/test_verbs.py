@@ -205,7 +205,8 @@ def test_a_closed_stdout_is_never_a_verdict() -> None:
     finally:
         os.close(writer)
     assert done.returncode == 3
-    assert done.stderr == "cuassay: the result could not be written to stdout (Broken pipe)\n"
+    assert done.stderr.startswith("cuassay: the reader of stdout closed it before the end")
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")

@@ -99,7 +99,7 @@ def test_page_reads_with_scripts_off() -> None:
         f"cuassay replay {samples.RUN}/F1",
         "input_ids     = zeros",
         "18.4 x the budget",
-        "Their verdict",
+        "own tolerance",
         "What was not checked",
         "DET001 Run-to-run spread",
         "projected 61 % at 1 000 000",

@@ -15,7 +15,7 @@ from cuassay import __version__
 from cuassay.checks.registry import codes
 from cuassay.cli.sinks import rule
 from cuassay.model.candidate import Candidate, SourceFile
-from cuassay.model.outcome import CheckReport, Errored, Failed, Finding
+from cuassay.model.outcome import CheckReport, Errored, Failed, Finding, FindingClass
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.report import advice, github, markdown
 from cuassay.report.agent import agent_document
@@ -49,7 +49,8 @@ def _judged(verdict: Verdict | None = None, **changes: object) -> Judged:
 
 
 def _many(number: int) -> Verdict:
-    finding = samples.hot_rows()
+    """Return a verdict with as many findings of their own: conditions, which no cause joins."""
+    finding = dataclasses.replace(samples.hot_rows(), finding_class=FindingClass.UNSAFE)
     found = tuple(
         dataclasses.replace(
             finding,
@@ -111,7 +112,7 @@ def test_one_place_is_one_alert_and_one_annotation() -> None:
     (result,) = _log(trial)["runs"][0]["results"]  # type: ignore[index]
     assert result["occurrenceCount"] == 20
     (line,) = github.annotate([trial]).splitlines()
-    assert line.endswith("%0Aand 19 more like it")
+    assert line.startswith("::error file=kernels/kernel.py,line=4,")
 
 
 def test_an_alert_stays_the_same_when_lines_move() -> None:
@@ -210,7 +211,7 @@ def test_annotations_stay_below_githubs_limit_and_count_the_rest() -> None:
     lines = github.annotate([_judged(_many(50))]).splitlines()
     assert len(lines) == 9
     assert lines[-1] == "::notice title=cuassay::42 more findings are in the job summary"
-    assert all(line.startswith("::error file=kernels/kernel.py,line=4,") for line in lines[:-1])
+    assert all(line.startswith("::warning file=kernels/kernel.py,line=4,") for line in lines[:-1])
 
 
 def test_only_our_own_commands_reach_the_runner() -> None:

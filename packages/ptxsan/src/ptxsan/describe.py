@@ -52,6 +52,12 @@ class Describer:
         self._shared = sorted(program.shared, key=lambda one: one.address)
         self._local = sorted(program.local, key=lambda one: one.address)
 
+    def findings(self, one: Record) -> Iterator[MachineFinding | None]:
+        """Yield what a record says: an access out of bounds may be misaligned as well."""
+        yield self.finding(one)
+        if one.kind == L.K_BOUNDS and one.bytes and one.address % one.bytes:
+            yield self._memory(dataclasses.replace(one, kind=L.K_MISALIGNED))
+
     def finding(self, one: Record) -> MachineFinding | None:
         """Return the finding of a record; None for a mere suspicion."""
         if one.kind in (L.K_BOUNDS, L.K_MISALIGNED, L.K_READ_ONLY, L.K_EXITED_SHARED):
@@ -101,7 +107,8 @@ class Describer:
         space = _SPACES[one.space]
         if one.kind == L.K_MISALIGNED:
             kind = Kind.MISALIGNED
-            text = f"{head} at offset {offset} of {name}, which is not aligned to that"
+            place = f"offset {offset} of {name}" if name else f"{space} address {one.address:#x}"
+            text = f"{head} at {place}, which is not aligned to that"
         elif one.kind == L.K_READ_ONLY:
             kind, text = Kind.READ_ONLY, f"{head} in {name}, which the kernel must not write"
         elif one.kind == L.K_EXITED_SHARED:

@@ -2,6 +2,7 @@
 
 PtxsanError
 ├── MachineError  the machine cannot execute a text or a launch; carries the PTX line
+│   └── LaunchError  no GPU of the architecture accepts the launch
 ├── CompileError  a compiler does not accept the source; carries its log
 └── UsageError    the caller's request is off, or a tool that it needs is missing
 """
@@ -22,6 +23,10 @@ class MachineError(PtxsanError):
     def __init__(self, what: str, *, line: int = 0) -> None:
         self.line = line
         super().__init__(f"PTX line {line}: {what}" if line else what)
+
+
+class LaunchError(MachineError):
+    """No GPU of the chosen architecture accepts the launch; the message names the limit."""
 
 
 class CompileError(PtxsanError):

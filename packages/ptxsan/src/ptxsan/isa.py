@@ -22,6 +22,8 @@ SPACES = ("global", "shared", "local", "param", "const")
 FLOATS = frozenset(
     ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32", "e4m3", "e5m2", "e4m3x2", "e5m2x2")
 )
+# What CUDA sources spell where they need sm_90a.
+SIGNS_OF_90A = ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait", "cuTensorMap")
 _STRONG = ("volatile", "relaxed", "acquire", "release", "mmio")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 

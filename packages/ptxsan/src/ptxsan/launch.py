@@ -30,7 +30,8 @@ class Buffer:
     `data` is a contiguous uint8 array, mutated by the run. `initialised` is None (all of it), or
     a bool array with one flag a byte (all False: fresh memory, as from `torch.empty`), updated by
     the run. A write to a buffer with `writable=False` is a finding. `alignment` is that of the
-    first byte's address. One buffer may be given to several launches in turn.
+    first byte's address. One buffer may be given to several launches in turn. `data` of another
+    type is taken as its bytes, which it shares; raises MachineError where they are not contiguous.
     """
 
     name: str
@@ -39,6 +40,13 @@ class Buffer:
     writable: bool = True
     alignment: int = 256
     shadow: NDArray[np.float32] | None = None
+
+    def __post_init__(self) -> None:
+        if getattr(self.data, "dtype", "uint8") == "uint8" and getattr(self.data, "ndim", 1) == 1:
+            return
+        if not self.data.flags.c_contiguous:
+            raise MachineError(f"the data of buffer '{self.name}' is not contiguous; copy it first")
+        self.data = self.data.reshape(-1).view("uint8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,7 +6,7 @@ headers come from pip's wheels or an installed toolkit, where cuda-pathfinder fi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -47,21 +47,46 @@ def compile_ptx(
     `name` is the file that the line information speaks of; `flags` are NVRTC's own. Raises
     CompileError with the compiler's log, and UsageError where there is no NVRTC.
     """
+    return compile_named(source, (), arch=arch, flags=flags, name=name)[0]
+
+
+def compile_named(
+    source: str,
+    expressions: Sequence[str],
+    *,
+    arch: str,
+    flags: Sequence[str] = (),
+    name: str = "kernel.cu",
+    headers: Mapping[str, str] | None = None,
+) -> tuple[str, dict[str, str]]:
+    """Return the PTX of a source, and the name that each expression has in it.
+
+    `expressions` name kernels and variables of the device, templates with their arguments
+    (`scale<float, 4>`, `&table`): what is named is compiled. `headers` (name -> text) replace or
+    add to those that sources include by habit. Raises as `compile_ptx` does.
+    """
     nvrtc = _nvrtc()
-    texts = [text.encode() for text in _HEADERS.values()]
-    names = [header.encode() for header in _HEADERS]
+    known = {**_HEADERS, **(headers or {})}
+    texts = [text.encode() for text in known.values()]
+    names = [header.encode() for header in known]
     status, program = nvrtc.nvrtcCreateProgram(
         source.encode(), name.encode(), len(names), texts, names
     )
     _require(status, "nvrtcCreateProgram")
     try:
+        for expression in expressions:
+            _require(*nvrtc.nvrtcAddNameExpression(program, expression.encode()), expression)
         options = [option.encode() for option in _options(arch, flags)]
         if nvrtc.nvrtcCompileProgram(program, len(options), options)[0] != 0:
             raise CompileError("NVRTC does not compile the source", _log(program))
         size = _require(*nvrtc.nvrtcGetPTXSize(program))
         text: bytes = b" " * size
         _require(*nvrtc.nvrtcGetPTX(program, text))
-        return text.rstrip(b"\0").decode(errors="replace")
+        lowered = {
+            one: _require(*nvrtc.nvrtcGetLoweredName(program, one.encode())).decode()
+            for one in expressions
+        }
+        return text.rstrip(b"\0").decode(errors="replace"), lowered
     finally:
         nvrtc.nvrtcDestroyProgram(program)
 

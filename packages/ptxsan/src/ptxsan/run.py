@@ -20,6 +20,7 @@ from ptxsan import (
     coalescing,
     contexts,
     describe,
+    limits,
     precision,
     printed,
     roles,
@@ -110,7 +111,8 @@ def load(module: Module, kernel: str, options: Options) -> Loaded:
 def run(module: Module, launch: Launch, *, options: Options | None = None) -> MachineReport:
     """Execute a launch; the buffers are changed in place, also when it is inconclusive.
 
-    Raises MachineError where the launch does not fit the kernel or the machine's memory. What the
+    Raises MachineError where the launch does not fit the kernel or the machine's memory, and
+    LaunchError where no GPU of `options.arch` accepts it. What the
     kernel contains that the machine cannot execute makes the report inconclusive.
     """
     options = options or Options()
@@ -121,6 +123,7 @@ def run(module: Module, launch: Launch, *, options: Options | None = None) -> Ma
             raise
         return _cannot(error, options)
     launch = clustered(loaded.program, launch)
+    limits.demand(loaded.program, launch, options.arch)
     budget.demand(loaded.program, loaded.code, launch, options)
     run_ = _Run(module, loaded, launch, options)
     return run_.report()
@@ -139,8 +142,6 @@ def clustered(program: Program, launch: Launch) -> Launch:
             f"kernel '{program.name}': the grid {launch.grid} is no multiple of the cluster "
             f"{launch.cluster}; choose a grid that is"
         )
-    if math.prod(launch.cluster) > 16:
-        raise MachineError(f"a cluster of {launch.cluster} blocks: 16 are the most")
     return launch
 
 
@@ -222,7 +223,7 @@ class _Run:
         findings = []
         for state, records in runs:
             describer = describe.Describer(program, self._launch, state, unused)
-            findings += [describer.finding(one) for one in records]
+            findings += [found for one in records for found in describer.findings(one)]
         return findings
 
     def _unused_loads(self, found: list[Record], state: LaunchState) -> frozenset[int]:

@@ -11,22 +11,16 @@ import math
 import re
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuassay.build.built import Built
 from cuassay.build.machine.replay import furnish
 from cuassay.errors import CuassayError
 from cuassay.model import serial
-from cuassay.model.candidate import Candidate
 from cuassay.model.machine import EqualityEvidence
-from cuassay.model.problem import Problem
 from cuassay.model.recording import RecordedResult, Recording, decode
 from ptxsan.errors import MachineError
 
 if TYPE_CHECKING:
-    import torch
-
     from cuassay.build.machine.memory import Arena
     from ptxsan.equivalence import Executed, Output
     from ptxsan.residues import Residues
@@ -40,11 +34,6 @@ _WIDTHS = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8, "int64": 8, 
 _MOST_ELEMENTS = 1 << 24
 
 
-def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Built:
-    """Return `compare` as a callable."""
-    return Built(call=compare, seconds=0.0, cached=True, kind="ptx-machine")
-
-
 def prepare() -> None:
     """Compile what the algebra needs of the machine's runtime, or load it from its cache."""
     from ptxsan.runtime import symbols
@@ -52,20 +41,18 @@ def prepare() -> None:
     symbols.warm_algebra()
 
 
-def compare(first: torch.Tensor, second: torch.Tensor, request: torch.Tensor) -> torch.Tensor:
-    """Compare two recordings (uint8 tensors in, uint8 tensor of JSON out).
+def compare(first: memoryview, second: memoryview, request: memoryview) -> bytes:
+    """Compare two recordings (files' bytes); return the evidence as JSON.
 
     The request is JSON: `seeds` and `limit_s` for one launch.
     """
-    import torch
-
-    asked = json.loads(bytes(request.numpy()))
+    asked = json.loads(bytes(request))
     try:
-        recordings = [decode(bytes(one.numpy())) for one in (first, second)]
+        recordings = [decode(bytes(one)) for one in (first, second)]
         seen = compared(recordings[0], recordings[1], asked)
     except (CuassayError, MachineError, ValueError) as error:
         seen = EqualityEvidence(refused=str(error)[:_TEXT])
-    return torch.frombuffer(bytearray(serial.dumps(seen).encode()), dtype=torch.uint8)
+    return serial.dumps(seen).encode()
 
 
 def compared(first: Recording, second: Recording, asked: dict[str, Any]) -> EqualityEvidence:

@@ -168,7 +168,7 @@ class MachineLauncher:
                 self.recorder.after(self.arena)
 
     def _run(self, ptx: str, launch: RecordedLaunch) -> MachineReport:
-        from ptxsan.errors import MachineError
+        from ptxsan.errors import LaunchError, MachineError
         from ptxsan.options import Options
         from ptxsan.run import run
 
@@ -179,6 +179,8 @@ class MachineLauncher:
         options = Options(shadow=False, races=False, optimise=False, limit_s=left_s)
         try:
             return run(self._module(ptx), prepared(launch, self.arena), options=options)
+        except LaunchError as error:
+            raise LaunchFault(f"CUDA error: invalid configuration argument: {error}") from None
         except MachineError as error:
             raise not_covered(launch.kernel, str(error)) from error
 

@@ -1,7 +1,7 @@
 """Executes recorded launches with every check of the PTX machine on, in a process for that.
 
-The process is a worker like any other, sandboxed and bounded, but no candidate's code is ever
-loaded into it: it gets PTX and bytes, and returns what the machine saw. `load` is its builder.
+The process is sandboxed and bounded, and no candidate's code is ever loaded into it: it gets PTX
+and bytes, and returns what the machine saw (see `sandbox.host.call`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,10 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuassay.build.built import Built
 from cuassay.errors import CuassayError
 from cuassay.model import serial
-from cuassay.model.candidate import Candidate
 from cuassay.model.machine import (
     LaunchEvidence,
     LineTrace,
@@ -26,13 +23,11 @@ from cuassay.model.machine import (
     OrderDependence,
     Touch,
 )
-from cuassay.model.problem import Problem
 from cuassay.model.recording import RecordedLaunch, Recording, decode
 from ptxsan.errors import MachineError
 
 if TYPE_CHECKING:
     import numpy as np
-    import torch
 
     from cuassay.build.machine.memory import Arena
     from ptxsan.findings import MachineFinding, MachineReport
@@ -42,24 +37,17 @@ _LOCAL_NAME = re.compile(r"_ZZ(\d+)(\w+)")
 _TEXT, _FAULTS, _LINES, _TRACED, _PRINTED = 600, 64, 20, 4000, 201
 
 
-def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Built:
-    """Return `replay` as a callable."""
-    return Built(call=replay, seconds=0.0, cached=True, kind="ptx-machine")
-
-
-def replay(recording: torch.Tensor, request: torch.Tensor) -> torch.Tensor:
-    """Execute a recording (uint8 tensors in, uint8 tensor of JSON out) as the request asks.
+def replay(recording: memoryview, request: memoryview) -> bytes:
+    """Execute a recording (a file's bytes) as the request asks; return the evidence as JSON.
 
     The request is JSON: `schedules`, a list of [name, seed], and `limit_s` for one launch.
     """
-    import torch
-
-    asked = json.loads(bytes(request.numpy()))
+    asked = json.loads(bytes(request))
     try:
-        seen = execute(decode(bytes(recording.numpy())), asked)
+        seen = execute(decode(bytes(recording)), asked)
     except (CuassayError, MachineError) as error:
         seen = MachineEvidence(refused=str(error)[:_TEXT])
-    return torch.frombuffer(bytearray(serial.dumps(seen).encode()), dtype=torch.uint8)
+    return serial.dumps(seen).encode()
 
 
 def execute(recording: Recording, asked: dict[str, Any]) -> MachineEvidence:

@@ -10,8 +10,9 @@ from cuassay.checks.doing import doing
 from cuassay.checks.endings.pages import ENDINGS, Ending
 from cuassay.checks.follow import case_of_step
 from cuassay.checks.numeric.listed_sizes import refusal_condition
+from cuassay.model.diagnosis import Cause, SourceLine
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
-from cuassay.model.scenario import Scenario
+from cuassay.model.scenario import Call, Scenario
 from cuassay.model.trace import (
     BuildFailed,
     Exited,
@@ -83,6 +84,18 @@ def claims_no_memory(run: Run) -> bool:
     return first is not None and first.out_of_memory
 
 
+def may_lack_memory(scenario: Scenario, run: Run) -> bool:
+    """Whether a lack of memory could explain how a run ended, if there was one.
+
+    The process says so, or ended by itself in a step that calls nothing of the candidate. Never
+    an excuse by itself: the candidate may have done either.
+    """
+    end = run.result.termination
+    if isinstance(end, Exited) and 0 <= end.index < len(scenario.steps):
+        return not isinstance(scenario.steps[end.index], Call)
+    return claims_no_memory(run)
+
+
 def claims_no_tool(run: Run) -> bool:
     """Whether the candidate's process says that a tool is missing: nobody else saw it."""
     return any(
@@ -147,7 +160,8 @@ def signal_name(number: int) -> str:
 
 def _build_failed(failed: BuildFailed, scenario: Scenario) -> Finding:
     text = f"the candidate does not build or import: {failed.what}"
-    return _finding("BUILD001", text, scenario, evidence=_tail(failed.log))
+    lines = tuple(SourceLine(file=file, line=line) for file, line in reversed(failed.frames))
+    return _finding("BUILD001", text, scenario, evidence=_tail(failed.log), lines=lines)
 
 
 def _garbled(what: str, scenario: Scenario, *, index: int, evidence: str) -> Finding:
@@ -164,18 +178,22 @@ def _raised(raised: StepRaised, scenario: Scenario, *, problem: Problem | None) 
     condition = ""
     if problem is not None and case is not None and not memory_fault(raised):
         condition = refusal_condition(problem, case)
-    extra: dict[str, object] = {}
+    extra: dict[str, object] = {
+        "lines": tuple(SourceLine(file=file, line=line) for file, line in reversed(raised.frames))
+    }
     if case is not None and not case.in_domain:
-        extra = {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
+        extra |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
     elif condition:
-        extra = {
+        extra |= {
+            "cause": Cause.REFUSES_SIZES,
             "finding_class": FindingClass.UNSAFE,
             "severity": Severity.MEDIUM,
             "condition": condition,
         }
     evidence = _tail(raised.traceback or raised.message)
     if raised.exception == "LaunchError":
-        return _finding("RUN007", text, scenario, index=raised.index, evidence=evidence)
+        lines = {"lines": extra["lines"]}
+        return _finding("RUN007", text, scenario, index=raised.index, evidence=evidence, **lines)
     return _finding("RUN001", text, scenario, index=raised.index, evidence=evidence, **extra)
 
 
@@ -193,6 +211,7 @@ def _finding(
     fields: dict[str, object] = {
         "finding_class": FindingClass.WRONG,
         "severity": ending.severity,
+        "cause": ending.cause,
         "where": Where(axes=dict(case.axes)) if case else Where(),
         "seed": case.seed if case else None,
     }

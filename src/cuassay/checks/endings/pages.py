@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Severity
 
 
@@ -11,6 +12,7 @@ class Ending:
     """One way for a build or a run to end early."""
 
     title: ClassVar[str]
+    cause: ClassVar[Cause]
     classes: ClassVar[tuple[str, ...]] = ()
     severity: ClassVar[Severity] = Severity.HIGH
 
@@ -43,6 +45,7 @@ class Build001(Ending):
     """
 
     title = "The candidate builds and imports"
+    cause = Cause.NOT_BUILT
 
 
 class Run001(Ending):
@@ -70,6 +73,7 @@ class Run001(Ending):
     """
 
     title = "The kernel raises an exception"
+    cause = Cause.RAISES
     classes = ("O7",)
 
 
@@ -97,6 +101,7 @@ class Run002(Ending):
     """
 
     title = "The kernel ends its process"
+    cause = Cause.ENDS_PROCESS
     classes = ("H7",)
 
 
@@ -125,6 +130,7 @@ class Run003(Ending):
     """
 
     title = "The kernel crashes"
+    cause = Cause.CRASHES
     classes = ("M3", "M4")
 
 
@@ -156,6 +162,7 @@ class Run004(Ending):
     """
 
     title = "The kernel hangs"
+    cause = Cause.HANGS
     classes = ("C4",)
 
 
@@ -184,6 +191,7 @@ class Run005(Ending):
     """
 
     title = "Something wrote to the result channel"
+    cause = Cause.FORGES
     classes = ("H7",)
     severity = Severity.CRITICAL
 
@@ -211,6 +219,7 @@ class Run006(Ending):
     """
 
     title = "The kernel prints without end"
+    cause = Cause.PRINTS
     severity = Severity.MEDIUM
 
 
@@ -242,6 +251,7 @@ class Run007(Ending):
     """
 
     title = "A launch failed and nobody looked"
+    cause = Cause.LAUNCH_FAILED
     classes = ("M6",)
     severity = Severity.CRITICAL
 

@@ -9,6 +9,7 @@ from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.endings.findings import exception_text, first_raised, termination_finding
 from cuassay.checks.plain_first import NEEDS_GPU, measured, on_cpu, wrong_read
 from cuassay.checks.state.answers import reads_of
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Arrange
@@ -46,6 +47,7 @@ class Device001(Check):
 
     code = "DEVICE001"
     title = "Tensors on another GPU than the current one"
+    cause = Cause.DEVICE
     classes = ("A8",)
     group = "devices"
     own_process = True

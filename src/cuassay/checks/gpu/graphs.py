@@ -18,6 +18,7 @@ from cuassay.checks.plain_first import (
 )
 from cuassay.checks.state.answers import Read, is_right_for, placed, reads_of
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import (
     Allocate,
@@ -77,6 +78,7 @@ class Graph001(Check):
 
     code = "GRAPH001"
     title = "Captured and replayed in a CUDA graph"
+    cause = Cause.GRAPH
     classes = ("S7", "A10", "L8")
     group = "graphs"
     finding_class = FindingClass.UNSAFE

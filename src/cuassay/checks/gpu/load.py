@@ -14,6 +14,7 @@ from cuassay.checks.state.answers import placed, reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import elements, fit
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Severity
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Load, Repeat
@@ -79,6 +80,7 @@ class Race001(Check):
 
     code = "RACE001"
     title = "Repeated under load"
+    cause = Cause.RACE
     classes = ("C1", "C2", "C3", "C4", "C5", "C7")
     group = "load"
     severity = Severity.CRITICAL

@@ -17,6 +17,7 @@ from cuassay.checks.plain_first import (
 )
 from cuassay.checks.state.answers import Read, reads_of
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.steps import StreamCall, Together
@@ -70,6 +71,7 @@ class Stream001(Check):
 
     code = "STREAM001"
     title = "Order on streams and threads"
+    cause = Cause.STREAM
     classes = ("A9", "H3", "S1")
     group = "streams"
     severity = Severity.HIGH

@@ -13,6 +13,7 @@ from cuassay.checks.state.answers import reads_of
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.steps import Time
@@ -57,6 +58,7 @@ class Perf001(Check):
 
     code = "PERF001"
     title = "Timed calls are real calls"
+    cause = Cause.SLOW_HOST
     classes = ("H2", "H5", "H10", "H11")
     group = "timing"
     own_process = True

@@ -10,6 +10,7 @@ from cuassay.checks.gradients.cases import float_inputs, float_outputs, scenario
 from cuassay.checks.gradients.judging import Bad, Judged, ended, facts_of, forward_fault
 from cuassay.checks.numeric.common import details, message, where, worst_statistic
 from cuassay.errors import NothingToCheckError
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import Garbled
@@ -54,6 +55,7 @@ class Grad001(Check):
 
     code = "GRAD001"
     title = "Gradients through the kernel"
+    cause = Cause.GRADIENT
     classes = ("A2", "A4", "A11", "A13", "L3")
     group = "layout"
     judges_failures = True

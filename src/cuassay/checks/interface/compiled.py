@@ -10,6 +10,7 @@ from cuassay.checks.endings.findings import exception_text, first_raised
 from cuassay.checks.plain_first import answer_to, measured, other_values, wrong_read
 from cuassay.checks.state.answers import Read, placed, reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario, Step
 from cuassay.model.steps import CompiledCall
@@ -59,6 +60,7 @@ class Compile001(Check):
 
     code = "COMPILE001"
     title = "Inside torch.compile"
+    cause = Cause.COMPILED
     classes = ("A14", "A5")
     group = "operators"
     own_process = True

@@ -9,6 +9,7 @@ from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.plain_first import wrong_read
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import NothingToCheckError
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import OpCheck
@@ -59,6 +60,7 @@ class Opcheck001(Check):
 
     code = "OPCHECK001"
     title = "Custom operators keep torch's contract"
+    cause = Cause.CUSTOM_OPERATOR
     classes = ("A14", "A11")
     group = "operators"
     own_process = True

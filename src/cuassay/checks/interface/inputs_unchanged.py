@@ -9,6 +9,7 @@ from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed, raw_bytes
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, Call, ReadInputs, Scenario
@@ -46,6 +47,7 @@ class Api001(Check):
 
     code = "API001"
     title = "Inputs stay as they were"
+    cause = Cause.INPUT_CHANGED
     classes = ("A3", "A4", "M9")
     group = "host"
 

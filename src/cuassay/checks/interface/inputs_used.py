@@ -20,6 +20,7 @@ from cuassay.checks.state.answers import (
     wrong_outputs,
 )
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.verdict import Profile
@@ -130,9 +131,9 @@ class Api003(Check):
                 yield first
 
     def _ignored(self, scenario: Scenario, case: Case, text: str, *, names: str) -> Finding:
-        extra: dict[str, Any] = {}
+        extra: dict[str, Any] = {"cause": Cause.INPUT_IGNORED}
         if not case.in_domain:
-            extra = {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
+            extra |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
             text += " (moved alone it may contradict the other inputs)"
         place = Where(
             group=f"{names} moved alone",

@@ -19,6 +19,7 @@ from cuassay.checks.numeric.common import details, message, where, worst_statist
 from cuassay.checks.one_call import copies_explain
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.geometry import tensor_inputs
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import Exited, Garbled, Killed, StepRaised, TimedOut
@@ -76,6 +77,7 @@ class Layout001(Check):
 
     code = "LAYOUT001"
     title = "Inputs in every memory layout"
+    cause = Cause.LAYOUT
     classes = ("A1", "A2", "A5", "M10")
     group = "layout"
     finding_class = FindingClass.UNSAFE

@@ -11,6 +11,7 @@ from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import ResultItem
@@ -72,7 +73,8 @@ class Api002(Check):
         case = scenario.cases[0]
         if scenario.label == _STRUCTURE:
             messages = _structure(trial, case, run, record.items)
-            yield from (self._report(scenario, text, severity=Severity.HIGH) for text in messages)
+            wrong = {"severity": Severity.HIGH, "cause": Cause.WRONG_STRUCTURE}
+            yield from (self._report(scenario, text, **wrong) for text in messages)
             return
         for item in record.items:
             if item.kind == "tensor":
@@ -84,15 +86,16 @@ class Api002(Check):
         if scenario.label == _TYPE and item.type_name not in _PLAIN:
             text = f"{name} is a {item.type_name}, expected exactly torch.Tensor"
             extra = advice if item.type_name == _PARAMETER else {}
+            extra = {**extra, "cause": Cause.WRONG_STRUCTURE}
             yield self._report(scenario, text, output=item.name, **extra)
         if scenario.label == _ALIASING and item.aliases:
             shared = ", ".join(f"'{alias}'" for alias in item.aliases)
             text = f"{name} shares the memory of input {shared}: writing to one changes the other"
-            yield self._report(scenario, text, output=item.name)
+            yield self._report(scenario, text, output=item.name, cause=Cause.OUTPUT_SHARES_INPUT)
         if scenario.label == _LAYOUT and not _row_major(item):
             text = f"{name} has strides {list(item.strides)} for shape {list(item.shape)}"
             text += ", not the row-major ones: `view` may fail on it"
-            yield self._report(scenario, text, output=item.name, **advice)
+            yield self._report(scenario, text, output=item.name, cause=Cause.LAYOUT, **advice)
 
     def _report(self, scenario: Scenario, text: str, *, output: str = "", **extra: Any) -> Finding:
         place = Where(output=output, axes=dict(scenario.cases[0].axes))

@@ -9,6 +9,7 @@ from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed, reads_of, wrong_outputs
 from cuassay.model.axes import smallest_workload_axes
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.steps import Disarm, ReadLaunches
@@ -55,6 +56,7 @@ class Ghost001(Check):
 
     code = "GHOST001"
     title = "The answer comes from the candidate's own kernels"
+    cause = Cause.UNNECESSARY_KERNEL
     classes = ("H8",)
     own_process = True
     group = "integrity"  # nothing else runs in a process whose kernels were switched off

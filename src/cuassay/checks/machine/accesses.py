@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuassay.checks.machine.faults import MachineCheck
+from cuassay.model.diagnosis import Cause
 
 
 class Mem101(MachineCheck):
@@ -42,6 +43,7 @@ class Mem101(MachineCheck):
 
     code = "MEM101"
     title = "every access lies within the memory that it was meant for"
+    cause = Cause.OUT_OF_BOUNDS
     classes = ("M3", "M4", "M10")
     kinds = frozenset(
         {

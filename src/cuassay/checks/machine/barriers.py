@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuassay.checks.machine.faults import MachineCheck
+from cuassay.model.diagnosis import Cause
 
 
 class Sync101(MachineCheck):
@@ -40,6 +41,7 @@ class Sync101(MachineCheck):
 
     code = "SYNC101"
     title = "barriers and warp operations are reached by everybody whom they wait for"
+    cause = Cause.BARRIER
     classes = ("C1", "C4")
     kinds = frozenset(
         {

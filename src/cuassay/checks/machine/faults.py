@@ -16,6 +16,7 @@ from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import SourceLine
 from cuassay.model.machine import LaunchEvidence, MachineEvidence, MachineFault, Touch
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
@@ -142,6 +143,16 @@ class MachineCheck(Check):
             finding_class=kind,
             severity=severity,
             evidence="\n".join(launch.printed),
+            lines=tuple(
+                SourceLine(
+                    file=touch.file,
+                    line=touch.line,
+                    text=machine.line(touch.file, touch.line),
+                    what=touch.what,
+                )
+                for touch in fault.touches
+                if touch.line
+            ),
         )
 
 

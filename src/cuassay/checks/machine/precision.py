@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from cuassay.checks.base import Trial
 from cuassay.checks.machine.faults import MachineCheck, hot_cases, machine_cases, recorded_calls
+from cuassay.model.diagnosis import Cause
 from cuassay.model.machine import MachineFault
 from cuassay.model.outcome import FindingClass, Severity
 from cuassay.model.scenario import Scenario
@@ -44,6 +45,7 @@ class Prec101(MachineCheck):
 
     code = "PREC101"
     title = "no instruction loses precision that the result would have needed"
+    cause = Cause.LOW_PRECISION
     classes = ("N1", "N2", "N4", "N5")
     finding_class = FindingClass.ADVICE
     severity = Severity.MEDIUM

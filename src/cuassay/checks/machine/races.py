@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from cuassay.checks.base import Run, Trial
 from cuassay.checks.machine.faults import MachineCheck, recorded_evidence
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Scenario
 
@@ -52,6 +53,7 @@ class Race101(MachineCheck):
 
     code = "RACE101"
     title = "conflicting accesses of different threads are ordered"
+    cause = Cause.RACE
     classes = ("C1", "C2", "C3", "C7")
     kinds = frozenset({"race", "same-value-race", "missing-proxy-fence"})
     clean_words = "no unordered conflicting accesses"

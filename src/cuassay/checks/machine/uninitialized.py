@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cuassay.checks.machine.faults import MachineCheck
+from cuassay.model.diagnosis import Cause
 
 
 class Init101(MachineCheck):
@@ -37,6 +38,7 @@ class Init101(MachineCheck):
 
     code = "INIT101"
     title = "no kernel uses what nobody has written"
+    cause = Cause.UNINITIALISED
     classes = ("M5", "S1")
     kinds = frozenset({"uninitialised"})
     clean_words = "nothing unwritten used"

@@ -14,6 +14,7 @@ from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.domain import Real
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding, FindingClass, Severity
@@ -66,6 +67,7 @@ class Mem004(Check):
 
     code = "MEM004"
     title = "What no output depends on does not matter"
+    cause = Cause.UNDEFINED_READ
     classes = ("M7", "L8", "L9")
     group = "memory"
     severity = Severity.CRITICAL

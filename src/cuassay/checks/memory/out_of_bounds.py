@@ -17,6 +17,7 @@ from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import Read, placed, reads_of, same_bits, wrong_outputs
 from cuassay.errors import CannotJudgeError
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import Problem, TensorSpec
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
@@ -82,6 +83,7 @@ class Mem002(Check):
 
     code = "MEM002"
     title = "Guard zones and poison around every allocation"
+    cause = Cause.OUT_OF_BOUNDS
     classes = ("M3", "M4", "M5", "M6", "M7", "L8")
     group = "memory"
     judges_failures = True
@@ -151,6 +153,7 @@ class Mem002(Check):
             measured=worst.value if worst else None,
             allowed=worst.limit if worst else None,
             where=where_of(comparison, case, worst),
+            cause=Cause.UNINITIALISED,
         )
 
 

@@ -10,6 +10,7 @@ from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.plain_first import NEEDS_GPU, on_cpu
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, Scenario
 from cuassay.model.steps import Mode
@@ -23,6 +24,12 @@ _CLASSES: Mapping[Mode, tuple[str, ...]] = {
     Mode.RACECHECK: ("C1",),
     Mode.SYNCCHECK: ("C1",),
     Mode.INITCHECK: ("M5",),
+}
+_CAUSES: Mapping[Mode, Cause] = {
+    Mode.MEMCHECK: Cause.OUT_OF_BOUNDS,
+    Mode.RACECHECK: Cause.RACE,
+    Mode.SYNCCHECK: Cause.BARRIER,
+    Mode.INITCHECK: Cause.UNINITIALISED,
 }
 
 
@@ -63,6 +70,7 @@ class Mem003(Check):
 
     code = "MEM003"
     title = "compute-sanitizer finds nothing in the kernels"
+    cause = Cause.OUT_OF_BOUNDS
     classes = ("M3", "M4", "M5", "C1")
     group = "tools"
     side_by_side = True
@@ -130,6 +138,7 @@ class Mem003(Check):
             where=Where(axes=dict(scenario.cases[0].axes)),
             details=tuple((name, text) for name, text in details.items() if text),
             classes=_CLASSES[scenario.mode],
+            cause=_CAUSES[scenario.mode],
             finding_class=FindingClass.ADVICE if advice else self.finding_class,
             severity=Severity.LOW if advice else self.severity,
         )

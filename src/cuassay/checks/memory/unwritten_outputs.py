@@ -10,6 +10,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import Read, placed, raw_bytes, reads_of, same_bits, wrong_outputs
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
@@ -61,6 +62,7 @@ class Mem001(Check):
 
     code = "MEM001"
     title = "Every output element is written"
+    cause = Cause.UNWRITTEN
     classes = ("M5", "M6")
     group = "memory"
 
@@ -96,6 +98,7 @@ class Mem001(Check):
                 continue
             found = [tensor for tensor in tensors if tensor is not None]
             message, place = _unwritten(spec, found, truth.outputs[position])
+            cause = Cause.UNWRITTEN if message else Cause.UNINITIALISED
             if not message and not all(wrong):
                 message = _depends(spec.name, wrong)
             exact = truth.outputs[position].scale is None
@@ -103,7 +106,7 @@ class Mem001(Check):
                 message = f"{spec.name} depends on what its memory held before the call"
             if message:
                 place = dataclasses.replace(place, axes=dict(scenario.cases[0].axes))
-                yield self.finding(message, scenario=scenario, where=place)
+                yield self.finding(message, scenario=scenario, where=place, cause=cause)
 
 
 def _depends(output: str, wrong: Sequence[bool]) -> str:
@@ -128,6 +131,8 @@ def _unwritten(
         held &= right.isfinite()
     else:
         held &= ~_holds_ff(right.to(tensors[0].dtype))
+        # Both patterns are the integer -1: an element that was written keeps it in the third.
+        held &= tensors[2].to(held.device) != tensors[0]
     count = int(held.sum())
     if not count:
         return "", place

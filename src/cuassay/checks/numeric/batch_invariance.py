@@ -15,6 +15,7 @@ from cuassay.checks.state.answers import Read, reads_of, wrong_outputs
 from cuassay.errors import ProblemError
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.problem import Problem
 from cuassay.model.relation import RowsIndependent, text_of
@@ -64,6 +65,7 @@ class Det002(Check):
 
     code = "DET002"
     title = "Batch invariance"
+    cause = Cause.NOT_DETERMINISTIC
     classes = ("C9",)
     group = "repeat"
     finding_class = FindingClass.ADVICE

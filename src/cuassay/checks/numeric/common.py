@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Trial
 from cuassay.model.case import Case, Fill, FillValue
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
 
@@ -46,6 +48,9 @@ def comparison_finding(
     """Return the finding of a failed comparison; outside the domain it is advice."""
     worst = worst_statistic(comparison)
     extra: dict[str, object] = {"error_map": comparison.error_map, "details": details(comparison)}
+    cause = _cause(comparison, worst)
+    if cause is not None:
+        extra["cause"] = cause
     if not case.in_domain:
         extra |= {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
     return check.finding(
@@ -57,6 +62,14 @@ def comparison_finding(
         where=where(comparison, case, worst),
         **extra,
     )
+
+
+def _cause(comparison: Comparison, worst: Statistic | None) -> Cause | None:
+    """Return what a comparison alone says of the cause, if it does."""
+    if comparison.mismatch:
+        return Cause.WRONG_STRUCTURE
+    born = not math.isfinite(comparison.got) and math.isfinite(comparison.expected)
+    return Cause.OUT_OF_RANGE if worst is not None and worst.name == "class" and born else None
 
 
 def one_by_one(positions: Iterable[int]) -> tuple[Step, ...]:
@@ -94,10 +107,12 @@ def message(comparison: Comparison, worst: Statistic | None) -> str:
         )
     name = _STATISTICS.get(worst.name, worst.name)
     place, ours, trusted = _telling_group(comparison)
+    beyond = comparison.precision.condition.partition(": ")[2]
+    more = f"; {beyond} would explain it, which the precision policy rules out" if beyond else ""
     return (
         f"{comparison.output}: {name} is {worst.value:.3g} times the achievable error on "
         f"{worst.group}, allowed {worst.limit:.3g}; relative error {ours:.2e}{place} "
-        f"where a trusted kernel has {trusted:.2e}"
+        f"where a trusted kernel has {trusted:.2e}{more}"
     )
 
 

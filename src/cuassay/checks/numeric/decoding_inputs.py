@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from cuassay.checks.numeric.training_inputs import Loop001
 from cuassay.model.case import DECODING
+from cuassay.model.diagnosis import Cause
 
 
 class Loop002(Loop001):
@@ -39,5 +40,6 @@ class Loop002(Loop001):
 
     code = "LOOP002"
     title = "Numbers on the states of decoding"
+    cause = Cause.TRAINING
     classes = ("L7", "L8", "L9")
     purpose: ClassVar[str] = DECODING

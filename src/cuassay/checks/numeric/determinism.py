@@ -11,6 +11,7 @@ from cuassay.checks.numeric.common import message, where, worst_statistic
 from cuassay.checks.state.answers import Read, reads_of, same_bits
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import (
     Allocate,
@@ -62,6 +63,7 @@ class Det001(Check):
 
     code = "DET001"
     title = "Run-to-run spread"
+    cause = Cause.NOT_DETERMINISTIC
     classes = ("C1", "C2", "C7", "C9")
     group = "repeat"
 

@@ -17,6 +17,7 @@ from cuassay.errors import ProblemError
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Severity
 from cuassay.model.problem import Problem, TensorSpec, VarAxis
 from cuassay.model.relation import RowsIndependent
@@ -70,6 +71,7 @@ class Big001(Check):
 
     code = "BIG001"
     title = "More than 2^31 elements"
+    cause = Cause.LARGE_SIZES
     classes = ("M1", "M2", "L12")
     group = "big"
     own_process = True

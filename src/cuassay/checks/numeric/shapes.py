@@ -9,6 +9,7 @@ from cuassay.checks.endings.findings import exception_text, memory_fault, termin
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.checks.numeric.listed_sizes import refusal_condition, sizes_in_words
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Call, Scenario
 from cuassay.model.trace import Finished, StepRaised
@@ -86,6 +87,7 @@ class Shp001(Check):
         sizes = sizes_in_words(trial.problem, case)
         raised = _clean_exception(scenario, run)
         kind, severity, condition = FindingClass.WRONG, Severity.HIGH, ""
+        cause = ended.cause if raised is None else Cause.REFUSES_SIZES
         if raised is None:
             message = f"at {sizes}: {ended.message}"
         else:
@@ -106,6 +108,8 @@ class Shp001(Check):
             severity=severity,
             condition=condition,
             evidence=ended.evidence,
+            cause=cause,
+            lines=ended.lines,
         )
 
 

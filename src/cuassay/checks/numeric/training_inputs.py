@@ -8,6 +8,7 @@ from typing import ClassVar
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.model.case import TRAINING
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
@@ -46,6 +47,7 @@ class Loop001(Check):
 
     code = "LOOP001"
     title = "Numbers on the states of a training run"
+    cause = Cause.TRAINING
     classes = ("L1", "L4", "N1")
     group = "loops"
     purpose: ClassVar[str] = TRAINING

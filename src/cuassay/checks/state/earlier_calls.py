@@ -15,6 +15,7 @@ from cuassay.checks.numeric.common import message, where, worst_statistic
 from cuassay.checks.state.answers import Read, is_right_for, same_bits, truth_moved, wrong_outputs
 from cuassay.checks.state.histories import Tensors, history_scenarios
 from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.scenario import (
     Allocate,
@@ -80,6 +81,7 @@ class State001(Check):
 
     code = "STATE001"
     title = "No answer depends on earlier calls"
+    cause = Cause.CALL_HISTORY
     classes = ("S1", "S2", "S3", "S4", "S6", "S7", "S8")
     group = "host"
     judges_failures = True  # a layout, a thread or gradients may be refused
@@ -100,15 +102,22 @@ class State001(Check):
                 continue
             if answer.layouts and _first(answers, position):
                 return  # left to LAYOUT001; it may have written anywhere
-            text = _blame(trial, run, answers, position)
+            text, cause = _blame(trial, run, answers, position)
             if text:
-                yield self._wrong(trial, scenario, run, answer=answer, text=text)
+                yield self._wrong(trial, scenario, run, answer=answer, text=text, cause=cause)
             if text or not position:
                 break
         yield from self._changed(trial, scenario, run, answers)
 
     def _wrong(
-        self, trial: Trial, scenario: Scenario, run: Run, *, answer: Answer, text: str
+        self,
+        trial: Trial,
+        scenario: Scenario,
+        run: Run,
+        *,
+        answer: Answer,
+        text: str,
+        cause: Cause,
     ) -> Finding:
         failed = wrong_outputs(trial, answer.read, run)
         worst = failed[0]
@@ -123,6 +132,7 @@ class State001(Check):
             statistic="against truth for its own call",
             where=place,
             details=(("against its own truth", message(worst, statistic)),),
+            cause=cause,
         )
 
     def _changed(
@@ -151,6 +161,7 @@ class State001(Check):
                 f"{text} ({', '.join(changed)})",
                 scenario=scenario,
                 where=Where(output=changed[0], axes=dict(answer.case.axes)),
+                cause=Cause.OUTPUT_SHARES_INPUT if later is None else Cause.OUTPUT_REUSED,
             )
             return
 
@@ -320,27 +331,29 @@ def _judged(trial: Trial, run: Run, answers: Iterable[Answer]) -> list[Answer]:
     return judged
 
 
-def _blame(trial: Trial, run: Run, answers: Sequence[Answer], position: int) -> str:
+def _blame(trial: Trial, run: Run, answers: Sequence[Answer], position: int) -> tuple[str, Cause]:
     """Return what to say of a wrong answer if earlier calls are at fault, or nothing."""
+    history = Cause.CALL_HISTORY
     answer, earlier = answers[position], answers[:position]
     known = next((o for o in answers if answer.same_call(o) and not o.wrong), None)
     if not earlier:
         if known is None:
-            return ""
-        return (
+            return "", history
+        text = (
             f"is wrong, call {known.number} on the same values is right: "
             "something is left undone until the first call is over"
         )
+        return text, Cause.FIRST_CALL
     for other in reversed(earlier):
         text = "" if other.wrong else _of_another(trial, run, other, answer)
         if text:
-            return f"{text} {_when(other, answer)}"
+            return f"{text} {_when(other, answer)}", Cause.STALE_ANSWER
     before = earlier[-1]
     change = _when(before, answer)
     if known is not None:
-        return f"is wrong {change}; call {known.number} on the same values is right"
+        return f"is wrong {change}; call {known.number} on the same values is right", history
     if earlier[0].wrong or not _first(answers, position):
-        return ""
+        return "", history
     right_there = any(
         not other.wrong
         and dict(other.case.axes) == dict(answer.case.axes)
@@ -349,7 +362,7 @@ def _blame(trial: Trial, run: Run, answers: Sequence[Answer], position: int) -> 
     )
     # At another shape or in the plain layout: wrong numbers are a fault there in any case.
     elsewhere = answer.far and not answer.layouts
-    return f"is wrong {change}" if right_there or elsewhere else ""
+    return f"is wrong {change}" if right_there or elsewhere else "", history
 
 
 def _first(answers: Sequence[Answer], position: int) -> bool:

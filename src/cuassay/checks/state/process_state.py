@@ -10,6 +10,7 @@ from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.checks.state.histories import odd_layouts
 from cuassay.checks.state.process_kinds import Change, Kind, changes_of, kind_of
+from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Allocate, Call, Scenario, Step
 from cuassay.model.steps import Arrange, ReadState
@@ -61,6 +62,7 @@ class Proc001(Check):
 
     code = "PROC001"
     title = "The process stays as it was"
+    cause = Cause.PROCESS_STATE
     classes = ("S9", "H2", "H9")
     group = "host"
     own_process = True

@@ -47,6 +47,9 @@ def load(
     definition = read_model(
         DefinitionModel, data, where=where, error=ProblemError, strict=strict, notes=notes
     )
+    if definition.held_at_the_example:
+        held = "; ".join(definition.held_at_the_example)
+        notes.append(f"these arguments stay as the example has them: {held}")
     source = _reference_source(definition, file, notes)
     check_reference(source, list(definition.inputs), where=where)
     if definition.custom_inputs_entrypoint is not None:

@@ -85,6 +85,7 @@ class DefinitionModel(StrictModel):
     constraints: list[str] | None = None
     tags: list[str] | None = None
     workloads: list[dict[str, Any]] | None = None
+    held_at_the_example: list[str] | None = None  # arguments that cuassay does not vary
 
 
 class RandomModel(StrictModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cuassay.model.outcome import ErrorMap, Finding, Growth
 from cuassay.report import words
 from cuassay.report.clean import clean, html_text, one_line
-from cuassay.report.html.svg import budget_bar, error_map, growth_plot, map_key
+from cuassay.report.html.svg import budget_bar, error_map, growth_plot, map_key, tells
 
 TONES = {"wrong": "bad", "unsafe": "mid", "advice": "calm"}
 
@@ -37,6 +37,7 @@ def finding_card(finding: Finding, *, pictures: bool, text_bytes: int) -> str:
         f'<p class="message">{html_text(one_line(finding.message))}</p>'
         + _budget(finding)
         + rows(_where(finding))
+        + _statistics(finding)
         + (_pictures(finding) if pictures else "")
         + _input(finding, text_bytes=min(text_bytes, 4096))
         + _evidence(finding, text_bytes=text_bytes)
@@ -70,13 +71,20 @@ def _where(finding: Finding) -> list[tuple[str, str]]:
         ("growth", words.growth_line(finding.growth) if finding.growth else ""),
         ("condition", one_line(finding.condition)),
     ]
-    pairs += [
+    return [*pairs, ("holds for", one_line(finding.holds_for, limit=400))]
+
+
+def _statistics(finding: Finding) -> str:
+    """Return the other measures of a finding, folded."""
+    pairs = [
         (one_line(name, limit=80), one_line(value, limit=200))
         for name, value in finding.details[:20]
+        if name != "holds for"
     ]
     classes = ", ".join(one_line(name, limit=20) for name in finding.classes)
     seed = "" if finding.seed is None else str(finding.seed)
-    return [*pairs, ("failure classes", classes), ("seed", seed)]
+    shown = rows([*pairs, ("failure classes", classes), ("seed", seed)])
+    return f"<details><summary>All measures</summary>{shown}</details>" if shown else ""
 
 
 def _pictures(finding: Finding) -> str:
@@ -84,7 +92,8 @@ def _pictures(finding: Finding) -> str:
     if finding.growth is not None and (plot := growth_plot(finding.growth)):
         drawn.append(_growth_figure(finding.growth, plot))
     errors = finding.error_map
-    if errors is not None and 0 < errors.rows * errors.columns == len(errors.cells):
+    shaped = errors is not None and 0 < errors.rows * errors.columns == len(errors.cells)
+    if errors is not None and shaped and tells(errors):
         drawn.append(_map_figure(errors))
     return f'<div class="pair">{"".join(drawn)}</div>' if drawn else ""
 
@@ -104,7 +113,7 @@ def _map_figure(errors: ErrorMap) -> str:
     output = html_text(one_line(errors.output, limit=80))
     tile = " x ".join(words.count(size) for size in errors.tile)
     return (
-        f'<figure class="plot"><h3>Where {output} is off</h3>{error_map(errors)}{map_key()}'
+        f'<figure class="plot"><h3>Where {output} is off</h3>{error_map(errors)}{map_key(errors)}'
         f"<figcaption>Worst error per tile of {tile} elements, in units of the error that a "
         f"trusted implementation could make there. Ringed: the worst tile.</figcaption></figure>"
     )

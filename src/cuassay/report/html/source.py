@@ -7,12 +7,15 @@ shadow, in nine steps from 2**-24 (what float32 rounds) to 1; a mark names findi
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from cuassay.model.diagnosis import SourceLine
 from cuassay.model.machine import SourceView
 from cuassay.model.verdict import Verdict
 from cuassay.report.clean import clean, html_text, one_line
 
 _FILES, _LINES, _AROUND = 2, 250, 12
+_BESIDE = 3  # lines shown above and below the one that is blamed
 _STEPS, _LEAST = 8, -24.0  # powers of two from which heat shows
 SOURCE_CSS = """
 .src{font-family:var(--mono);font-size:.86rem;border-collapse:collapse;width:100%}
@@ -20,6 +23,7 @@ SOURCE_CSS = """
 .src .no{color:var(--soft);text-align:right;user-select:none}
 .src .err{color:var(--soft);text-align:right}
 .src .ran{border-left:3px solid var(--good)}.src .idle{border-left:3px solid transparent}
+.src tr.hit td{background:var(--bad-wash);color:var(--bad);font-weight:650}
 .src .note td{white-space:normal;font-family:var(--sans);padding:.2rem .5rem .35rem 6rem}
 .src .z1,.src .z2,.src .z3,.src .z4,.src .z5,.src .z6,.src .z7,.src .z8{fill:none}
 .src td.h1{background:color-mix(in srgb,var(--bad) 4%,transparent)}
@@ -31,6 +35,28 @@ SOURCE_CSS = """
 .src td.h7{background:color-mix(in srgb,var(--bad) 40%,transparent)}
 .src td.h8{background:color-mix(in srgb,var(--bad) 50%,transparent)}
 """
+
+
+def excerpt(line: SourceLine, sources: Sequence[SourceView]) -> str:
+    """Return a line of the candidate with its neighbours, itself marked, and what it does."""
+    view = next((one for one in sources if one.file == line.file), None)
+    rows = view.text.splitlines() if view is not None else []
+    if not 0 < line.line <= len(rows):
+        rows, first = [line.text], line.line
+    else:
+        first = max(1, line.line - _BESIDE)
+        rows = rows[first - 1 : line.line + _BESIDE]
+    table = "".join(
+        f'<tr class="{"hit" if first + n == line.line else ""}"><td class="no">{first + n}</td>'
+        f"<td>{html_text(clean(row, cap_bytes=400))}</td></tr>"
+        for n, row in enumerate(rows)
+    )
+    what = f'<p class="key">{html_text(one_line(line.what, limit=200))}</p>' if line.what else ""
+    name = html_text(f"{one_line(line.file, limit=120)}:{line.line}")
+    return (
+        f'<p class="mono key">{name}</p><div class="scroll"><table class="src"><tbody>'
+        f"{table}</tbody></table></div>{what}"
+    )
 
 
 def source_section(verdict: Verdict) -> str:

@@ -60,6 +60,9 @@ background:var(--card);border:1px solid var(--line);border-radius:5px;padding:.2
 cursor:pointer}
 .copy:hover{color:var(--ink)}
 :focus-visible{outline:2px solid var(--copper);outline-offset:2px}
+.cause{margin-top:1rem;border-left:4px solid var(--tone)}
+.cause>.message{font-size:1.1rem;font-weight:600;margin:.2rem 0 .6rem}
+.cause .finding{margin-top:.8rem}
 .finding{margin-top:1rem;scroll-margin-top:1rem}
 .finding:target{border-color:var(--copper);box-shadow:0 0 0 3px
 color-mix(in srgb,var(--copper) 22%,transparent)}

@@ -13,7 +13,8 @@ from cuassay.model.outcome import ErrorMap, Growth
 from cuassay.report import words
 from cuassay.report.clean import html_text, one_line
 
-# Upper ends of the colour classes z0..z7 of error / achievable error; z8 is not finite.
+# Upper ends of the colour classes z0..z7 of error / achievable error where no error is larger;
+# z8 is not finite.
 BINS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 _MAP_WIDTH, _MAP_HEIGHT, _MAP_CELLS = 560.0, 300.0, 48
 _PLOT_WIDTH, _PLOT_HEIGHT = 560.0, 330.0
@@ -51,8 +52,10 @@ def error_map(errors: ErrorMap) -> str:
     wide, high = _MAP_WIDTH / columns, min(_MAP_HEIGHT / rows, _MAP_WIDTH / columns)
     height = high * rows
     paths: dict[int, list[str]] = {}
+    bins = bins_of(errors)
     for row in range(rows):
-        for start, length, index in _runs(shrunk.cells[row * columns : (row + 1) * columns]):
+        cells = shrunk.cells[row * columns : (row + 1) * columns]
+        for start, length, index in _runs(cells, bins):
             x, y, w, h = start * wide, row * high, length * wide, high
             paths.setdefault(index, []).append(f"M{x:.4g} {y:.4g}h{w:.4g}v{h:.4g}h-{w:.4g}z")
     drawn = "".join(
@@ -69,10 +72,27 @@ def error_map(errors: ErrorMap) -> str:
     )
 
 
-def map_key() -> str:
-    """Return the colour key of error maps: one swatch a class with the upper end of its range."""
-    names = [f"≤ {words.number(top)}" for top in BINS]
-    names += [f"> {words.number(BINS[-1])}", "NaN, inf"]
+def bins_of(errors: ErrorMap) -> tuple[float, ...]:
+    """Return the upper ends of the colour classes: powers up to the largest finite error."""
+    finite = [cell for cell in errors.cells if math.isfinite(cell)]
+    largest = max(finite, default=1.0)
+    if largest <= BINS[-1]:
+        return BINS
+    ratio = largest ** (1.0 / (len(BINS) - 1))
+    return (1.0, *(float(f"{ratio**step:.2g}") for step in range(1, len(BINS) - 1)), largest)
+
+
+def tells(errors: ErrorMap) -> bool:
+    """Whether a map shows more than one colour: an even error has no place."""
+    bins = bins_of(errors)
+    return len({_bin(cell, bins) for cell in errors.cells}) > 1
+
+
+def map_key(errors: ErrorMap) -> str:
+    """Return the colour key of an error map: a swatch a class with the upper end of its range."""
+    bins = bins_of(errors)
+    names = [f"≤ {words.number(top)}" for top in bins]
+    names += [f"> {words.number(bins[-1])}", "NaN, inf"]
     swatches = "".join(
         f'<span><svg viewBox="0 0 10 10"><rect class="z{i}" width="10" height="10"/></svg>'
         f"{name}</span>"
@@ -100,17 +120,17 @@ def _rank(value: float) -> float:
     return math.inf if math.isnan(value) else value
 
 
-def _bin(value: float) -> int:
+def _bin(value: float, bins: Sequence[float]) -> int:
     if not math.isfinite(value):
-        return len(BINS) + 1
-    return next((i for i, top in enumerate(BINS) if value <= top), len(BINS))
+        return len(bins) + 1
+    return next((i for i, top in enumerate(bins) if value <= top), len(bins))
 
 
-def _runs(cells: Sequence[float]) -> list[tuple[int, int, int]]:
+def _runs(cells: Sequence[float], bins: Sequence[float]) -> list[tuple[int, int, int]]:
     """Return runs of equal colour in a row as (start, length, class)."""
     runs: list[tuple[int, int, int]] = []
     for position, value in enumerate(cells):
-        index = _bin(value)
+        index = _bin(value, bins)
         if runs and runs[-1][2] == index:
             start, length, _ = runs[-1]
             runs[-1] = (start, length + 1, index)

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import CheckReport, Finding
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.report import words
@@ -18,7 +19,7 @@ from cuassay.report.html.coverage import coverage_section
 from cuassay.report.html.finding import code_block, finding_card, rows
 from cuassay.report.html.page import page
 from cuassay.report.html.rules import rules_section
-from cuassay.report.html.source import SOURCE_CSS, source_section
+from cuassay.report.html.source import SOURCE_CSS, excerpt, source_section
 from cuassay.report.html.style import CSS, SCRIPT
 from cuassay.report.html.svg import time_bar
 from cuassay.report.json_report import document
@@ -76,9 +77,9 @@ def _page(verdict: Verdict, detail: _Detail, rules: Rules | None) -> str:
     body = "".join(
         (
             _top(verdict),
-            _hero(verdict, findings),
+            _hero(verdict),
             _sides(verdict),
-            _findings(findings, detail),
+            _findings(verdict, findings, detail),
             rules_section(findings, rules),
             source_section(verdict),
             _left_out(verdict),
@@ -126,11 +127,10 @@ def _top(verdict: Verdict) -> str:
     )
 
 
-def _hero(verdict: Verdict, findings: tuple[Finding, ...]) -> str:
+def _hero(verdict: Verdict) -> str:
     facts = [
         ("profile", verdict.profile.value),
         ("device", one_line(verdict.environment.get("device", "") or verdict.device)),
-        ("precision", one_line(verdict.precision_grade)),
         ("truth", one_line(verdict.truth)),
         ("time", words.seconds(verdict.timing.total_s)),
     ]
@@ -150,7 +150,7 @@ def _hero(verdict: Verdict, findings: tuple[Finding, ...]) -> str:
         f'<header class="card hero {_VERDICT_TONES[verdict.decision]}">'
         f'<h1 class="word">{verdict.decision.value}</h1>'
         f'<p class="why">{html_text(one_line(verdict.reason))}</p>'
-        f'<dl class="facts">{listed}</dl>{_first_command(findings)}{binding}</header>'
+        f'<dl class="facts">{listed}</dl>{_first_command(verdict)}{binding}</header>'
     )
 
 
@@ -158,53 +158,93 @@ def _conditions_title(verdict: Verdict) -> str:
     return "Accepted as long as" if verdict.passed else "Would also have to hold"
 
 
-def _first_command(findings: tuple[Finding, ...]) -> str:
-    """Return the worst finding's smallest input and command, for the first screen."""
-    if not findings or findings[0].finding_class.value == "advice":
+def _first_command(verdict: Verdict) -> str:
+    """Return the first cause's line, smallest input, remedy and command, for the first screen."""
+    causes = words.diagnosed(verdict)
+    if not causes:
         return ""
-    first = findings[0]
-    example = (
-        f"<h3>Smallest failing input</h3>"
-        f"{code_block(chr(10).join(words.block(first.counterexample, lines=12)))}"
-        if first.counterexample
-        else ""
-    )
-    command = (
-        f"<h3>See it fail</h3>{code_block(one_line(first.reproduce), wrap=True)}"
-        if first.reproduce
-        else ""
-    )
-    name = html_text(one_line(first.id, limit=20))
-    link = f'<p class="key"><a href="#{name}">All about {name}</a></p>'
-    parts = "".join(f"<div>{part}</div>" for part in (example, command + link) if part)
-    return f'<div class="pair lead">{parts}</div>'
+    first = causes[0]
+    found = next((f for f in words.identified(verdict) if f.id in first.findings), None)
+    parts = []
+    if first.line is not None:
+        parts.append(f"<h3>The line</h3>{excerpt(first.line, verdict.sources)}")
+    if first.example:
+        shown = code_block("\n".join(words.block(first.example, lines=12)))
+        parts.append(f"<h3>Smallest failing input</h3>{shown}")
+    parts.append(f"<h3>What to do</h3><p>{html_text(first.remedy)}.</p>")
+    if found is not None and found.reproduce:
+        command = one_line(found.reproduce)
+        shown = code_block(f"{command}\n{command} --export repro.py", wrap=True)
+        parts.append(f"<h3>See it fail</h3>{shown}")
+    drawn = "".join(f"<div>{part}</div>" for part in parts)
+    return f'<div class="pair lead">{drawn}</div>'
 
 
 def _sides(verdict: Verdict) -> str:
+    """Return the problem's own rule beside ours, where a problem has one."""
+    rule = verdict.benchmark_rule
+    if rule is None or rule.accepted is None:
+        return ""
     sides = words.rule_sides(verdict)
     clash = " clash" if sides.differ else ""
-    rule = verdict.benchmark_rule
-    theirs = {True: "good", False: "bad", None: "calm"}[rule.accepted if rule else None]
+    theirs = {True: "good", False: "bad"}[rule.accepted]
     return (
-        f'<section class="pair"><div class="card side {theirs}{clash}"><h3>Their verdict, by the '
-        f'problem\'s own tolerance</h3><p class="verdict">{sides.theirs}</p>'
+        f'<section class="pair"><div class="card side {theirs}{clash}"><h3>By the problem\'s own '
+        f'tolerance</h3><p class="verdict">{sides.theirs}</p>'
         f"<p>{html_text(sides.theirs_why)}</p></div>"
-        f'<div class="card side {_VERDICT_TONES[verdict.decision]}"><h3>Ours, against float64 and '
-        f'what is achievable</h3><p class="verdict">{sides.ours}</p>'
+        f'<div class="card side {_VERDICT_TONES[verdict.decision]}"><h3>Against float64 and what '
+        f'is achievable</h3><p class="verdict">{sides.ours}</p>'
         f"<p>{html_text(sides.ours_why)}</p></div></section>"
     )
 
 
-def _findings(findings: tuple[Finding, ...], detail: _Detail) -> str:
+def _findings(verdict: Verdict, findings: tuple[Finding, ...], detail: _Detail) -> str:
+    """Return a card a cause with its findings folded below the first, then the other findings."""
     if not findings:
         return ""
+    left = list(findings[: detail.cards])
+    groups = []
+    for number, made in enumerate(words.diagnosed(verdict), start=1):
+        own = [finding for finding in left if finding.id in made.findings]
+        left = [finding for finding in left if finding.id not in made.findings]
+        groups.append(_cause_card(number, made, own, verdict, detail))
     cards = "".join(
-        finding_card(finding, pictures=number < detail.pictures, text_bytes=detail.text)
-        for number, finding in enumerate(findings[: detail.cards])
+        finding_card(finding, pictures=False, text_bytes=detail.text) for finding in left
     )
     more = len(findings) - detail.cards
     rest = f'<p class="key">and {more} more, all in the JSON report</p>' if more > 0 else ""
-    return f"<section><h2>What was found</h2>{cards}{rest}</section>"
+    title = "Causes" if groups else "Findings"
+    others = f"<h2>Other findings</h2>{cards}" if groups and cards else cards
+    return f"<section><h2>{title}</h2>{''.join(groups)}{others}{rest}</section>"
+
+
+def _cause_card(
+    number: int, made: Diagnosis, own: list[Finding], verdict: Verdict, detail: _Detail
+) -> str:
+    shown = own[:1]
+    folded = own[1:]
+    first = "".join(
+        finding_card(finding, pictures=detail.pictures > 0, text_bytes=detail.text)
+        for finding in shown
+    )
+    others = ""
+    if folded:
+        cards = "".join(
+            finding_card(finding, pictures=False, text_bytes=detail.text) for finding in folded
+        )
+        noun = "finding" if len(folded) == 1 else "findings"
+        others = (
+            f"<details><summary>{len(folded)} more {noun} of this cause</summary>{cards}</details>"
+        )
+    line = ""
+    if number > 1 and made.line is not None:
+        line = f'<div class="plot">{excerpt(made.line, verdict.sources)}</div>'
+    remedy = f'<p class="key">To do: {html_text(made.remedy)}.</p>' if number > 1 else ""
+    return (
+        f'<div class="card cause bad"><h3>Cause {number}</h3>'
+        f'<p class="message">{html_text(one_line(made.words))}</p>'
+        f"{line}{remedy}{first}{others}</div>"
+    )
 
 
 def _left_out(verdict: Verdict) -> str:

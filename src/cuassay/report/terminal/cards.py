@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from rich.text import Text
 
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import Finding
 from cuassay.report import words
 from cuassay.report.clean import clean, one_line
 from cuassay.report.terminal.layout import STYLES, Marks, bar, code, command, labelled, wrapped
 
 LINES = 16  # twelve, and room for a smallest input
+_EVIDENCE = 4  # findings named below a cause
 _ERROR = re.compile(r"\b(error|fatal)\b", re.IGNORECASE)
 
 
@@ -31,11 +34,39 @@ def card(finding: Finding, *, width: int, signs: Marks) -> list[Text]:
     return lines + _input(finding, room=room, width=width) + last
 
 
-def brief(finding: Finding, *, width: int, signs: Marks) -> Text:
+def diagnosis_card(
+    made: Diagnosis, findings: Sequence[Finding], *, width: int, signs: Marks, number: int
+) -> list[Text]:
+    """Return a cause: in words, its line, the smallest input, what to do, how to see it."""
+    label = "cause" if number == 1 else f"cause {number}"
+    lines = labelled(label, one_line(made.words), width=width, style="bold")
+    if made.line is not None:
+        lines += code("line", [words.source_text(made.line)], style="cyan")
+    own = [finding for name in made.findings for finding in findings if finding.id == name]
+    if made.example:
+        lines += code("smallest", words.block(made.example, lines=12), style="cyan")
+    elif own and own[0].evidence and own[0].measured is None:
+        lines += code("evidence", _excerpt(own[0].evidence, lines=5), style="dim")
+    elif own and own[0].where.axes:
+        lines += labelled("input", words.sizes(own[0].where.axes), width=width, style="cyan")
+    lines += labelled("do", made.remedy, width=width)
+    if own:
+        told = [
+            f"{one_line(f.id, limit=20)} {one_line(f.code, limit=20)}"
+            + (f" ({words.times(f.share)})" if f.share is not None else "")
+            for f in own[:_EVIDENCE]
+        ]
+        more = f", and {len(own) - _EVIDENCE} more" if len(own) > _EVIDENCE else ""
+        lines += labelled("findings", ", ".join(told) + more, width=width)
+        if own[0].reproduce:
+            lines += command("reproduce", one_line(own[0].reproduce))
+    return lines
+
+
+def brief(finding: Finding, *, signs: Marks) -> Text:
     """Return a finding in one line."""
     text = _head(finding, signs=signs)
     text.append(f": {_message(finding)}")
-    text.truncate(max(width, 40), overflow="ellipsis")
     return text
 
 

@@ -1,53 +1,80 @@
-"""The last block of a terminal report: the verdict and everything that it rests on."""
+"""The last block of a terminal report: the verdict, its causes, and what it rests on."""
 
 from __future__ import annotations
 
 from rich.text import Text
 
-from cuassay.model.verdict import Verdict
+from cuassay.model.diagnosis import Cause
+from cuassay.model.verdict import Decision, Verdict
 from cuassay.report import words
 from cuassay.report.clean import one_line
+from cuassay.report.terminal.cards import diagnosis_card
 from cuassay.report.terminal.layout import STYLES, Marks, command, labelled
 
 _LEFT_OUT_LINES = 8
+_SHOWN = 5
 _NOTES = 5
 _AXES = 10
+_PRECISION = (Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION)
 
 
 def summary(
-    verdict: Verdict, *, width: int, signs: Marks, runs: str, replayed: bool = False
+    verdict: Verdict,
+    *,
+    width: int,
+    signs: Marks,
+    runs: str,
+    replayed: bool = False,
+    verbose: bool = False,
 ) -> list[Text]:
-    """Return the verdict, why, conditions, rule, power, sizes tried, what was not checked, next."""
+    """Return the verdict, its causes, conditions, what was not decided, and what to do next.
+
+    With `verbose` all that the verdict rests on as well.
+    """
     word = verdict.decision.value
     lines = [
         Text(signs.rule * min(width, 100), style="dim"),
         Text.assemble((word, STYLES[word]), "  ", one_line(verdict.candidate, limit=200)),
     ]
-    lines += labelled("why", one_line(verdict.reason), width=width)
+    causes = words.diagnosed(verdict)
+    found = words.identified(verdict)
+    if not causes:
+        lines += labelled("why", one_line(verdict.reason), width=width)
+    for number, made in enumerate(causes, start=1):
+        lines += [Text("")] if number > 1 else []
+        lines += diagnosis_card(made, found, width=width, signs=signs, number=number)
+    lines += [Text("")] if causes else []
     for number, condition in enumerate(verdict.conditions):
         label = "" if number else "conditions"
         lines += labelled(label, f"{signs.dot} {one_line(condition)}", width=width, style="yellow")
     if not replayed:
-        lines += _sides(verdict, width=width)
-        lines += labelled("power", words.power_line(verdict.power), width=width)
+        lines += _sides(verdict, width=width, verbose=verbose)
+        lines += labelled("checks", words.counts_line(verdict), width=width)
+        if verbose or verdict.decision is not Decision.REJECTED:
+            lines += _open(verdict, width=width, signs=signs, verbose=verbose)
+            lines += labelled("power", words.power_line(verdict.power), width=width)
         if verdict.speed is not None:
             lines += labelled("speed", words.speed_line(verdict.speed), width=width)
-        lines += _tried(verdict, width=width)
-        lines += _left_out(verdict, width=width, signs=signs)
-    for number, note in enumerate(verdict.notes[:_NOTES]):
-        lines += labelled("" if number else "assumed", one_line(note), width=width, lines=2)
-    truth = f"{one_line(verdict.truth)}: {one_line(verdict.truth_reason) or 'no reason given'}"
-    lines += labelled("truth", truth, width=width)
-    if verdict.precision_grade:
+        lines += _tried(verdict, width=width) if verbose else []
+    notes = verdict.notes if verbose else verdict.notes[:_NOTES]
+    for number, note in enumerate(notes):
+        lines += labelled("" if number else "assumed", one_line(note), width=width)
+    if verbose or verdict.truth != "float64":
+        truth = f"{one_line(verdict.truth)}: {one_line(verdict.truth_reason) or 'no reason given'}"
+        lines += labelled("truth", truth, width=width)
+    matters = bool(causes) and causes[0].cause in _PRECISION
+    if verdict.precision_grade and (verbose or matters):
         lines += labelled("precision", one_line(verdict.precision_grade), width=width)
-    if verdict.walls:
+    if verdict.walls and verbose:
         lines += labelled("sandbox", words.walls_line(verdict), width=width)
-    lines += labelled("time", words.timing_line(verdict), width=width)
+    took = words.timing_line(verdict) if verbose else words.seconds(verdict.timing.total_s)
+    lines += labelled("time", took, width=width)
     if not replayed:  # shown now: while the kernel ran, nothing that it could read held it
         lines += labelled("seed", str(verdict.seed), width=width)
     run = one_line(verdict.run)
     if run:
-        lines += command("run", f"{runs}/{run}" if runs else run)
+        shown = f"{runs}/{run}" if runs and verbose else f"cuassay report {run}"
+        lines += command("run" if verbose else "report", shown)
     step = words.next_step(verdict)
     return lines + command("next", step) if step else lines
 
@@ -58,18 +85,21 @@ def quiet_line(verdict: Verdict) -> Text:
     telling, _ = words.grouped(words.identified(verdict))
     command_ = telling[0].reproduce if telling else ""
     tail = f"; {one_line(command_, limit=120)}" if command_ else ""
+    causes = words.diagnosed(verdict)
+    why = words.cause_line(causes[0]) if causes else one_line(verdict.reason)
     return Text.assemble(
         (word, STYLES[word]),
-        f" {one_line(verdict.candidate, limit=120)}: {one_line(verdict.reason).rstrip('.')}{tail}",
+        f" {one_line(verdict.candidate, limit=120)}: {why.rstrip('.')}{tail}",
     )
 
 
-def _sides(verdict: Verdict, *, width: int) -> list[Text]:
+def _sides(verdict: Verdict, *, width: int, verbose: bool) -> list[Text]:
+    """Return what the problem's own tolerance says, where it says otherwise."""
     sides = words.rule_sides(verdict)
-    theirs = labelled("their rule", f"{sides.theirs}: {sides.theirs_why}", width=width)
-    style = STYLES.get(sides.ours, "")
-    differ = " (the benchmark's rule says otherwise)" if sides.differ else ""
-    return theirs + labelled("ours", f"{sides.ours}{differ}", width=width, style=style)
+    if verdict.benchmark_rule is None or not (sides.differ or verbose):
+        return []
+    text = f"{sides.theirs}: {sides.theirs_why}"
+    return labelled("own rule", f"the problem's own tolerance gives {text}", width=width)
 
 
 def _tried(verdict: Verdict, *, width: int) -> list[Text]:
@@ -79,19 +109,19 @@ def _tried(verdict: Verdict, *, width: int) -> list[Text]:
         told = [*told[: _AXES - 1], f"and {len(told) - _AXES + 1} more axes, all in the JSON"]
     lines: list[Text] = []
     for number, text in enumerate(told):
-        lines += labelled("" if number else "tried", text, width=width, lines=2)
+        lines += labelled("" if number else "tried", text, width=width)
     return lines
 
 
-def _left_out(verdict: Verdict, *, width: int, signs: Marks) -> list[Text]:
-    every = words.not_checked(verdict)
-    if not every:
-        return labelled("not checked", "nothing that this profile plans", width=width)
+def _open(verdict: Verdict, *, width: int, signs: Marks, verbose: bool) -> list[Text]:
+    """Return what was not decided; with `verbose` everything that was not checked."""
+    every = words.not_checked(verdict) if verbose else words.undecided(verdict)
+    most = _LEFT_OUT_LINES if verbose else _SHOWN
+    label = "not checked" if verbose else "not decided"
     lines: list[Text] = []
-    for number, text in enumerate(every[:_LEFT_OUT_LINES]):
-        label = "" if number else "not checked"
-        lines += labelled(label, f"{signs.dot} {text}", width=width, lines=3)
-    if len(every) > _LEFT_OUT_LINES:
-        more = f"{signs.dot} and {len(every) - _LEFT_OUT_LINES} more, all in the JSON and HTML"
+    for number, text in enumerate(every[:most]):
+        lines += labelled("" if number else label, f"{signs.dot} {text}", width=width)
+    if len(every) > most:
+        more = f"{signs.dot} and {len(every) - most} more, all in the report"
         lines += labelled("", more, width=width)
     return lines

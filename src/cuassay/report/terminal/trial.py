@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import time
 
 from rich.console import Console
 from rich.status import Status
@@ -29,13 +30,13 @@ from cuassay.model.verdict import Verdict
 from cuassay.report import words
 from cuassay.report.clean import one_line
 from cuassay.report.terminal.cards import brief, card
-from cuassay.report.terminal.layout import STYLES, inert, marks
+from cuassay.report.terminal.layout import STYLES, marks, wrapped
 from cuassay.report.terminal.summary import quiet_line, summary
 
 _MAXIMUM_WIDTH = 100
 _CARDS = 6
-_TITLE_WIDTHS = (34, 42)  # on a narrow and on a wide terminal
-_WIDE = 96
+_TOLD = ("inconclusive", "errored")  # what is said at once; a failure is said with its cause
+_ENOUGH = 6  # checks after which their time says something of the rest
 
 
 class _Console(Console):
@@ -62,9 +63,10 @@ def console(*, stderr: bool = False, no_color: bool = False) -> Console:
 class TerminalReport:
     """Consumes events.
 
-    `summarise=False` leaves out findings and verdict (for `--json`); `replayed=True` leaves out
-    what only a whole trial can say: their rule, power and what was not checked. `runs` is the
-    folder of run folders, for the line that says where the run is kept.
+    `summarise=False` leaves out the verdict (for `--json`); `replayed=True` leaves out what only a
+    whole trial can say: power and what was not checked. With `verbose` every check has a line and
+    every finding a card. `runs` is the folder of run folders, for the line that says where the
+    run is kept.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class TerminalReport:
         quiet: bool = False,
         summarise: bool = True,
         replayed: bool = False,
+        verbose: bool = False,
         runs: str = "",
     ) -> None:
         self._console, self._progress = console, progress
@@ -82,8 +85,11 @@ class TerminalReport:
         self._runs = runs
         self._signs = marks(console.encoding)
         self._status: Status | None = None
+        self._verbose = verbose
         self._current = ""
         self._cases = 0
+        self._checks, self._done = 0, 0
+        self._began = time.monotonic()
 
     def consume(self, event: Event) -> None:
         """Show one event. What matters only to machines shows nothing."""
@@ -96,18 +102,20 @@ class TerminalReport:
             case EngineStarted():
                 self._plan(event)
             case Progress(text=text):
-                self._now(one_line(text, limit=160), keep=True)
+                self._now(one_line(text, limit=160))
             case CheckStarted(code=code, title=title):
                 self._current, self._cases = f"{one_line(code)} {one_line(title, limit=80)}", 0
-                self._now(self._current)
+                self._now(self._place())
             case CaseFinished(label=label):
                 self._cases += 1
-                self._now(f"{self._current}: {self._cases} done, {one_line(label, limit=80)}")
+                self._now(f"{self._place()}: {self._cases} done, {one_line(label, limit=80)}")
             case DecisionReached(decision=decision, reason=reason):
-                self._now(f"{decision.value}: {one_line(reason, limit=120)}", keep=True)
+                self._now(f"{decision.value}: {one_line(reason, limit=120)}")
             case CheckFinished(report=report):
-                self.close()
-                self._print(self._check_line(report))
+                self._done += 1
+                if self._verbose or words.outcome_word(report) in _TOLD:
+                    self.close()
+                    self._print(*self._check_lines(report))
 
     def close(self) -> None:
         """Take the moving line away."""
@@ -123,13 +131,11 @@ class TerminalReport:
         for line in lines:
             self._console.print(line, soft_wrap=True)
 
-    def _now(self, text: str, *, keep: bool = False) -> None:
-        """Show what is going on: a moving line on a terminal, else a line of its own."""
+    def _now(self, text: str) -> None:
+        """Show what is going on as a moving line; a pipe gets none."""
         if self._progress is None:
             return
         if not self._progress.is_terminal:
-            if keep:
-                self._progress.print(Text(inert(text)), soft_wrap=True)
             return
         shown = Text(text)
         shown.truncate(max(20, self._progress.width - 4), overflow="ellipsis")
@@ -139,8 +145,18 @@ class TerminalReport:
         else:
             self._status.update(shown)
 
+    def _place(self) -> str:
+        """Return which check runs, for how long the trial has run, and how long it may take."""
+        elapsed_s = time.monotonic() - self._began
+        left = ""
+        if self._done >= _ENOUGH and self._checks > self._done:
+            left = f", about {words.seconds(elapsed_s / self._done * self._checks)} in all"
+        number = f"check {self._done + 1} of {self._checks}" if self._checks else "check"
+        return f"{number}, {words.seconds(elapsed_s)}{left}: {self._current}"
+
     def _plan(self, event: EngineStarted) -> None:
         self.close()
+        self._checks = len(event.checks)
         dot = f" {self._signs.dot} "
         line = dot.join(
             (
@@ -152,27 +168,29 @@ class TerminalReport:
         )
         self._print(Text(line, style="bold"))
 
-    def _check_line(self, report: CheckReport) -> Text:
+    def _check_lines(self, report: CheckReport) -> list[Text]:
+        """Return a check's sign, code, title and time, and below it why it ended so."""
         word = words.outcome_word(report)
         kind = "condition" if word == "failed" and words.only_condition(report) else word
         share = words.times(words.outcome_share(report))
-        took = words.seconds(report.duration_s) if not isinstance(report.outcome, Skipped) else ""
-        titles = _TITLE_WIDTHS[self._width >= _WIDE]
-        title = one_line(report.title, limit=titles).ljust(titles)
-        line = Text.assemble(
+        skipped = isinstance(report.outcome, Skipped)
+        took = "" if skipped else f"  {words.seconds(report.duration_s)}"
+        head = Text.assemble(
             "  ",
             (f"{getattr(self._signs, kind)} {one_line(report.code, limit=12):<9}", STYLES[kind]),
-            f" {title} ",
-            (f"{took:>7}", "dim"),
+            f" {one_line(report.title, limit=160)}",
+            (took, "dim"),
         )
         reason = words.outcome_reason(report)
         if word == "skipped" and not words.applies(report):
             reason = f"does not apply: {reason}"
         note = "; ".join(t for t in (share, reason) if t) if word == "passed" else reason
-        if note:
-            room = max(20, self._width - len(line) - 2)
-            line.append(f"  {one_line(note, limit=room)}", style="dim")
-        return line
+        if not note:
+            return [head]
+        if len(head) + len(note) + 2 <= self._width:
+            return [head.append(f"  {note}", style="dim")]
+        rows = wrapped(note, width=self._width - 14)
+        return [head, *(Text(" " * 14 + row, style="dim") for row in rows)]
 
     def _finish(self, verdict: Verdict) -> None:
         if not self._summarise:
@@ -180,13 +198,15 @@ class TerminalReport:
         if self._quiet:
             self._print(quiet_line(verdict))
             return
-        self._findings(words.identified(verdict))
+        if self._verbose:
+            self._findings(words.identified(verdict))
         lines = summary(
             verdict,
             width=self._width,
             signs=self._signs,
             runs=self._runs,
             replayed=self._replayed,
+            verbose=self._verbose,
         )
         self._print(Text(""), *lines)
 
@@ -198,7 +218,7 @@ class TerminalReport:
             self._print(Text(""), *card(finding, width=self._width, signs=self._signs))
         if rest:
             self._print(Text(""))
-        self._print(*(brief(f, width=self._width, signs=self._signs) for f in rest[:20]))
+        self._print(*(brief(f, signs=self._signs) for f in rest[:20]))
         if len(rest) > 20:
             self._print(Text(f"and {len(rest) - 20} more, all in the JSON and HTML reports"))
 
@@ -210,7 +230,5 @@ def story(verdict: Verdict, *, width: int = 100) -> str:
         file=target, width=width, color_system=None, markup=False, highlight=False, emoji=False
     )
     report = TerminalReport(plain)
-    for check in verdict.checks:
-        report.consume(CheckFinished(report=check))
     report.consume(EngineFinished(verdict=verdict))
     return target.getvalue().rstrip()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import importlib
+import mmap
 import os
 import random
 import secrets
@@ -18,6 +19,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +33,13 @@ from cuassay.model.problem import Problem
 from cuassay.model.scenario import Step
 from cuassay.model.steps import Mode
 from cuassay.model.trace import LOST_CHANNEL, StepRaised
+from cuassay.sandbox import environment, kernel_names, wire
 from cuassay.sandbox import syscalls as kernel
-from cuassay.sandbox import wire
 from cuassay.sandbox.device_memory import DeviceMemoryError
-from cuassay.sandbox.guest import compiled, guards, placement, process_state, transport
+from cuassay.sandbox.guest import call_trace, compiled, guards, placement, process_state, transport
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
-from cuassay.sandbox.host import environment, sanitizer
 from cuassay.sandbox.limits import Limits
 
 
@@ -143,6 +144,17 @@ def _seed_generators() -> None:
         numpy.random.seed(seed & 0xFFFFFFFF)
 
 
+def _ends(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return each size with where a block of it ends, one block after another."""
+    return list(zip(sizes, accumulate(sizes), strict=True))
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left.nbytes:
+        left = left[os.write(fd, left[: 1 << 30]) :]
+
+
 def warm_up(device: str) -> None:
     """Do what every scenario needs, before the judge waits for it."""
     if device == "cpu":
@@ -170,6 +182,7 @@ class Worker:
         self._around = around or Around()
         self._transport = transport.WorkerTransport(device)
         self._interpreter: Interpreter | None = None
+        self._made = b""
         self._make: Any = None
         self._cases: tuple[Case, ...] = ()
 
@@ -201,6 +214,11 @@ class Worker:
                 return {"walls": self._report}, None
             case "build":
                 return self._build(request), None
+            case "call":
+                return self._call(request, fds[0]), None
+            case "hand over":
+                _write_all(fds[0], self._made)
+                return {"written": True}, None
             case "begin":
                 self._interpreter = self._make()
                 sizes = request["cases"]
@@ -218,14 +236,19 @@ class Worker:
         self._around.baseline = process_state.snapshot()
         guards.fit(self._around, candidate)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
-        self._around.kernels = sanitizer.kernels_of(candidate)
+        self._around.kernels = kernel_names.kernels_of(candidate)
         try:
             load = getattr(importlib.import_module(module), function)
             built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))
         except MissingToolError as error:
             return {"missing": str(error)[:4096]}
         except BuildError as error:
-            return {"failed": {"what": error.what[:4096], "log": error.log[-65536:]}}
+            cause = error.__cause__ or error
+            frames = call_trace.candidate_frames(cause)
+            if isinstance(cause, SyntaxError) and cause.lineno:
+                frames = (*frames, (os.path.basename(cause.filename or ""), cause.lineno))
+            failed = {"what": error.what[:4096], "log": error.log[-65536:], "frames": frames}
+            return {"failed": failed}
         except SystemExit:
             raise
         except BaseException as error:
@@ -251,6 +274,24 @@ class Worker:
             }
         }
 
+    def _call(self, request: dict[str, Any], fd: int) -> dict[str, Any]:
+        """Call a function of cuassay on bytes and keep what it returns: no candidate is here."""
+        module, _, name = str(request["function"]).partition(":")
+        sizes = [int(size) for size in request["sizes"]]
+        with (
+            mmap.mmap(fd, max(sum(sizes), 1), prot=mmap.PROT_READ) as shared,
+            memoryview(shared) as whole,
+        ):
+            buffers = [whole[end - size : end] for size, end in _ends(sizes)]
+            try:
+                self._made = getattr(importlib.import_module(module), name)(*buffers)
+            except Exception as error:
+                return {"raised": f"{type(error).__name__}: {error}"[:4096]}
+            finally:
+                for buffer in buffers:
+                    buffer.release()
+        return {"size": len(self._made)}
+
     def _step(
         self, request: dict[str, Any], fds: Sequence[int]
     ) -> tuple[dict[str, Any], Executed | None]:
@@ -261,6 +302,8 @@ class Worker:
             given = self._transport.open(request.get("data"), fds)
         except DeviceMemoryError as error:
             return {"refused": str(error)[:1000]}, None
+        except Exception as error:  # a full device, which CUDA reports in many ways
+            return {"record": serial.to_json(raised(index, error))}, None
         done = self._interpreter.execute(step, index, cases=self._cases, given=given)
         del given
         reply: dict[str, Any] = {"record": serial.to_json(done.record)}

@@ -35,6 +35,7 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
 from cuassay.sandbox.guest import items, launch_errors, placement, streams
+from cuassay.sandbox.guest.call_trace import candidate_frames
 from cuassay.sandbox.guest.interface import Around, Given, Made, NoResultError, Slot
 from cuassay.sandbox.guest.production import Production
 from cuassay.sandbox.guest.recycling import FreedMemory
@@ -333,6 +334,7 @@ def raised(index: int, error: BaseException) -> StepRaised:
         message=message[:_MESSAGE_CAP],
         traceback=text[-_TRACEBACK_CAP:],
         out_of_memory=_is_out_of_memory(error, message),
+        frames=candidate_frames(error),
     )
 
 

@@ -12,6 +12,7 @@ from cuassay.model.steps import (
     CallInto,
     Capture,
     CompiledCall,
+    Configurations,
     Disarm,
     Inspect,
     OpCheck,
@@ -27,9 +28,11 @@ from cuassay.model.steps import (
     StreamCall,
     Time,
     Together,
+    TraceCall,
 )
 from cuassay.sandbox.guest import (
     autograd,
+    call_trace,
     compiled,
     custom_ops,
     graphs,
@@ -43,6 +46,7 @@ from cuassay.sandbox.guest import (
     streams,
     stress,
     timing,
+    tuning,
 )
 from cuassay.sandbox.guest.interface import Around, Given, Host, Made
 
@@ -77,6 +81,8 @@ class Production:
                 return self._graphs.replay(step)
             case Repeat():
                 return stress.repeat(self._host, step)
+            case Configurations():
+                return tuning.configurations(self._host, step)
             case Overwrite():
                 return slices.overwrite(self._host, step)
             case ReadSlices():
@@ -99,6 +105,8 @@ class Production:
                 return custom_ops.check(self._host, step, self.around)
             case CompiledCall():
                 return self._compiler.call(step, self.around)
+            case TraceCall():
+                return call_trace.trace_call(self._host, step)
             case Time():
                 return timing.time_calls(self._host, step)
             case _:

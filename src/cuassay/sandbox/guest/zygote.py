@@ -1,7 +1,7 @@
 """The process that workers are forked from: torch is imported once, a worker costs a fork.
 
-Started by `cuassay.sandbox.host.nursery` with one descriptor, the control socket, which no worker
-ever has. It enters its namespaces before anything can start a thread, never initialises CUDA,
+A fork of the program in `apart`, with one descriptor, the control socket, which no worker ever
+has. It enters its namespaces before anything can start a thread, never initialises CUDA,
 forks a worker on request, reaps every descendant and reports how each worker ended. When the
 judge goes away, however that happens, it ends everything and removes the folder.
 """
@@ -15,16 +15,14 @@ import os
 import select
 import signal
 import socket
-import sys
 import time
 from typing import Any
 
 from cuassay.model.steps import Mode
+from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox import syscalls as kernel
-from cuassay.sandbox import trees
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.preload import preload
-from cuassay.sandbox.host import environment, processes
 from cuassay.sandbox.limits import Limits
 
 CONTROL_CAP = 1 << 16
@@ -189,9 +187,9 @@ def _wait() -> tuple[int, int] | None:
     return (pid, status) if pid else None
 
 
-def main() -> None:
-    """Serve the judge on the descriptor named on the command line."""
-    control = socket.socket(fileno=int(sys.argv[1]))
+def main(descriptor: int) -> None:
+    """Serve the judge on a descriptor until the judge closes it."""
+    control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
     zygote = Zygote(control)
     try:
@@ -199,7 +197,3 @@ def main() -> None:
         zygote.serve()
     finally:
         zygote.close()
-
-
-if __name__ == "__main__":
-    main()

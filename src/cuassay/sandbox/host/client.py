@@ -111,6 +111,11 @@ class WorkerPool:
         return self._build_request()
 
     @property
+    def nursery(self) -> Nursery:
+        """Where its workers come from."""
+        return self._nursery
+
+    @property
     def sandbox(self) -> Mapping[str, str]:
         """What holds the candidate on this machine: measure -> "yes", or why not."""
         refused = self._segments.refused
@@ -263,6 +268,7 @@ class WorkerPool:
             return BuildFailed(
                 what=str(failed.get("what")),
                 log=str(failed.get("log")),
+                frames=_frames(failed.get("frames")),
                 out_of_memory=failed.get("memory") is True,
             )
         if not isinstance(built, dict) or not isinstance(built.get("seconds"), float):
@@ -366,3 +372,12 @@ def _toolchain(device: str) -> Mapping[str, str]:
     except AttributeError:  # a builder of the caller's own, in a build without ours
         toolchain = {"torch": torch.__version__, "device": device}
     return toolchain
+
+
+def _frames(said: object) -> tuple[tuple[str, int], ...]:
+    """Return (file, line) pairs of a worker's reply; what does not fit is left out."""
+    found = []
+    for one in said if isinstance(said, list) else ():
+        if isinstance(one, list) and len(one) == 2 and isinstance(one[1], int):
+            found.append((str(one[0])[:500], one[1]))
+    return tuple(found[:20])

@@ -16,7 +16,14 @@ from cuassay.model import serial
 from cuassay.model.axes import shape_of
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Allocate, Call, Poison, ReadInputs, ReadResult, Refill, Scenario
-from cuassay.model.steps import ReadRecording, ReadSlices, Repeat, StreamCall, Time
+from cuassay.model.steps import (
+    Configurations,
+    ReadRecording,
+    ReadSlices,
+    Repeat,
+    StreamCall,
+    Time,
+)
 from cuassay.model.trace import (
     Exited,
     Finished,
@@ -40,7 +47,7 @@ from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeAnswers, MakeInputs
 
 _KINDS = ("tensor", "scalar", "none", "other")
-_SENDING = (ReadResult, ReadInputs, ReadSlices, Repeat, ReadRecording)
+_SENDING = (ReadResult, ReadInputs, ReadSlices, Repeat, Configurations, ReadRecording)
 _FACTS, _FACT_CAP = 1024, 8192
 _BOUND = 1 << 48
 # What a read may bring beside its outputs: a wrong shape is still shown as it is.
@@ -91,8 +98,7 @@ class Execution:
     def run(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Termination:
         """Execute every step, or as many as the worker lives for."""
         try:
-            sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
-            self._ask({"do": "begin", "cases": sizes})
+            self._begin()
             for index in range(len(self._scenario.steps)):
                 self._index = index
                 if not self._step(inputs, answers):
@@ -105,6 +111,11 @@ class Execution:
             self.text = self._worker.take_output()
             return Garbled(index=self._index, what="the process that workers come from was killed")
         return Finished()
+
+    def _begin(self) -> None:
+        """Prepare the process for a scenario."""
+        sizes = [dict(case.axes) for case in self._scenario.cases]  # never the seeds
+        self._ask({"do": "begin", "cases": sizes})
 
     def _ask(self, message: dict[str, Any], fds: Sequence[int] = ()) -> dict[str, Any]:
         return self._worker.ask(message, fds, limit_s=self._scenario.timeout_s)
@@ -126,7 +137,7 @@ class Execution:
         return reply.get("lost") is not True
 
     def _exchange(
-        self, message: dict[str, Any], make: Callable[[], Package | None]
+        self, message: Mapping[str, Any], make: Callable[[], Package | None]
     ) -> dict[str, Any]:
         """Send a message with its package; where handles are refused, again with bytes."""
         package = self._made(make)
@@ -143,9 +154,9 @@ class Execution:
             self._segments.use_bytes(str(error))
             return make()
 
-    def _send(self, message: dict[str, Any], package: Package | None) -> dict[str, Any]:
+    def _send(self, message: Mapping[str, Any], package: Package | None) -> dict[str, Any]:
         if package is None:
-            return self._ask(message)
+            return self._ask(dict(message))
         return self._ask({**message, "data": package.data}, package.fds)
 
     def _package(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Package | None:
@@ -223,7 +234,7 @@ class Execution:
             message=f"the call returned {announced:,} bytes where its outputs have {expected:,}",
         )
 
-    def _fetch(self, record: StepDone) -> StepRecord:
+    def _fetch(self, record: StepDone, request: Mapping[str, Any] | None = None) -> StepRecord:
         """Make room for the announced tensors, let the worker write them, take them over."""
         sent = [item for item in record.items if item.buffer >= 0]
         layouts: list[Layout] = [(item.dtype, item.shape) for item in sent]
@@ -234,7 +245,7 @@ class Execution:
             return rooms[-1]
 
         try:
-            reply = self._exchange({"do": "write"}, make)
+            reply = self._exchange(request or {"do": "write"}, make)
             if reply.get("written") is not True:
                 return self._record(reply)
             found = self._segments.read(rooms[-1], layouts)

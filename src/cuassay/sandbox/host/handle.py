@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from cuassay.model.steps import Mode
-from cuassay.sandbox import wire
-from cuassay.sandbox.host import processes
-from cuassay.sandbox.host.nursery import Nursery, NurseryError
+from cuassay.sandbox import processes, wire
+from cuassay.sandbox.host.nursery import ForkServer, NurseryError
 from cuassay.sandbox.limits import Limits
 
 _GRACE_S = 15.0  # a CUDA context on a busy device takes seconds to end
@@ -38,7 +37,7 @@ class WorkerHandle:
     """One forked worker with its channel and its output pipe."""
 
     def __init__(
-        self, nursery: Nursery, *, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+        self, nursery: ForkServer, *, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
     ) -> None:
         self._nursery, self._limits = nursery, limits
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

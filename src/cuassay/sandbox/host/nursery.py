@@ -11,6 +11,7 @@ import select
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -18,28 +19,117 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import cuassay
 from cuassay import settings
 from cuassay.errors import CannotJudgeError
 from cuassay.home import private_dirs
 from cuassay.model.steps import Mode
-from cuassay.sandbox import trees
+from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox.guest.zygote import CONTROL_CAP
-from cuassay.sandbox.host import environment, processes
-from cuassay.sandbox.host.readable import readable
 from cuassay.sandbox.limits import Limits
+from cuassay.sandbox.readable import readable
 
 _START_S = 120.0
 _COMPILING_S = 900.0  # the PTX machine's runtime, the first time on a busy computer
 _END_S = 20.0
 _YOUNG_S = 60.0
-_PREFIX = "cuassay-worker-"
+_PREFIX = "py-sandbox-"  # in the paths that a candidate sees: it names nobody
+_PROGRAM = Path(__file__).parents[1] / "guest" / "apart.py"
 
 
 class NurseryError(CannotJudgeError):
     """The process that workers are forked from cannot be started or has died."""
 
 
-class Nursery:
+class ForkServer:
+    """The judge's end of a process that forks others on request and says how they ended.
+
+    Each of them has a folder of its own in `folder`, named by `initial` and a number.
+    """
+
+    def __init__(self, control: socket.socket, folder: Path, *, initial: str) -> None:
+        self.control, self.folder, self._initial = control, folder, initial
+        self.pids: dict[int, int] = {}
+        self._statuses: dict[int, int] = {}
+        self._killed: set[int] = set()
+        self._count = 0
+
+    def spawn(
+        self, *, channel: int, output: int, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+    ) -> tuple[int, Path]:
+        """Ask for a worker; returns its id and folder at once. Raises NurseryError."""
+        raise NotImplementedError  # abstract
+
+    def _place(self) -> Path:
+        """Make the folder of the next worker."""
+        self._count += 1
+        folder = self.folder / f"{self._initial}{self._count}"
+        (folder / "tmp").mkdir(parents=True)
+        return folder
+
+    def kill(self, worker: int) -> None:
+        """Kill a worker and its tree if it still lives; `end` waits for it."""
+        if worker not in self._statuses and worker not in self._killed:
+            self._killed.add(worker)
+            self._tell({"do": "end", "id": worker})
+
+    def end(self, worker: int) -> int:
+        """Kill a worker and its tree if it still lives; return its wait status."""
+        self.kill(worker)
+        return self.wait_status(worker, _END_S)
+
+    def wait_status(self, worker: int, limit_s: float) -> int:
+        """Return a worker's wait status. Raises TimeoutError, NurseryError."""
+        end = time.monotonic() + limit_s
+        while worker not in self._statuses:
+            left = end - time.monotonic()
+            if left < 0:
+                raise TimeoutError
+            if select.select([self.control], [], [], left)[0]:
+                self.hear()
+        self.pids.pop(worker, None)
+        trees.remove(self.folder / f"{self._initial}{worker}")
+        return self._statuses[worker]
+
+    def has_ended(self, worker: int) -> bool:
+        """Whether the server has reported the end of this worker."""
+        return worker in self._statuses
+
+    def hear(self) -> None:
+        """Take in one report of the server. Raises NurseryError where it has died."""
+        try:
+            data = self.control.recv(CONTROL_CAP)
+        except OSError:
+            data = b""
+        if not data:
+            raise NurseryError(f"the process that workers are forked from died: {self._log()}")
+        message = json.loads(data)
+        if "spawned" in message:
+            self.pids[message["spawned"]] = message["pid"]
+        elif "ended" in message:
+            self._statuses[message["ended"]] = message["status"]
+        else:
+            self._heard(message)
+
+    def _heard(self, message: dict[str, Any]) -> None:
+        """Take in what only some servers say."""
+
+    def _log(self) -> str:
+        with contextlib.suppress(OSError):
+            text = (self.folder / "log").read_bytes()[-2000:].decode(errors="replace").strip()
+            return text or "it left no message"
+        return "its log is gone"
+
+    def _tell(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
+        try:
+            socket.send_fds(self.control, [json.dumps(message).encode()], list(fds))
+        except OSError:
+            raise NurseryError(
+                f"the process that workers are forked from died: {self._log()}"
+            ) from None
+
+
+class Nursery(ForkServer):
     """One zygote with its private folder; several pools of one device may share it.
 
     `hide` names folders that candidates shall not see: the run folders, by default, for they
@@ -51,47 +141,48 @@ class Nursery:
     ) -> None:
         _sweep_stale()
         self.device, self.machine = device, machine
-        self.folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        super().__init__(ours, folder, initial="w")
         self._lock = _lock(self.folder)
         for name in ("home", "tmp"):
             (self.folder / name).mkdir()
         (self.folder / "inside").touch()  # what workers try to read, as they try their walls
-        self.pids: dict[int, int] = {}
-        self._statuses: dict[int, int] = {}
-        self._killed: set[int] = set()
         self._report: dict[str, str] = {}
         self._missing: list[str] = []
-        self._ready, self._count, self._closed = False, 0, False
-        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ready, self._closed = False, False
+        plain, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            with theirs:
-                self._process = self._start(theirs)
+            with theirs, other:
+                self._process = self._start(theirs, other)
         except OSError as error:
             self.control.close()
+            plain.close()
             os.close(self._lock)
             trees.remove(self.folder)
             raise NurseryError(f"the worker zygote cannot be started: {error}") from None
         hidden = list(private_dirs()) if hide is None else list(hide)
+        common = {
+            "hide": [str(path) for path in hidden],
+            "device": device,
+            "readable": readable(os.environ, device=device, closed=_others()),
+            "judge": os.getpid(),
+        }
+        self.plain = Plain(plain, folder, common)
         self._tell(
-            {
-                "folder": str(self.folder),
-                "hide": [str(path) for path in hidden],
-                "device": device,
-                "machine": machine,
-                "told": environment.told(),
-                "readable": readable(os.environ, device=device),
-                "judge": os.getpid(),
-            }
+            common | {"folder": str(self.folder), "machine": machine, "told": environment.told()}
         )
 
-    def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
-        with open(self.folder / "log", "wb") as log:
+    def _start(self, theirs: socket.socket, plain: socket.socket) -> subprocess.Popen[bytes]:
+        """Start the program of `guest.apart`, given as text: no argument names where it is from."""
+        numbers = [theirs.fileno(), plain.fileno()]
+        with open(self.folder / "log", "wb") as log, open(_PROGRAM, "rb") as program:
             return subprocess.Popen(
-                [sys.executable, "-P", "-m", "cuassay.sandbox.guest.zygote", str(theirs.fileno())],
-                pass_fds=[theirs.fileno(), self._lock],
+                [sys.executable, "-P", "-", *map(str, numbers)],
+                pass_fds=[*numbers, self._lock],
                 env=environment.scrubbed(os.environ, device=self.device, folder=self.folder),
                 cwd=self.folder,
-                stdin=subprocess.DEVNULL,
+                stdin=program,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -118,9 +209,7 @@ class Nursery:
         self, *, channel: int, output: int, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
     ) -> tuple[int, Path]:
         """Ask for a worker; returns its id and folder at once. Raises NurseryError."""
-        self._count += 1
-        folder = self.folder / f"w{self._count}"
-        (folder / "tmp").mkdir(parents=True)
+        folder = self._place()
         request = {
             "do": "spawn",
             "id": self._count,
@@ -134,62 +223,9 @@ class Nursery:
         self._tell(request, (channel, output))
         return self._count, folder
 
-    def kill(self, worker: int) -> None:
-        """Kill a worker and its tree if it still lives; `end` waits for it."""
-        if worker not in self._statuses and worker not in self._killed:
-            self._killed.add(worker)
-            self._tell({"do": "end", "id": worker})
-
-    def end(self, worker: int) -> int:
-        """Kill a worker and its tree if it still lives; return its wait status."""
-        self.kill(worker)
-        return self.wait_status(worker, _END_S)
-
-    def wait_status(self, worker: int, limit_s: float) -> int:
-        """Return a worker's wait status. Raises TimeoutError, NurseryError."""
-        end = time.monotonic() + limit_s
-        while worker not in self._statuses:
-            left = end - time.monotonic()
-            if left < 0:
-                raise TimeoutError
-            if select.select([self.control], [], [], left)[0]:
-                self.hear()
-        self.pids.pop(worker, None)
-        trees.remove(self.folder / f"w{worker}")
-        return self._statuses[worker]
-
-    def has_ended(self, worker: int) -> bool:
-        """Whether the zygote has reported the end of this worker."""
-        return worker in self._statuses
-
-    def hear(self) -> None:
-        """Take in one report of the zygote. Raises NurseryError where it has died."""
-        try:
-            data = self.control.recv(CONTROL_CAP)
-        except OSError:
-            data = b""
-        if not data:
-            raise NurseryError(f"the worker zygote died: {self._log()}")
-        message = json.loads(data)
-        if "ready" in message:
-            self._ready, self._report = True, message["ready"]
-            self._missing = message["missing"]
-        elif "spawned" in message:
-            self.pids[message["spawned"]] = message["pid"]
-        elif "ended" in message:
-            self._statuses[message["ended"]] = message["status"]
-
-    def _log(self) -> str:
-        with contextlib.suppress(OSError):
-            text = (self.folder / "log").read_bytes()[-2000:].decode(errors="replace").strip()
-            return text or "it left no message"
-        return "its log is gone"
-
-    def _tell(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
-        try:
-            socket.send_fds(self.control, [json.dumps(message).encode()], list(fds))
-        except OSError:
-            raise NurseryError(f"the worker zygote died: {self._log()}") from None
+    def _heard(self, message: dict[str, Any]) -> None:
+        self._ready, self._report = True, message["ready"]
+        self._missing = message["missing"]
 
     def close(self) -> None:
         """End the zygote and every worker, and remove the folder."""
@@ -197,6 +233,7 @@ class Nursery:
             return
         self._closed = True
         self.control.close()
+        self.plain.control.close()
         try:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
@@ -218,6 +255,43 @@ class Nursery:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class Plain(ForkServer):
+    """Forks processes that hold nothing of cuassay; see `guest.apart`. `common` as the zygote's."""
+
+    def __init__(self, control: socket.socket, folder: Path, common: Mapping[str, Any]) -> None:
+        super().__init__(control, folder, initial="p")
+        self._common = common
+        imports = ("torch", "numpy", "triton", "triton.language")
+        self._tell({"imports": imports, "zygote": "cuassay.sandbox.guest.zygote"})
+
+    def spawn(
+        self, *, channel: int, output: int, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+    ) -> tuple[int, Path]:
+        """See ForkServer. The process has no cache: it writes to its own folder alone."""
+        folder = self._place()
+        root = str(Path(cuassay.__file__).resolve().parent.parent)
+        request = {
+            **self._common,
+            "do": "spawn",
+            "id": self._count,
+            "confine": "cuassay.sandbox.guest.confine",
+            "folder": str(folder),
+            "outside": str(self.folder),
+            "limits": dataclasses.asdict(limits),
+            "variables": {"HOME": str(folder), "TMPDIR": str(folder / "tmp")},
+            "without": ["PYTHONPATH"],
+            # A folder of other packages, as where cuassay is installed, stays.
+            "forget": [] if root in sysconfig.get_paths().values() else [root],
+        }
+        self._tell(request, (channel, output))
+        return self._count, folder
+
+
+def _others() -> list[Path]:
+    """Return the folders of every trial on this machine, this one's among them."""
+    return list(Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"))
 
 
 def confined() -> bool:

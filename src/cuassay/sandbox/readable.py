@@ -7,16 +7,21 @@ among it, cannot be opened.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from cuassay.home import home
 
 _SYSTEM = (
     "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/nix/store", "/gnu/store",
-    "/opt/nvidia", "/opt/cuda", "/sys", "/run/nvidia", "/run/nvidia-persistenced",
+    "/opt", "/sys", "/run/nvidia", "/run/nvidia-persistenced",
     "/run/opengl-driver",
 )  # fmt: skip
 _ETC = (
@@ -36,10 +41,34 @@ _PLACES = (
 )  # fmt: skip
 
 
-def readable(source: Mapping[str, str], *, device: str) -> list[str]:
-    """Return the absolute paths that exist here; `source` is the judge's environment."""
-    found = dict.fromkeys(path for path in _candidates(source, device) if _usable(path))
+_COMPILERS = ("cc", "gcc", "c++", "g++", "clang", "clang++", "ld", "as", "nvcc", "ptxas", "ninja")
+
+
+def readable(source: Mapping[str, str], *, device: str, closed: Sequence[Path] = ()) -> list[str]:
+    """Return the absolute paths that exist here; `source` is the judge's environment.
+
+    `closed` are folders that stay out of reach. One above them, or a user's home folder, gives
+    what it holds one by one, but for these and for hidden files: a module in such a folder can
+    still be imported.
+    """
+    apart = [Path(os.path.realpath(path)) for path in (home(), Path.home(), *closed)]
+    found: dict[str, None] = {}
+    for path in _candidates(source, device):
+        if _usable(path):
+            found |= dict.fromkeys(_narrowed(path, apart))
     return list(found)
+
+
+def _narrowed(path: str, apart: Sequence[Path]) -> Iterator[str]:
+    real = Path(os.path.realpath(path))
+    if not any(real == one or real in one.parents for one in apart):
+        yield path
+        return
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(real):
+            inner = Path(entry.path)
+            if not entry.name.startswith(".") and inner not in apart:
+                yield from _narrowed(entry.path, apart)
 
 
 def _usable(path: str) -> bool:
@@ -59,8 +88,29 @@ def _candidates(source: Mapping[str, str], device: str) -> Iterator[str]:
         yield from source.get(name, "").split(os.pathsep)
     for name in _PLACES:
         yield source.get(name, "")
+    yield from _toolchains(source)
     if device != "cpu":
         yield from _driver_folders()
+
+
+def _toolchains(source: Mapping[str, str]) -> Iterator[str]:
+    """Yield the installations of the compilers that builds in a worker call.
+
+    A compiler reads far more than its own folder: passes, headers, start files, the linker. All of
+    them lie below its prefix, the folder above `bin`; a link to a compiler stands for its target.
+    A prefix that is a home folder, or above one, is left out.
+    """
+    home = os.path.realpath(source.get("HOME") or os.path.expanduser("~"))
+    search = source.get("PATH", os.defpath)
+    named = (source.get(name, "").split(" ")[0] for name in ("CC", "CXX", "CUDAHOSTCXX"))
+    for tool in (*named, *_COMPILERS):
+        place = shutil.which(tool, path=search) if tool else None
+        for binary in {place, os.path.realpath(place)} if place else ():
+            folder = os.path.dirname(binary)
+            yield folder
+            prefix = os.path.dirname(folder)
+            if os.path.basename(folder) == "bin" and not f"{home}/".startswith(f"{prefix}/"):
+                yield prefix
 
 
 @functools.cache

@@ -1,0 +1,265 @@
+"""Where PTX comes from: .ptx and CUDA C++ files, CuPy's RawKernel sources, Triton functions.
+
+Of a .cu file with host code the device's part is compiled; host headers and `main` do not stop it.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ptxsan.errors import CompileError, UsageError
+from ptxsan.isa import SIGNS_OF_90A
+from ptxsan.nvrtc import compile_named
+from ptxsan.syntax import Function, Module
+
+CUDA_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ptx:
+    """PTX of one file. `text` is the source for reports; `names` what expressions are called.
+
+    `debug` is the PTX of a build without optimisation, where one was made. `block` and
+    `shared_bytes` are what the compiler demands of a launch, where it does.
+    """
+
+    text: str
+    ptx: str
+    debug: str = ""
+    names: Mapping[str, str]
+    block: tuple[int, int, int] | None = None
+    shared_bytes: int = 0
+    more_arguments: int = 0  # pointers to scratch memory behind the kernel's own arguments
+    constants: frozenset[str] = frozenset()  # arguments that are no parameters of the PTX
+
+
+def of_cuda(
+    text: str,
+    *,
+    name: str = "kernel.cu",
+    kernel: str = "",
+    arch: str = "",
+    flags: Sequence[str] = (),
+    debug: bool = False,
+) -> Ptx:
+    """Compile CUDA C++; a `kernel` with template arguments (`scale<float>`) is instantiated.
+
+    `arch` is such as sm_80 (sm_90a for sources that need it); with `debug` it is also compiled
+    by -G. Raises CompileError with the compiler's log, UsageError where there is no compiler.
+    """
+    arch = arch or ("sm_90a" if any(sign in text for sign in SIGNS_OF_90A) else "sm_80")
+    wanted = (kernel,) if "<" in kernel else ()
+
+    def compiled(*more: str) -> tuple[str, Mapping[str, str]]:
+        try:
+            return compile_named(text, wanted, arch=arch, flags=[*flags, *more], name=name)
+        except CompileError:
+            found = _device_part(text, wanted, name=name, flags=[*flags, *more])
+            if found is None:
+                raise
+            return found
+
+    ptx, names = compiled()
+    try:
+        unoptimised = compiled("-G")[0] if debug else ""
+    except CompileError:
+        unoptimised = ""
+    return Ptx(text=text, ptx=ptx, debug=unoptimised, names=names)
+
+
+def _device_part(
+    text: str, wanted: Sequence[str], *, name: str, flags: Sequence[str]
+) -> tuple[str, Mapping[str, str]] | None:
+    """Compile what of a source is the device's; None where the source cannot be split."""
+    if importlib.util.find_spec("ptxsan.host") is None:
+        return None
+    split: Any = importlib.import_module("ptxsan.host.split")
+    device: Any = importlib.import_module("ptxsan.host.device")
+    part = split.split(text)
+    found = device.compile_device(
+        part.device, tuple(wanted), doubtful=part.doubtful, name=name, flags=flags
+    )
+    return found.ptx, found.names
+
+
+def of_file(
+    path: Path,
+    *,
+    kernel: str = "",
+    arch: str = "",
+    flags: Sequence[str] = (),
+    debug: bool = False,
+    arguments: Sequence[tuple[str, Any]] = (),
+) -> Ptx:
+    """Return the PTX of a file; `arguments` (name, value) type a Triton function.
+
+    Raises UsageError for a file that cannot be read or a name that it lacks, CompileError with
+    the compiler's log.
+    """
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+    if path.suffix == ".ptx":
+        return Ptx(text="", ptx=text, names={})
+    if path.suffix in CUDA_SUFFIXES:
+        more = [f"-I{path.resolve().parent}", *flags]
+        return of_cuda(text, name=path.name, kernel=kernel, arch=arch, flags=more, debug=debug)
+    if path.suffix != ".py":
+        raise UsageError(f"{path}: expected .cu, .ptx or .py (CuPy or Triton kernels)")
+    raw = raw_kernels(text)
+    chosen = [one for one in raw if not kernel or kernel in (one[1], one[1].partition("<")[0])]
+    if chosen:
+        source, name = chosen[0]
+        return of_cuda(source, name=path.name, kernel=kernel or name, arch=arch, flags=flags,
+                       debug=debug)  # fmt: skip
+    return _of_python(path, kernel, arch, arguments)
+
+
+def raw_kernels(text: str) -> list[tuple[str, str]]:
+    """Return (CUDA source, kernel) of each `RawKernel(code, name)` and `RawModule(code=...)`.
+
+    The file is read, not run: sources are string constants, or names of those of the module.
+    """
+    tree = ast.parse(text)
+    constants = {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name) and isinstance(node.value.value, str)
+    }
+
+    def text_of(node: ast.expr | None) -> str:
+        if isinstance(node, ast.Name):
+            return constants.get(node.id, "")
+        return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func).rpartition(".")[2]
+        named = {one.arg: one.value for one in node.keywords}
+        given = [*node.args, None, None]
+        code = text_of(named.get("code", given[0]))
+        if called == "RawKernel" and code:
+            found.append((code, text_of(named.get("name", given[1]))))
+        elif called == "RawModule" and code:
+            found += [(code, name) for name in re.findall(r"__global__\s+void\s+(\w+)", code)]
+    return found
+
+
+def _of_python(path: Path, kernel: str, arch: str, arguments: Sequence[tuple[str, Any]]) -> Ptx:
+    """Import a file (it runs with the caller's rights) and compile a Triton function of it."""
+    name = f"_ptxsan_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    function = _jitted(module, path, kernel)
+    return of_triton(function, arguments, arch=arch)
+
+
+def _jitted(module: ModuleType, path: Path, kernel: str) -> Any:
+    found = {name: one for name, one in vars(module).items() if hasattr(one, "arg_names")}
+    if kernel:
+        found = {name: one for name, one in found.items() if name == kernel}
+    if len(found) != 1:
+        names = sorted(name for name, one in vars(module).items() if hasattr(one, "arg_names"))
+        raise UsageError(
+            f"{path}: no single Triton function '{kernel}'; name one with --kernel "
+            f"(found: {', '.join(names) or 'none'}) "
+        )
+    return next(iter(found.values()))
+
+
+_TRITON_TYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64",
+                 "bool": "i1"}  # fmt: skip
+
+
+def of_triton(function: Any, arguments: Sequence[tuple[str, Any]], *, arch: str = "") -> Ptx:
+    """Compile a Triton function for arguments (name, value) in the order of its parameters.
+
+    Arrays become pointers to their type; numbers for a parameter `tl.constexpr` are constants of
+    the kernel, and no parameters of the PTX. Raises UsageError where Triton is not installed.
+    """
+    try:
+        import triton
+        from triton.backends.compiler import GPUTarget
+        from triton.compiler import ASTSource
+    except ImportError as error:
+        raise UsageError(f"a Triton function needs Triton: pip install triton ({error})") from None
+    number = int((arch or "sm_80").removeprefix("sm_").rstrip("a"))
+    signature: dict[str, str] = {}
+    constants: dict[str, Any] = {}
+    named: set[str] = set()
+    if len(function.params) != len(arguments):
+        names = ", ".join(one.name for one in function.params)
+        raise UsageError(f"the Triton function takes {names}; {len(arguments)} arguments are given")
+    for parameter, (name, value) in zip(function.params, arguments, strict=True):
+        if parameter.is_constexpr:
+            signature[parameter.name] = "constexpr"
+            constants[parameter.name] = value
+            named.add(name)
+        else:
+            signature[parameter.name] = _triton_type(value)
+    source = ASTSource(fn=function, signature=signature, constexprs=constants)
+    made = triton.compile(source, target=GPUTarget("cuda", number, 32))
+    own = sum(one != "constexpr" for one in signature.values())
+    ptx = str(made.asm["ptx"])
+    parameters = len(re.findall(r"\.param", ptx.partition(".entry")[2].partition("{")[0]))
+    return Ptx(
+        text=str(function.src), ptx=ptx, names={}, block=(32 * made.metadata.num_warps, 1, 1),
+        shared_bytes=int(made.metadata.shared), more_arguments=parameters - own,
+        constants=frozenset(named),
+    )  # fmt: skip
+
+
+def _triton_type(value: Any) -> str:
+    value = getattr(value, "array", value)
+    if isinstance(value, int):
+        return "i32" if -(1 << 31) <= value < 1 << 31 else "i64"
+    if isinstance(value, float):
+        return "fp32"
+    kind = str(value.dtype).rpartition(".")[2]
+    return "*" + _TRITON_TYPES.get(kind, kind.replace("uint", "u").replace("int", "i"))
+
+
+def entry(module: Module, kernel: str, names: Mapping[str, str]) -> Function:
+    """Return the kernel of a module that a user means by a plain, mangled or template name.
+
+    Raises UsageError with the kernels that there are.
+    """
+    wanted = names.get(kernel, kernel)
+    found = [name for name in module.entries if wanted in (name, "")]
+    plain = kernel.partition("<")[0].rpartition("::")[2]
+    found = found or [name for name in module.entries if plain_name(name) == plain]
+    if len(found) != 1:
+        known = ", ".join(plain_name(name) for name in module.entries) or "none"
+        what = f"no single kernel '{kernel}'" if kernel else "several kernels; name one (kernel)"
+        raise UsageError(f"{what} in the module: {known}")
+    return module.functions[found[0]]
+
+
+def plain_name(mangled: str) -> str:
+    """Return the name of a function without its scopes and parameters (Itanium C++ ABI)."""
+    if not mangled.startswith("_Z"):
+        return mangled
+    rest, found = mangled.removeprefix("_Z").removeprefix("N"), mangled
+    while match := re.match(r"(\d+)", rest):
+        size = int(match[1])
+        found, rest = rest[match.end() : match.end() + size], rest[match.end() + size :]
+        if not mangled.startswith("_ZN"):
+            break
+    return found

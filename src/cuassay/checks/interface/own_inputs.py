@@ -1,0 +1,110 @@
+"""API004: facts of the problem's own inputs that the reference does not need."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.numeric.common import comparison_finding
+from cuassay.checks.state.answers import is_right_for, reads_of, same_bits, wrong_outputs
+from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
+from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from cuassay.model.verdict import Profile
+
+_MOST = {Profile.QUICK: 6, Profile.STANDARD: 16, Profile.DEEP: 64}
+
+
+class Api004(Check):
+    """Facts of the problem's own inputs that the reference does not need
+
+    What it does
+        Runs the problem's generator several times and notes what holds in every run: an input
+        is constant, its rows are equal, it counts up, it is sorted. Each such fact of one input
+        is broken alone, where the reference accepts that, and the kernel is called.
+
+    Why it matters
+        A generator that gives every row of `position_ids` the same values cannot tell a kernel
+        that reads row 0 alone from a right one. 8 of 11 such kernels of a benchmark passed.
+
+    How it decides
+        The kernel must be right for the broken inputs, at a shape whose axes are at least 2.
+        The reference accepts them if it runs, stays finite where it was finite, and returns
+        something else than before. Where the input shares an ancestor with others (a saved
+        statistic, a mask made from lengths) a failure is a condition of use, `consistent`.
+
+    Can it be wrong?
+        A fact that callers always keep and the problem does not state looks like one that
+        happens to hold. State it in the problem's description of domains (cuassay.toml).
+
+    Example
+        position_ids[0] is used for every row: rejected with the fact in the message.
+
+    Options
+        --profile quick breaks 6 facts, standard 16, deep 64.
+    """
+
+    code = "API004"
+    title = "Facts of the problem's own inputs that the reference does not need"
+    cause = Cause.INPUT_MISREAD
+    classes = ("A6", "A7", "O1")
+    group = "host"
+
+    def skip(self, trial: Trial) -> str:
+        """Return why no fact can be broken, or an empty string."""
+        if trial.cases("facts"):
+            return ""
+        return "no fact of the problem's own inputs can be broken"
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield a scenario a fact: the intact inputs, then the broken ones."""
+        cases = trial.cases("facts")[: 2 * _MOST[trial.profile]]
+        for base, broken in zip(cases[::2], cases[1::2], strict=True):
+            yield Scenario(
+                label=f"own inputs: {broken.label}",
+                cases=(base, broken),
+                steps=(
+                    Allocate(slot="a", case=0),
+                    Call(slot="a", result="r0"),
+                    ReadResult(result="r0"),
+                    Allocate(slot="b", case=1),
+                    Call(slot="b", result="r1"),
+                    ReadResult(result="r1"),
+                ),
+            )
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Judge the broken inputs where the kernel is right for the intact ones."""
+        reads = reads_of(scenario, run)
+        if len(reads) < 2:
+            return
+        intact, broken = reads[0], reads[1]
+        if wrong_outputs(trial, intact, run):
+            return
+        for comparison in wrong_outputs(trial, broken, run):
+            case = broken.case
+            same = same_bits(run, intact.items, broken.items) or is_right_for(
+                trial, intact.case, read=broken, run=run
+            )
+            how = "the kernel does not read what differs" if same else "the kernel relies on it"
+            lead = f"in the problem's own inputs {case.fact}; {how}, the reference does not"
+            found = comparison_finding(self, trial, scenario, _legal(case), comparison, lead=lead)
+            yield _conditional(found, case) if case.related else found
+            return
+
+
+def _legal(case: Case) -> Case:
+    return dataclasses.replace(case, in_domain=True)
+
+
+def _conditional(finding: Finding, case: Case) -> Finding:
+    """Return the finding as a condition of use: the inputs have to stay consistent."""
+    changed = next(name for name, fill in case.fills.items() if fill.parameters)
+    return dataclasses.replace(
+        finding,
+        finding_class=FindingClass.UNSAFE,
+        severity=Severity.MEDIUM,
+        condition=f"consistent: {changed} belongs to {', '.join(case.related)}",
+    )

@@ -1,0 +1,128 @@
+"""APART001: the same in a process that holds nothing of cuassay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.numeric.listed_sizes import settings
+from cuassay.checks.plain_first import measured
+from cuassay.checks.state.answers import (
+    placed,
+    raw_bytes,
+    reads_of,
+    reseeded,
+    same_bits,
+    wrong_outputs,
+)
+from cuassay.model.outcome import Finding, Where
+from cuassay.model.scenario import Allocate, Call, ReadInputs, ReadResult, Scenario
+from cuassay.model.steps import Mode
+from cuassay.model.verdict import Profile
+
+if TYPE_CHECKING:
+    import torch
+
+_SETTINGS = {Profile.QUICK: 1, Profile.STANDARD: 2, Profile.DEEP: 4}
+_WORDS = "in a process that holds nothing of cuassay"
+
+
+class Apart001(Check):
+    """The same without cuassay around
+
+    What it does
+        Calls the kernel in a process that holds nothing of cuassay: no module, no environment
+        variable, no path, no allocator of its own. The judge owns the memory that the inputs lie
+        in, decides the order of the calls, and reads inputs and results itself.
+
+    Why it matters
+        A kernel that recognizes its judge can behave while it is watched: it answers right where
+        it finds cuassay, and hides what it changes by patching what looks at it.
+
+    How it decides
+        Two sets of values and the first again, three calls. Every answer must be right, the
+        first must not change by the calls after it, and no byte of an input may change. What the
+        reference does too is not reported.
+
+    Can it be wrong?
+        It uses the oracle's limits, and bytes. It does not see a kernel that recognizes its judge
+        by a clock, by counting calls, or by the values themselves. Only kernels that Python loads
+        can be called so, and without a GPU only those that need none.
+
+    Example
+        A kernel that looks for `cuassay` in sys.modules and skips a reduction where it is not
+        found passes every other check.
+
+    Options
+        None.
+    """
+
+    code = "APART001"
+    title = "The same without cuassay around"
+    classes = ("H1", "H2", "H8")
+    group = "apart"
+    after_clean = True
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield one scenario a size."""
+        small = trial.cases("small")[:1]
+        for axes in settings(trial)[: _SETTINGS[trial.profile]]:
+            for case in small:
+                first = placed(case, axes)
+                seed = trial.seed("apart", first.label, *sorted(first.axes.items()))
+                second = reseeded(first, label=f"{first.label}, other values", seed=seed)
+                yield Scenario(
+                    label=f"apart: {first.label}",
+                    cases=(first, second),
+                    steps=(
+                        Allocate(slot="a", case=0),
+                        Allocate(slot="b", case=1),
+                        Call(slot="a", result="first"),
+                        ReadResult(result="first"),
+                        Call(slot="b", result="second"),
+                        Call(slot="a", result="again"),
+                        ReadResult(result="first"),
+                        ReadResult(result="second"),
+                        ReadResult(result="again"),
+                        ReadInputs(slot="a"),
+                        ReadInputs(slot="b"),
+                    ),
+                    mode=Mode.APART,
+                    fresh=True,
+                )
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Report the first wrong answer, a result that changed, and every changed input."""
+        reads = reads_of(scenario, run)
+        for read in reads:
+            wrong = wrong_outputs(trial, read, run)
+            if wrong:
+                text = wrong[0].mismatch or "it gives a wrong answer, and elsewhere a right one"
+                yield self.finding(
+                    f"{_WORDS} {text} ({wrong[0].output})",
+                    scenario=scenario,
+                    **measured(wrong[0], read.case),
+                )
+                break
+        if len(reads) > 1 and not same_bits(run, reads[0].items, reads[1].items):
+            yield self.finding(
+                f"{_WORDS} a later call changes the result of an earlier one", scenario=scenario
+            )
+        for position, case in enumerate(scenario.cases):
+            record = done(run, len(scenario.steps) - len(scenario.cases) + position)
+            sent = trial.inputs(case)
+            for item in record.items if record is not None else ():
+                if (raw_bytes(run.tensor(item)) != raw_bytes(_host(sent[item.name]))).any():
+                    yield self.finding(
+                        f"{_WORDS} the call changes input '{item.name}'",
+                        scenario=scenario,
+                        where=Where(output=item.name, axes=dict(case.axes)),
+                    )
+
+
+def _host(value: object) -> torch.Tensor:
+    import torch
+
+    assert isinstance(value, torch.Tensor)
+    return value.cpu()

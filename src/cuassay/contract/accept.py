@@ -1,0 +1,380 @@
+"""Whether a problem's reference accepts a case, and the sizes that it really has.
+
+Shapes are tried without data first (torch's fake tensors: no memory, no arithmetic). What needs
+data, and what fakes refuse, runs for real.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from cuassay.contract.facts import Tried
+from cuassay.dispatch_modes import UntracedMode
+from cuassay.errors import CuassayError, ProblemError
+from cuassay.inputs.case_inputs import case_inputs, workload_of
+from cuassay.inputs.geometry import elements, try_sizes
+from cuassay.inputs.legal import torch_dtype
+from cuassay.inputs.scalars import default_scalar
+from cuassay.model import serial
+from cuassay.model.axes import evaluate, resolve, shape_of
+from cuassay.model.case import GENERATED, Case
+from cuassay.model.domain import Index
+from cuassay.model.problem import (
+    ConstAxis,
+    CustomSource,
+    Problem,
+    Scalar,
+    ScalarSource,
+    ScalarSpec,
+    TensorSpec,
+    VarAxis,
+)
+from cuassay.oracle.lift.run import run_as_written
+
+if TYPE_CHECKING:
+    from cuassay.formats.execute import LoadedReference
+
+_ROUNDS = 4  # corrections of derived sizes before a case counts as refused
+_REAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 24}  # up to which a real run costs next to nothing
+_REAL_LIMIT = {"cpu": 1 << 27, "cuda": 1 << 30}  # beyond, what fakes refuse is refused
+
+Value = torch.Tensor | Scalar
+
+
+class _Refused(Exception):
+    """The reference or the generator refuses a case; the message says why.
+
+    `sure` is False where fake tensors alone refused it, for want of data say.
+    """
+
+    def __init__(self, why: str, *, sure: bool = True) -> None:
+        self.sure = sure
+        super().__init__(why)
+
+
+class _Largest(UntracedMode):
+    """Watches for the operation with the most elements read and written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if not func.is_view:
+            count = sum(tensor.numel() for tensor in pytree.tree_leaves((args, kwargs, out))
+                        if isinstance(tensor, torch.Tensor))  # fmt: skip
+            self.elements = max(self.elements, count)
+        return out
+
+
+class Acceptor:
+    """Answers for one problem on one device; every answer is remembered in `tried`."""
+
+    def __init__(self, problem: Problem, reference: LoadedReference, *, device: str) -> None:
+        self.problem = problem
+        self.tried: list[Tried] = []
+        self._reference, self._device = reference, device
+        self._kind = "cuda" if device.startswith("cuda") else "cpu"
+        self._answers: dict[str, Case | None] = {}
+        self._largest: dict[tuple[tuple[str, int], ...], int] = {}
+        self._fakes_work = False  # whether some case went through without data
+
+    def settle(self, case: Case) -> Case | None:
+        """Return the case as the reference accepts it, None where it refuses.
+
+        Axes whose size the generator or the reference decides get the size that they really
+        have.
+        """
+        key = serial.dumps(dataclasses.replace(case, label="", seed=0))
+        if key not in self._answers:
+            try:
+                self._answers[key], why = self._settled(case), ""
+            except _Refused as refused:
+                self._answers[key], why = None, str(refused)
+            sizes = ", ".join(f"{a.name}={case.axes[a.name]}" for a in self.problem.var_axes())
+            self.tried.append(Tried(what=sizes or case.label, refused=why))
+        found = self._answers[key]
+        if found is None:
+            return None
+        return dataclasses.replace(found, label=case.label, seed=case.seed)
+
+    def truth_bytes(self, case: Case) -> int:
+        """Return about how many bytes the truth of a case takes on the device.
+
+        Inputs and the largest operation in float64 with noise beside it, and for each output
+        its draws, errors and scale. Of a reference that fake tensors cannot follow, inputs and
+        outputs alone count.
+        """
+        key = tuple(sorted(case.axes.items()))
+        if key not in self._largest:
+            self._largest[key] = self._largest_operation(case)
+        inputs = [spec for spec in self.problem.inputs if isinstance(spec, TensorSpec)]
+        given, returned = (
+            sum(math.prod(shape_of(spec.shape, case.axes)) for spec in specs)
+            for specs in (inputs, self.problem.outputs)
+        )
+        return 8 * given + 24 * self._largest[key] + 64 * returned
+
+    def _largest_operation(self, case: Case) -> int:
+        """Return the elements that the largest operation of the reference reads and writes."""
+        from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import
+
+        seen = _Largest()
+        try:
+            with _unlogged(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                with FakeTensorMode(allow_non_fake_inputs=True):
+                    fakes = self._fake_inputs(case, {})
+                    with seen:
+                        run_as_written(self._reference.call, fakes)
+        except Exception:
+            return seen.elements  # as far as it got
+        return seen.elements
+
+    def sizes(self, base: Case, changes: Mapping[str, int]) -> dict[str, int] | None:
+        """Return the sizes that `base` really has with some axes changed, None where refused."""
+        changed = try_sizes(self.problem, base.axes, changes)
+        if changed is None:
+            return None
+        found = self.settle(dataclasses.replace(base, axes=changed))
+        return None if found is None else dict(found.axes)
+
+    def _settled(self, case: Case) -> Case:
+        self._check_indices(case)
+        for _ in range(_ROUNDS):
+            actual = self._actual_sizes(case)
+            if actual == dict(case.axes):
+                return case
+            case = dataclasses.replace(case, axes=actual)
+        raise _Refused("the sizes of its tensors contradict each other")
+
+    def _check_indices(self, case: Case) -> None:
+        """Refuse more distinct indices than there are rows, where we draw the indices."""
+        if case.benchmark:
+            return
+        for spec in self.problem.inputs:
+            domain, fill = spec.domain, case.fills.get(spec.name)
+            if not isinstance(spec, TensorSpec) or not isinstance(domain, Index):
+                continue
+            drawn = fill is not None and fill.kind != GENERATED
+            if not domain.unique or not (drawn or not case.generator):
+                continue
+            count = math.prod(shape_of(spec.shape, case.axes))
+            rows = evaluate(domain.axis, case.axes)
+            if count > rows:
+                raise _Refused(f"'{spec.name}' needs {count} distinct indices of {rows} rows")
+
+    def _actual_sizes(self, case: Case) -> dict[str, int]:
+        """Run generator and reference; return the sizes that inputs and outputs have."""
+        count = elements(self.problem, case.axes)
+        if count <= _REAL_ELEMENTS[self._kind]:
+            return self._run(case, real=True)
+        try:
+            sizes = self._run(case, real=False)
+        except _Refused as refused:
+            told = refused.sure and self._fakes_work
+            if told or count > _REAL_LIMIT[self._kind]:
+                raise
+        else:
+            self._fakes_work = True
+            return sizes
+        return self._run(case, real=True)
+
+    def _run(self, case: Case, *, real: bool) -> dict[str, int]:
+        from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import
+
+        names = [spec.name for spec in self.problem.outputs]
+        try:
+            with _unlogged(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                if real:
+                    made = self._made(case)
+                    sizes = self._read_sizes(case, _shapes(made))
+                    if sizes != dict(case.axes):
+                        return sizes
+                    given = list(self._inputs(case).values())
+                    outputs = run_as_written(self._reference.call, given, names=names)
+                else:
+                    with FakeTensorMode(allow_non_fake_inputs=True):
+                        made = self._made(case)
+                        sizes = self._read_sizes(case, _shapes(made))
+                        if sizes != dict(case.axes):
+                            return sizes
+                        fakes = self._fake_inputs(case, made)
+                        outputs = run_as_written(self._reference.call, fakes, names=names)
+        except _Refused:
+            raise
+        except CuassayError as error:
+            sure = real or not isinstance(error.__cause__, _needs_data())
+            raise _Refused(str(error), sure=sure) from None
+        except torch.OutOfMemoryError:
+            raise _Refused("it needs more memory than there is") from None
+        except Exception as error:
+            sure = real or not isinstance(error, _needs_data())
+            raise _Refused(f"{type(error).__name__}: {error}", sure=sure) from None
+        if len(outputs) != len(self.problem.outputs):
+            raise _Refused(f"the reference returned {len(outputs)} outputs")
+        shapes = {
+            spec.name: tuple(output.shape)
+            for spec, output in zip(self.problem.outputs, outputs, strict=True)
+        }
+        inputs = {name for spec in self.problem.inputs if isinstance(spec, TensorSpec)
+                  for name in spec.shape}  # fmt: skip
+        return self._read_sizes(case, shapes, specs=self.problem.outputs, fixed=inputs)
+
+    def _made(self, case: Case) -> Mapping[str, object]:
+        """Run the problem's generator, where the case takes inputs from it."""
+        generator = self._reference.generator
+        workload = workload_of(self.problem, case) if case.benchmark else None
+        custom = workload is not None and any(
+            isinstance(source, CustomSource) for source in workload.sources.values()
+        )
+        if generator is None or not (case.generator or custom):
+            return {}
+        scalars: dict[str, object] = dict(case.scalars)
+        if workload is not None:
+            scalars |= {
+                name: source.value
+                for name, source in workload.sources.items()
+                if isinstance(source, ScalarSource)
+            }
+        devices = [torch.cuda.current_device()] if self._kind == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            made = generator({**case.axes, **scalars}, torch.device(self._device))
+        kept = {spec.name for spec in self.problem.inputs}
+        drawn = {n for n, fill in case.fills.items() if fill.kind != GENERATED}
+        return {n: value for n, value in made.items() if n in kept - drawn}
+
+    def _inputs(self, case: Case) -> dict[str, Value]:
+        return case_inputs(self.problem, case, device=self._device, reference=self._reference)
+
+    def _fake_inputs(self, case: Case, made: Mapping[str, object]) -> list[Value]:
+        """Return empty tensors of the right shapes for what the generator does not make."""
+        workload = workload_of(self.problem, case) if case.benchmark else None
+        found: list[Value] = []
+        for spec in self.problem.inputs:
+            value = made.get(spec.name)
+            if isinstance(spec, ScalarSpec):
+                source = workload.sources.get(spec.name) if workload else None
+                if isinstance(source, ScalarSource):
+                    value = source.value
+                elif spec.name in case.scalars:
+                    value = case.scalars[spec.name]
+                elif isinstance(value, torch.Tensor):
+                    raise _Refused("a scalar depends on data")
+                elif not isinstance(value, bool | int | float):
+                    value = default_scalar(spec, seed=0)
+                found.append(value)
+            elif isinstance(value, torch.Tensor):
+                found.append(value)
+            else:
+                shape = shape_of(spec.shape, case.axes)
+                dtype = torch_dtype(spec.dtype)
+                found.append(torch.empty(shape, dtype=dtype, device=self._device))
+        return found
+
+    def _read_sizes(
+        self,
+        case: Case,
+        shapes: Mapping[str, tuple[int, ...]],
+        *,
+        specs: Sequence[TensorSpec] | None = None,
+        fixed: set[str] | frozenset[str] = frozenset(),
+    ) -> dict[str, int]:
+        """Return the case's sizes as actual shapes have them; axes in `fixed` stay."""
+        variable = {axis.name for axis in self.problem.axes if isinstance(axis, VarAxis)}
+        wanted = specs or [s for s in self.problem.inputs if isinstance(s, TensorSpec)]
+        changes: dict[str, int] = {}
+        for spec in wanted:
+            shape = shapes.get(spec.name)
+            if shape is None:
+                continue
+            if len(shape) != len(spec.shape):
+                raise _Refused(f"'{spec.name}' has {len(shape)} dimensions")
+            for dimension, actual in zip(spec.shape, shape, strict=True):
+                if shape_of((dimension,), case.axes) == (actual,):
+                    continue
+                if dimension not in variable or dimension in fixed:
+                    if specs is None:
+                        continue  # a computed axis may follow from one that is corrected
+                    raise _Refused(
+                        f"'{spec.name}' has shape {list(shape)}, where the problem declares "
+                        f"[{', '.join(spec.shape)}]"
+                    )
+                if changes.setdefault(dimension, actual) != actual:
+                    raise _Refused(f"two tensors disagree on the size of '{dimension}'")
+        if not changes:
+            self._check_computed(case, shapes, wanted)
+            return dict(case.axes)
+        try:
+            bound = {n: s for n, s in case.axes.items() if n in variable}
+            return resolve(self.problem.axes, {**self._constants(case), **bound, **changes})
+        except ProblemError as error:
+            raise _Refused(str(error)) from None
+
+    def _constants(self, case: Case) -> dict[str, int]:
+        """Return constants that a workload overrides."""
+        return {a.name: case.axes[a.name] for a in self.problem.axes if isinstance(a, ConstAxis)}
+
+    def _check_computed(
+        self, case: Case, shapes: Mapping[str, tuple[int, ...]], wanted: Sequence[TensorSpec]
+    ) -> None:
+        for spec in wanted:
+            declared = shape_of(spec.shape, case.axes)
+            if spec.name in shapes and shapes[spec.name] != declared:
+                raise _Refused(
+                    f"'{spec.name}' has shape {list(shapes[spec.name])}, where the problem "
+                    f"declares {list(declared)}"
+                )
+
+
+def own_case(problem: Problem, axes: Mapping[str, int], *, seed: int, label: str) -> Case:
+    """Return a case of the problem's own values at some sizes."""
+    workload = problem.workloads[0]
+    scalars = {n: s.value for n, s in workload.sources.items() if isinstance(s, ScalarSource)}
+    if problem.reference.generator is not None and any(
+        isinstance(source, CustomSource) for source in workload.sources.values()
+    ):
+        return Case(label=label, axes=dict(axes), scalars=scalars, seed=seed, generator=True)
+    return Case(label=label, axes=dict(axes), seed=seed, benchmark=True, workload=workload.id)
+
+
+def _shapes(values: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
+    return {n: tuple(value.shape) for n, value in values.items() if isinstance(value, torch.Tensor)}
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep torch from logging what fake tensors refuse: it is an answer, not an error."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _needs_data() -> tuple[type[BaseException], ...]:
+    """Return the errors by which fake tensors say that they have no data."""
+    from torch._subclasses import fake_tensor
+
+    return (
+        fake_tensor.DataDependentOutputException,
+        fake_tensor.DynamicOutputShapeException,
+        fake_tensor.UnsupportedFakeTensorException,
+        fake_tensor.UnsupportedOperatorException,
+        NotImplementedError,
+    )

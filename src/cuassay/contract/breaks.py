@@ -1,0 +1,117 @@
+"""Cases in which one fact of the problem's own inputs is broken, if the reference accepts that."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from cuassay.contract.facts import (
+    Arange,
+    Constant,
+    EqualSlices,
+    Fact,
+    Known,
+    Related,
+    Sorted,
+    in_words,
+)
+from cuassay.errors import CuassayError
+from cuassay.model.case import GENERATED, Case, Fill, FillValue
+from cuassay.model.problem import Problem, Scalar, TensorSpec
+
+Values = Mapping[str, torch.Tensor | Scalar]
+_VARIED = 0.5  # how far a constant is varied, relative to itself
+
+
+def broken_cases(
+    problem: Problem,
+    base: Case,
+    facts: Sequence[Known],
+    *,
+    inputs: Callable[[Case], Values],
+    run: Callable[[Values], Sequence[torch.Tensor]],
+    seed: Callable[[str], int],
+) -> tuple[tuple[Case, ...], tuple[Known, ...]]:
+    """Return the cases that the reference accepts, and the facts with what came of breaking them.
+
+    A broken case is `base` with one input changed. It counts as accepted where the reference
+    runs, stays finite where it was finite, and returns something else than before.
+    """
+    groups = [set(known.fact.inputs) for known in facts if isinstance(known.fact, Related)]
+    before = _run(run, inputs(base))
+    found: list[Case] = []
+    said: list[Known] = []
+    for known in facts:
+        case = _broken(problem, base, known.fact, seed)
+        if case is None or isinstance(before, str):
+            said.append(known)
+            continue
+        name = next(iter(case.fills.keys() - base.fills.keys()), "")
+        related = sorted(set().union(*(group for group in groups if name in group)) - {name})
+        case = dataclasses.replace(
+            case, fact=in_words(known.fact), related=tuple(related), in_domain=not related
+        )
+        try:
+            refused = _refusal(before, _run(run, inputs(case)))
+        except CuassayError as error:
+            refused = str(error)
+        if not refused:
+            found.append(case)
+        said.append(dataclasses.replace(known, broken=refused or "the reference accepts it"))
+    return tuple(found), tuple(said)
+
+
+def _run(
+    run: Callable[[Values], Sequence[torch.Tensor]], values: Values
+) -> Sequence[torch.Tensor] | str:
+    try:
+        return run(values)
+    except CuassayError as error:
+        return str(error)
+
+
+def _refusal(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor] | str) -> str:
+    """Return why the reference does not accept a change, or that it makes no difference."""
+    if isinstance(after, str):
+        return f"the reference refuses it: {after}"
+    same = True
+    for old, new in zip(before, after, strict=True):
+        if old.shape != new.shape:
+            return "an output has another shape then"
+        wide = old.is_floating_point() and old.dtype.itemsize > 1
+        if wide and bool((torch.isfinite(old) & ~torch.isfinite(new)).any()):
+            return "an output is no longer finite then"
+        same = same and _same(old, new)
+    return "no output changes" if same else ""
+
+
+def _same(old: torch.Tensor, new: torch.Tensor) -> bool:
+    return bool(torch.equal(_bytes(old), _bytes(new)))
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def _broken(problem: Problem, base: Case, fact: Fact, seed: Callable[[str], int]) -> Case | None:
+    """Return the base case with one fact broken; None where there is no such change."""
+    parameters: dict[str, FillValue]
+    match fact:
+        case EqualSlices(input=name, dim=dim):
+            spec = problem.input(name)
+            if not isinstance(spec, TensorSpec) or len(spec.shape) < 2:
+                return None
+            parameters = {"roll_slices": dim}
+            what = "slices that differ"
+        case Arange(input=name) | Sorted(input=name):
+            parameters, what = {"permute": seed(name) % 2**31}, "another order"
+        case Constant(input=name, value=value):
+            if not isinstance(value, bool | float) and value < 2:
+                return None
+            parameters, what = {"vary": _VARIED, "vary_seed": seed(name) % 2**31}, "other values"
+        case _:
+            return None
+    fill = Fill(kind=GENERATED, parameters=parameters)
+    return dataclasses.replace(base, label=f"{name} with {what}", fills={**base.fills, name: fill})

@@ -1,0 +1,239 @@
+"""Facts about a problem's inputs and sizes, each with the evidence for it. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias, assert_never
+
+
+class Source(StrEnum):
+    """Where a fact was seen. What is declared wins over everything else."""
+
+    DECLARED = "declared"
+    WORKLOADS = "workloads"
+    INPUTS = "the problem's own inputs"
+    REFERENCE = "the reference"
+    TRIALS = "trials"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """How a fact is known: `count` runs, workloads or trials showed it."""
+
+    source: Source
+    count: int = 0
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnySize:
+    """The reference accepts sizes of this axis that no workload lists; `tried` are examples."""
+
+    axis: str
+    tried: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOfSize:
+    """The reference accepts multiples of `multiple_of` from `minimum` on."""
+
+    axis: str
+    multiple_of: int
+    minimum: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlySizes:
+    """The reference accepts these sizes of an axis; every other one that was tried it refuses."""
+
+    axis: str
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TiedSize:
+    """An axis is a function of other axes, such as `2 * heads`."""
+
+    axis: str
+    expression: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedSize:
+    """An axis whose size the reference or the generator decides, given the other axes."""
+
+    axis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """Every element of an input has one value, whatever the seed."""
+
+    input: str
+    value: float | int | bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EqualSlices:
+    """All slices of an input along dimension `dim` (named `axis`) are equal."""
+
+    input: str
+    dim: int
+    axis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arange:
+    """Every row of an input along its last dimension is `start`, `start` + 1, ..."""
+
+    input: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sorted:
+    """No row of an input decreases along its last dimension."""
+
+    input: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distinct:
+    """No row of an integer input along its last dimension holds a number twice."""
+
+    input: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary:
+    """Every element is 0 or 1."""
+
+    input: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symmetric:
+    """The last two dimensions may be exchanged."""
+
+    input: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonNegative:
+    """No element is negative, though the dtype could hold such."""
+
+    input: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounded:
+    """Integers from `low` to less than the size of `axis`."""
+
+    input: str
+    low: int
+    axis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameForAllSeeds:
+    """An input does not depend on random draws."""
+
+    input: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Related:
+    """Inputs that the generator makes from one another or from one common tensor."""
+
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """The reference uses an integer input so: an index into `axis`, or a cast to a float."""
+
+    input: str
+    how: str
+    axis: str = ""
+
+
+SizeFact: TypeAlias = AnySize | StepOfSize | OnlySizes | TiedSize | DerivedSize
+ValueFact: TypeAlias = (
+    Constant
+    | EqualSlices
+    | Arange
+    | Sorted
+    | Distinct
+    | Binary
+    | Symmetric
+    | NonNegative
+    | Bounded
+    | SameForAllSeeds
+)
+Fact: TypeAlias = SizeFact | ValueFact | Related | Used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A fact and the evidence for it. `broken` says what came of breaking it, if that was tried."""
+
+    fact: Fact
+    evidence: Evidence
+    broken: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One trial: sizes or a change of values, and why the reference refused it, if it did."""
+
+    what: str
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contract:
+    """Everything that was learnt of a problem."""
+
+    facts: tuple[Known, ...] = ()
+    tried: tuple[Tried, ...] = field(default=())
+
+
+def in_words(fact: Fact) -> str:
+    """Return a fact as a clause, such as `position_ids has the same values in every row`."""
+    match fact:
+        case AnySize(axis=axis):
+            return f"{axis} may have sizes that no workload lists"
+        case StepOfSize(axis=axis, multiple_of=step, minimum=least):
+            return f"{axis} is a multiple of {step}, at least {least}"
+        case OnlySizes(axis=axis, sizes=sizes):
+            return f"{axis} is one of {', '.join(map(str, sizes))}"
+        case TiedSize(axis=axis, expression=expression):
+            return f"{axis} = {expression}"
+        case DerivedSize(axis=axis):
+            return f"{axis} follows from the other axes"
+        case Constant(input=name, value=value):
+            return f"every element of {name} is {value:g}"
+        case EqualSlices(input=name, dim=dim, axis=axis):
+            return f"all slices of {name} along {axis or f'dimension {dim}'} are equal"
+        case Arange(input=name, start=start):
+            return f"every row of {name} counts up from {start}"
+        case Sorted(input=name):
+            return f"every row of {name} is sorted"
+        case Distinct(input=name):
+            return f"no row of {name} holds a number twice"
+        case Binary(input=name):
+            return f"{name} holds zeros and ones alone"
+        case Symmetric(input=name):
+            return f"{name} is symmetric"
+        case NonNegative(input=name):
+            return f"{name} is never negative"
+        case Bounded(input=name, low=low, axis=axis):
+            return f"{name} lies from {low} to {axis} - 1"
+        case SameForAllSeeds(input=name):
+            return f"{name} does not depend on random draws"
+        case Related(inputs=names):
+            return f"{', '.join(names)} come from one another or from one tensor"
+        case Used(input=name, how=how, axis=axis):
+            return f"the reference uses {name} as {how}" + (f" of {axis}" if axis else "")
+    assert_never(fact)

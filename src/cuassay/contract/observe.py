@@ -1,0 +1,174 @@
+"""Facts that hold in every run of a problem's own inputs, and which inputs share an ancestor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from cuassay.contract.facts import (
+    Arange,
+    Binary,
+    Bounded,
+    Constant,
+    Distinct,
+    EqualSlices,
+    Evidence,
+    Known,
+    NonNegative,
+    SameForAllSeeds,
+    Sorted,
+    Source,
+    Symmetric,
+    ValueFact,
+)
+from cuassay.dispatch_modes import UntracedMode
+from cuassay.model.problem import Problem, Scalar, TensorSpec
+
+Values = Mapping[str, torch.Tensor | Scalar]
+_LEAST = 3  # numbers in a row from which its order is no accident
+# What these return depends on the shape of their argument alone.
+_SHAPE_ONLY = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
+    "randint_like", "new_empty", "new_zeros", "new_ones", "new_full", "normal_", "uniform_",
+    "random_", "bernoulli_", "fill_", "zero_")  # fmt: skip
+
+
+def value_facts(
+    problem: Problem, runs: Sequence[Values], sizes: Mapping[str, int]
+) -> tuple[Known, ...]:
+    """Return what holds for single tensor inputs in every one of `runs`, each of another seed."""
+    found: list[Known] = []
+    for spec in problem.inputs:
+        if not isinstance(spec, TensorSpec):
+            continue
+        tensors = [value for run in runs if isinstance(value := run[spec.name], torch.Tensor)]
+        if len(tensors) < len(runs) or not tensors[0].numel():
+            continue
+        readable = [_readable(tensor) for tensor in tensors]
+        shared: list[ValueFact] | None = None
+        for tensor in readable:
+            held = list(_facts(spec, tensor, sizes))
+            shared = held if shared is None else [fact for fact in shared if fact in held]
+        facts = shared or []
+        if len(runs) > 1 and all(_equal(readable[0], other) for other in readable[1:]):
+            facts.append(SameForAllSeeds(input=spec.name))
+        evidence = Evidence(source=Source.INPUTS, count=len(runs))
+        found += [Known(fact=fact, evidence=evidence) for fact in facts]
+    return tuple(found)
+
+
+def _readable(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor that can be compared: codes of 4 bits as bytes, of 8 bits as floats."""
+    if "x2" in str(tensor.dtype):
+        return tensor.view(torch.uint8)
+    if tensor.is_floating_point() and tensor.dtype.itemsize == 1:
+        return tensor.float()
+    return tensor
+
+
+def _equal(first: torch.Tensor, second: torch.Tensor) -> bool:
+    return first.shape == second.shape and bool(torch.equal(first, second))
+
+
+def _facts(spec: TensorSpec, tensor: torch.Tensor, sizes: Mapping[str, int]) -> Iterator[ValueFact]:
+    name, first = spec.name, tensor.reshape(-1)[0]
+    if tensor.numel() > 1 and bool((tensor == first).all()):
+        yield Constant(input=name, value=first.item())
+        return
+    for dim, size in enumerate(tensor.shape):
+        if size > 1 and bool((tensor == tensor.narrow(dim, 0, 1)).all()):
+            yield EqualSlices(input=name, dim=dim, axis=spec.shape[dim])
+    floating, last = tensor.is_floating_point(), tensor.shape[-1] if tensor.dim() else 0
+    if tensor.dtype is torch.bool:
+        return
+    if bool(((tensor == 0) | (tensor == 1)).all()):
+        yield Binary(input=name)
+    elif bool((tensor >= 0).all()):
+        yield NonNegative(input=name)
+    if tensor.dim() > 1 and tensor.shape[-2] == last > 1 and _equal(tensor, tensor.mT):
+        yield Symmetric(input=name)
+    if floating or last < _LEAST:
+        return
+    start = int(first)
+    counting = torch.arange(start, start + last, device=tensor.device, dtype=tensor.dtype)
+    if bool((tensor == counting).all()):
+        yield Arange(input=name, start=start)
+    elif bool((tensor.diff(dim=-1) >= 0).all()):
+        yield Sorted(input=name)
+    ordered = tensor.sort(dim=-1).values
+    if bool((ordered.diff(dim=-1) != 0).all()):
+        yield Distinct(input=name)
+    low, high = int(tensor.min()), int(tensor.max())
+    above = {axis: size for axis, size in sizes.items() if low >= 0 and size == high + 1}
+    if len(above) == 1:
+        yield Bounded(input=name, low=low, axis=next(iter(above)))
+
+
+class _Ancestry(UntracedMode):
+    """Notes for every storage which factory calls and random draws its values come from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._roots: dict[int, frozenset[int]] = {}
+        self._kept: list[torch.Tensor] = []  # so that no address is used again
+        self._count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        given = list(_tensors((args, kwargs or {})))
+        name = func.__name__.partition(".")[0]
+        found: frozenset[int] = frozenset()
+        if name not in _SHAPE_ONLY:
+            found = frozenset().union(*(self.roots(tensor) for tensor in given))
+        if not found or torch.Tag.nondeterministic_seeded in func.tags:
+            self._count += 1
+            found |= {self._count}
+        for tensor in _tensors(out):
+            self._kept.append(tensor)
+            self._roots[_place(tensor)] = found | (
+                self.roots(tensor) if name.endswith("_") and name not in _SHAPE_ONLY else found
+            )
+        return out
+
+    def roots(self, tensor: torch.Tensor) -> frozenset[int]:
+        """Return the calls that the tensor's values come from."""
+        return self._roots.get(_place(tensor), frozenset())
+
+
+def related_inputs(
+    generate: Callable[[], Mapping[str, object]],
+) -> tuple[frozenset[str], ...]:
+    """Return groups of inputs whose values come from one factory call or random draw."""
+    with _Ancestry() as ancestry:
+        made = generate()
+        roots = {
+            name: ancestry.roots(value)
+            for name, value in made.items()
+            if isinstance(value, torch.Tensor)
+        }
+    groups: list[tuple[set[str], set[int]]] = []
+    for name, own in roots.items():
+        joined = ({name}, set(own))
+        for group in [group for group in groups if group[1] & own]:
+            groups.remove(group)
+            joined = (joined[0] | group[0], joined[1] | group[1])
+        groups.append(joined)
+    return tuple(frozenset(names) for names, _ in groups if len(names) > 1)
+
+
+def _tensors(tree: object) -> Iterator[torch.Tensor]:
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    elif isinstance(tree, Mapping):
+        for item in tree.values():
+            yield from _tensors(item)
+    elif isinstance(tree, list | tuple):
+        for item in tree:
+            yield from _tensors(item)
+
+
+def _place(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)

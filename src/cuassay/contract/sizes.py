@@ -1,0 +1,188 @@
+"""Which sizes a reference accepts: proposed small and odd, kept where it runs, learnt from.
+
+Nothing is assumed: an axis keeps a step, a minimum or a list of sizes only where other sizes
+were refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from cuassay.contract.accept import Acceptor, own_case
+from cuassay.contract.facts import (
+    AnySize,
+    DerivedSize,
+    Evidence,
+    Known,
+    OnlySizes,
+    SizeFact,
+    Source,
+    StepOfSize,
+    TiedSize,
+)
+from cuassay.inputs.geometry import elements, workload_sizes
+from cuassay.model.case import Case
+from cuassay.model.problem import Axis, ExprAxis, Problem, VarAxis, Workload
+
+# Odd primes say that an axis is free; powers of two which tiles a reference insists on.
+_PROPOSED = (13, 7, 2, 3, 5, 1, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+_ENOUGH = 4  # accepted odd sizes after which an axis counts as free
+_TIES = (2, 3)  # factors by which two tied axes are tried together
+
+
+def learn_sizes(acceptor: Acceptor) -> tuple[Problem, tuple[Known, ...]]:
+    """Return the problem with axes as its reference accepts them, and what was learnt.
+
+    Axes with declared bounds stay as they are.
+    """
+    problem = acceptor.problem
+    base = _base(problem, acceptor)
+    if base is None:
+        return _held(problem), _listed(problem)
+    facts: list[Known] = []
+    axes = list(problem.axes)
+    refused: list[str] = []
+    for position, axis in enumerate(axes):
+        if not isinstance(axis, VarAxis) or axis.declared or axis.maximum is not None:
+            continue
+        fact, seen = _learn_axis(acceptor, base, axis)
+        if fact is None:
+            refused.append(axis.name)
+            continue
+        facts.append(Known(fact=fact, evidence=Evidence(source=Source.TRIALS, count=seen)))
+        if isinstance(fact, StepOfSize):
+            axes[position] = dataclasses.replace(
+                axis, minimum=fact.minimum, multiple_of=fact.multiple_of
+            )
+        elif isinstance(fact, OnlySizes):
+            axes[position] = dataclasses.replace(axis, sizes=fact.sizes)
+    for name in refused:
+        position = next(i for i, axis in enumerate(axes) if axis.name == name)
+        tie = _tie(acceptor, base, name, refused)
+        if tie is not None:
+            axes[position] = ExprAxis(name=name, expression=tie)
+            found: SizeFact = TiedSize(axis=name, expression=tie)
+        else:
+            sizes = tuple(sorted({_size(problem, w, name) for w in problem.workloads}))
+            axes[position] = VarAxis(name=name, sizes=sizes)
+            found = OnlySizes(axis=name, sizes=sizes)
+        facts.append(Known(fact=found, evidence=Evidence(source=Source.TRIALS)))
+    return dataclasses.replace(problem, axes=_in_order(axes, problem)), tuple(facts)
+
+
+def _base(problem: Problem, acceptor: Acceptor) -> Case | None:
+    """Return a case of the problem's own smallest workload that the reference accepts."""
+    listed = [workload_sizes(problem, workload) for workload in problem.workloads]
+    for sizes in sorted(listed, key=lambda sizes: elements(problem, sizes))[:3]:
+        case = acceptor.settle(own_case(problem, sizes, seed=1, label="a workload's sizes"))
+        if case is not None:
+            return case
+    return None
+
+
+def _learn_axis(acceptor: Acceptor, base: Case, axis: VarAxis) -> tuple[SizeFact | None, int]:
+    """Return what the sizes of one axis obey, the others as in `base`; None: all are refused."""
+    own = base.axes[axis.name]
+    accepted: list[int] = []
+    refused: list[int] = []
+    corrected = 0
+    proposed = dict.fromkeys((*_PROPOSED, own - 1, own + 1, own // 2, 2 * own, 3 * own))
+    for size in proposed:
+        if size < 1 or size == own:
+            continue
+        sizes = acceptor.sizes(base, {axis.name: size})
+        if sizes is not None and sizes[axis.name] == size:
+            accepted.append(size)
+        elif sizes is not None:
+            corrected += 1
+        else:
+            refused.append(size)
+        odd = [known for known in accepted if known % 2]
+        if len(odd) >= _ENOUGH and not refused:
+            return AnySize(axis=axis.name, tried=tuple(accepted)), len(accepted)
+        if len(refused) >= len(_PROPOSED) and not accepted:
+            break
+    seen = len(accepted) + len(refused) + corrected
+    if corrected and not accepted:
+        return DerivedSize(axis=axis.name), seen
+    if not accepted:
+        return None, seen
+    accepted.append(own)
+    step, least = math.gcd(*accepted), min(accepted)
+    if any(size % step == 0 and size > least for size in refused):
+        return OnlySizes(axis=axis.name, sizes=tuple(sorted(accepted))), seen
+    return StepOfSize(axis=axis.name, multiple_of=step, minimum=least), seen
+
+
+def _tie(acceptor: Acceptor, base: Case, name: str, refused: Sequence[str]) -> str | None:
+    """Return `name` as a multiple or fraction of another axis, if both change together."""
+    problem = acceptor.problem
+    for other in [axis.name for axis in problem.axes if isinstance(axis, VarAxis)]:
+        if other == name or (other in refused and refused.index(other) < refused.index(name)):
+            continue
+        pairs = {(_size(problem, w, name), _size(problem, w, other)) for w in problem.workloads}
+        ratio = _ratio(pairs)
+        if ratio is None:
+            continue
+        scaled = [
+            acceptor.sizes(base, {n: base.axes[n] * factor for n in (name, other)})
+            for factor in _TIES
+        ]
+        if all(sizes is not None for sizes in scaled):
+            return ratio.format(other=other)
+    return None
+
+
+def _ratio(pairs: set[tuple[int, int]]) -> str | None:
+    """Return how the first of each pair follows from the second, by one factor or divisor."""
+    if all(b and a % b == 0 for a, b in pairs):
+        factors = {a // b for a, b in pairs}
+        if len(factors) == 1:
+            factor = factors.pop()
+            return "{other}" if factor == 1 else f"{{other}} * {factor}"
+    if all(a and b % a == 0 for a, b in pairs):
+        divisors = {b // a for a, b in pairs}
+        if len(divisors) == 1:
+            return f"{{other}} // {divisors.pop()}"
+    return None
+
+
+def _size(problem: Problem, workload: Workload, name: str) -> int:
+    return workload_sizes(problem, workload)[name]
+
+
+def _in_order(axes: Sequence[Axis], problem: Problem) -> tuple[Axis, ...]:
+    """Return the axes with tied ones after what they follow from, before what uses them."""
+    computed = [axis for axis in axes if isinstance(axis, ExprAxis)]
+    declared = {axis.name for axis in problem.axes if isinstance(axis, ExprAxis)}
+    free = [axis for axis in axes if not isinstance(axis, ExprAxis)]
+    tied = [axis for axis in computed if axis.name not in declared]
+    return (*free, *tied, *(axis for axis in computed if axis.name in declared))
+
+
+def _held(problem: Problem) -> Problem:
+    """Return the problem with every undeclared axis held to the sizes of its workloads."""
+    axes = [
+        VarAxis(name=axis.name, sizes=_all_sizes(problem, axis.name), description=axis.description)
+        if isinstance(axis, VarAxis) and not axis.declared
+        else axis
+        for axis in problem.axes
+    ]
+    return dataclasses.replace(problem, axes=tuple(axes))
+
+
+def _listed(problem: Problem) -> tuple[Known, ...]:
+    evidence = Evidence(
+        source=Source.WORKLOADS, count=len(problem.workloads), text="no size of ours was accepted"
+    )
+    return tuple(
+        Known(fact=OnlySizes(axis=axis.name, sizes=_all_sizes(problem, axis.name)),
+              evidence=evidence)
+        for axis in problem.var_axes()
+    )  # fmt: skip
+
+
+def _all_sizes(problem: Problem, name: str) -> tuple[int, ...]:
+    return tuple(sorted({_size(problem, workload, name) for workload in problem.workloads}))

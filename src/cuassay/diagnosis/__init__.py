@@ -1,0 +1,12 @@
+"""From findings to causes: what is wrong with a kernel, where, and what to do about it.
+
+Pure functions of findings and clues; `judge.clues` gathers the clues by experiment.
+"""
+
+from __future__ import annotations
+
+from cuassay.diagnosis.causes import PAGES, Page
+from cuassay.diagnosis.clues import Clue, Clues
+from cuassay.diagnosis.diagnose import diagnose
+
+__all__ = ["PAGES", "Clue", "Clues", "Page", "diagnose"]

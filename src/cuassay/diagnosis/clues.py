@@ -1,0 +1,34 @@
+"""What experiments with a rejected candidate say about the cause of its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cuassay.model.diagnosis import Basis, Cause, SourceLine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clue:
+    """A cause of wrong numbers, in words, and how it is known."""
+
+    cause: Cause
+    words: str
+    basis: Basis
+    line: SourceLine | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clues:
+    """What the experiments gave.
+
+    `numbers` is why the numbers are wrong. `alone` says whether the first call of a new process
+    is wrong too (None: not tried): if it is not, earlier calls are at fault. `some_sizes` says that
+    a kernel that raises does not at listed sizes. `lines` maps a cause to the line of the
+    candidate that it would be found at.
+    """
+
+    numbers: Clue | None = None
+    alone: bool | None = None
+    some_sizes: bool = False
+    lines: Mapping[Cause, SourceLine] = field(default_factory=dict)

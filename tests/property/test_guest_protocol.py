@@ -1,0 +1,217 @@
+"""The guest's side of the protocol says anything, in any order: a run ends all the same.
+
+A thread stands in for the process. It answers each request with what Hypothesis draws: bytes,
+frames with or without the nonce of the request, records that are almost right, the end of the
+channel, or two answers at once. The judge's side returns how the run ended, and judging it
+raises nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.support.workers import problem, ramp, scenario
+
+from cuassay.checks.endings.findings import inconclusive_reason, termination_finding
+from cuassay.judge.structure import matched
+from cuassay.model.scenario import Allocate, Call, HashResult, ReadInputs, ReadResult
+from cuassay.model.steps import Mode
+from cuassay.model.trace import (
+    Exited,
+    Finished,
+    Garbled,
+    Killed,
+    StepDone,
+    TimedOut,
+)
+from cuassay.sandbox import wire
+from cuassay.sandbox.host.execution import Execution, WorkerRun
+from cuassay.sandbox.host.handle import UnbornError, WorkerHandle
+from cuassay.sandbox.host.nursery import ForkServer
+from cuassay.sandbox.host.segments import Segments
+from cuassay.sandbox.limits import Limits
+
+_HEAD = struct.Struct("<I")
+_STEPS = (
+    Allocate(slot="s", case=0),
+    Call(slot="s", result="r"),
+    ReadResult(result="r"),
+    ReadInputs(slot="s"),
+    HashResult(result="r"),
+)
+
+_scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
+_json = st.recursive(
+    _scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+_items = st.fixed_dictionaries(
+    {
+        "type": st.just("ResultItem"),
+        "kind": st.sampled_from(["tensor", "scalar", "none", "other", "?"]),
+        "type_name": st.text(max_size=5),
+        "dtype": st.sampled_from(["float32", "int64", "bool", "", "float7"]),
+        "shape": st.lists(st.integers(-1, 1 << 50) | st.just(100), max_size=3),
+        "buffer": st.integers(-2, 3),
+        "scalar": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+        "name": st.sampled_from(["", "y", "x"]),
+    }
+)
+_records = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(["StepDone", "StepRaised", "Other"]),
+        "index": st.integers(-1, 6),
+        "items": st.lists(_items, max_size=3),
+    }
+) | st.fixed_dictionaries(
+    {
+        "type": st.just("StepRaised"),
+        "index": st.integers(0, 5),
+        "exception": st.text(max_size=10),
+        "message": st.text(max_size=10),
+        "out_of_memory": st.booleans(),
+    }
+)
+# What is said to a request: (how, what).
+_bodies = st.one_of(
+    st.tuples(st.just("record"), _records),
+    st.tuples(st.just("right record"), st.lists(_items, max_size=2)),
+    st.tuples(st.just("frame"), st.dictionaries(st.text(max_size=8), _json, max_size=4)),
+    st.tuples(st.just("other nonce"), _json),
+    st.tuples(st.just("bytes"), st.binary(min_size=1, max_size=40)),
+    st.tuples(st.just("twice"), _json),
+    st.tuples(st.just("written"), st.booleans()),
+    st.tuples(st.just("close"), st.none()),
+)
+
+
+class _Server(ForkServer):
+    """Starts a thread where a real one forks a process."""
+
+    def __init__(self, folder: Path, said: list[tuple[str, Any]]) -> None:
+        ours, self._theirs = socket.socketpair()
+        super().__init__(ours, folder, initial="w")
+        self._said = said
+        self._ended = False
+
+    def spawn(
+        self, *, channel: int, output: int, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
+    ) -> tuple[int, Path]:
+        other = socket.socket(fileno=os.dup(channel))
+        self._thread = threading.Thread(target=self._talk, args=(other,), daemon=True)
+        self._thread.start()
+        return 1, self.folder
+
+    def _talk(self, channel: socket.socket) -> None:
+        with contextlib.suppress(OSError, wire.ClosedError, wire.GarbledError), channel:
+            script: Iterator[tuple[str, Any]] = iter([("frame", {"walls": {}}), *self._said])
+            index = -2
+            while True:
+                request, fds = wire.receive(channel)
+                for fd in fds:
+                    os.close(fd)
+                index = int(request.get("index", index))
+                how, what = next(script, ("close", None))
+                if how == "close":
+                    return
+                channel.sendall(_said(how, what, str(request["nonce"]), index))
+        self._ended = True
+
+    def kill(self, worker: int) -> None:
+        pass
+
+    def has_ended(self, worker: int) -> bool:
+        return False
+
+    def wait_status(self, worker: int, limit_s: float) -> int:
+        return 9
+
+    def end(self, worker: int) -> int:
+        return 9
+
+    def close(self) -> None:
+        self.control.close()
+        self._theirs.close()
+
+
+def _said(how: str, what: Any, nonce: str, index: int) -> bytes:
+    """Return the bytes of one answer."""
+
+    def frame(message: Mapping[str, Any]) -> bytes:
+        body = json.dumps(message).encode()
+        return _HEAD.pack(len(body)) + body
+
+    match how:
+        case "bytes":
+            return bytes(what)
+        case "record":
+            return frame({"nonce": nonce, "record": what})
+        case "right record":
+            record = {"type": "StepDone", "index": index, "items": what}
+            return frame({"nonce": nonce, "record": record})
+        case "written":
+            return frame({"nonce": nonce, "written": what})
+        case "other nonce":
+            return frame({"nonce": "0" * 32, "record": what})
+        case "twice":
+            return frame({"nonce": nonce, "record": what}) * 2
+        case _:
+            return frame({**what, "nonce": nonce})
+
+
+@pytest.mark.parametrize("begun", [True, False])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(said=st.lists(_bodies, max_size=8))
+def test_a_run_ends_whatever_the_guest_says(
+    begun: bool, said: list[tuple[str, Any]], tmp_path: Path
+) -> None:
+    script = [("frame", {"ok": True}), *said] if begun else said
+    server = _Server(tmp_path, script)
+    over = problem()
+    trial = scenario(_STEPS, timeout_s=0.3)
+    worker = WorkerHandle(server, cache=tmp_path, limits=Limits())
+    segments = Segments("cpu")
+    execution = Execution(worker, segments, trial, limits=Limits(), problem=over)
+    try:
+        end = execution.run(ramp, None)
+    except UnbornError:
+        return  # nothing of a candidate was loaded yet
+    finally:
+        execution.close()
+        segments.close()
+        worker.close()
+        server.close()
+    assert isinstance(end, Finished | Exited | Killed | TimedOut | Garbled)
+    _judge(trial, execution, end)
+
+
+def _judge(trial: Any, execution: Execution, end: Any) -> None:
+    from cuassay.model.trace import ScenarioResult
+
+    result = ScenarioResult(records=tuple(execution.records), termination=end)
+    run = WorkerRun(result, execution.tensors)
+    inconclusive_reason(run)
+    finding = termination_finding(trial, run)
+    done = len(execution.records) == len(_STEPS)
+    assert finding is not None or done or isinstance(end, Finished)
+    for record in execution.records:
+        if isinstance(record, StepDone) and isinstance(_STEPS[record.index], ReadResult):
+            for found in matched(problem(), [(100,)], run, record.items):
+                assert isinstance(found, str | torch.Tensor)

@@ -1,0 +1,78 @@
+"""Facts of a generator's inputs: those that hold, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from cuassay.contract.facts import (
+    Arange,
+    Constant,
+    EqualSlices,
+    NonNegative,
+    Related,
+    SameForAllSeeds,
+    Sorted,
+)
+from cuassay.contract.observe import related_inputs, value_facts
+from cuassay.formats.execute import load_reference
+from tests.unit.contract.problems import rotary, trial_of
+
+_SIZES = {"batch": 3, "seq": 7, "dim": 5}
+
+
+def test_what_holds_in_every_run_is_a_fact(tmp_path: Path) -> None:
+    problem = rotary(tmp_path)
+    generator = load_reference(problem).generator
+    assert generator is not None
+    runs = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        runs.append(generator(_SIZES, torch.device("cpu")))
+    facts = [known.fact for known in value_facts(problem, runs, _SIZES)]  # type: ignore[arg-type]
+    assert EqualSlices(input="position_ids", dim=0, axis="batch") in facts
+    assert Arange(input="position_ids", start=0) in facts
+    assert SameForAllSeeds(input="position_ids") in facts
+    assert Constant(input="scale", value=2.0) in facts
+    assert NonNegative(input="gate_sigmoid") in facts
+    assert not [fact for fact in facts if getattr(fact, "input", "") in ("x", "gate")]
+
+
+def test_a_fact_of_one_run_is_none(tmp_path: Path) -> None:
+    problem = rotary(tmp_path)
+    base = {name: torch.randn(2, 4) for name in ("x", "gate", "gate_sigmoid", "scale")}
+    runs = [
+        {**base, "position_ids": torch.tensor([[0, 1, 2, 3]] * 2)},
+        {**base, "position_ids": torch.tensor([[0, 1, 2, 9], [0, 4, 5, 6]])},
+    ]
+    facts = [known.fact for known in value_facts(problem, runs, {"batch": 2})]
+    assert Sorted(input="position_ids") not in facts  # a count in the first run
+    assert not any(isinstance(fact, EqualSlices) for fact in facts)
+    assert SameForAllSeeds(input="position_ids") not in facts
+
+
+def test_inputs_made_from_one_another_are_related(tmp_path: Path) -> None:
+    generator = load_reference(rotary(tmp_path)).generator
+    assert generator is not None
+    groups = related_inputs(lambda: generator(_SIZES, torch.device("cpu")))
+    assert groups == (frozenset({"gate", "gate_sigmoid"}),)
+
+
+def test_facts_are_broken_one_at_a_time_and_related_inputs_are_conditions(tmp_path: Path) -> None:
+    trial = trial_of(rotary(tmp_path))
+    cases = trial.cases("facts")
+    broken = {case.label: case for case in cases[1::2]}
+    rows = broken["position_ids with slices that differ"]
+    assert rows.in_domain
+    assert rows.fact == "all slices of position_ids along batch are equal"
+    ids = trial.inputs(rows)["position_ids"]
+    assert isinstance(ids, torch.Tensor)
+    assert ids[0].tolist() == list(range(ids.shape[1]))
+    assert ids[1].tolist() != ids[0].tolist()
+    assert sorted(ids[1].tolist()) == ids[0].tolist()
+    assert "position_ids with another order" in broken
+    assert "scale with other values" in broken
+    assert all(len(case.fills) == 1 for case in broken.values())
+    said = {known.broken for known in trial.facts if isinstance(known.fact, Related)}
+    assert said == {""}

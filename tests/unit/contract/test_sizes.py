@@ -1,0 +1,143 @@
+"""Which sizes a reference accepts is found by running it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cuassay.contract.facts import DerivedSize, OnlySizes, StepOfSize, TiedSize, in_words
+from cuassay.judge.smoke import smallest_case, smoke
+from cuassay.model.axes import resolve
+from cuassay.model.problem import Problem
+from tests.unit.contract.problems import foreign, trial_of
+
+_MATRIX = {"x": (("rows", "cols"), "float32")}
+_SIZES = ({"rows": 32, "cols": 256}, {"rows": 64, "cols": 512})
+_GROUPS = """def run(x):
+    rows, cols = x.shape
+    assert cols % 64 == 0, "cols must be a multiple of 64"
+    return x.reshape(rows, cols // 64, 64).softmax(-1).reshape(rows, cols)
+"""
+_LISTED = """def run(x):
+    if x.shape[1] not in (256, 512):
+        raise ValueError(f"no kernel for {x.shape[1]} columns")
+    return x * 2
+"""
+_LATER = """def run(x):
+    return x.unfold(1, 3, 2).mean(-1)
+"""
+
+
+def _matrix(folder: Path, reference: str) -> Problem:
+    return foreign(
+        folder,
+        reference,
+        axes=("rows", "cols"),
+        inputs=_MATRIX,
+        output=("rows", "cols"),
+        sizes=_SIZES,
+    )
+
+
+def test_a_step_is_learnt_and_kept_by_every_case(tmp_path: Path) -> None:
+    trial = trial_of(_matrix(tmp_path, _GROUPS))
+    cases = [*trial.cases("small"), *trial.cases("numeric"), *trial.cases("shapes")]
+    assert len(cases) >= 8
+    assert all(case.axes["cols"] % 64 == 0 for case in cases)
+    assert any(case.axes["rows"] % 2 for case in cases)
+    facts = [known.fact for known in trial.facts]
+    assert StepOfSize(axis="cols", multiple_of=64, minimum=64) in facts
+    assert any("multiple of 64" in tried.refused for tried in trial.tried)
+
+
+def test_sizes_that_alone_are_accepted_are_listed(tmp_path: Path) -> None:
+    trial = trial_of(_matrix(tmp_path, _LISTED))
+    assert {case.axes["cols"] for case in trial.cases("small")} <= {256, 512}
+    found = [known.fact for known in trial.facts if isinstance(known.fact, OnlySizes)]
+    assert found[0].sizes == (256, 512)
+    assert in_words(found[0]) == "cols is one of 256, 512"
+
+
+def test_axes_that_belong_together_change_together(tmp_path: Path) -> None:
+    problem = foreign(
+        tmp_path,
+        "def run(x, w):\n    return x.view(x.shape[0], w.shape[0], -1).sum(1) * w.sum()\n",
+        axes=("rows", "cols", "parts"),
+        inputs={"x": (("rows", "cols"), "float32"), "w": (("parts",), "float32")},
+        output=("rows", "4"),
+        sizes=(
+            {"rows": 3, "cols": 32, "parts": 8},
+            {"rows": 5, "cols": 64, "parts": 16},
+        ),
+    )
+    trial = trial_of(problem)
+    for case in trial.cases("small"):
+        assert case.axes["cols"] == 4 * case.axes["parts"]
+    assert any(isinstance(known.fact, TiedSize) for known in trial.facts)
+
+
+def test_an_output_whose_axis_follows_from_others_has_its_real_size(tmp_path: Path) -> None:
+    problem = foreign(
+        tmp_path,
+        _LATER,
+        axes=("rows", "cols", "windows"),
+        inputs=_MATRIX,
+        output=("rows", "windows"),
+        sizes=({"rows": 4, "cols": 33, "windows": 16}, {"rows": 8, "cols": 65, "windows": 32}),
+    )
+    trial = trial_of(problem)
+    smoke(trial)
+    for case in trial.cases("small"):
+        assert case.axes["windows"] == (case.axes["cols"] - 3) // 2 + 1
+
+
+def test_where_no_size_of_ours_is_accepted_the_workloads_are_used(tmp_path: Path) -> None:
+    reference = """def run(x):
+    if tuple(x.shape) not in ((32, 256), (64, 512)):
+        raise ValueError("not tuned for this shape")
+    return x * 2
+"""
+    problem = _matrix(tmp_path, reference)
+    trial = trial_of(problem)
+    smoke(trial)
+    listed = [resolve(problem.axes, workload.axes) for workload in problem.workloads]
+    for purpose in ("small", "numeric"):
+        assert trial.cases(purpose)
+        assert all(dict(case.axes) in listed for case in trial.cases(purpose))
+
+
+def test_values_that_the_reference_refuses_give_way_to_its_own(tmp_path: Path) -> None:
+    reference = """import torch
+
+def get_inputs(axes_and_scalars, device):
+    rows, cols = axes_and_scalars["rows"], axes_and_scalars["cols"]
+    return {"x": torch.rand(rows, cols, device=device) + 1}
+
+def run(x):
+    if bool((x < 1).any()):
+        raise ValueError("x must be at least 1")
+    return x.log()
+"""
+    problem = foreign(
+        tmp_path,
+        reference,
+        axes=("rows", "cols"),
+        inputs=_MATRIX,
+        output=("rows", "cols"),
+        sizes=_SIZES,
+        generator="get_inputs",
+    )
+    trial = trial_of(problem)
+    smoke(trial)
+    assert smallest_case(trial).generator
+    assert len(trial.cases("numeric")) >= 2
+
+
+@pytest.mark.parametrize("purpose", ["small", "numeric", "shapes"])
+def test_a_reference_that_takes_everything_is_left_alone(tmp_path: Path, purpose: str) -> None:
+    problem = _matrix(tmp_path, "def run(x):\n    return x.softmax(-1)\n")
+    trial = trial_of(problem)
+    assert trial.cases(purpose)
+    assert trial.problem is problem
+    assert not any(isinstance(known.fact, DerivedSize) for known in trial.facts)

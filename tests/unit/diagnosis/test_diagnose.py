@@ -1,0 +1,118 @@
+"""Findings become causes: which one leads, what joins it, and in which words."""
+
+from __future__ import annotations
+
+import pytest
+
+from cuassay.diagnosis import PAGES, Clue, Clues, diagnose
+from cuassay.model.diagnosis import Basis, Cause, SourceLine
+from cuassay.model.outcome import Finding, FindingClass, Severity
+
+_LINE = SourceLine(file="kernel.py", line=7, text="acc += x", what="adds")
+
+
+def _finding(code: str, cause: Cause | None = None, *, id: str = "", **fields: object) -> Finding:
+    usual: dict[str, object] = {
+        "title": code,
+        "message": f"message of {code}",
+        "classes": (),
+        "finding_class": FindingClass.WRONG,
+        "severity": Severity.CRITICAL,
+    }
+    return Finding(code=code, cause=cause, id=id or code, **(usual | fields))  # type: ignore[arg-type]
+
+
+def test_every_cause_has_a_page() -> None:
+    assert set(PAGES) == set(Cause)
+    for page in PAGES.values():
+        assert page.words
+        assert page.remedy
+        assert not page.words.endswith(".")
+
+
+def test_nothing_wrong_has_no_cause() -> None:
+    unsafe = _finding("SHP001", Cause.REFUSES_SIZES, finding_class=FindingClass.UNSAFE)
+    assert diagnose([unsafe]) == ()
+
+
+@pytest.mark.parametrize(
+    "cause", [Cause.WRONG_STRUCTURE, Cause.RAISES, Cause.NOT_BUILT, Cause.INPUT_CHANGED]
+)
+def test_a_broken_contract_comes_first_and_alone(cause: Cause) -> None:
+    timing = _finding("PERF001", Cause.SLOW_HOST, measured=900.0, allowed=1.0)
+    found = diagnose([timing, _finding("NUM001"), _finding("API002", cause)])
+    assert [made.cause for made in found] == [cause]
+    assert found[0].findings[0] == "API002"
+    assert set(found[0].findings) == {"API002", "NUM001", "PERF001"}
+    assert found[0].words == "message of API002"
+
+
+def test_laws_never_lead() -> None:
+    law = _finding("META001", measured=1e9, allowed=1.0)
+    (made,) = diagnose([law, _finding("NUM001", measured=2.0, allowed=1.0)])
+    assert made.findings == ("NUM001", "META001")
+
+
+def test_numbers_are_one_cause_with_the_smallest_input_of_any_of_them() -> None:
+    small = _finding("SHP001", counterexample="# x with cols=3", holds_for="cols = 3, 5, not 2")
+    (made,) = diagnose([_finding("NUM001"), small, _finding("META001")])
+    assert made.example == "# x with cols=3"
+    assert set(made.findings) == {"NUM001", "SHP001", "META001"}
+
+
+def test_wrong_at_other_sizes_alone_is_a_tail() -> None:
+    (made,) = diagnose([_finding("SHP001", holds_for="cols = 3, 5, not 2, 4")])
+    assert made.cause is Cause.TAIL
+    assert "cols = 3, 5, not 2, 4" in made.words
+
+
+def test_a_mutant_names_the_cause_and_the_line() -> None:
+    clue = Clue(cause=Cause.WRONG_CONSTANT, words="eps left out", basis=Basis.MUTANT, line=_LINE)
+    (made,) = diagnose([_finding("NUM001")], Clues(numbers=clue))
+    assert (made.cause, made.line, made.basis) == (Cause.WRONG_CONSTANT, _LINE, Basis.MUTANT)
+    assert made.words == "eps left out"
+
+
+def test_an_input_that_reaches_nothing_is_the_cause_of_the_missing_operation() -> None:
+    clue = Clue(cause=Cause.TERM_OMITTED, words="without `* scale`", basis=Basis.MUTANT)
+    ignored = _finding("API003", Cause.INPUT_IGNORED)
+    (made,) = diagnose([_finding("NUM001"), ignored], Clues(numbers=clue))
+    assert made.cause is Cause.INPUT_IGNORED
+
+
+def test_state_explains_wrong_numbers_unless_a_first_call_is_wrong_too() -> None:
+    found = [_finding("STATE001", Cause.STALE_ANSWER), _finding("NUM001")]
+    (made,) = diagnose(found, Clues(alone=False))
+    assert made.cause is Cause.STALE_ANSWER
+    (made,) = diagnose(found, Clues(alone=True))
+    assert made.cause is Cause.WRONG_VALUES
+
+
+def test_memory_with_a_line_leads_and_explains_the_numbers() -> None:
+    fault = _finding("MEM101", Cause.OUT_OF_BOUNDS, lines=(_LINE,))
+    dependent = _finding("MEM002", Cause.UNINITIALISED)
+    (made,) = diagnose([_finding("NUM001"), dependent, fault])
+    assert (made.cause, made.line) == (Cause.OUT_OF_BOUNDS, _LINE)
+    assert made.basis is Basis.MACHINE
+
+
+def test_causes_with_a_line_stand_before_those_with_an_input_before_the_rest() -> None:
+    found = [
+        _finding("PERF001", Cause.SLOW_HOST),
+        _finding("LAYOUT001", Cause.LAYOUT, counterexample="x"),
+        _finding("RACE101", Cause.RACE, lines=(_LINE,)),
+    ]
+    assert [made.cause for made in diagnose(found)] == [
+        Cause.RACE, Cause.LAYOUT, Cause.SLOW_HOST,
+    ]  # fmt: skip
+
+
+def test_at_most_three_causes() -> None:
+    causes = [Cause.LAYOUT, Cause.STREAM, Cause.GRAPH, Cause.DEVICE, Cause.SLOW_HOST]
+    assert len(diagnose([_finding(f"C{n}", cause) for n, cause in enumerate(causes)])) == 3
+
+
+def test_a_kernel_that_raises_at_some_sizes_refuses_them() -> None:
+    found = [_finding("RUN001", Cause.RAISES), _finding("SHP001", Cause.REFUSES_SIZES)]
+    assert diagnose(found)[0].cause is Cause.RAISES
+    assert diagnose(found, Clues(some_sizes=True))[0].cause is Cause.REFUSES_SIZES

@@ -1,0 +1,71 @@
+"""Experiments with planted bugs name cause and line; benchmarks/diagnosis.py measures all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from cuassay.judge.session import Session
+from cuassay.model.diagnosis import Basis, Cause, Diagnosis
+from tests.zoo.causes import causes_of, planted_lines
+from tests.zoo.judging import BriefSession, Gate
+from tests.zoo.manifest import PAIRS, load
+
+
+class Diagnosing(BriefSession):
+    """A brief session that diagnoses."""
+
+    _diagnosed = Session._diagnosed
+    _optional = Session._optional
+
+
+@pytest.fixture(scope="module")
+def gate() -> Iterator[Gate]:
+    """Return one gate for all: a zygote is a second."""
+    with Gate() as made:
+        made._session = Diagnosing
+        yield made
+
+
+def _first(gate: Gate, name: str) -> Diagnosis:
+    pair = next(pair for pair in PAIRS if pair.name == name)
+    only = ("API002", "NUM001", "SHP001", *pair.codes)
+    verdict = gate.judge(load(pair.problem), pair.bug, seed=3, only=only).verdict
+    assert verdict.diagnoses[0].cause in causes_of(pair), verdict.diagnoses
+    assert verdict.reason.startswith(verdict.diagnoses[0].words[:40])
+    return verdict.diagnoses[0]
+
+
+def _names_line(name: str, made: Diagnosis) -> bool:
+    pair = next(pair for pair in PAIRS if pair.name == name)
+    return made.line is not None and made.line.line in planted_lines(pair)
+
+
+def test_a_mutant_that_is_wrong_alike_names_the_fault(gate: Gate) -> None:
+    made = _first(gate, "gamma_ignored")
+    assert made.basis is Basis.MUTANT
+    assert _names_line("gamma_ignored", made)
+
+
+def test_a_low_accumulator_is_found_where_it_is_made(gate: Gate) -> None:
+    made = _first(gate, "bf16_row_sum")
+    assert made.cause is Cause.LOW_ACCUMULATION
+    assert _names_line("bf16_row_sum", made)
+
+
+def test_a_kept_answer_is_found_where_it_comes_back(gate: Gate) -> None:
+    made = _first(gate, "memo_by_identity")
+    assert made.cause is Cause.STALE_ANSWER
+    assert _names_line("memo_by_identity", made)
+
+
+def test_a_write_into_an_input_is_found(gate: Gate) -> None:
+    made = _first(gate, "input_mutated")
+    assert made.cause is Cause.INPUT_CHANGED
+    assert _names_line("input_mutated", made)
+
+
+def test_a_name_that_is_not_there_is_found(gate: Gate) -> None:
+    made = _first(gate, "missing_import")
+    assert made.cause is Cause.NOT_BUILT
