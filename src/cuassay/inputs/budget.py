@@ -171,8 +171,7 @@ def budget_for(profile: Profile, *, device: str, memory_gib: float | None = None
     budget = _CUDA[profile]
     if memory_gib is None:
         return budget
-    room = max(memory_gib - _CONTEXTS_GIB, memory_gib / 8.0) * _GIB
-    most = int(room / _BYTES_AN_ELEMENT)
+    most = room_bytes(memory_gib) // _BYTES_AN_ELEMENT
     return replace(
         budget,
         numeric_elements=min(budget.numeric_elements, most),
@@ -181,6 +180,11 @@ def budget_for(profile: Profile, *, device: str, memory_gib: float | None = None
         benchmark_elements=min(budget.benchmark_elements, most),
         small_elements=min(budget.small_elements, most),
     )
+
+
+def room_bytes(memory_gib: float) -> int:
+    """Return how many bytes of planned GPU memory are left for the tensors of one case."""
+    return int(max(memory_gib - _CONTEXTS_GIB, memory_gib / 8.0) * _GIB)
 
 
 def planned_memory_gib(profile: Profile, given_gib: float | None) -> float | None:
