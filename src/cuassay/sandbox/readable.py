@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cuassay.home import home
-
 from cuassay.sandbox.environment import torch_headers
 
 _SYSTEM = (
