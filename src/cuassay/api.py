@@ -10,6 +10,7 @@ from cuassay.errors import CannotJudgeError, ProblemError, UsageError
 from cuassay.model.candidate import Candidate
 from cuassay.model.conditions import required
 from cuassay.model.events import EngineFinished, EngineStopped, Event
+from cuassay.model.precision import Precision, precision_named
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile, Verdict
 
@@ -44,6 +45,7 @@ def check(
     device: str | None = None,
     seed: int | None = None,
     require: Sequence[str] = (),
+    precision: Precision | str | None = None,
 ) -> Verdict:
     """Judge a kernel and return the verdict.
 
@@ -53,9 +55,10 @@ def check(
     function decorated with `cuassay.problem`, or a Problem that was read from a file; or
     `reference`: a plain function, with example `inputs`: the arguments of one call by name or in
     order, a list of several such calls (sizes that differ are axes), or a function that makes
-    them. `seed` repeats an earlier trial, `require` names conditions that must hold. Raises
-    UsageError where the call is off and CannotJudgeError where the trial cannot be carried out; a
-    kernel that is wrong raises nothing, see `Verdict.passed`.
+    them. `seed` repeats an earlier trial, `require` names conditions that must hold, `precision`
+    is the policy (strict, tf32 or mixed; default: the problem's). Raises UsageError where the call
+    is off and CannotJudgeError where the trial cannot be carried out; a kernel that is wrong raises
+    nothing, see `Verdict.passed`.
     """
     from cuassay.engine import run
 
@@ -68,6 +71,7 @@ def check(
         device=device,
         seed=seed,
         require=require,
+        precision=precision,
     )
     return verdict_of(run.check(job))
 
@@ -82,6 +86,7 @@ def assert_correct(
     device: str | None = None,
     seed: int | None = None,
     require: Sequence[str] = (),
+    precision: Precision | str | None = None,
 ) -> Verdict:
     """Return the verdict of a kernel that is ACCEPTED; for tests. Arguments as for `check`.
 
@@ -98,6 +103,7 @@ def assert_correct(
         device=device,
         seed=seed,
         require=require,
+        precision=precision,
     )
     if verdict.passed:
         return verdict
@@ -116,6 +122,7 @@ def job_of(
     device: str | None = None,
     seed: int | None = None,
     require: Sequence[str] = (),
+    precision: Precision | str | None = None,
 ) -> TrialJob:
     """Return the job that a call of `check` means. Raises UsageError where it is off."""
     from cuassay.model.jobs import TrialJob
@@ -134,6 +141,7 @@ def job_of(
         device=device,
         seed=seed,
         require=required(require),
+        precision=precision_named(precision),
     )
 
 

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from cuassay.model.diagnosis import Diagnosis
     from cuassay.model.verdict import Verdict
 
-_OPTIONS = ("profile", "device", "seed", "require")
+_OPTIONS = ("profile", "device", "seed", "require", "precision")
 _PREFIX = "cuassay."
 _MARKER = (
-    "cuassay(profile, device, seed, require): how kernels of this test are judged; the command "
-    "line takes precedence"
+    "cuassay(profile, device, seed, require, precision): how kernels of this test are judged; "
+    "the command line takes precedence"
 )
 
 
@@ -49,10 +49,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--cuassay-require", metavar="LIST", help="Conditions that must hold, by commas."
     )
     group.addoption(
+        "--cuassay-precision",
+        choices=("strict", "tf32", "mixed"),
+        help="What kernels may keep. Default: the problem's policy.",
+    )
+    group.addoption(
         "--cuassay-html", metavar="DIR", help="Write an HTML report of every trial there."
     )
     parser.addini("cuassay_profile", "How much to try: quick, standard or deep.", default="")
     parser.addini("cuassay_device", "cpu, cuda or cuda:N.", default="")
+    parser.addini("cuassay_precision", "strict, tf32 or mixed.", default="")
     parser.addini("cuassay_require", "Conditions that must hold.", type="args", default=[])
 
 
@@ -255,7 +261,7 @@ def _chosen(
 ) -> dict[str, Any]:
     """Return the options of one trial, from the command line down to the ini file."""
     found: dict[str, Any] = {"profile": "quick"}
-    for name in ("profile", "device", "require"):
+    for name in ("profile", "device", "require", "precision"):
         if value := config.getini(f"cuassay_{name}"):
             found[name] = value
     found |= marked

@@ -32,6 +32,7 @@ from cuassay.model.events import (
     FindingReported,
 )
 from cuassay.model.outcome import Finding, FindingClass, worst_first
+from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile, Verdict
 
@@ -101,6 +102,7 @@ def verify(
     profile: Profile | str = Profile.STANDARD,
     device: str | None = None,
     require: Sequence[str] = (),
+    precision: Precision | str | None = None,
 ) -> Result:
     """Judge one kernel within `budget_s` seconds and return the result.
 
@@ -119,7 +121,12 @@ def verify(
         candidate,
         problem,
         budget_s=_budget(budget_s),
-        options={"profile": profile, "device": device, "require": require},
+        options={
+            "profile": profile,
+            "device": device,
+            "require": require,
+            "precision": precision,
+        },
     )
 
 
@@ -138,6 +145,7 @@ class Verifier:
         device: str | None = None,
         budget_s: float | None = None,
         require: Sequence[str] = (),
+        precision: Precision | str | None = None,
     ) -> None:
         from cuassay.engine.executors import local_lanes
         from cuassay.engine.pool import WarmPool
@@ -145,7 +153,7 @@ class Verifier:
         if workers is not None and workers < 1:
             raise UsageError(f"workers is {workers}, expected 1 or more")
         self._budget_s = _budget(budget_s)
-        self._options = {"profile": profile, "require": require}
+        self._options = {"profile": profile, "require": require, "precision": precision}
         job_of("-", problem="-", **self._options)  # type: ignore[arg-type]  # off: said at once
         lanes = local_lanes(device, workers)
         self._pool = WarmPool(lanes)

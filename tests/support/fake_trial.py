@@ -29,6 +29,7 @@ from cuassay.model.case import LOOPS, Case
 from cuassay.model.domain import Index, Real
 from cuassay.model.dtype import DType
 from cuassay.model.outcome import Finding
+from cuassay.model.precision import Precision
 from cuassay.model.problem import (
     ConstAxis,
     Problem,
@@ -46,6 +47,7 @@ from cuassay.model.verdict import Profile
 from cuassay.oracle.compare.outputs import Comparison, Statistic, compare
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.types import OutputTruth, Truth
 from cuassay.sandbox.local import LocalRunner
 
@@ -67,6 +69,7 @@ class FakeTrial:
     ill_conditioned: str = ""
     generator: Callable[..., Mapping[str, object]] | None = None
     machine: Machine | None = None
+    lowered: tuple[Case, ...] = ()
 
     def seed(self, *path: object) -> int:
         """Return a seed derived from a fixed root."""
@@ -96,7 +99,7 @@ class FakeTrial:
         """Return the lifted reference's answer."""
         return lift(self.reference, list(self.inputs(case).values()))
 
-    def truth(self, case: Case) -> Truth:
+    def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return the reference's answer on float64 inputs and a plain noise scale."""
         values = [_lifted(value) for value in self.inputs(case).values()]
         answers = outputs_of(self.reference(*values))
@@ -105,7 +108,13 @@ class FakeTrial:
         return Truth(outputs=aside, kind="float64", reason="a test")
 
     def gradients(
-        self, case: Case, outputs: Sequence[str], *, upstream: Upstream, seed: int
+        self,
+        case: Case,
+        outputs: Sequence[str],
+        *,
+        upstream: Upstream,
+        seed: int,
+        precision: Precision = Precision.STRICT,
     ) -> Truth:
         """Return the reference's gradients with the real oracle behind them."""
         return truth_of(
@@ -116,13 +125,21 @@ class FakeTrial:
             outputs=outputs,
             upstream=upstream,
             seed=seed,
+            precision=precision,
         )
 
     def dependence(self, case: Case) -> Mapping[str, torch.Tensor]:
         """Return the reference's gradients of a random weighting."""
         return dependence(self.problem, self.reference, case, self.inputs(case))
 
-    def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
+    def compare(
+        self,
+        case: Case,
+        run: Run,
+        items: Iterable[ResultItem],
+        *,
+        precision: Precision | None = None,
+    ) -> tuple[Comparison, ...]:
         """Compare by the worst element alone."""
         truth = self.truth(case)
         found = list(items)
@@ -147,25 +164,34 @@ class OracleTrial(FakeTrial):
 
     known: dict[str, Truth] = field(default_factory=dict)
 
-    def truth(self, case: Case) -> Truth:
-        """Return truth and achievable error, each case's once."""
-        key = serial.dumps(case)
+    def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
+        """Return truth and achievable error, each case's and family's once."""
+        key = f"{serial.dumps(case)} {precision}"
         if key not in self.known:
             self.known[key] = make_truth(
                 self.reference,
                 list(self.inputs(case).values()),
                 self.problem.outputs,
                 seed=derive(case.seed, "truth"),
+                family=family_of(precision, self.problem.low_type),
             )
         return self.known[key]
 
-    def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
-        """Compare as the judge does."""
-        shapes = [tuple(output.value.shape) for output in self.truth(case).outputs]
+    def compare(
+        self,
+        case: Case,
+        run: Run,
+        items: Iterable[ResultItem],
+        *,
+        precision: Precision | None = None,
+    ) -> tuple[Comparison, ...]:
+        """Compare in the family `precision`, or in `strict`."""
+        truth = self.truth(case, precision or Precision.STRICT)
+        shapes = [tuple(output.value.shape) for output in truth.outputs]
         tensors = matched(self.problem, shapes, run, items)
         return tuple(
             _mismatched(output.name, got) if isinstance(got, str) else compare(got, output)
-            for got, output in zip(tensors, self.truth(case).outputs, strict=True)
+            for got, output in zip(tensors, truth.outputs, strict=True)
         )
 
 

@@ -197,7 +197,7 @@ magnitude_sniffing          | rmsnorm                     | NUM001              
 wrong_divisor               | rmsnorm                     | NUM001 SHP001          | O8
 # arithmetic: rounded intermediate
 rounded_residual            | fused_add_rmsnorm           | NUM001                 | N4
-cancelled_probability       | zoo:probability_gap         | NUM001 SHP001          | N4 | standard
+cancelled_probability | zoo:probability_gap | NUM003 NUM001 | N4 | standard | require precision
 # low-precision accumulation
 bf16_embedding_grad         | embedding_grad              | NUM002 NUM001          | N1 N15
 fp16_embedding_grad         | embedding_grad@float16      | NUM002 NUM001          | N1
@@ -264,12 +264,16 @@ rounded_probability         | cross_entropy_backward      | NUM001              
 # TF32 inside an fp32 operator: matrix products
 tf32_gemm                   | gemm@float32                | NUM001                 | N8
 half_operand                | batched_gemm@float32        | NUM001                 | N8
+# precision policy: 16-bit sums under `mixed`, 16-bit operands under `tf32`, stored gradients
+mlp_bf16_sums               | zoo:mlp_backward            | NUM001 NUM002     | N2 N4
+mlp_bf16_stored             | zoo:mlp_backward          | NUM003           | N4 | require precision
+bf16_operands_for_tf32      | zoo:product_in_tf32         | NUM001            | N8
 # arithmetic: rounding
 truncated_result            | swiglu                      | NUM001                 | N9
 truncated_codes             | quantize_int8_per_row       | NUM001                 | N9
 # arithmetic: approximations cut short
 exp_by_squares              | softmax_masked              | NUM001                 | N14
-exp2_two_terms              | softmax_softcap             | NUM001                 | N14 | standard
+exp2_two_terms      | softmax_softcap     | NUM003 NUM001 | N14 | standard | require precision
 rational_tanh               | softmax_softcap             | NUM001                 | N14
 gelu_other_form             | geglu                       | NUM001         | N14 O1 | standard
 gelu_by_sigmoid             | gemm_bias_gelu              | NUM001                 | N14

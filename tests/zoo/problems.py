@@ -240,6 +240,45 @@ def segment_sum(
 
 
 @problem(
+    axes={"tokens": (1, 65_536), "width": (1, 8192), "hidden": (1, 65_536)},
+    workloads=(
+        {"tokens": 48, "width": 128, "hidden": 352},
+        {"tokens": 2048, "width": 4096, "hidden": 14_336},
+    ),
+)
+def mlp_backward(
+    grad: Annotated[torch.Tensor, tensor("bfloat16", "tokens", "width")],
+    x: Annotated[torch.Tensor, tensor("bfloat16", "tokens", "width")],
+    gate: Annotated[torch.Tensor, tensor("bfloat16", "hidden", "width")],
+    up: Annotated[torch.Tensor, tensor("bfloat16", "hidden", "width")],
+    down: Annotated[torch.Tensor, tensor("bfloat16", "width", "hidden")],
+) -> Annotated[torch.Tensor, tensor("bfloat16", "tokens", "width", name="grad_x")]:
+    """Gradient of down(silu(gate x) * up x) with respect to x, in float32 throughout."""
+    wide, g, u = x.float(), gate.float(), up.float()
+    a, b, back = wide @ g.t(), wide @ u.t(), grad.float() @ down.float()
+    sigmoid = torch.sigmoid(a)
+    grad_up = back * a * sigmoid
+    grad_gate = back * b * sigmoid * (1.0 + a * (1.0 - sigmoid))
+    return (grad_gate @ g + grad_up @ u).to(x.dtype)
+
+
+@problem(
+    axes={"rows": (1, 65_536), "inner": (1, 65_536), "columns": (1, 65_536)},
+    workloads=(
+        {"rows": 48, "inner": 256, "columns": 96},
+        {"rows": 4096, "inner": 4096, "columns": 4096},
+    ),
+    precision="tf32",
+)
+def product_in_tf32(
+    a: Annotated[torch.Tensor, tensor("float32", "rows", "inner")],
+    b: Annotated[torch.Tensor, tensor("float32", "inner", "columns")],
+) -> Annotated[torch.Tensor, tensor("float32", "rows", "columns", name="y")]:
+    """A float32 matrix product whose operands may be rounded to TF32."""
+    return a @ b
+
+
+@problem(
     axes={"rows": (1, 65_536), "hidden": (1, 65_536)},
     workloads=({"rows": 64, "hidden": 352}, {"rows": 4096, "hidden": 14_336}),
 )

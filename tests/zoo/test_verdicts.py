@@ -51,7 +51,7 @@ def test_the_precision_grade_looks_at_plain_calls_alone(gate: Gate, secret_seed:
     pytest.importorskip("triton")
     path = HERE / "honest" / "swiglu_triton.py"
     found = gate.judge(load("swiglu"), path, seed=secret_seed)
-    assert found.verdict.precision_grade == "float32"
+    assert found.verdict.precision_grade == "strict"
 
 
 def test_a_kernel_that_the_machine_does_not_cover_is_interpreted_and_the_verdict_says_why(

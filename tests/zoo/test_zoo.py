@@ -19,6 +19,7 @@ from tests.zoo.probes import faults
 CODES = {
     "NUM001",
     "NUM002",
+    "NUM003",
     "SHP001",
     "MEM001",
     "API001",

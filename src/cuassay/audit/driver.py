@@ -141,6 +141,7 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
         seed=seed_for(header.seed, item.key),
         strict=header.strict,
         require=header.require,
+        precision=header.precision,
         run_label=_quoted(place),
         isolated=True,
         hide=(str(folder.path),),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Upstream
@@ -98,11 +99,20 @@ class Trial(Protocol):
         Raises LiftError where the reference cannot be lifted, ReferenceError_ where it fails.
         """
 
-    def truth(self, case: Case) -> Truth:
-        """Return truth and achievable error of a case (cached). Raises CannotJudgeError."""
+    def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
+        """Return truth and achievable error of a case (cached). Raises CannotJudgeError.
+
+        The error is that of a family of trusted kernels.
+        """
 
     def gradients(
-        self, case: Case, outputs: Sequence[str], *, upstream: Upstream, seed: int
+        self,
+        case: Case,
+        outputs: Sequence[str],
+        *,
+        upstream: Upstream,
+        seed: int,
+        precision: Precision = Precision.STRICT,
     ) -> Truth:
         """Return the right gradients of a case's floating inputs (cached), each `grad_<input>`.
 
@@ -116,8 +126,22 @@ class Trial(Protocol):
         That of a random weighting of the outputs, in float64. Raises as `gradients`.
         """
 
-    def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
+    @property
+    def lowered(self) -> tuple[Case, ...]:
+        """The cases on which a kernel passed by a family wider than `strict`, the first first."""
+
+    def compare(
+        self,
+        case: Case,
+        run: Run,
+        items: Iterable[ResultItem],
+        *,
+        precision: Precision | None = None,
+    ) -> tuple[Comparison, ...]:
         """Compare what a call on `case` returned with truth, one Comparison per output.
+
+        With the least family of trusted kernels that the problem's policy accepts and that
+        explains the error; with `precision` by that family alone.
 
         Items of the wrong count, shape or dtype give failed comparisons whose `mismatch`
         says so.

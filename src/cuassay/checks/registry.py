@@ -42,6 +42,7 @@ _CHECKS = {
     "META001": "numeric.relations",
     "SHP001": "numeric.shapes",
     "FUZZ001": "numeric.search",
+    "NUM003": "numeric.precision",
     "LAYOUT001": "interface.layouts",
     "GRAD001": "gradients.backward",
     "LOOP001": "numeric.training_inputs",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cuassay.audit.plan import Choice, Plan
     from cuassay.engine.executors import Executor
     from cuassay.model.audit import AuditHeader, AuditResult, ProblemPower
+    from cuassay.model.precision import Precision
     from cuassay.store.audits import AuditFolder
 
 PROFILES = ("quick", "standard", "deep")
@@ -39,6 +40,7 @@ class Asked:
     device: str | None
     seed: int | None
     require: tuple[str, ...]
+    precision: Precision | None
     strict: bool
     budget_s: float | None
     timeout_s: float | None
@@ -90,6 +92,7 @@ class Asked:
 @click.option(
     "--require", default="", metavar="LIST", help="Conditions that must hold, as for `check`."
 )
+@options.precision_option
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--html", metavar="FILE", help="Also write a one-file HTML report.")
@@ -117,6 +120,7 @@ def audit(
     device: str | None,
     seed: int | None,
     require: str,
+    precision: str | None,
     strict: bool,
     as_json: bool,
     html: str | None,
@@ -131,6 +135,7 @@ def audit(
     is rejected and one could not be decided.
     """
     from cuassay.audit.plan import Choice
+    from cuassay.model.precision import precision_named
 
     asked = Asked(
         tree=_tree(tree, run_folder),
@@ -142,6 +147,7 @@ def audit(
         device=options.device(device),
         seed=options.seed(seed),
         require=options.require(require),
+        precision=precision_named(precision),
         strict=strict,
         budget_s=options.duration_s(budget, option="--budget"),
         timeout_s=options.duration_s(timeout or "30m", option="--timeout"),
@@ -209,6 +215,7 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
         version=__version__,
         executor=asked.executor,
         require=asked.require,
+        precision=asked.precision,
         filters=asked.choice.words(),
         budget_s=asked.budget_s,
         strict=asked.strict,
@@ -225,7 +232,7 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
 
 def _resumed(new: AuditHeader, old: AuditHeader, asked: Asked) -> AuditHeader:
     """Return the header of an audit that goes on: its seed stays. Raises UsageError."""
-    for name in ("tree", "profile", "require", "strict"):
+    for name in ("tree", "profile", "require", "precision", "strict"):
         before, wanted = getattr(old, name), getattr(new, name)
         if before != wanted:
             raise UsageError(
@@ -248,6 +255,7 @@ def _judged_as(header: AuditHeader) -> dict[str, str]:
         "profile": header.profile.value,
         "version": header.version,
         "require": ",".join(header.require),
+        "precision": header.precision.value if header.precision else "",
         "strict": str(header.strict),
     }
 

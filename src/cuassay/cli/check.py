@@ -37,11 +37,17 @@ PROFILES = ("quick", "standard", "deep")
     metavar="LIST",
     help=f"Conditions that must hold, not merely be stated: {', '.join(options.CONDITIONS)}.",
 )
+@options.precision_option
 @click.option(
     "--fail-fast", is_flag=True, help="Stop at the first wrong result; skip what only adds to it."
 )
 @click.option(
     "--recorded", default="", metavar="FOLDER", help="Also try calls that `capture` recorded."
+)
+@click.option(
+    "--gpu-memory",
+    metavar="SIZE",
+    help="GPU memory that cuassay plans for itself, such as 8GiB. Default at quick: 8GiB.",
 )
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.option(
@@ -60,8 +66,10 @@ def check(
     device: str | None,
     seed: int | None,
     require: str,
+    precision: str | None,
     fail_fast: bool,
     recorded: str,
+    gpu_memory: str | None,
     strict: bool,
     no_sandbox: bool,
     formats: tuple[str, ...],
@@ -77,6 +85,7 @@ def check(
     """
     from cuassay.engine import run
     from cuassay.model.jobs import TrialJob
+    from cuassay.model.precision import precision_named
     from cuassay.model.verdict import Profile
 
     output = options.output(
@@ -103,9 +112,11 @@ def check(
         seed=options.seed(seed),
         strict=strict,
         require=options.require(require),
+        precision=precision_named(precision),
         fail_fast=fail_fast,
         no_sandbox=no_sandbox,
         recorded=options.folder(recorded, option="--recorded"),
+        gpu_memory_gib=options.memory_gib(gpu_memory, option="--gpu-memory"),
     )
     context.exit(drive(run.check(job), output))
 

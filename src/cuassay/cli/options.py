@@ -14,6 +14,7 @@ from cuassay.cli.sinks import FORMATS, Target, targets
 from cuassay.errors import CandidateError, UsageError, suggestion
 from cuassay.model.conditions import CONDITIONS as CONDITIONS
 from cuassay.model.conditions import required
+from cuassay.model.precision import Precision
 
 _DEVICE = re.compile(r"cpu|cuda(:\d{1,3})?")
 _SEED_LIMIT = 2**63
@@ -77,6 +78,17 @@ def device_option(verb: _Verb) -> _Verb:
     return click.option("--device", metavar="DEVICE", help=text)(verb)
 
 
+def precision_option(verb: _Verb) -> _Verb:
+    """Add --precision."""
+    return click.option(
+        "--precision",
+        type=click.Choice([policy.value for policy in Precision]),
+        help="What a kernel may keep: strict (the reference's arithmetic), tf32 (products of "
+        "float32 operands in TF32) or mixed (16-bit intermediates, float32 sums). Default: the "
+        "problem's; mixed where all floating tensors have 16 bits.",
+    )(verb)
+
+
 def output(
     *,
     as_json: bool,
@@ -133,6 +145,20 @@ def duration_s(value: str | None, *, option: str) -> float | None:
     if not seconds:
         raise UsageError(f"{option} '{value}' is no time; expected such as 90s, 30m or 2h")
     return seconds
+
+
+def memory_gib(value: str | None, *, option: str) -> float | None:
+    """Return GiB of 8, 8GiB, 8GB or 512MiB. Raises UsageError for anything else."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(GiB|G|GB|MiB|M|MB)?", value.strip(), re.IGNORECASE)
+    unit = (found.group(2) or "g").lower() if found else ""
+    size = float(found.group(1)) / (1024.0 if unit.startswith("m") else 1.0) if found else 0.0
+    if size < 0.25:
+        raise UsageError(
+            f"{option} '{value}' is not a size of memory; expected 256MiB or more, such as 8GiB"
+        )
+    return size
 
 
 def require(value: str) -> tuple[str, ...]:

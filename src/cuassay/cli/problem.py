@@ -78,6 +78,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {_text(workload.get('id', ''))}: {sizes}"
     if len(workloads) > _WORKLOADS:
         yield f"  and {len(workloads) - _WORKLOADS} more (--json lists them)"
+    yield from _learnt(document)
     yield from _template(document)
     yield f"\nTruth: {_text(document.get('truth', ''))} ({_text(document.get('truth_reason', ''))})"
 
@@ -106,12 +107,32 @@ def _judged_by(document: Mapping[str, Any]) -> Iterator[str]:
     accumulation = document.get("accumulation") or "float32"
     target = document.get("growth_target") or {}
     lines = [f"accumulation  {_text(accumulation)}"] if accumulation != "float32" else []
+    lines += [f"precision  {_text(document.get('precision', 'strict'))}"]
     lines += [f"growth target  {_text(name)} = {size}" for name, size in target.items()]
     seen = ", ".join(map(_text, document.get("reduction_axes_seen") or ()))
     lines += [f"reduction axes  {seen} (seen in the reference)"] if seen else []
     if lines:
         yield "\nJudged by"
         yield from (f"  {line}" for line in lines)
+
+
+def _learnt(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what was found by experiment, with its evidence, and what the reference refused."""
+    for note in document.get("notes") or ():
+        yield f"\nNote: {_text(note)}"
+    facts: Sequence[Mapping[str, Any]] = document.get("facts") or ()
+    if facts:
+        yield "\nFound by experiment"
+    for fact in facts:
+        count = f", {fact.get('count')} seen" if fact.get("count") else ""
+        broken = f"; broken: {_text(fact['broken'])}" if fact.get("broken") else ""
+        yield f"  {_text(fact.get('fact', ''))} ({_text(fact.get('source', ''))}{count}){broken}"
+    tried: Sequence[Mapping[str, Any]] = document.get("tried") or ()
+    refused = [one for one in tried if one.get("refused")]
+    if tried:
+        yield f"\nTried on the reference: {len(tried)} inputs, {len(refused)} refused"
+    for one in refused[:_WORKLOADS]:
+        yield f"  {_text(one.get('what', ''))}: {_text(one.get('refused', ''))}"
 
 
 def _text(value: object) -> str:

@@ -26,8 +26,9 @@ def problem_document(
 
     `reduced` names the axes that the reference was seen to reduce. Its keys are
     name, description, origin, path, digest, reference, axes, inputs, outputs, domains, workloads,
-    tolerance, accumulation, index_inputs, reduction_axes, reduction_axes_seen, growth_target,
-    constraints, truth (float64 or float32) and truth_reason. Every value is plain JSON.
+    tolerance, accumulation, precision (the policy), index_inputs, reduction_axes,
+    reduction_axes_seen, growth_target, constraints, truth (float64 or float32) and truth_reason.
+    Every value is plain JSON.
     """
     reference = problem.reference
     return {
@@ -48,6 +49,7 @@ def problem_document(
         "workloads": [_workload(workload, problem) for workload in problem.workloads],
         "tolerance": serial.to_json(problem.workloads[0].tolerance) if problem.workloads else None,
         "accumulation": problem.accumulation.value,
+        "precision": problem.policy.value,
         "index_inputs": serial.to_json(problem.index_inputs),
         "reduction_axes": list(problem.reduction_axes),
         "reduction_axes_seen": list(reduced),

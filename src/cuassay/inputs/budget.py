@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cuassay.model.verdict import Profile
 
@@ -143,6 +143,35 @@ _CUDA = {
 }
 
 
-def budget_for(profile: Profile, *, device: str) -> Budget:
-    """Return the budget of a profile on `cpu` or any `cuda` device."""
-    return (_CUDA if device.startswith("cuda") else _CPU)[profile]
+_GIB = 1 << 30
+_CONTEXTS_GIB = 1.5  # what CUDA itself takes in the judge and in a worker
+# Truth in float64, two or more draws, two trusted errors, the scale and its temporaries, and the
+# inputs in two precisions: bytes for each element of inputs and outputs.
+_BYTES_AN_ELEMENT = 64
+
+
+def budget_for(profile: Profile, *, device: str, memory_gib: float | None = None) -> Budget:
+    """Return the budget of a profile on `cpu` or any `cuda` device.
+
+    On a GPU no planned case has more elements than `memory_gib` has room for.
+    """
+    if not device.startswith("cuda"):
+        return _CPU[profile]
+    budget = _CUDA[profile]
+    if memory_gib is None:
+        return budget
+    room = max(memory_gib - _CONTEXTS_GIB, memory_gib / 8.0) * _GIB
+    most = int(room / _BYTES_AN_ELEMENT)
+    return replace(
+        budget,
+        numeric_elements=min(budget.numeric_elements, most),
+        hot_elements=min(budget.hot_elements, most),
+        shape_elements=min(budget.shape_elements, most),
+        benchmark_elements=min(budget.benchmark_elements, most),
+        small_elements=min(budget.small_elements, most),
+    )
+
+
+def planned_memory_gib(profile: Profile, given_gib: float | None) -> float | None:
+    """Return how much GPU memory a trial plans with: what was given, else 8 GiB at `quick`."""
+    return 8.0 if given_gib is None and profile is Profile.QUICK else given_gib

@@ -37,6 +37,7 @@ def plan_cases(
     device: str = "cpu",
     first: Sequence[str] = (),
     reduced: Sequence[str] = (),
+    memory_gib: float | None = None,
 ) -> tuple[Case, ...]:
     """Return the cases of a purpose, most telling first; deterministic in all arguments.
 
@@ -44,6 +45,7 @@ def plan_cases(
     the profile always runs. The cases of a regime are the same with and without it. `reduced`
     names axes that the reference was seen to reduce: `hot` and `growth` lengthen them after
     those that the problem tells of, up to the largest listed size where no maximum is declared.
+    `memory_gib` bounds the elements of a case on a GPU.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
     workloads or with axes that contradict each other.
     """
@@ -51,7 +53,7 @@ def plan_cases(
         raise UnknownNameError("purpose", purpose, PURPOSES)
     planner = Planner(
         problem=problem,
-        budget=budget_for(profile, device=device),
+        budget=budget_for(profile, device=device, memory_gib=memory_gib),
         root_seed=derive(root_seed, "plan", purpose),
         first=tuple(first),
         reduced=tuple(reduced),

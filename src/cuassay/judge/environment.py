@@ -19,6 +19,9 @@ def environment(device: str, toolchain: Mapping[str, str]) -> dict[str, str]:
         "system": f"{platform.system()} {platform.machine()}",
         "device": _device_name(device),
     }
+    if device.startswith("cuda"):
+        peak_gib = torch.cuda.max_memory_reserved(device) / 2**30
+        found["judge_gpu_peak_gib"] = f"{peak_gib:.2f}"
     return found | {name: version for name, version in toolchain.items() if name not in found}
 
 

@@ -19,10 +19,12 @@ from cuassay.inputs.seeds import derive
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case
 from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.model.steps import Upstream
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.precision import family_of
 from cuassay.oracle.truth.types import Truth
 from cuassay.sandbox.upstream import drawn
 
@@ -49,6 +51,7 @@ def truth_of(
     outputs: Sequence[str],
     upstream: Upstream,
     seed: int,
+    precision: Precision = Precision.STRICT,
 ) -> Truth:
     """Return truth and achievable error of the gradients of the floating inputs.
 
@@ -66,6 +69,7 @@ def truth_of(
             [dataclasses.replace(spec, name=f"grad_{spec.name}") for spec in wanted],
             seed=derive(case.seed, "gradients"),
             accumulation=problem.accumulation,
+            family=family_of(precision, problem.low_type),
             draws=_DRAWS if sum(math.prod(s) for s in shapes) < _HUGE else _FEW_DRAWS,
         )
 

@@ -14,7 +14,7 @@ import torch
 from cuassay.build.python import speaks_of_a_gpu
 from cuassay.checks.endings.findings import first_raised, may_lack_memory
 from cuassay.checks.memory.sanitizer_report import find_sanitizer
-from cuassay.errors import NothingToCheckError
+from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.judge.busy import keep_busy
 from cuassay.judge.machine import HostNursery
 from cuassay.judge.memory import shortage
@@ -27,7 +27,7 @@ from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.model.steps import Mode, RecordLaunches
 from cuassay.model.trace import StepDone
-from cuassay.model.verdict import Lane
+from cuassay.model.verdict import Lane, Profile
 from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
 from cuassay.sandbox.host.apart import run_apart
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 _RECORDED = 16
 _RECORDING_BUILDER = "cuassay.build:load_to_record"
+_BUILDS_LONG = ("torch.compile", "cpp_extension", "load_inline")
 _OTHER_WAYS = 3  # workers that were built before the first one met what cannot be executed
 
 
@@ -184,6 +185,11 @@ class Runner:
             raise NothingToCheckError("a kernel that cuassay's own code launches cannot do without")
         if self._device == "cpu" and speaks_of_a_gpu(text):
             raise NothingToCheckError("without a GPU cuassay executes what it launches")
+        if self._trial.profile is Profile.QUICK and any(sign in text for sign in _BUILDS_LONG):
+            raise CannotJudgeError(
+                "it builds anew in each process without cuassay, which takes too long for quick; "
+                "use --profile standard"
+            )
         started = time.perf_counter()
         run = run_apart(
             scenario,

@@ -109,6 +109,7 @@ class Session:
             root_seed=self.seed,
             truths=truths,
             isolated=job.isolated,
+            gpu_memory_gib=job.gpu_memory_gib,
             timeline=Timeline(started),
         )
         self._stack = ExitStack()

@@ -15,10 +15,12 @@ import torch
 from cuassay.checks.state.answers import raw_bytes
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.breaks import broken_cases
-from cuassay.contract.facts import Evidence, Known, Related, Source, Tried
+from cuassay.contract.facts import Evidence, Known, Related, SizeFact, Source, Tried
 from cuassay.contract.observe import related_inputs, value_facts
 from cuassay.contract.sizes import learn_sizes
+from cuassay.errors import CuassayError
 from cuassay.inputs import plan
+from cuassay.inputs.budget import planned_memory_gib
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements
 from cuassay.inputs.seeds import derive
@@ -29,13 +31,16 @@ from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
+from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Lane, Profile
-from cuassay.oracle.compare.outputs import Comparison, compare
+from cuassay.oracle.compare.outputs import Comparison, compare, measure
+from cuassay.oracle.grade import least_family
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
+from cuassay.oracle.truth.precision import family_of
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Machine, Run
@@ -45,6 +50,7 @@ Truths = OrderedDict[str, Truth]  # by the case as JSON, its seed included
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 _FACT_RUNS = 3
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
+_CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 
 
@@ -76,6 +82,7 @@ class JudgeTrial:
         root_seed: int,
         truths: Truths | None = None,
         isolated: bool = False,
+        gpu_memory_gib: float | None = None,
         timeline: Timeline | None = None,
     ) -> None:
         self.timeline = timeline or Timeline()
@@ -83,6 +90,7 @@ class JudgeTrial:
         self._isolated = isolated
         self._profile, self._device, self._root = profile, device, root_seed
         self._truths: Truths = OrderedDict() if truths is None else truths
+        self._memory_gib = planned_memory_gib(profile, gpu_memory_gib)
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None
         self._own_alone = False
@@ -94,6 +102,8 @@ class JudgeTrial:
         self.compare_s = 0.0
         self.kinds: dict[str, str] = {}
         self.comparisons: list[Comparison] = []
+        self._lowered: dict[str, Case] = {}
+        self._graded = False  # a failure beyond the policy was held against every family
         self.record = True
 
     @property
@@ -177,6 +187,7 @@ class JudgeTrial:
             device=self._device,
             first=self._regimes() if purpose == "numeric" else (),
             reduced=self.reduced if purpose in ("hot", "growth") else (),
+            memory_gib=self._memory_gib,
         )
 
     def _learn(self) -> None:
@@ -286,6 +297,15 @@ class JudgeTrial:
         self._own_alone = True
         self._plans.clear()
 
+    def learn_everything(self) -> None:
+        """Learn every axis and break every fact, needed for a trial or not."""
+        self._broken_facts()
+        if self._acceptor is not None and not any(
+            isinstance(known.fact, SizeFact) for known in self._facts
+        ):
+            learnt = learn_sizes(self._acceptor)[1]
+            self._facts = (*learnt, *self._facts)
+
     @property
     def facts(self) -> tuple[Known, ...]:
         """What was learnt of the problem by experiment so far."""
@@ -334,9 +354,12 @@ class JudgeTrial:
         names = [spec.name for spec in self._problem.outputs]
         return lift(self._reference.call, list(self.inputs(case).values()), names=names)
 
-    def truth(self, case: Case) -> Truth:
-        """Return truth and achievable error of a case (cached). Raises CannotJudgeError."""
-        key = serial.dumps(case)
+    def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
+        """Return truth and achievable error of a case (cached). Raises CannotJudgeError.
+
+        The error is that of a family of trusted kernels.
+        """
+        key = _key(serial.dumps(case), precision)
         if key in self._truths:
             self._truths.move_to_end(key)
             truth = self._truths[key]
@@ -352,6 +375,7 @@ class JudgeTrial:
                 seed=derive(case.seed, "truth"),
                 accumulation=self._problem.accumulation,
                 index_hits=self._hits(case, inputs),
+                family=family_of(precision, self._problem.low_type),
             )
         self.truth_s += time.perf_counter() - started
         self.kinds[truth.kind] = truth.reason
@@ -360,7 +384,13 @@ class JudgeTrial:
         return truth
 
     def gradients(
-        self, case: Case, outputs: Sequence[str], *, upstream: Upstream, seed: int
+        self,
+        case: Case,
+        outputs: Sequence[str],
+        *,
+        upstream: Upstream,
+        seed: int,
+        precision: Precision = Precision.STRICT,
     ) -> Truth:
         """Return the right gradients of a case's floating inputs (cached), each `grad_<input>`.
 
@@ -368,7 +398,7 @@ class JudgeTrial:
         CannotJudgeError; NothingToCheckError where the reference cannot be differentiated.
         """
         asked = f"gradients of {' '.join(outputs)} {upstream is Upstream.ONES} {seed}"
-        key = f"{serial.dumps(case)} {asked}"
+        key = _key(f"{serial.dumps(case)} {asked}", precision)
         if key not in self._truths:
             started = time.perf_counter()
             with self.timeline.span(Lane.TRUTH, f"gradients, {_sizes(case)}"):
@@ -380,6 +410,7 @@ class JudgeTrial:
                     outputs=outputs,
                     upstream=upstream,
                     seed=seed,
+                    precision=precision,
                 )
             self.truth_s += time.perf_counter() - started
             self._evict()
@@ -399,10 +430,21 @@ class JudgeTrial:
             for output, spec in zip(self.truth(case).outputs, self._problem.outputs, strict=True)
         ]
 
-    def compare(self, case: Case, run: Run, items: Iterable[ResultItem]) -> tuple[Comparison, ...]:
-        """Compare what a call on `case` returned with truth, one Comparison per output."""
-        truth = self.truth(case)
-        started = time.perf_counter()
+    def compare(
+        self,
+        case: Case,
+        run: Run,
+        items: Iterable[ResultItem],
+        *,
+        precision: Precision | None = None,
+    ) -> tuple[Comparison, ...]:
+        """Compare what a call on `case` returned with truth, one Comparison per output.
+
+        With the least family of trusted kernels that the policy accepts and that explains the
+        error; with `precision` by that family alone.
+        """
+        truth = self.truth(case, precision or Precision.STRICT)
+        started, made_s = time.perf_counter(), self.truth_s
         shapes = [tuple(output.value.shape) for output in truth.outputs]
         with self.timeline.span(Lane.COMPARE, _sizes(case)):
             tensors = matched(self._problem, shapes, run, items)
@@ -410,10 +452,60 @@ class JudgeTrial:
                 _mismatched(output.name, got) if isinstance(got, str) else compare(got, output)
                 for got, output in zip(tensors, truth.outputs, strict=True)
             )
-        self.compare_s += time.perf_counter() - started
-        if self.record:
+        if precision is None:
+            found = self._least(case, tensors, found)
+            if case.in_domain and any(map(_lowered, found)):
+                self._lowered.setdefault(serial.dumps(case), case)
+        self.compare_s += time.perf_counter() - started - (self.truth_s - made_s)
+        if self.record and precision is None:
             self.comparisons.extend(found)
         return found
+
+    @property
+    def lowered(self) -> tuple[Case, ...]:
+        """The cases on which a kernel passed by a family wider than `strict`, the first first."""
+        return tuple(self._lowered.values())
+
+    def _least(
+        self, case: Case, tensors: Sequence[torch.Tensor | str], found: tuple[Comparison, ...]
+    ) -> tuple[Comparison, ...]:
+        """Return the comparisons with the least families that explain them.
+
+        The first failure beyond the policy is held against all families: what explains it is
+        the kernel's grade.
+        """
+        accepted = self._problem.policy.families
+        least = [self._in_family(case, tensors, found, n, accepted) for n in range(len(found))]
+        failed = [n for n, one in enumerate(least) if not one.passed and not one.undecided]
+        if failed and not self._graded and self.record and accepted != tuple(Precision):
+            self._graded = True
+            try:
+                beyond = self._in_family(case, tensors, found, failed[0], tuple(Precision))
+            except (CuassayError, RuntimeError):  # a grade stands beside the verdict
+                return tuple(least)
+            least[failed[0]] = dataclasses.replace(least[failed[0]], precision=beyond.precision)
+        return tuple(least)
+
+    def _in_family(
+        self,
+        case: Case,
+        tensors: Sequence[torch.Tensor | str],
+        found: Sequence[Comparison],
+        number: int,
+        families: Sequence[Precision],
+    ) -> Comparison:
+        got = tensors[number]
+        if isinstance(got, str):
+            return found[number]
+
+        def measured(family: Precision) -> Comparison:
+            output = self.truth(case, family).outputs[number]
+            made = measure(got, output)
+            if made.passed and output.ill_conditioned:
+                return dataclasses.replace(made, share=0.0, undecided=output.ill_conditioned)
+            return made
+
+        return least_family(found[number], measured, families)
 
     def _regimes(self) -> tuple[str, ...]:
         """Return the regimes that this problem needs most, where they are known."""
@@ -441,12 +533,22 @@ class JudgeTrial:
 
     def _evict(self) -> None:
         limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]
+        if self._memory_gib is not None and self._device.startswith("cuda"):
+            limit = min(limit, int(self._memory_gib / _CACHE_SHARE) << 30)
         while len(self._truths) > 1 and sum(_bytes(t) for t in self._truths.values()) > limit:
             self._truths.popitem(last=False)
 
 
 def _sizes(case: Case) -> str:
     return " ".join(f"{name}={size}" for name, size in case.axes.items())
+
+
+def _lowered(found: Comparison) -> bool:
+    return found.passed and found.precision is not Precision.STRICT
+
+
+def _key(what: str, precision: Precision) -> str:
+    return what if precision is Precision.STRICT else f"{what} {precision}"
 
 
 def _counts(ids: torch.Tensor, spec: TensorSpec, sizes: Mapping[str, int]) -> torch.Tensor:

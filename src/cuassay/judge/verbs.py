@@ -14,6 +14,7 @@ from typing import assert_never
 import torch
 
 from cuassay import build
+from cuassay.contract.facts import in_words
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
@@ -27,6 +28,7 @@ from cuassay.judge.session import Session
 from cuassay.judge.smoke import smoke
 from cuassay.judge.snapshot import save
 from cuassay.judge.trial import JudgeTrial
+from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Document, EngineFinished, Event, Progress
 from cuassay.model.jobs import (
@@ -77,6 +79,8 @@ def check(
         _warm_up()
     notes: list[str] = []
     problem = load_problem(job.problem, strict=job.strict, notes=notes, recorded=job.recorded)
+    if job.precision is not None:
+        problem = dataclasses.replace(problem, precision=job.precision)
     candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
     for note in notes:
         emit(Progress(text=note))
@@ -125,7 +129,8 @@ def _warm_up() -> None:
 
 def show(job: ShowJob) -> dict[str, object]:
     """Return the document of a problem, with the truth found by running the lifted reference."""
-    problem = load_problem(job.problem, strict=job.strict)
+    notes: list[str] = []
+    problem = load_problem(job.problem, strict=job.strict, notes=notes)
     trial = JudgeTrial(
         problem,
         load_reference(problem),
@@ -134,4 +139,18 @@ def show(job: ShowJob) -> dict[str, object]:
         root_seed=job.seed or 0,
     )
     truth = smoke(trial)
-    return problem_document(problem, truth.kind, truth.reason, reduced=trial.reduced)
+    trial.learn_everything()
+    document = problem_document(problem, truth.kind, truth.reason, reduced=trial.reduced)
+    facts = [
+        {
+            "fact": in_words(known.fact),
+            "kind": type(known.fact).__name__,
+            "source": known.evidence.source.value,
+            "count": known.evidence.count,
+            "broken": known.broken,
+            **serial.to_json(known.fact),
+        }
+        for known in trial.facts
+    ]
+    tried = [serial.to_json(tried) for tried in trial.tried]
+    return document | {"notes": notes, "facts": facts, "tried": tried}

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cuassay.model.outcome import FindingClass, Severity
+from cuassay.model.precision import Precision
 from cuassay.model.verdict import Decision, Profile
 
 
@@ -115,6 +116,7 @@ class AuditHeader:
     version: str
     executor: str = "local"
     require: tuple[str, ...] = ()
+    precision: Precision | None = None
     filters: tuple[str, ...] = ()
     budget_s: float | None = None
     strict: bool = False

@@ -20,6 +20,7 @@ CONDITIONS = (
     "layouts",
     "own-kernels",
     "padding",
+    "precision",
     "process-state",
     "shapes",
     "streams",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cuassay.model.loop import LoopSettings
+from cuassay.model.precision import Precision
 from cuassay.model.verdict import Profile
 
 
@@ -44,16 +45,20 @@ class TrialJob(_OnCandidate):
     `run_dir` is where the judge keeps snapshots; empty for none. `run_label` is what replays
     its findings; empty for the folder's name. `isolated` ignores what earlier trials left (cases
     that failed, the choice of regimes) and leaves nothing: the verdict depends on nothing but
-    the files and the seed. `recorded` is a folder of calls that were recorded in a real program.
+    the files and the seed. `precision` is the policy to judge by, whatever the problem says
+    (None: the problem's). `recorded` is a folder of calls that were recorded in a real program.
+    `gpu_memory_gib` bounds what cuassay plans for itself on a GPU; None: 8 at `quick`.
     """
 
     profile: Profile = Profile.STANDARD
     require: tuple[str, ...] = ()
+    precision: Precision | None = None
     fail_fast: bool = False  # stop at the first wrong result, without a smallest input
     recorded: str = ""
     run_dir: str = ""
     run_label: str = ""
     isolated: bool = False
+    gpu_memory_gib: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,11 @@ from typing import TypeAlias
 
 from cuassay.model.domain import Domain
 from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision
 from cuassay.model.relation import Relation
 
 Scalar: TypeAlias = float | int | bool
+_LOW = (DType.BFLOAT16, DType.FLOAT16)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +167,8 @@ class Reference:
 class Problem:
     """What the operator must compute. `origin` names the format that it was read from.
 
-    `accumulation` is the declared precision of reductions, `reduction_axes` the axes that a
+    `accumulation` is the declared precision of reductions, `precision` the policy for everything
+    else (None: that of the problem's types, see `policy`), `reduction_axes` the axes that a
     growth test may lengthen (empty: derive them), `index_inputs` maps an index input to the
     outputs whose rows it addresses, `relations` are those that the reference is said to obey.
     """
@@ -180,6 +183,7 @@ class Problem:
     path: Path | None = None
     description: str = ""
     accumulation: DType = DType.FLOAT32
+    precision: Precision | None = None
     reduction_axes: tuple[str, ...] = ()
     index_inputs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
@@ -190,6 +194,31 @@ class Problem:
     def input(self, name: str) -> InputSpec:
         """Return the input called `name`; KeyError where there is none."""
         return {spec.name: spec for spec in self.inputs}[name]
+
+    @property
+    def low_type(self) -> DType:
+        """The problem's 16-bit type: that of most of its outputs and inputs.
+
+        bfloat16 where there is none, as torch's autocast has it, and where both are as many.
+        """
+        found = [spec.dtype for spec in (*self.outputs, *self.inputs)]
+        return max(_LOW, key=found.count)
+
+    @property
+    def policy(self) -> Precision:
+        """The precision that a kernel has to keep: what is stated, else what the types say.
+
+        `mixed` where every floating tensor that goes in or out has 16 bits, `strict` otherwise.
+        """
+        if self.precision is not None:
+            return self.precision
+        inputs = [spec.dtype for spec in self.inputs if isinstance(spec, TensorSpec)]
+        floats = [
+            [dtype for dtype in side if dtype.is_liftable]
+            for side in (inputs, [spec.dtype for spec in self.outputs])
+        ]
+        low = all(side and set(side) <= set(_LOW) for side in floats)
+        return Precision.MIXED if low else Precision.STRICT
 
     def var_axes(self) -> tuple[VarAxis, ...]:
         """Return the axes that workloads bind, in declaration order."""

@@ -1,39 +1,64 @@
-"""The precision grade beside the verdict: which arithmetic a candidate's errors look like.
+"""The precision that a kernel keeps: the least family of trusted kernels that explains its error.
 
-The error that float32 arithmetic achieves is the unit. TF32 and float16 round inputs at 2**-11,
-bfloat16 at 2**-8, each 2**13 and 2**16 times float32's roundoff, so that the energy score of a
-float32 output sits orders of magnitude apart. Where outputs are 16-bit, rounding of the output
-hides what is below it: the grade is then what the score can still tell.
+`strict` is the arithmetic of the reference as written, `tf32` rounds the operands of float32
+products to TF32, `mixed` rounds materialized intermediates to 16 bits (model/precision.py). Each
+family has draws of its own, and the same statistics with the same limits judge a kernel against
+each. What a policy accepts is decided here; how error grows with length decides beside it, since
+a sum kept in 16 bits may pass any single case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
-from cuassay.oracle.compare.groups import LIMIT_G
+from cuassay.model.precision import Precision
 from cuassay.oracle.compare.outputs import Comparison
 
-FLOAT32 = "float32"
-TF32 = "TF32 or float16 inside"
-BFLOAT16 = "bfloat16 inside"
-
-_TF32_ROUNDOFF = 2.0**-11
-_BFLOAT16_FROM = _TF32_ROUNDOFF * 1.2  # uniform roundings to 2**-11 give at most 0.58 of it
+NO_FAMILY = "none"  # the grade of a kernel whose error no family explains
+_ABSOLUTE = frozenset({"class", "exact"})  # what no rounding excuses
 
 
-def grade(comparisons: Sequence[Comparison]) -> str:
-    """Return the coarsest arithmetic that any floating output's error points to.
+def least_family(
+    found: Comparison,
+    measure_in: Callable[[Precision], Comparison],
+    families: Iterable[Precision],
+) -> Comparison:
+    """Return the comparison with the least of `families` that explains an output's error.
 
-    A comparison within the energy limit is float32 work. Beyond it, the relative error
-    (whole tensor) of an operation on inputs rounded to TF32 or float16 is about 2**-11 at
-    most, unless it cancels; more points to bfloat16.
+    `found` is the one in the family `strict`, `measure_in` makes those in others; `families` are
+    in order, `strict` first. Where none of them explains the error, `found` comes back as it
+    is. A family whose own error is too large to decide anything (`undecided`) decides nothing
+    about the output either, unless the kernel's error is beyond even that.
     """
-    found = FLOAT32
-    for comparison in comparisons:
-        energy = max((s.value for s in comparison.statistics if s.name == "G"), default=0.0)
-        if energy <= LIMIT_G or comparison.undecided:
-            continue
-        if comparison.relative_error > _BFLOAT16_FROM:
-            return BFLOAT16
-        found = TF32
-    return found
+    wider = tuple(families)[1:]
+    if found.passed or found.mismatch or not wider or _beyond_rounding(found):
+        return found
+    widest = measure_in(wider[-1])
+    if not widest.passed:
+        return found
+    for family in wider[:-1]:
+        lesser = measure_in(family)
+        if lesser.passed and not lesser.undecided:
+            return replace(lesser, precision=family)
+    return replace(widest, precision=wider[-1])
+
+
+def _beyond_rounding(found: Comparison) -> bool:
+    return any(s.name in _ABSOLUTE and s.share > 1.0 for s in found.statistics)
+
+
+def grade(comparisons: Iterable[Comparison]) -> str:
+    """Return the least family that explains every comparison: strict, tf32, mixed, or none.
+
+    Of failed comparisons those count whose family was looked for and found; where none was,
+    no family explains the kernel's error.
+    """
+    decided = [found for found in comparisons if not found.undecided and not found.mismatch]
+    failed = [found for found in decided if not found.passed]
+    beyond = [found.precision for found in failed if found.precision is not Precision.STRICT]
+    if failed and not beyond:
+        return NO_FAMILY
+    order = tuple(Precision)
+    grades = [found.precision for found in decided if found.passed] + beyond
+    return max(grades, key=order.index, default=Precision.STRICT).value

@@ -9,6 +9,8 @@ _BY_CODE = {
     "cast once at the end",
     "NUM002": "keep running sums in float32 (or split them into a tree) and cast once at the end, "
     "also across atomics, tiles and the grid",
+    "NUM003": "keep intermediates in float32 where callers need the reference's precision, or "
+    "state the precision policy that they accept",
     "META001": "the operator's own identities fail: look for a constant, an offset or a missing "
     "normalisation",
     "FUZZ001": "handle every legal value: large, tiny, equal, zero and mixed-sign inputs",
@@ -19,6 +21,7 @@ _BY_CODE = {
     "API002": "return freshly allocated tensors of the declared shape, dtype and device",
     "API003": "every input has to take part in the result as the reference uses it",
     "API004": "read every element of an input, also where the problem's own generator repeats one",
+    "APART001": "compute the same whatever surrounds the call: no look at the process, its files or its clock",
     "STATE001": "keep nothing between calls: no cached results, no reused output buffers",
     "PROC001": "leave process-wide settings, files and threads as they were",
     "GHOST001": "compute the result anew on every call, from the arguments alone",

@@ -30,6 +30,7 @@ def document(audit: Audit) -> dict[str, Any]:
         "device": clean(header.device),
         "executor": clean(header.executor),
         "require": list(header.require),
+        "precision": header.precision.value if header.precision else "",
         "filters": [clean(word) for word in header.filters],
         "budget_s": header.budget_s,
         "version": header.version,

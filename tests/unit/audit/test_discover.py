@@ -235,3 +235,34 @@ def test_what_the_root_is_called_tells_nothing(tmp_path: Path, name: str) -> Non
     pairs = {pair.candidate.name: pair.candidate.author for pair in found.pairs}
     assert pairs == {"a": "zoe", "b": ""}
     assert found.oddities == ()
+
+
+def test_nothing_in_a_candidates_folder_defines_a_problem(tmp_path: Path) -> None:
+    trees.sol(tmp_path / "p", "twice")
+    own = "from cuassay import problem\n\n\n@problem(axes={})\ndef twice(x): ...\n"
+    for place in ("candidates/alice", "bob", "solutions"):
+        folder = tmp_path / "p" / place
+        trees.write(folder / "kernel.py", "def run(x): return x * 0\n")
+        trees.sol(folder, "twice")
+        trees.sol(folder / "deeper", "twice")
+        trees.write(folder / "problem.py", own)
+        trees.write(folder / "task.yml", "lang: py\n")
+    trees.write(tmp_path / "p" / "kernel_problem.py", own)
+    found = discover(str(tmp_path))
+    assert [problem.where for problem in found.problems] == [str(tmp_path / "p")]
+    assert {pair.problem.where for pair in found.pairs} == {str(tmp_path / "p")}
+    passed = [o for o in found.oddities if "nothing defines a problem" in o.message]
+    assert {Path(o.path).name for o in passed} == {"definition.json", "task.yml"}
+
+
+def test_deeply_nested_json_and_endless_decorators_are_read_in_one_pass(tmp_path: Path) -> None:
+    trees.sol(tmp_path / "p", "twice")
+    deep = "[" * 200_000 + "]" * 200_000
+    trees.write(tmp_path / "p" / "candidates" / "deep.json", deep)
+    trees.write(tmp_path / "other" / "definition.json", '{"a": ' + deep + "}")
+    trees.write(tmp_path / "many.py", "@problem(\n" * 23_000)
+    found = discover(str(tmp_path))
+    assert "deep" in {pair.candidate.name for pair in found.pairs}
+    assert "many" in {problem.name for problem in found.problems}
+    said = {Path(o.path).name: o.message for o in found.oddities}
+    assert said["definition.json"] == "cannot be read: it is nested too deeply"

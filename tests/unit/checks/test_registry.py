@@ -37,6 +37,7 @@ def test_the_order_is_host_state_first() -> None:
         "META001",
         "SHP001",
         "FUZZ001",
+        "NUM003",
         "LAYOUT001",
         "GRAD001",
         "LOOP001",

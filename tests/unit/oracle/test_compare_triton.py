@@ -18,7 +18,7 @@ _PROGRAM = """
 import math
 import torch
 from cuassay.model.dtype import DType
-from cuassay.oracle import compare_sums, compare_triton
+from cuassay.oracle.compare import sums as compare_sums, triton_sums as compare_triton
 from cuassay.oracle.truth.types import OutputTruth
 
 for shape in ((70, 40), (3, 300), (1, 1500)):

@@ -107,10 +107,12 @@ def message(comparison: Comparison, worst: Statistic | None) -> str:
         )
     name = _STATISTICS.get(worst.name, worst.name)
     place, ours, trusted = _telling_group(comparison)
+    beyond = comparison.precision.condition.partition(": ")[2]
+    more = f"; {beyond} would explain it, which the precision policy rules out" if beyond else ""
     return (
         f"{comparison.output}: {name} is {worst.value:.3g} times the achievable error on "
         f"{worst.group}, allowed {worst.limit:.3g}; relative error {ours:.2e}{place} "
-        f"where a trusted kernel has {trusted:.2e}"
+        f"where a trusted kernel has {trusted:.2e}{more}"
     )
 
 

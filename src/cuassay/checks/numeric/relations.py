@@ -142,11 +142,18 @@ class Meta001(Check):
         tensors = {member: value for member, value in answers.items() if value is not None}
         if len(tensors) < len(used):
             return
-        truths = {member: trial.truth(reads[member].case).outputs[law.output] for member in used}
-        found = residual(law, tensors, truths)
-        if found is None or (found.peak <= _WORST and found.energy <= _ENERGY):
-            return
-        yield self._contradiction(trial, scenario, law, found)
+        first: Residual | None = None
+        for family in trial.problem.policy.families:
+            truths = {
+                member: trial.truth(reads[member].case, family).outputs[law.output]
+                for member in used
+            }
+            found = residual(law, tensors, truths)
+            if found is None or (found.peak <= _WORST and found.energy <= _ENERGY):
+                return
+            first = first or found
+        if first is not None:
+            yield self._contradiction(trial, scenario, law, first)
 
     def _contradiction(
         self, trial: Trial, scenario: Scenario, law: Law, found: Residual

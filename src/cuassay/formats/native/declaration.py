@@ -33,6 +33,7 @@ from cuassay.formats.native.spec import (
 from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Index
 from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision, precision_named
 from cuassay.model.problem import InputSpec, Problem, Reference, Scalar, TensorSpec, Tolerance
 from cuassay.model.relation import Relation
 
@@ -63,6 +64,7 @@ def problem(
     index_inputs: Mapping[str, Sequence[str]] | None = None,
     growth_target: Mapping[str, int] | None = None,
     accumulation: str | DType = DType.FLOAT32,
+    precision: str | Precision | None = None,
     generator: _Generator | None = None,
     relations: Sequence[Relation] = (),
 ) -> Callable[[_F], _F]:
@@ -72,6 +74,8 @@ def problem(
     expression of other axes. A workload binds the axes that vary and may give scalar inputs.
     `generator(axes_and_scalars, device)` makes inputs; `index_inputs` maps an index input to
     the outputs whose rows it addresses (default: those whose first axis is its domain's).
+    `precision` is the policy: strict, tf32 or mixed (default: mixed where all floating tensors
+    have 16 bits, else strict).
     `relations` (cuassay.model.relation) are checked on the reference before they are used.
     Raises ProblemError where any of it contradicts the signature.
     """
@@ -102,6 +106,7 @@ def problem(
             path=_file(function),
             description=inspect.cleandoc(function.__doc__ or ""),
             accumulation=dtype_named(accumulation),
+            precision=precision_named(precision),
             reduction_axes=_known("reduction axis", reduction_axes, axes),
             index_inputs=_index_inputs(index_inputs, inputs, outputs),
             growth_target=_growth_target(growth_target, axes, where=where),

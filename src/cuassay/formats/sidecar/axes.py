@@ -1,4 +1,4 @@
-"""Bounds of axes, growth target and accumulation as a sidecar file states them."""
+"""Bounds of axes, growth target, accumulation and precision as a sidecar file states them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.model.axes import resolve
 from cuassay.model.dtype import DType
+from cuassay.model.precision import Precision, precision_named
 from cuassay.model.problem import Axis, ConstAxis, Problem, VarAxis
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def in_words(axis: VarAxis) -> str:
 
 
 def with_growth(problem: Problem, stated: SidecarModel, *, where: str) -> Problem:
-    """Return the problem with the stated growth target and accumulation."""
+    """Return the problem with the stated growth target, accumulation and precision policy."""
     known = [axis.name for axis in problem.axes]
     for name in stated.growth_target:
         if name not in known:
@@ -86,7 +87,15 @@ def with_growth(problem: Problem, stated: SidecarModel, *, where: str) -> Proble
         problem,
         growth_target={**problem.growth_target, **stated.growth_target},
         accumulation=_accumulation(problem, stated.accumulation, where=where),
+        precision=_precision(problem, stated.precision, where=where),
     )
+
+
+def _precision(problem: Problem, name: str | None, *, where: str) -> Precision | None:
+    try:
+        return precision_named(name) or problem.precision
+    except UnknownNameError as error:
+        raise ProblemError(f"{where}: precision: {error}") from None
 
 
 def _accumulation(problem: Problem, name: str | None, *, where: str) -> DType:

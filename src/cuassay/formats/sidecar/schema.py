@@ -170,3 +170,4 @@ class SidecarModel(StrictModel):
     axes: dict[str, BoundsModel] = Field(default_factory=dict)
     growth_target: dict[str, Length] = Field(default_factory=dict)
     accumulation: str | None = None
+    precision: str | None = None

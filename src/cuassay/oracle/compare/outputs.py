@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from cuassay.model.outcome import ErrorMap
+from cuassay.model.precision import Precision
 from cuassay.oracle import special
 from cuassay.oracle.benchmark_rule import matched_ratio
 from cuassay.oracle.compare import details as compare_slow
@@ -49,7 +50,9 @@ class Comparison:
     `relative_error` is norm(error) / norm(truth) over the whole tensor, `groups` the same per
     hit group as (candidate, trusted). `worst_index` is where |z| peaks; `got` and `expected`
     are the numbers there (NaN where there is none). `undecided` says why the numbers decide
-    nothing: they are still measured, but spend no budget.
+    nothing: they are still measured, but spend no budget. `precision` is the least family of
+    trusted kernels known to explain the error; of a failed comparison one beyond the policy, or
+    `strict` where none is known.
     """
 
     output: str
@@ -67,6 +70,7 @@ class Comparison:
     mismatch: str = ""
     ambiguous_share: float = 0.0
     undecided: str = ""
+    precision: Precision = Precision.STRICT
 
     @property
     def worst(self) -> Statistic | None:

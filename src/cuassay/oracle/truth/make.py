@@ -27,6 +27,7 @@ from cuassay.oracle.truth.index import TieBreak, Watch
 from cuassay.oracle.truth.inputs import InputTraits, flushed, traits_of
 from cuassay.oracle.truth.noise import Deviations, NoiseHook, StepHook
 from cuassay.oracle.truth.outputs import Collector, collector, finish
+from cuassay.oracle.truth.precision import Family
 from cuassay.oracle.truth.random_errors import Noise
 from cuassay.oracle.truth.reductions import TENSOR_CORE_LEAN
 from cuassay.oracle.truth.runs import Runner, Value, perturbed, upcast
@@ -37,6 +38,7 @@ __all__ = ["OutputTruth", "Truth", "hit_counts", "make_truth"]
 DRAWS = 8
 _FEW_DRAWS = 4
 _FEWER = ((1 << 22, 2), (1 << 19, 3), (1 << 17, _FEW_DRAWS))  # elements of the smallest output
+_DRAWS_SHARE = 4  # of a budget, one part in so many may hold draws
 _HUGE = 1 << 28  # elements of all outputs from which memory allows 3 draws, then 2
 _UNIT = 2.0**-24  # tensor cores accumulate in float32 whatever the problem declares
 _WIDE_DRAWS = 4
@@ -53,11 +55,15 @@ def make_truth(
     accumulation: DType = DType.FLOAT32,
     draws: int | None = None,
     index_hits: Mapping[str, Tensor] | None = None,
+    family: Family | None = None,
+    budget_bytes: int | None = None,
 ) -> Truth:
     """Return the truth of `fn(*inputs)`, on the device of the inputs.
 
     `specs` describe the outputs in order; `draws` overrides how many noisy runs are made;
+    `family` says which further roundings trusted implementations make (none: `strict`);
     `index_hits` maps an output's name to the hit count of each of its rows (see hit_counts).
+    `budget_bytes` bounds the draws that are kept and what they share (at least 2 draws are made).
     Deterministic in `seed`. Raises ReferenceError_ where the reference itself fails or returns
     the wrong number of outputs.
     """
@@ -78,7 +84,7 @@ def make_truth(
     roundoff = form_of(accumulation).unit_roundoff
     if all(spec.dtype is DType.FLOAT64 for spec in specs):
         roundoff = form_of(DType.FLOAT64).unit_roundoff
-    count = _draw_count(plain) if draws is None else draws
+    count = _draw_count(plain, budget_bytes) if draws is None else draws
     traits = traits_of(inputs)
     if steps.discontinuous:  # equal numbers must fall to either side, not err alike
         traits = replace(traits, repeats=False)
@@ -87,8 +93,8 @@ def make_truth(
             given = flushed(inputs, sign=sign)
             for item, other in zip(found, runner.lifted(torch.float32, inputs=given), strict=True):
                 item.trusted(other, as_written=False)
-    deviations = Deviations(runner.device, tensor_cores=traits.low)
-    draws_of = _Draws(runner, deviations, traits, roundoff)
+    deviations = Deviations(runner.device, tensor_cores=traits.low, budget_bytes=budget_bytes)
+    draws_of = _Draws(runner, deviations, traits, roundoff, family or Family())
     discontinuous, unmodelled = _draw(draws_of, found, count)
     lean = TENSOR_CORE_LEAN / 2 * deviations.longest * _UNIT
     outputs = tuple(
@@ -111,6 +117,7 @@ class _Draws:
     deviations: Deviations
     traits: InputTraits
     roundoff: float
+    family: Family
 
     def hook(self, index: int, *, gain: float = 1.0) -> NoiseHook:
         """Return the hook of draw `index`, its noise `gain` times as large.
@@ -125,7 +132,7 @@ class _Draws:
             repeats=self.traits.repeats and index % 4 != 3,
             tiny=self.traits.tiny,
         )
-        return NoiseHook(noise, self.deviations)
+        return NoiseHook(noise, self.deviations, self.family)
 
 
 def _draw(draws: _Draws, found: Sequence[Collector], count: int) -> tuple[bool, str]:
@@ -175,8 +182,11 @@ def _collectors(
     ]
 
 
-def _draw_count(plain: Sequence[Tensor]) -> int:
+def _draw_count(plain: Sequence[Tensor], budget_bytes: int | None) -> int:
     total = sum(output.numel() for output in plain)
+    if budget_bytes is not None:
+        most = budget_bytes // (4 * _DRAWS_SHARE * max(total, 1))  # 4 bytes an element and draw
+        return min(max(most, 2), _draw_count(plain, None))
     if total > _HUGE:
         return 3 if total <= 2 * _HUGE else 2
     least = min((output.numel() if output.dim() >= 2 else 0 for output in plain), default=0)

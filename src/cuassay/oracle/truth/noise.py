@@ -31,10 +31,11 @@ from cuassay.oracle.truth.operations import (
     bind,
     floating_in,
 )
+from cuassay.oracle.truth.precision import GRIDS, Family, Stored
 from cuassay.oracle.truth.random_errors import Noise, look_first
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, deviation_of, product_terms
 
-LOW = (torch.bfloat16, torch.float16)
+LOW = tuple(GRIDS)
 _GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth
 
 
@@ -45,11 +46,19 @@ class Deviations:
     `longest` is then the number of terms of the longest sum of products.
     """
 
-    def __init__(self, device: torch.device, *, tensor_cores: bool = False) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        *,
+        tensor_cores: bool = False,
+        budget_bytes: int | None = None,
+    ) -> None:
         self.tensor_cores = tensor_cores
         self.longest = 0
         self._kept: list[tuple[str, torch.Size, tuple[Tensor, ...]]] = []
         self._bytes = _GUARD_BYTES.get(device.type, 1 << 28)
+        if budget_bytes is not None:
+            self._bytes = min(self._bytes, budget_bytes // 4)
         # mixed types are slow on the CPU
         self._dtype = torch.float64 if device.type == "cpu" else torch.float32
 
@@ -95,8 +104,10 @@ class StepHook(PassThrough):
 class NoiseHook:
     """Adds one draw's errors to a lifted run. `discontinuous` says whether a jump was met."""
 
-    def __init__(self, noise: Noise, deviations: Deviations) -> None:
+    def __init__(self, noise: Noise, deviations: Deviations, family: Family | None = None) -> None:
         self.noise, self.deviations = noise, deviations
+        self._stored = Stored(family or Family(), noise)
+        self._inside = False  # a decomposition: what it makes is not stored
         self.discontinuous = False
         self.unmodelled: set[str] = set()  # operations met in a form that no model knows
         self._calls = 0
@@ -114,6 +125,9 @@ class NoiseHook:
         self.discontinuous = self.discontinuous or is_step(name, args, nominal)
         if nominal is None:
             return NotImplemented
+        product = self._stored.multiplied(op, args, kwargs)
+        if product is not NotImplemented:
+            return product
         if name in TRANSCENDENTAL:
             return self._perturbed(op, args, kwargs)
         modelled = (EXACT, ARITHMETIC, REDUCTIONS, PRODUCTS, COMPOSITES)
@@ -142,9 +156,10 @@ class NoiseHook:
             # a form of the operation that its model does not know: e_ref still counts
             self.unmodelled.add(str(op))
             noisy = _mapped(out, lambda t: self.noise.relative(t, 4.0))
-        if base_name(op) in EXACT:
-            return noisy
-        noisy = _rounded(self.noise, noisy, out)
+        if base_name(op) not in EXACT:
+            noisy = _rounded(self.noise, noisy, out)
+        if not self._inside:
+            noisy = self._stored.result(op, args, kwargs, out, noisy)
         if base_name(op) in NOTED:
             self._centred.note(base_name(op), bind(op, args, kwargs), noisy)
         return noisy
@@ -231,16 +246,16 @@ class NoiseHook:
 
     def _rounded_move(self, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Any:
         """Moved values are rounded only where a wider type becomes a narrower one."""
-        nominals = {nominal_of(t) for t in floating_in([*args, *kwargs.values()])}
+        given = floating_in([*args, *kwargs.values()])
+        nominals = {nominal_of(t) for t in given}
         if not nominals:
             return out
 
         def narrow(tensor: Tensor) -> Tensor:
             own = nominal_of(tensor)
-            if own in LOW and nominals != {own}:
-                assert own is not None
-                return self.noise.rounding(tensor, own)
-            return tensor
+            if own not in GRIDS or nominals == {own} or self._stored.is_stored(given, own):
+                return tensor
+            return self.noise.rounding(tensor, GRIDS[own])
 
         return _mapped(out, narrow)
 
@@ -269,8 +284,8 @@ def _rounded(noise: Noise, noisy: Any, out: Any) -> Any:
     """Round each result to the nominal dtype that the plain result `out` carries."""
     if isinstance(out, Tensor):
         nominal = nominal_of(out)
-        if nominal in LOW and isinstance(noisy, Tensor):
-            return noise.rounding(noisy, nominal)
+        if nominal in GRIDS and isinstance(noisy, Tensor):
+            return noise.rounding(noisy, GRIDS[nominal])
         return noisy
     if isinstance(out, list | tuple) and isinstance(noisy, list | tuple):
         return tuple(_rounded(noise, n, o) for n, o in zip(noisy, out, strict=True))
@@ -303,5 +318,9 @@ class _Inside(UntracedMode):
 def _decomposed(
     hook: NoiseHook, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    with _Inside(hook):
-        return decomposition_table[op](*args, **kwargs)
+    outer, hook._inside = hook._inside, True
+    try:
+        with _Inside(hook):
+            return decomposition_table[op](*args, **kwargs)
+    finally:
+        hook._inside = outer

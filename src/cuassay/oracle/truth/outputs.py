@@ -162,6 +162,8 @@ def finish(
         if found.exact
         else _finish_floating(found, roundoff=roundoff, discontinuous=discontinuous, lean=lean)
     )
+    found.deviations.clear()  # their memory serves the next output
+    found.errors.clear()
     return replace(made, ill_conditioned=condition(made))
 
 

@@ -5,12 +5,25 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-_PRECISION = {torch.bfloat16: 8, torch.float16: 11}
-_DROPPED_BITS = {torch.bfloat16: 16, torch.float16: 13}  # of float32's significand
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The numbers of a format inside float32: bits of its significand, bits of float32's that
+    it drops, and the binade below which spacings no longer shrink (0: none)."""
+
+    precision: int
+    dropped: int
+    least: float = 0.0
+
+
+BFLOAT16 = Grid(precision=8, dropped=16)
+FLOAT16 = Grid(precision=11, dropped=13, least=2.0**-14)
+TF32 = Grid(precision=11, dropped=13)
 _EXPONENT_BITS = 0x7F800000
 _SNAP_ULPS = 8  # float32 spacings from the grid within which a value was exact as written
 _ROOT3 = 3.0**-0.5
@@ -156,30 +169,30 @@ class Noise:
         error = torch.complex((xi * deviation).double(), (other * deviation).double())
         return out + error.to(out.dtype) * self.roundoff
 
-    def rounding(self, values: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return `values` with an error of the size of rounding to `dtype`.
+    def rounding(self, values: Tensor, grid: Grid) -> Tensor:
+        """Return `values` with an error of the size of rounding to a format.
 
         A value on the grid stays (a real rounding is exact there); any other gets an error of
         rms h / sqrt(3), h half a spacing, independent of where it lies, so that a trusted
         error is never 0 by luck.
         """
-        if dtype not in _PRECISION or values.is_complex():
+        if values.is_complex():
             return values
         rows = scarce_rows(values)
         if rows is None:
-            return self._rounded(values, dtype)
+            return self._rounded(values, grid)
         noisy = values.clone()
-        noisy[rows] = self._rounded(values[rows], dtype)
+        noisy[rows] = self._rounded(values[rows], grid)
         return noisy
 
-    def _rounded(self, values: Tensor, dtype: torch.dtype) -> Tensor:
+    def _rounded(self, values: Tensor, grid: Grid) -> Tensor:
         bits = values.float().view(torch.int32)
         half = (bits & _EXPONENT_BITS).view(torch.float32)
-        if dtype is torch.float16:
-            half.clamp_min_(2.0**-14)
-        below = (1 << _DROPPED_BITS[dtype]) - 1
+        if grid.least:
+            half.clamp_min_(grid.least)
+        below = (1 << grid.dropped) - 1
         off_grid = ((bits + _SNAP_ULPS) & below).gt_(2 * _SNAP_ULPS)
         half.clamp_max_(2.0**127).mul_(off_grid)
         xi = self.of(values)
-        size = self._signed(_ROOT3 * 2.0 ** -_PRECISION[dtype])
+        size = self._signed(_ROOT3 * 2.0**-grid.precision)
         return torch.addcmul(values, half, xi, value=size)

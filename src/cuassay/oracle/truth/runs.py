@@ -31,6 +31,8 @@ def fingerprint(inputs: Sequence[Value]) -> int:
             found = zlib.crc32(repr(value).encode(), found)
             continue
         found = zlib.crc32(str(tuple(value.shape)).encode(), found)
+        if value.dtype.itemsize == 1 and value.is_floating_point():
+            value = value.detach().contiguous().view(torch.uint8)  # codes: torch cannot index them
         if value.numel() and value.dtype.itemsize <= 8 and not value.is_complex():
             count = value.numel()
             step = count // min(64, count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import tempfile
 from typing import Any
 
 from cuassay.sandbox import syscalls as kernel
@@ -23,6 +24,7 @@ def confine(request: dict[str, Any]) -> dict[str, str]:
     for name in request["without"]:
         os.environ.pop(name, None)
     os.chdir(request["folder"])
+    tempfile.tempdir = None
     namespaces = walls.enter_namespaces(request["hide"])
     report = namespaces | walls.restrict(
         Limits(**request["limits"]),

@@ -1,0 +1,50 @@
+"""Which precision a kernel may keep: the families of trusted implementations, and policies."""
+
+from __future__ import annotations
+
+import enum
+
+from cuassay.errors import UnknownNameError
+
+CONDITION = "precision"  # the key of the condition, as `--require` names it
+
+
+class Precision(enum.StrEnum):
+    """A family of trusted implementations, each a part of the next. As a policy: the widest one.
+
+    strict  the arithmetic of the reference as written, sums in the declared accumulation
+    tf32    products of float32 operands may round them to TF32 (11 bits)
+    mixed   every materialised intermediate may be rounded once to the problem's 16-bit type;
+            sums stay in float32
+    """
+
+    STRICT = "strict"
+    TF32 = "tf32"
+    MIXED = "mixed"
+
+    @property
+    def families(self) -> tuple[Precision, ...]:
+        """The families that a policy accepts, the least first."""
+        order = tuple(Precision)
+        return order[: order.index(self) + 1]
+
+    @property
+    def condition(self) -> str:
+        """What an acceptance depends on where this family explains a kernel's error."""
+        return "" if self is Precision.STRICT else f"{CONDITION}: {_WORDS[self]}"
+
+
+_WORDS = {
+    Precision.TF32: "products of operands rounded to TF32",
+    Precision.MIXED: "16-bit intermediates",
+}
+
+
+def precision_named(name: str | Precision | None) -> Precision | None:
+    """Return the policy of this name, None for None. Raises UnknownNameError."""
+    legal = [policy.value for policy in Precision]
+    if name is None:
+        return None
+    if name not in legal:
+        raise UnknownNameError("precision", str(name), legal)
+    return Precision(name)

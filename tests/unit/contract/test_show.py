@@ -1,0 +1,36 @@
+"""`problem show` says what was learnt, how it is known, and what the reference refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cuassay.cli.main import main
+from tests.unit.contract.problems import rotary
+
+
+def test_facts_have_evidence_and_breaks_an_outcome(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rotary(tmp_path)
+    assert main(["problem", "show", str(tmp_path), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    facts = {fact["fact"]: fact for fact in document["facts"]}
+    rows = facts["all slices of position_ids along batch are equal"]
+    assert rows["source"] == "the problem's own inputs"
+    assert rows["count"] == 3
+    assert rows["broken"] == "the reference accepts it"
+    assert "gate, gate_sigmoid come from one another or from one tensor" in facts
+    assert facts["batch may have sizes that no workload lists"]["source"] == "trials"
+    assert document["tried"]
+
+
+def test_the_terminal_lists_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rotary(tmp_path)
+    assert main(["problem", "show", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "Found by experiment" in text
+    assert "every row of position_ids counts up from 0" in text
+    assert "Tried on the reference:" in text

@@ -1,0 +1,47 @@
+"""Folders that a candidate filled are removed, whatever is in them, and nothing beside them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cuassay.sandbox import trees
+
+
+def test_depth_names_links_and_permissions_do_not_matter(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    (kept / "inner").mkdir(parents=True)
+    (kept / "file").write_text("kept")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "link").symlink_to(kept)
+    (root / "gone").symlink_to("nowhere")
+    os.mkfifo(root / "pipe")
+    (root / "b\udcffad\nname").mkdir()
+    closed = root / "closed" / "inner"
+    closed.mkdir(parents=True)
+    (closed / "file").touch()
+    closed.chmod(0)
+    closed.parent.chmod(0)
+    here = os.open(root, os.O_RDONLY)
+    for number in range(120):  # far beyond PATH_MAX, with names of 200 characters
+        name = f"{number:0200}"
+        os.mkdir(name, dir_fd=here)
+        below = os.open(name, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    trees.remove(root)
+    assert not root.exists()
+    assert sorted(path.name for path in kept.iterdir()) == ["file", "inner"]
+
+
+def test_what_is_not_a_folder_is_left(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    trees.remove(link)
+    trees.remove(tmp_path / "absent")
+    assert link.is_symlink()
+    assert target.is_dir()
