@@ -21,7 +21,8 @@ _BY_CODE = {
     "API002": "return freshly allocated tensors of the declared shape, dtype and device",
     "API003": "every input has to take part in the result as the reference uses it",
     "API004": "read every element of an input, also where the problem's own generator repeats one",
-    "APART001": "compute the same whatever surrounds the call: no look at the process, its files or its clock",
+    "APART001": "compute the same whatever surrounds the call: do not look at the process, its "
+    "files or its clock",
     "STATE001": "keep nothing between calls: no cached results, no reused output buffers",
     "PROC001": "leave process-wide settings, files and threads as they were",
     "GHOST001": "compute the result anew on every call, from the arguments alone",
