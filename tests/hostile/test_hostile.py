@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.model.problem import Problem
-from cuassay.sandbox.host import processes
+from cuassay.sandbox import processes
 from tests.hostile.problem import scaled
 from tests.hostile.table import HEAD, TABLE, Hostile
 from tests.zoo.judging import Gate, Judgement

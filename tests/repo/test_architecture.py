@@ -138,6 +138,12 @@ def test_ptxsan_knows_nothing_of_cuassay() -> None:
             assert name.split(".")[0] not in {"cuassay", "tests"}, f"{file}: {name}"
 
 
+def test_the_guest_imports_nothing_of_the_host() -> None:
+    for file in sorted((_PACKAGE / "sandbox" / "guest").glob("*.py")):
+        for name in _imports(_tree(file), inside_functions=True):
+            assert not name.startswith("cuassay.sandbox.host"), f"{file.name}: {name}"
+
+
 def test_no_import_cycles() -> None:
     graph: dict[str, set[str]] = {}
     for file in (*_FILES, *_PTXSAN_FILES):

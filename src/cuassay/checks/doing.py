@@ -21,6 +21,7 @@ from cuassay.model.steps import (
     CallInto,
     Capture,
     CompiledCall,
+    Configurations,
     Disarm,
     Inspect,
     OpCheck,
@@ -74,6 +75,8 @@ def _words(step: Step) -> str:
             return "being called " + _HOW[type(step).__name__]
         case Backward():
             return "being differentiated"
+        case Configurations():
+            return "being called with each configuration of its autotuner"
         case CompiledCall():
             return "being called from a compiled function"
         case TraceCall():

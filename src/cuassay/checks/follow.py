@@ -22,6 +22,7 @@ from cuassay.model.steps import (
     CallInto,
     Capture,
     CompiledCall,
+    Configurations,
     Inspect,
     OpCheck,
     Overwrite,
@@ -83,6 +84,7 @@ class Follower:
             case (
                 ReadInputs(slot=slot)
                 | Repeat(slot=slot)
+                | Configurations(slot=slot)
                 | Arrange(slot=slot)
                 | Inspect(slot=slot)
                 | OpCheck(slot=slot)

@@ -50,6 +50,7 @@ _CHECKS = {
     "DET001": "numeric.determinism",
     "DET002": "numeric.batch_invariance",
     "GHOST001": "kernels.own_work",
+    "CONFIG001": "kernels.configurations",
     "KERNEL001": "kernels.requirements",
     "OPCHECK001": "interface.custom_ops",
     "COMPILE001": "interface.compiled",

@@ -37,6 +37,7 @@ from cuassay.cli.query import diff, query
 from cuassay.cli.replay import replay
 from cuassay.cli.report import report
 from cuassay.cli.run import run
+from cuassay.cli.serve import serve
 from cuassay.cli.train import train
 from cuassay.cli.view import view
 from cuassay.errors import BuildError, CuassayError, UsageError
@@ -52,7 +53,7 @@ _GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Execute PTX on the CPU": (run,),
     "Training and inference loops": (train, infer, blame, capture),
     "Production": (guard, attest, verify, revoke),
-    "Agents and this machine": (mcp, doctor),
+    "Agents and this machine": (mcp, serve, doctor),
 }
 
 

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from cuassay.engine import run
@@ -48,12 +49,46 @@ class WarmPool:
 
         Waits for a lane. Raises CannotJudgeError once the pool is closed.
         """
-        lane = self._lanes.get()
+        with self._judge_on(self._lanes.get()) as (lane, judge):
+            placed = dataclasses.replace(job, device=lane.device)
+            yield from run.check(placed, judge=judge, timeout_s=timeout_s)
+
+    @contextmanager
+    def borrow(self, device: str | None) -> Iterator[tuple[Lane, JudgeProcess] | None]:
+        """Yield a lane for `device` (None: any) with its judge; None where none is free.
+
+        Raises CannotJudgeError once the pool is closed.
+        """
+        lane = self._free(device)
+        if lane is None:
+            yield None
+            return
+        with self._judge_on(lane) as found:
+            try:
+                yield found
+            finally:
+                found[1].stop()
+
+    def _free(self, device: str | None) -> Lane | None:
+        passed = []
+        try:
+            while True:
+                lane = self._lanes.get_nowait()
+                if device in (None, lane.device, lane.name):
+                    return lane
+                passed.append(lane)
+        except queue.Empty:
+            return None
+        finally:
+            for lane in passed:
+                self._lanes.put(lane)
+
+    @contextmanager
+    def _judge_on(self, lane: Lane) -> Iterator[tuple[Lane, JudgeProcess]]:
         judge: JudgeProcess | None = None
         try:
             judge = self._take(lane)
-            placed = dataclasses.replace(job, device=lane.device)
-            yield from run.check(placed, judge=judge, timeout_s=timeout_s)
+            yield lane, judge
         finally:
             with self._lock:
                 if judge is not None:

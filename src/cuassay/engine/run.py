@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cuassay.engine.judge_process import JudgeProcess
+from cuassay.engine.served import ServedJudge, served
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model.events import Document, EngineFinished, EngineStopped, Event, Progress
 from cuassay.model.jobs import ExecuteJob, Job, LoopJob, PowerJob, ReplayJob, RunJob, ShowJob
@@ -40,7 +41,13 @@ def check(
     run = RunFolder.create(job, path=folder)
     job = dataclasses.replace(job, run_dir=str(run.path))
     try:
-        process = _assigned(judge, run) if judge else _started(run, environment)
+        process: JudgeProcess | ServedJudge | None
+        if judge is not None:
+            process = _assigned(judge, run)
+        else:
+            # An audit's lanes have environments and judges of their own.
+            process = served(job) if environment is None else None
+            process = process or _started(run, environment)
         yield from _drive(job, run, process, timeout_s=timeout_s)
     finally:
         run.close()
@@ -142,7 +149,11 @@ def _assigned(judge: JudgeProcess, run: RunFolder) -> JudgeProcess:
 
 
 def _drive(
-    job: Job, run: RunFolder | None, process: JudgeProcess, *, timeout_s: float | None
+    job: Job,
+    run: RunFolder | None,
+    process: JudgeProcess | ServedJudge,
+    *,
+    timeout_s: float | None,
 ) -> Iterator[Event]:
     try:
         process.submit(job, timeout_s=timeout_s)
@@ -161,7 +172,9 @@ def _drive(
         process.stop()
 
 
-def _death(process: JudgeProcess, run: RunFolder | None, timeout_s: float | None) -> str:
+def _death(
+    process: JudgeProcess | ServedJudge, run: RunFolder | None, timeout_s: float | None
+) -> str:
     if process.timed_out:
         return f"stopped after {timeout_s:g} s, the time that one candidate is given: no verdict"
     where = f"; what it finished is in {run.path}" if run is not None else ""

@@ -32,6 +32,8 @@ class Budget:
     shape_elements: int
     benchmark_cases: int
     benchmark_elements: int = 2**24
+    named_cases: int = 4
+    listed_elements: int = 0
     recorded_cases: int = 8
     small_elements: int = 2**15
     small_work: int = 2**17
@@ -68,6 +70,8 @@ _CPU = {
         shape_cases=16,
         shape_elements=2**17,
         benchmark_cases=2,
+        named_cases=16,
+        listed_elements=2**18,
     ),
     Profile.DEEP: Budget(
         numeric_cases=40,
@@ -83,6 +87,8 @@ _CPU = {
         shape_cases=60,
         shape_elements=2**17,
         benchmark_cases=4,
+        named_cases=64,
+        listed_elements=2**20,
     ),
 }
 _CUDA = {
@@ -101,6 +107,7 @@ _CUDA = {
         shape_elements=2**22,
         benchmark_cases=1,
         benchmark_elements=2**30,
+        named_cases=8,
         small_elements=2**20,
         small_work=2**24,
     ),
@@ -119,6 +126,8 @@ _CUDA = {
         shape_elements=2**24,
         benchmark_cases=3,
         benchmark_elements=2**30,
+        named_cases=32,
+        listed_elements=2**30,
         small_elements=2**20,
         small_work=2**24,
     ),
@@ -137,6 +146,8 @@ _CUDA = {
         shape_elements=2**24,
         benchmark_cases=16,
         benchmark_elements=2**30,
+        named_cases=96,
+        listed_elements=2**30,
         small_elements=2**20,
         small_work=2**24,
     ),
@@ -160,8 +171,7 @@ def budget_for(profile: Profile, *, device: str, memory_gib: float | None = None
     budget = _CUDA[profile]
     if memory_gib is None:
         return budget
-    room = max(memory_gib - _CONTEXTS_GIB, memory_gib / 8.0) * _GIB
-    most = int(room / _BYTES_AN_ELEMENT)
+    most = room_bytes(memory_gib) // _BYTES_AN_ELEMENT
     return replace(
         budget,
         numeric_elements=min(budget.numeric_elements, most),
@@ -170,6 +180,11 @@ def budget_for(profile: Profile, *, device: str, memory_gib: float | None = None
         benchmark_elements=min(budget.benchmark_elements, most),
         small_elements=min(budget.small_elements, most),
     )
+
+
+def room_bytes(memory_gib: float) -> int:
+    """Return how many bytes of planned GPU memory are left for the tensors of one case."""
+    return int(max(memory_gib - _CONTEXTS_GIB, memory_gib / 8.0) * _GIB)
 
 
 def planned_memory_gib(profile: Profile, given_gib: float | None) -> float | None:

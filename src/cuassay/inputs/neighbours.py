@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from math import prod
 
-from cuassay.inputs.geometry import elements, fit, legal, try_sizes, within
+from cuassay.inputs.geometry import elements, fit, least, legal, try_sizes, within
+from cuassay.inputs.named_sizes import Kind, NamedSize
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import NUMERIC, Regime
 from cuassay.model.case import Case
@@ -28,17 +30,67 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     limit = _limit(planner, base)
     seen: set[tuple[int, ...]] = {tuple(base.values())}
     cases: list[Case] = []
-    for name, changes in (*_joint(planner, base), *_zeros(planner), *_single(planner, base)):
-        sizes = try_sizes(planner.problem, base, changes)
-        if sizes is None or tuple(sizes.values()) in seen:
-            continue
-        if elements(planner.problem, sizes) > limit:
-            continue
-        seen.add(tuple(sizes.values()))
-        cases.append(_case(planner, name, sizes))
-        if len(cases) >= planner.budget.shape_cases:
-            break
+    budget = planner.budget
+    for planned, most in (
+        ((*_joint(planner, base), *_zeros(planner), *_single(planner, base)), budget.shape_cases),
+        (tuple(_named(planner, base)), budget.named_cases),
+    ):
+        for name, changes in planned:
+            if most <= 0:
+                break
+            sizes = try_sizes(planner.problem, base, changes)
+            if sizes is None or tuple(sizes.values()) in seen:
+                continue
+            if elements(planner.problem, sizes) > limit:
+                continue
+            seen.add(tuple(sizes.values()))
+            cases.append(_case(planner, name, sizes))
+            most -= 1
     return tuple(cases)
+
+
+def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield sizes on both sides of those that the candidate's sources speak of.
+
+    Each on one axis, then as the product of all that vary (`batch * length <= 256`), with the
+    other axes small. A number that is a listed size of an axis comes first with that axis.
+    """
+    axes = planner.problem.var_axes()
+    listed = {
+        axis.name: {workload.axes.get(axis.name) for workload in planner.problem.workloads}
+        for axis in axes
+    }
+    least_of = {axis.name: min(least(axis, 2), base[axis.name]) for axis in axes}
+    first: list[tuple[str, dict[str, int]]] = []
+    other: list[tuple[str, dict[str, int]]] = []
+    for named in planner.named:
+        for axis in axes:
+            to = first if named.value in listed[axis.name] else other
+            for size in _beside(named, axis):
+                if within(axis, size):
+                    changes = {**least_of, axis.name: size}
+                    to.append((f"{axis.name}={size} beside {named.value} of the source", changes))
+        if len(axes) > 1 and named.kind is Kind.BOUND:
+            rest = prod(least_of[axis.name] for axis in axes[:-1])
+            last = axes[-1]
+            for size in (named.value // rest, named.value // rest + 1):
+                if size > 1 and within(last, size):
+                    text = f"product {rest * size} beside {named.value} of the source"
+                    other.append((text, {**least_of, last.name: size}))
+    yield from first
+    yield from other
+
+
+def _beside(named: NamedSize, axis: VarAxis) -> tuple[int, ...]:
+    """Return a size on each side of a number, in steps of the axis."""
+    value, step = named.value, axis.multiple_of
+    match named.kind:
+        case Kind.EQUAL:
+            return value, value + step
+        case Kind.BOUND:
+            return value, value + step, value - step
+        case Kind.STEP:
+            return 2 * value, 2 * value + step
 
 
 def _case(planner: Planner, name: str, sizes: Mapping[str, int]) -> Case:

@@ -15,6 +15,7 @@ from cuassay.errors import UnknownNameError
 from cuassay.inputs.arguments import arguments
 from cuassay.inputs.budget import budget_for
 from cuassay.inputs.geometry import elements, growth_axes, legal
+from cuassay.inputs.named_sizes import NamedSize
 from cuassay.inputs.neighbours import shapes
 from cuassay.inputs.planner import Planner, has_custom_source
 from cuassay.inputs.reductions import growth, hot
@@ -37,6 +38,7 @@ def plan_cases(
     device: str = "cpu",
     first: Sequence[str] = (),
     reduced: Sequence[str] = (),
+    named: Sequence[NamedSize] = (),
     memory_gib: float | None = None,
 ) -> tuple[Case, ...]:
     """Return the cases of a purpose, most telling first; deterministic in all arguments.
@@ -45,6 +47,7 @@ def plan_cases(
     the profile always runs. The cases of a regime are the same with and without it. `reduced`
     names axes that the reference was seen to reduce: `hot` and `growth` lengthen them after
     those that the problem tells of, up to the largest listed size where no maximum is declared.
+    `named` are sizes that the candidate's sources speak of: `shapes` has cases beside them.
     `memory_gib` bounds the elements of a case on a GPU.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
     workloads or with axes that contradict each other.
@@ -57,6 +60,7 @@ def plan_cases(
         root_seed=derive(root_seed, "plan", purpose),
         first=tuple(first),
         reduced=tuple(reduced),
+        named=tuple(named),
     )
     return PURPOSES[purpose](planner)
 
@@ -123,11 +127,15 @@ def _own_generator(planner: Planner, sizes: Mapping[str, int]) -> tuple[Case, ..
 def benchmark(planner: Planner) -> tuple[Case, ...]:
     """Return the workloads' own cases, smallest first; `workload` names each.
 
-    The smallest workload is always there, larger ones as far as the budget allows.
+    The smallest workload is always there, larger ones as far as the budget allows: a kernel may
+    have a branch for each.
     """
     first, *others = planner.workloads()
-    limit = planner.budget.benchmark_elements
-    chosen = [first, *(pair for pair in others if elements(planner.problem, pair[1]) <= limit)]
+    budget, problem = planner.budget, planner.problem
+    fits = [pair for pair in others if elements(problem, pair[1]) <= budget.benchmark_elements]
+    chosen = [first, *fits][: budget.benchmark_cases]
+    more = [first, *fits][budget.benchmark_cases :]
+    chosen += [pair for pair in more if elements(problem, pair[1]) <= budget.listed_elements]
     return tuple(
         Case(
             label=f"benchmark workload {workload.id}",
@@ -138,7 +146,7 @@ def benchmark(planner: Planner) -> tuple[Case, ...]:
             workload=workload.id,
             in_domain=legal(planner.problem, sizes),
         )
-        for workload, sizes in chosen[: planner.budget.benchmark_cases]
+        for workload, sizes in chosen
     )
 
 

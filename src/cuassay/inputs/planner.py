@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cuassay.errors import ProblemError
 from cuassay.inputs.budget import Budget
 from cuassay.inputs.geometry import elements, fit, legal, tensor_inputs, workload_sizes
+from cuassay.inputs.named_sizes import NamedSize
 from cuassay.inputs.regimes import Regime, fills_for, scalars_for
 from cuassay.inputs.seeds import derive
 from cuassay.model.case import Case, Fill
@@ -19,7 +20,8 @@ from cuassay.model.problem import CustomSource, Problem, Scalar, Workload
 class Planner:
     """A problem, a budget and a root seed; `first` names numeric regimes to run before others.
 
-    `reduced` names reduction axes that the problem does not state.
+    `reduced` names reduction axes that the problem does not state, `named` sizes that the
+    candidate's sources speak of.
     """
 
     problem: Problem
@@ -27,6 +29,7 @@ class Planner:
     root_seed: int
     first: tuple[str, ...] = ()
     reduced: tuple[str, ...] = ()
+    named: tuple[NamedSize, ...] = ()
 
     def case(
         self,

@@ -214,6 +214,7 @@ class Session:
             )
         )
         self.trial.use_machine(self._replayer)
+        self.trial.read_sources(source.text for source in self._candidate.sources)
 
     def _control(self) -> Control:
         candidate = reference_candidate(self.trial.problem)

@@ -20,9 +20,10 @@ from cuassay.contract.observe import related_inputs, value_facts
 from cuassay.contract.sizes import learn_sizes
 from cuassay.errors import CuassayError
 from cuassay.inputs import plan
-from cuassay.inputs.budget import planned_memory_gib
+from cuassay.inputs.budget import planned_memory_gib, room_bytes
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements
+from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
 from cuassay.judge.reduced import reduced_axes
@@ -93,11 +94,13 @@ class JudgeTrial:
         self._memory_gib = planned_memory_gib(profile, gpu_memory_gib)
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None
+        self._memory: Acceptor | None = None  # says how much memory a case takes
         self._own_alone = False
         self._facts: tuple[Known, ...] = ()
         self._deterministic: bool | None = None
         self._reduced: tuple[str, ...] | None = None
         self._machine: Machine | None = None
+        self._named: tuple[NamedSize, ...] = ()
         self.truth_s = 0.0
         self.compare_s = 0.0
         self.kinds: dict[str, str] = {}
@@ -161,6 +164,11 @@ class JudgeTrial:
         """Let checks execute recorded launches in `machine`."""
         self._machine = machine
 
+    def read_sources(self, texts: Iterable[str]) -> None:
+        """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""
+        self._named = named_sizes(texts)
+        self._plans.pop("shapes", None)
+
     def seed(self, *path: object) -> int:
         """Return a secret seed derived from the trial's root seed and a path of names."""
         return derive(self._root, *path)
@@ -173,7 +181,8 @@ class JudgeTrial:
             return self._broken_facts()
         if purpose not in self._plans:
             self._learn()
-            self._plans[purpose] = self._accepted(purpose, self._planned(purpose))
+            accepted = self._accepted(purpose, self._planned(purpose))
+            self._plans[purpose] = self._within_memory(purpose, accepted)
         return self._plans[purpose]
 
     def _planned(self, purpose: str) -> tuple[Case, ...]:
@@ -187,6 +196,7 @@ class JudgeTrial:
             device=self._device,
             first=self._regimes() if purpose == "numeric" else (),
             reduced=self.reduced if purpose in ("hot", "growth") else (),
+            named=self._named if purpose == "shapes" else (),
             memory_gib=self._memory_gib,
         )
 
@@ -273,6 +283,26 @@ class JudgeTrial:
         self._facts = (*self._facts, *said)
         self._plans[FACTS] = tuple(case for broken in found for case in (base, broken))
         return self._plans[FACTS]
+
+    def _within_memory(self, purpose: str, cases: tuple[Case, ...]) -> tuple[Case, ...]:
+        """Return the cases whose truth has room in the planned GPU memory.
+
+        Of those that a check cannot do without, the smallest stays whatever it needs.
+        """
+        if self._memory_gib is None or not self._device.startswith("cuda") or not cases:
+            return cases
+        if self._memory is None:
+            self._memory = self._acceptor or Acceptor(
+                self._problem, self._reference, device=self._device
+            )
+        needs = [self._memory.truth_bytes(case) for case in cases]
+        room = room_bytes(self._memory_gib)
+        if purpose == "arguments":  # pairs stay together; both have the same sizes
+            needs = [max(needs[i - i % 2 : i - i % 2 + 2]) for i in range(len(needs))]
+        found = tuple(case for case, need in zip(cases, needs, strict=True) if need <= room)
+        if found or purpose not in (*_NEEDED, "benchmark"):
+            return found
+        return (cases[needs.index(min(needs))],)
 
     def _own(self, purpose: str) -> tuple[Case, ...]:
         """Return cases of the problem's own workloads, the smallest first."""

@@ -19,6 +19,7 @@ from cuassay.model.steps import (
     CallInto,
     Capture,
     CompiledCall,
+    Configurations,
     Disarm,
     Inspect,
     Mode,
@@ -146,6 +147,7 @@ Production: TypeAlias = (
     | Inspect
     | OpCheck
     | CompiledCall
+    | Configurations
     | TraceCall
 )
 Step: TypeAlias = Plain | Production

@@ -205,6 +205,22 @@ class ReadRecording:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Configurations:
+    """Call once with each configuration that the candidate's Triton autotuners may choose.
+
+    At most `most` calls, and none begins after `budget_s`. The facts name them: `configurations`
+    the number of the longest list, `configuration K` what was launched, `result K` where its
+    result lies among the answer's items (`start:count`), `refused K` why a GPU cannot run it.
+    Equal results are sent once, `kept` different ones at most.
+    """
+
+    slot: str
+    most: int = 64
+    budget_s: float = 60.0
+    kept: int = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Disarm:
     """Turn the candidate's own kernels into ones that do nothing, from now on (or back)."""
 

@@ -25,6 +25,9 @@ _BY_CODE = {
     "files or its clock",
     "STATE001": "keep nothing between calls: no cached results, no reused output buffers",
     "PROC001": "leave process-wide settings, files and threads as they were",
+    "APART001": "answer alike whoever calls, and leave the functions of torch as they are",
+    "CONFIG001": "make the launch follow the configuration (grid, strides, masks), or remove those "
+    "that fail from the autotuner's list",
     "GHOST001": "compute the result anew on every call, from the arguments alone",
     "MEM001": "write every element of every output, also in the last partial tile",
     "MEM002": "check every index against the tensor's bounds before a load or store",

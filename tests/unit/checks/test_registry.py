@@ -45,6 +45,7 @@ def test_the_order_is_host_state_first() -> None:
         "DET001",
         "DET002",
         "GHOST001",
+        "CONFIG001",
         "KERNEL001",
         "OPCHECK001",
         "COMPILE001",

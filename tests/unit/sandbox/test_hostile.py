@@ -25,7 +25,7 @@ from cuassay.model.trace import (
     TimedOut,
     ToolMissing,
 )
-from cuassay.sandbox.host import processes
+from cuassay.sandbox import processes
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.limits import Limits
 from tests.support.workers import LIMITS, ROOT, nursery, pool, ramp, read, scenario

@@ -15,9 +15,8 @@ import torch
 
 from cuassay.model.problem import Scalar
 from cuassay.model.walls import WALLS
-from cuassay.sandbox import wire
+from cuassay.sandbox import environment, processes, wire
 from cuassay.sandbox.guest.transport import WorkerTransport, place
-from cuassay.sandbox.host import environment, processes
 from cuassay.sandbox.host.segments import Segments, StillWritableError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.sandbox.host.readable import readable
+from cuassay.sandbox.readable import readable
 
 
 def _compiler(prefix: Path) -> Path:

@@ -15,6 +15,7 @@ from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.scenario import Allocate, Call, Poison, Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import StepDone
+from cuassay.sandbox import kernel_names
 from cuassay.sandbox.host import sanitizer
 from tests.support.fake_trial import FakeTrial, scaled_add
 
@@ -138,10 +139,13 @@ def test_candidates_without_kernels_are_not_run(folder: Path) -> None:
         ("@triton.jit\ndef k(x):", ("k",)),
         ("@triton.jit(do_not_specialize=[1])\n@other\ndef k(x):", ("k",)),
         ("def f(x): return x", ()),
+        ("@triton.jit\n" + "\n" * 200_000 + "x", ()),
+        ("__global__ " * 20_000, ()),
     ],
+    ids=[f"source{number}" for number in range(8)],
 )
 def test_names_of_kernels_are_read_from_sources(text: str, names: tuple[str, ...]) -> None:
-    assert sanitizer.kernels_of(candidate(text)) == names
+    assert kernel_names.kernels_of(candidate(text)) == names
 
 
 def test_the_command_line_names_the_tool_and_private_files(tmp_path: Path) -> None:

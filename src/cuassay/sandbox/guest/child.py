@@ -33,14 +33,13 @@ from cuassay.model.problem import Problem
 from cuassay.model.scenario import Step
 from cuassay.model.steps import Mode
 from cuassay.model.trace import LOST_CHANNEL, StepRaised
+from cuassay.sandbox import environment, kernel_names, wire
 from cuassay.sandbox import syscalls as kernel
-from cuassay.sandbox import wire
 from cuassay.sandbox.device_memory import DeviceMemoryError
 from cuassay.sandbox.guest import call_trace, compiled, guards, placement, process_state, transport
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
-from cuassay.sandbox.host import environment, sanitizer
 from cuassay.sandbox.limits import Limits
 
 
@@ -237,7 +236,7 @@ class Worker:
         self._around.baseline = process_state.snapshot()
         guards.fit(self._around, candidate)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
-        self._around.kernels = sanitizer.kernels_of(candidate)
+        self._around.kernels = kernel_names.kernels_of(candidate)
         try:
             load = getattr(importlib.import_module(module), function)
             built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))

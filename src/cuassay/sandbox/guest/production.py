@@ -12,6 +12,7 @@ from cuassay.model.steps import (
     CallInto,
     Capture,
     CompiledCall,
+    Configurations,
     Disarm,
     Inspect,
     OpCheck,
@@ -45,6 +46,7 @@ from cuassay.sandbox.guest import (
     streams,
     stress,
     timing,
+    tuning,
 )
 from cuassay.sandbox.guest.interface import Around, Given, Host, Made
 
@@ -79,6 +81,8 @@ class Production:
                 return self._graphs.replay(step)
             case Repeat():
                 return stress.repeat(self._host, step)
+            case Configurations():
+                return tuning.configurations(self._host, step)
             case Overwrite():
                 return slices.overwrite(self._host, step)
             case ReadSlices():

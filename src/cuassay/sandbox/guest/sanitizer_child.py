@@ -22,10 +22,10 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Allocate, Call, Poison, Step
 from cuassay.model.trace import StepRaised
+from cuassay.sandbox import environment
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.interface import Given
 from cuassay.sandbox.guest.interpreter import Interpreter
-from cuassay.sandbox.host import environment
 from cuassay.sandbox.limits import Limits
 
 

@@ -194,7 +194,7 @@ def standing(measures: Mapping[str, str], climbed: Mapping[str, str]) -> dict[st
 
 def _main() -> None:
     """Print what holds here as JSON: this process is the judge, a fork of it the candidate's."""
-    from cuassay.sandbox.host.readable import readable
+    from cuassay.sandbox.readable import readable
 
     with tempfile.TemporaryDirectory() as outside:
         Path(outside, "inside").write_text("a secret", encoding="ascii")

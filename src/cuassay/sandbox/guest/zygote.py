@@ -19,11 +19,10 @@ import time
 from typing import Any
 
 from cuassay.model.steps import Mode
+from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox import syscalls as kernel
-from cuassay.sandbox import trees
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.preload import preload
-from cuassay.sandbox.host import environment, processes
 from cuassay.sandbox.limits import Limits
 
 CONTROL_CAP = 1 << 16

@@ -16,7 +16,14 @@ from cuassay.model import serial
 from cuassay.model.axes import shape_of
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.scenario import Allocate, Call, Poison, ReadInputs, ReadResult, Refill, Scenario
-from cuassay.model.steps import ReadRecording, ReadSlices, Repeat, StreamCall, Time
+from cuassay.model.steps import (
+    Configurations,
+    ReadRecording,
+    ReadSlices,
+    Repeat,
+    StreamCall,
+    Time,
+)
 from cuassay.model.trace import (
     Exited,
     Finished,
@@ -40,7 +47,7 @@ from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeAnswers, MakeInputs
 
 _KINDS = ("tensor", "scalar", "none", "other")
-_SENDING = (ReadResult, ReadInputs, ReadSlices, Repeat, ReadRecording)
+_SENDING = (ReadResult, ReadInputs, ReadSlices, Repeat, Configurations, ReadRecording)
 _FACTS, _FACT_CAP = 1024, 8192
 _BOUND = 1 << 48
 # What a read may bring beside its outputs: a wrong shape is still shown as it is.

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cuassay.model.steps import Mode
-from cuassay.sandbox import wire
-from cuassay.sandbox.host import processes
+from cuassay.sandbox import processes, wire
 from cuassay.sandbox.host.nursery import ForkServer, NurseryError
 from cuassay.sandbox.limits import Limits
 

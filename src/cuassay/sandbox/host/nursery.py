@@ -24,11 +24,10 @@ from cuassay import settings
 from cuassay.errors import CannotJudgeError
 from cuassay.home import private_dirs
 from cuassay.model.steps import Mode
-from cuassay.sandbox import trees
+from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox.guest.zygote import CONTROL_CAP
-from cuassay.sandbox.host import environment, processes
-from cuassay.sandbox.host.readable import readable
 from cuassay.sandbox.limits import Limits
+from cuassay.sandbox.readable import readable
 
 _START_S = 120.0
 _COMPILING_S = 900.0  # the PTX machine's runtime, the first time on a busy computer

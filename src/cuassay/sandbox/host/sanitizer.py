@@ -28,18 +28,14 @@ from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import Finished, ScenarioResult, StepDone
-from cuassay.sandbox import trees
-from cuassay.sandbox.host import environment, processes
+from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox.host.execution import WorkerRun
-from cuassay.sandbox.host.readable import readable
+from cuassay.sandbox.kernel_names import kernels_of
+from cuassay.sandbox.readable import readable
 
 TOOLS = (Mode.MEMCHECK, Mode.RACECHECK, Mode.SYNCCHECK, Mode.INITCHECK)
 DONE = "done"  # the tool ran to its end, and the candidate was called
 _REPORT_BYTES, _PRINT_LIMIT = 1 << 20, 64
-_KERNELS = (
-    re.compile(r"__global__[^;{}()]*?(?:__launch_bounds__\s*\([^()]*\)[^;{}()]*?)?(\w+)\s*\("),
-    re.compile(r"@(?:triton\.)?jit\b[^\n]*(?:\n\s*(?:@[^\n]*|#[^\n]*)?)*\n\s*def\s+(\w+)"),
-)
 _REFUSALS = re.compile(
     r"device not supported|insufficient permission|ERR_NVGPUCTRPERM|permission denied|"
     r"error 999|unable to (?:launch|attach|connect)|no attachable process|not supported on",
@@ -54,15 +50,6 @@ class Ended:
     status: str
     report: str = ""
     log: str = ""
-
-
-def kernels_of(candidate: Candidate) -> tuple[str, ...]:
-    """Return the names of the GPU kernels that a candidate's sources define."""
-    found: dict[str, None] = {}
-    for source in candidate.sources:
-        for pattern in _KERNELS:
-            found |= dict.fromkeys(pattern.findall(source.text))
-    return tuple(found)
 
 
 def run(

@@ -1,0 +1,158 @@
+"""CONFIG001: every configuration that an autotuner may choose."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.kernels.facts import plain
+from cuassay.checks.numeric.listed_sizes import settings
+from cuassay.checks.state.answers import placed
+from cuassay.errors import CannotJudgeError, NothingToCheckError
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, Where
+from cuassay.model.scenario import Allocate, Scenario
+from cuassay.model.steps import Configurations
+from cuassay.model.trace import ScenarioResult
+from cuassay.model.verdict import Profile
+
+if TYPE_CHECKING:
+    from cuassay.oracle.compare.outputs import Comparison
+
+_MOST = {"cpu": 32, "cuda": 96}
+_BUDGET_S = {"cpu": 45.0, "cuda": 75.0}
+_NAMED = 4  # configurations named in a message
+_PLACE = re.compile(r"(\d{1,4}):(\d{1,3})")
+
+
+class Config001(Check):
+    """Every configuration of an autotuner is right
+
+    What it does
+        Calls the kernel once with each configuration that its Triton autotuners may choose, at
+        a small size and, where that may be refused, at a listed one. Lists of several
+        autotuners are walked through together.
+
+    Why it matters
+        An autotuner chooses by time, on the user's GPU and sizes. A configuration that is
+        wrong, whose block does not fit the grid or the mask, is chosen one day somewhere else.
+        All other checks see the configuration that was fastest here.
+
+    How it decides
+        Each result must be right. A finding names the configurations that fail. If all of them
+        fail the fault is not theirs, and left to NUM001. Configurations that this GPU cannot run
+        (too much shared memory) are left out, as Triton does.
+
+    Can it be wrong?
+        A kernel that keeps its answer, or a CUDA graph, does not ask its autotuner again:
+        such configurations count as not judged. Those beyond 96 (32 on a CPU), and those that
+        do not fit into the time, are not judged either; the result says how many were.
+
+    Example
+        "wrong with 2 of 35 configurations of the autotuner: _norm: BLOCK_M: 64, num_warps: 16".
+
+    Options
+        --profile standard and deep; quick judges the configuration that the autotuner chooses.
+    """
+
+    code = "CONFIG001"
+    title = "Every configuration of an autotuner is right"
+    classes = ("O8", "S6")
+    group = "configurations"
+
+    def skip(self, trial: Trial) -> str:
+        """Return why the configurations are not walked through, or an empty string."""
+        quick = trial.profile is Profile.QUICK
+        return "quick judges the configuration that the autotuner chooses" if quick else ""
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield one scenario a size."""
+        kind = "cuda" if trial.device.startswith("cuda") else "cpu"
+        for case in [placed(case, axes) for axes in settings(trial) for case in _small(trial)]:
+            step = Configurations(slot="a", most=_MOST[kind], budget_s=_BUDGET_S[kind])
+            yield Scenario(
+                label="each configuration of the autotuner",
+                cases=(case,),
+                steps=(Allocate(slot="a", case=0), step),
+                timeout_s=4.0 * _BUDGET_S[kind],
+            )
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Name the configurations whose result is wrong where another's is right."""
+        record, case = done(run, 1), scenario.cases[0]
+        if record is None:
+            return
+        facts = dict(record.facts)
+        tried = tried_configurations(facts)
+        if not tried:
+            raise NothingToCheckError("no Triton autotuner chose a configuration")
+        if trial.truth(case).ill_conditioned:
+            raise CannotJudgeError(trial.truth(case).ill_conditioned)
+        compared: dict[str, tuple[Comparison, ...]] = {}
+        for one in tried:
+            if one.place not in compared:
+                start, count = one.items
+                members = record.items[start : start + count]
+                compared[one.place] = trial.compare(case, run, members)
+        wrong = [one for one in tried if not all(c.passed for c in compared[one.place])]
+        if not wrong or len(wrong) == len(tried):
+            return
+        failed = next(c for c in compared[wrong[0].place] if not c.passed)
+        worst = max(failed.statistics, key=lambda s: s.value / s.limit, default=None)
+        names = "; ".join(one.name for one in wrong[:_NAMED])
+        more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+        yield self.finding(
+            f"wrong with {len(wrong)} of {len(tried)} configurations of the autotuner: "
+            f"{names}{more} ({failed.output})",
+            scenario=scenario,
+            measured=worst.value if worst else None,
+            allowed=worst.limit if worst else None,
+            statistic="against truth, with the first configuration that fails",
+            where=Where(output=failed.output, axes=dict(case.axes), group=wrong[0].name),
+            details=(("right with", next(one.name for one in tried if one not in wrong)),),
+        )
+
+    def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
+        """Say how many configurations were judged, and how many there are."""
+        texts = []
+        for scenario, result in seen:
+            facts = dict(getattr(result.records[1], "facts", ()))
+            total = plain(facts.get("configurations", "0"), 6)
+            refused = sum(key.startswith("refused ") for key in facts)
+            text = f"{len(tried_configurations(facts))} of {total} configurations"
+            text += f", {refused} refused by the device" if refused else ""
+            sizes = ", ".join(f"{n} = {size}" for n, size in scenario.cases[0].axes.items())
+            texts.append(f"{text} at {sizes}")
+        return "; ".join(texts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One configuration that was called with, and where its result lies among the items."""
+
+    name: str
+    place: str
+
+    @property
+    def items(self) -> tuple[int, int]:
+        """The first item of the result, and how many there are."""
+        start, _, count = self.place.partition(":")
+        return int(start), int(count)
+
+
+def tried_configurations(facts: dict[str, str]) -> list[Tried]:
+    """Return the configurations that gave a result, as the worker says; the rest is left out."""
+    found = []
+    for key, place in facts.items():
+        kind, _, number = key.partition(" ")
+        if kind == "result" and _PLACE.fullmatch(place):
+            name = plain(facts.get(f"configuration {number}", ""), 200) or number
+            found.append(Tried(name=name, place=place))
+    return found
+
+
+def _small(trial: Trial) -> tuple[Case, ...]:
+    return trial.cases("small")[:1]

@@ -1,0 +1,154 @@
+"""Sizes that a kernel's sources speak of: thresholds, listed sizes, steps; for cases beside them.
+
+A branch for one size, one alignment or all sizes up to a threshold is seen only by a case on its
+side. What is read here decides nothing: it says which sizes are worth a case. Python is read by
+its syntax tree, CUDA C++ (also inside of strings) by its operators.
+"""
+
+from __future__ import annotations
+
+import ast
+import enum
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+_LEAST, _MOST = 2, 1 << 20
+_FOLDED = (ast.Add, ast.Sub, ast.Mult, ast.LShift, ast.FloorDiv)
+_CUDA_RULES = (
+    (re.compile(r"(?:==|!=|\bcase)\s*(\d{1,7})\b"), "equal"),
+    (re.compile(r"(?:<=|>=|(?<![<>])[<>](?![<>]))\s*(\d{1,7})\b"), "bound"),
+    (re.compile(r"%\s*(\d{1,7})\b"), "step"),
+)
+_CUDA_SIGNS = ("__global__", "<<<", "#include")
+
+
+class Kind(enum.StrEnum):
+    """How the sources use a number."""
+
+    EQUAL = "equal"  # a size is compared with it, or looked up by it
+    BOUND = "bound"  # a size lies below it or above it
+    STEP = "step"  # a size is a multiple of it, or not
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedSize:
+    """One number of the sources and how it is used."""
+
+    value: int
+    kind: Kind
+
+
+def named_sizes(texts: Iterable[str]) -> tuple[NamedSize, ...]:
+    """Return the numbers from 2 to 2^20 that sources compare sizes with, each once.
+
+    Numbers that are listed or looked up come first, then thresholds, then steps.
+    """
+    found: dict[NamedSize, None] = {}
+    for text in texts:
+        for value, kind in _in_text(text):
+            if _LEAST <= value <= _MOST:
+                found[NamedSize(value=value, kind=kind)] = None
+    order = list(Kind)
+    return tuple(sorted(found, key=lambda named: order.index(named.kind)))
+
+
+def _in_text(text: str) -> Iterator[tuple[int, Kind]]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        yield from _in_cuda(text)
+        return
+    known = dict(_constants(tree))
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare():
+                yield from _compared(node, known)
+            case ast.BinOp(op=ast.Mod(), right=right):
+                yield from ((value, Kind.STEP) for value in _numbers(right, known))
+            case ast.Dict(keys=keys):
+                for key in keys:
+                    yield from ((value, Kind.EQUAL) for value in _numbers(key, known))
+            case ast.MatchValue(value=value):
+                yield from ((number, Kind.EQUAL) for number in _numbers(value, known))
+            case ast.Constant(value=str() as inner) if any(s in inner for s in _CUDA_SIGNS):
+                yield from _in_cuda(inner)
+            case _:
+                pass
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                yield name, value
+            case _:
+                pass
+
+
+def _compared(node: ast.Compare, known: Mapping[str, ast.expr]) -> Iterator[tuple[int, Kind]]:
+    sides = [node.left, *node.comparators]
+    for operator, left, right in zip(node.ops, sides, sides[1:], strict=False):
+        bound = isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE)
+        kind = Kind.BOUND if bound else Kind.EQUAL
+        for side in (left, right):
+            yield from ((value, kind) for value in _numbers(side, known))
+
+
+def _numbers(
+    node: ast.expr | None, known: Mapping[str, ast.expr], *, depth: int = 3
+) -> Iterator[int]:
+    """Yield the integers that an expression is or lists, module constants looked up."""
+    match node:
+        case ast.Constant(value=int() as value) if not isinstance(value, bool):
+            yield value
+        case ast.Tuple(elts=members) | ast.List(elts=members) | ast.Set(elts=members):
+            for member in members:
+                yield from _numbers(member, known, depth=depth)
+        case ast.Dict(keys=keys) if depth < 3:
+            for key in keys:
+                yield from _numbers(key, known, depth=depth)
+        case ast.Name(id=name) if name in known and depth:
+            yield from _numbers(known[name], known, depth=depth - 1)
+        case ast.BinOp(left=left, op=operator, right=right) if isinstance(operator, _FOLDED):
+            yield from _folded(left, operator, right, known, depth=depth)
+        case _:
+            return
+
+
+def _folded(
+    left: ast.expr,
+    operator: ast.operator,
+    right: ast.expr,
+    known: Mapping[str, ast.expr],
+    *,
+    depth: int,
+) -> Iterator[int]:
+    if not depth:
+        return
+    first = list(_numbers(left, known, depth=depth - 1))
+    second = list(_numbers(right, known, depth=depth - 1))
+    if len(first) != 1 or len(second) != 1:
+        return
+    a, b = first[0], second[0]
+    match operator:
+        case ast.Add():
+            yield a + b
+        case ast.Sub():
+            yield a - b
+        case ast.Mult():
+            yield a * b
+        case ast.LShift() if 0 <= b < 32:
+            yield a << b
+        case ast.FloorDiv() if b:
+            yield a // b
+        case _:
+            return
+
+
+def _in_cuda(text: str) -> Iterator[tuple[int, Kind]]:
+    for rule, kind in _CUDA_RULES:
+        for found in rule.finditer(text):
+            yield int(found.group(1)), Kind(kind)

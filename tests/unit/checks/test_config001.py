@@ -1,0 +1,105 @@
+"""CONFIG001: configurations that fail are named; those of one kernel that all fail are not."""
+
+from __future__ import annotations
+
+import importlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from cuassay.checks.base import Run
+from cuassay.checks.kernels.configurations import Config001
+from cuassay.errors import NothingToCheckError
+from cuassay.model.outcome import Finding
+from cuassay.model.scenario import Scenario
+from cuassay.model.verdict import Profile
+from tests.support.fake_trial import FakeTrial, Function, run_one, scaled_add
+
+triton = pytest.importorskip("triton")
+
+
+class OutOfResources(Exception):
+    """What Triton raises where a configuration needs too much; named as there."""
+
+
+def tuned(wrong: tuple[int, ...] = (), refused: tuple[int, ...] = ()) -> Function:
+    """Return a kernel whose autotuner has four blocks, wrong or refused with some of them."""
+    module = importlib.import_module("triton.runtime.autotuner")
+    configs = [triton.Config({"BLOCK": block}) for block in (16, 32, 64, 128)]
+
+    def launch(x: torch.Tensor, y: torch.Tensor, *, BLOCK: int, **_: Any) -> None:
+        if BLOCK in refused:
+            raise OutOfResources("shared memory")
+        y.copy_(x)
+        if BLOCK in wrong:
+            y.reshape(-1)[-1] = 0.0
+
+    tuner = module.Autotuner.__new__(module.Autotuner)
+    tuner.configs, tuner.arg_names = configs, ["x", "y"]
+    tuner.early_config_prune = tuner.perf_model = None
+    tuner.base_fn = SimpleNamespace(__name__="_copy")
+    tuner.fn = SimpleNamespace(run=launch)
+
+    def call(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
+        y = torch.empty_like(x)
+        tuner.run(x * gain + bias, y)
+        return y
+
+    return call
+
+
+def examined(call: Function) -> tuple[list[Finding], Scenario, Run]:
+    trial = standard()
+    scenario = next(Config001().propose(trial))
+    run = run_one(trial, call, scenario)
+    return list(Config001().judge(trial, scenario, run)), scenario, run
+
+
+def standard() -> FakeTrial:
+    trial = scaled_add()
+    trial.profile = Profile.STANDARD
+    return trial
+
+
+def test_each_configuration_that_fails_is_named() -> None:
+    (finding,), _, _ = examined(tuned(wrong=(32, 128)))
+    assert finding.message.startswith("wrong with 2 of 4 configurations of the autotuner")
+    assert "BLOCK: 32" in finding.message
+    assert "BLOCK: 128" in finding.message
+    assert "BLOCK: 16" in dict(finding.details)["right with"]
+
+
+def test_right_configurations_pass_and_are_counted() -> None:
+    found, scenario, run = examined(tuned())
+    assert found == []
+    assert Config001().remark([(scenario, run.result)]).startswith("4 of 4 configurations")
+
+
+def test_what_the_device_refuses_is_left_out() -> None:
+    found, scenario, run = examined(tuned(refused=(64,)))
+    assert found == []
+    said = Config001().remark([(scenario, run.result)])
+    assert said.startswith("3 of 4 configurations, 1 refused by the device")
+
+
+def test_where_all_fail_the_configurations_are_not_to_blame() -> None:
+    assert examined(tuned(wrong=(16, 32, 64, 128)))[0] == []
+
+
+def test_without_an_autotuner_there_is_nothing_to_check() -> None:
+    with pytest.raises(NothingToCheckError):
+        examined(lambda x, bias, gain: x * gain + bias)
+
+
+def test_triton_is_left_as_it_was() -> None:
+    autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
+    before = autotuner.run
+    examined(tuned())
+    assert autotuner.run is before
+
+
+def test_quick_judges_the_configuration_that_is_chosen() -> None:
+    assert Config001().skip(scaled_add())
+    assert not Config001().skip(standard())

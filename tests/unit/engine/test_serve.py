@@ -1,0 +1,144 @@
+"""Waiting judges behind a socket: trials borrow one, and start their own where none can serve."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cuassay.engine import run, served
+from cuassay.engine.executors import Lane
+from cuassay.engine.pool import WarmPool
+from cuassay.engine.serve import Server
+from cuassay.errors import UsageError
+from cuassay.model.events import EngineFinished, EngineStarted, EngineStopped, Event
+from cuassay.model.jobs import TrialJob
+from tests.support import fake_judge
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    fake_judge.install(monkeypatch)
+    for name in ("accept", "die", "wait 600"):
+        (tmp_path / f"{name.split()[0]}.py").write_text(f"# {name}\ndef run(x): ...\n")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with WarmPool([Lane(name="cpu:0", device="cpu")]) as pool, Server(pool) as opened:
+        threading.Thread(target=opened.serve, daemon=True).start()
+        yield opened
+
+
+def _job(name: str = "accept") -> TrialJob:
+    return TrialJob(problem="rmsnorm", candidate=f"{name}.py", device="cpu")
+
+
+def _borrowed() -> served.ServedJudge:
+    for _ in range(100):  # a lane is free a moment after its last trial
+        found = served.served(_job())
+        if found is not None:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("no judge was lent")
+
+
+def test_a_trial_borrows_a_judge_and_keeps_its_own_run_folder(server: Server) -> None:
+    for _ in range(2):  # the second judge waits by then
+        borrowed = _borrowed()
+        borrowed.stop()
+        _borrowed().stop()
+    events: list[Event] = []
+    judge = _borrowed()
+    judge.submit(_job())
+    events += judge.events()
+    judge.stop()
+    assert isinstance(events[0], EngineStarted)
+    assert isinstance(events[-1], EngineFinished)
+    assert Path(events[0].candidate).is_absolute()
+
+
+def test_check_uses_the_server_without_being_told(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _borrowed().stop()
+    lent: list[bool] = []
+    real = served.served
+
+    def watched(job: TrialJob) -> served.ServedJudge | None:
+        found = real(job)
+        lent.append(found is not None)
+        return found
+
+    monkeypatch.setattr(run, "served", watched)
+    for _ in range(60):
+        events = list(run.check(_job()))
+        assert isinstance(events[-1], EngineFinished)
+        if lent[-1]:
+            break
+        time.sleep(0.05)
+    assert lent[-1]
+
+
+def test_the_socket_is_the_users_alone(server: Server) -> None:
+    assert stat.S_IMODE(os.stat(server.path).st_mode) == 0o600
+
+
+def test_other_settings_start_a_judge_of_their_own(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _borrowed().stop()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
+    assert served.served(_job()) is None
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    _borrowed().stop()
+
+
+def test_a_busy_server_lends_nothing_and_closing_ends_the_trial(server: Server) -> None:
+    judge = _borrowed()
+    judge.submit(_job("wait"))
+    first = next(judge.events())
+    assert isinstance(first, EngineStarted)
+    assert served.served(_job()) is None
+    judge.stop()
+    _borrowed().stop()  # the lane is free again, its judge a new one
+
+
+def test_a_judge_that_dies_gives_no_verdict(server: Server) -> None:
+    for _ in range(60):
+        events = list(run.check(_job("die")))
+        assert isinstance(events[-1], EngineStopped)
+        if "cuassay serve" in events[-1].message:
+            return
+        time.sleep(0.05)
+    raise AssertionError("no judge of the server was used")
+
+
+@pytest.mark.parametrize("line", [b"\n", b"{}\n", b"[1]\n", b"\xff" * 4096, b"[" * 100_000 + b"\n"])
+def test_whatever_is_sent_the_server_goes_on(server: Server, line: bytes) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.connect(str(server.path))
+        client.sendall(line)
+    _borrowed().stop()
+
+
+def test_a_second_server_is_refused_and_a_dead_ones_socket_is_taken_over(server: Server) -> None:
+    with WarmPool([]) as pool:
+        with pytest.raises(UsageError, match="another `cuassay serve` may run"):
+            Server(pool)
+        server.close()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
+            dead.bind(str(server.path))
+        assert served.served(_job()) is None
+        with Server(pool):
+            assert json.dumps(served.identity())
+    assert not server.path.exists()

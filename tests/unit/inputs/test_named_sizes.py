@@ -1,0 +1,77 @@
+"""Sizes are read from sources, and planned on both sides of each."""
+
+from __future__ import annotations
+
+from cuassay.inputs.named_sizes import Kind, NamedSize, named_sizes
+from cuassay.inputs.plan import plan_cases
+from cuassay.model.verdict import Profile
+from tests.support.fake_trial import scaled_add
+
+PYTHON = """
+LIMIT = 4 * 1024
+_WIDTHS = (293, 691)
+_TABLE = {853: 4, 77: 2}
+
+def run(x):
+    n = x.shape[-1]
+    if n in _WIDTHS or n == 1 << 9:
+        return fast(x)
+    if x.shape[0] * n <= LIMIT and n % 48 == 0:
+        return other(x)
+    return _TABLE[n]
+"""
+CUDA = """
+__global__ void f(float* y, int n) {
+  if (n >= 8192 || n % 24 == 0) y[n << 3] = 0;
+  switch (n) { case 640: break; }
+}
+"""
+
+
+def named(value: int, kind: Kind) -> NamedSize:
+    return NamedSize(value=value, kind=kind)
+
+
+def test_python_is_read_by_its_syntax() -> None:
+    found = named_sizes([PYTHON])
+    equal = {one.value for one in found if one.kind is Kind.EQUAL}
+    assert equal >= {293, 691, 512, 853, 77}
+    assert named(4096, Kind.BOUND) in found
+    assert named(48, Kind.STEP) in found
+    assert [one.kind for one in found] == sorted((o.kind for o in found), key=list(Kind).index)
+
+
+def test_cuda_is_read_by_its_operators_also_inside_python() -> None:
+    for text in (CUDA, f"SOURCE = '''{CUDA}'''"):
+        found = named_sizes([text])
+        assert named(8192, Kind.BOUND) in found
+        assert named(24, Kind.STEP) in found
+        assert named(640, Kind.EQUAL) in found
+        assert all(one.value != 3 for one in found)  # a shift is no comparison
+
+
+def test_a_text_that_is_neither_gives_nothing() -> None:
+    assert named_sizes(["def (", "", "\0"]) == ()
+
+
+def test_both_sides_of_each_size_are_planned() -> None:
+    trial = scaled_add()
+    cases = plan_cases(
+        trial.problem,
+        "shapes",
+        profile=Profile.STANDARD,
+        root_seed=1,
+        named=[named(293, Kind.EQUAL), named(100, Kind.BOUND), named(24, Kind.STEP)],
+    )
+    cols = {case.axes["cols"] for case in cases}
+    assert cols >= {293, 294, 99, 100, 101, 48, 49}
+    products = {case.axes["rows"] * case.axes["cols"] for case in cases}
+    assert {100, 102} <= products
+    plain = plan_cases(trial.problem, "shapes", profile=Profile.STANDARD, root_seed=1)
+    assert list(cases[: len(plain)]) == list(plain)
+
+
+def test_every_declared_workload_runs_at_standard() -> None:
+    trial = scaled_add()
+    cases = plan_cases(trial.problem, "benchmark", profile=Profile.STANDARD, root_seed=1)
+    assert len(cases) == len(trial.problem.workloads)
