@@ -184,6 +184,16 @@ def test_a_load_that_every_thread_repeats_before_one_of_them_updates_is_a_note()
     assert said(report) == RACE
 
 
+@needs_nvrtc
+def test_a_read_after_ones_own_atomic_does_not_hide_the_atomic() -> None:
+    planted = """{ if (threadIdx.x == 0) for (int i = 0; i < 2; i++)
+                     if (p[0] < 5 - i - (int)blockIdx.x * 3) atomicMax(p, 5 - i); }"""
+    twin = planted.replace("p[0] <", "atomicAdd(p, 0) <")
+    for schedule in ("forward", "reverse"):
+        assert said(launched(planted, block=32, schedule=schedule)) == RACE
+        assert said(launched(twin, block=32, schedule=schedule)) == set()
+
+
 _LOCKED = """{
     while (atomicCAS(flag, 0, 1) != 0) {}
     __threadfence();

@@ -31,6 +31,7 @@ from ptxsan.runtime.roles import nothing_orders, role_of
 from ptxsan.runtime.watch import check_watched
 
 MANY, BLOCKS, STRONG_WRITES, PLAIN_READS, NARROW = 1, 2, 4, 8, 16
+BOTH = STRONG_WRITES | PLAIN_READS
 _GID, _CLOCK, _SITE = 38, 18, 5
 _GID_MASK, _CLOCK_MASK, _SITE_MASK = (1 << 26) - 1, (1 << 20) - 1, (1 << 13) - 1
 
@@ -104,7 +105,8 @@ def _race(
     Returns 1 plus the index of the finding if it is new, or if it is one of equal values so far.
     """
     other = site_of(record) << load_u32(launch + L.SITE_SHIFT)
-    kind = L.K_SUSPECT if record & MANY else what
+    several = record & MANY or record & BOTH == BOTH
+    kind = L.K_SUSPECT if several else what
     first, gid = load_u32(block + L.FIRST_GID), gid_of(record)
     if space == L.S_GLOBAL and first <= gid < first + load_u32(block + L.BLOCK_THREADS):
         kind |= L.INSIDE
@@ -222,6 +224,8 @@ def _other(
         return int(_after_write(thread, block, launch, place, out))
     order = YES if old == 0 else _ordered(old, thread, block, launch)
     new = me if order != NOT else merged(old, me, block)
+    if order != NOT and old & MANY == 0 and kind == L.READ and gid_of(old) == gid_of(me):
+        new |= old & STRONG_WRITES  # the thread's own atomic before: _race has both told apart
     if load_u32(launch + L.RACES) & 2:
         seen = exchange_u64(place + 8, new)
         if seen != old and seen != 0:
