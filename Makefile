@@ -20,6 +20,7 @@ $(STAMP): pyproject.toml packages/ptxsan/pyproject.toml
 	$(BIN)/python -m pip install -q $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
 	$(BIN)/python -m pip install -q -e 'packages/ptxsan[cuda]'
 	$(BIN)/python -m pip install -q -e '.[dev]'
+	$(BIN)/python -m ptxsan.runtime.prebuilt
 	touch $(STAMP)
 
 demo: $(STAMP) ## judge a wrong, a right and a second wrong kernel, with reports to look at

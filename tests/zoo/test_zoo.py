@@ -47,8 +47,15 @@ _SUBTLE = (
 )
 ON_CPU = [pair for pair in PAIRS if not pair.needs_gpu]
 _BESIDE = {"RUN001"}  # how a fault may show beside its own check: an illegal address
-# References that draw at random or round after every step: equal answers differ by more.
-_LOOSE = {"zoo:racy_reference": 30.0, "zoo:rounded_softcap": 30.0, "zoo:tiny_rows": 4.0}
+# References that draw at random or round after every step, and policies that accept stored
+# intermediates and TF32: equal answers differ by more.
+_LOOSE = {
+    "zoo:racy_reference": 30.0,
+    "zoo:rounded_softcap": 30.0,
+    "zoo:tiny_rows": 4.0,
+    "zoo:mlp_backward": 4.0,
+    "zoo:product_in_tf32": 30.0,
+}
 
 
 # NumPy, which interprets Triton, warns where an exponential overflows as it should.
@@ -70,7 +77,8 @@ def test_bug_shows_and_twin_does_not(pair: Pair) -> None:
     problem = load(pair.problem)
     if pair.plain and pair.name not in _SUBTLE:
         assert faults(pair.bug, problem, cheap=pair.triton), "the planted bug shows nowhere"
-    assert faults(pair.twin, problem, cheap=pair.triton) == []
+    tolerance = _LOOSE.get(pair.problem, 1.0)
+    assert faults(pair.twin, problem, cheap=pair.triton, tolerance=tolerance) == []
 
 
 @pytest.mark.parametrize("dtype", registry.DTYPES)

@@ -173,8 +173,8 @@ def _stick(kind: GroupKind, sums: Tensor, same: Shared, trusted: Trusted) -> Yar
     own_of = partial(projection, room=torch.zeros_like(terms))
     gain_own = own_of(gains, torch.where(gain_norm > 0, gain_norm, 1.0))
     bias_own = own_of(biases, torch.where(bias_norm > 0, bias_norm, 1.0))
-    gain_trust = _spread(gain_own, 1.0 + others * same.gain, trusted, kind, judge_gain)
-    bias_trust = _spread(bias_own, 1.0 + others * same.pairs, trusted, kind, enough)
+    gain_trust = _spread(gain_own, 1.0 + others * same.gain, trusted, judge_gain)
+    bias_trust = _spread(bias_own, 1.0 + others * same.pairs, trusted, enough)
     return Yardstick(
         kind=kind.kind,
         axis=kind.axis,
@@ -225,9 +225,7 @@ def _participation(second: Tensor, fourth: Tensor, same: Tensor) -> Tensor:
     return 1.0 / (fourth / torch.where(fourth > 0, second.square(), 1.0) + same).clamp_min(1e-30)
 
 
-def _spread(
-    own: Tensor, copies: Tensor, trusted: Trusted, kind: GroupKind, judged: Tensor
-) -> Tensor:
+def _spread(own: Tensor, copies: Tensor, trusted: Trusted, judged: Tensor) -> Tensor:
     """Return sqrt((1 + mean of the draws' own P^2) * copies + P_ref^2) from the runs' own P.
 
     `copies` is by how much errors that occur several times raise the variance of a sum; draws
@@ -240,15 +238,9 @@ def _spread(
     def spread(of: Tensor) -> Tensor:
         mean = of.square().mean(-2) if len(of) else torch.zeros_like(copies)
         noise = mean.clamp_min(1.0) if trusted.rounded else 1.0 + mean
-        found = (noise * copies + largest).sqrt()
-        return _at_least_median(found, judged) if kind.kind in ("axis", "rows") else found
+        return (noise * copies + largest).sqrt()
 
     return spread(draws) * by_the_others(draws, spread, judged, LIMIT_P)
-
-
-def _at_least_median(spread: Tensor, judged: Tensor) -> Tensor:
-    least = torch.where(judged, spread, torch.nan).nanmedian(-1, keepdim=True).values
-    return torch.maximum(spread, least.nan_to_num_(0.0))
 
 
 def _whole(
