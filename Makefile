@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench power install clean
+.PHONY: help demo test lint bench power docs install clean
 
 help: ## list the verbs
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -20,6 +20,7 @@ $(STAMP): pyproject.toml packages/ptxsan/pyproject.toml
 	$(BIN)/python -m pip install -q $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
 	$(BIN)/python -m pip install -q -e 'packages/ptxsan[cuda]'
 	$(BIN)/python -m pip install -q -e '.[dev]'
+	$(BIN)/python -m ptxsan.runtime.prebuilt
 	touch $(STAMP)
 
 demo: $(STAMP) ## judge a wrong, a right and a second wrong kernel, with reports to look at
@@ -41,6 +42,10 @@ bench: $(STAMP) ## the benchmarks that run on this machine
 power: $(STAMP) ## every planted bug and twin of the zoo through the gate, under fresh seeds
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/power.py
 	OMP_NUM_THREADS=1 PYTHONPATH=.:packages/ptxsan/tests $(BIN)/python benchmarks/machine_power.py
+
+docs: $(STAMP) ## the documentation site in build/site; a broken link fails
+	$(BIN)/python -m pip install -q 'mkdocs-material>=9.5'
+	$(BIN)/mkdocs build --strict --quiet
 
 clean: ## remove what the other verbs made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

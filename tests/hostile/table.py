@@ -607,7 +607,7 @@ def run(x): raise Odd
     Hostile(
         name="endless-recursion",
         line="harness exploit",
-        body="sys.setrecursionlimit(10**6)\ndef run(x):\n    return run(x)",
+        body="sys.setrecursionlimit(100_000)\ndef run(x):\n    return run(x)",
     ),
     Hostile(
         name="crash",

@@ -24,6 +24,7 @@ _EXPORTS: dict[str, tuple[str, Callable[..., Any]]] = {}
 _ALIVE: list[Any] = []
 _config: Any = numba.config
 _SOURCES = ("runtime", "numerics")
+_PLAIN = ("symbols.py", "warming.py", "prebuilt.py")  # nothing of them is compiled
 
 
 @cache
@@ -33,7 +34,8 @@ def cache_folder() -> Path:
     digest = hashlib.sha256(numba.__version__.encode())
     for name in _SOURCES:
         for file in sorted((root / name).rglob("*.py")):
-            digest.update(file.read_bytes())
+            if file.name not in _PLAIN:
+                digest.update(file.read_bytes())
     return home.runtime_dir() / digest.hexdigest()[:20]
 
 
@@ -79,6 +81,11 @@ def address(name: str) -> int | None:
         compiled: Any = numba.cfunc(signature, cache=True, error_model="numpy")(function)
     _ALIVE.append(compiled)
     return int(compiled.address)
+
+
+def declared(name: str) -> tuple[str, Callable[..., Any]]:
+    """Return the signature and the Python function of an exported function."""
+    return _EXPORTS[name]
 
 
 def exported() -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import importlib
 from functools import cache
 
 from ptxsan.errors import MachineError
-from ptxsan.runtime import warming
+from ptxsan.runtime import prebuilt, warming
 from ptxsan.runtime.native import address, cache_folder, exported
 
 HELPERS = (
@@ -54,15 +54,19 @@ def load_helpers() -> None:
 
 
 def addresses(names: tuple[str, ...]) -> dict[str, int]:
-    """Return the addresses of runtime functions.
+    """Return the addresses of runtime functions, prebuilt ones where there are any.
 
     Raises MachineError for a name that no module exports.
     """
-    load_helpers()
-    if any(name.startswith(_OF_ALGEBRA) for name in names):
-        load_algebra()
     found = {}
     for name in names:
+        place = prebuilt.address(name)
+        if place is not None:
+            found[name] = place
+            continue
+        load_helpers()
+        if name.startswith(_OF_ALGEBRA):
+            load_algebra()
         place = address(name)
         if place is None:
             raise MachineError(f"the runtime has no function '{name}'")
@@ -83,14 +87,18 @@ def run_address() -> int:
 def warm() -> None:
     """Compile or load everything the runtime may need; leaves no thread and no process behind.
 
-    The first time, several processes compile: call it where forking is safe.
+    The first time, several processes compile: call it where forking is safe. A prebuilt runtime
+    is loaded, with nothing compiled.
     """
+    if names := prebuilt.names():
+        addresses(tuple(name for name in names if not name.startswith(_OF_ALGEBRA)))
+        return
     load_helpers()
-    names = sorted(exported(), key=lambda name: name not in _SLOWEST)
+    ordered = sorted(exported(), key=lambda name: name not in _SLOWEST)
     whole = cache_folder() / "whole"
     if not whole.exists():
-        warming.together(names, address, count=warming.processes())
-    for name in names:
+        warming.together(ordered, address, count=warming.processes())
+    for name in ordered:
         address(name)
     with contextlib.suppress(OSError):
         whole.touch()
@@ -100,6 +108,4 @@ def warm_algebra() -> None:
     """Compile or load what runs in the algebra need beside that; starts no process."""
     load_algebra()
     importlib.import_module(ALGEBRA[0]).prepare()
-    for name in exported():
-        if name.startswith(_OF_ALGEBRA):
-            address(name)
+    addresses(tuple(name for name in exported() if name.startswith(_OF_ALGEBRA)))

@@ -1,0 +1,40 @@
+"""Puts the prebuilt runtime into a wheel where numba is there to make it; else the wheel is pure.
+
+Build with `pip wheel --no-build-isolation packages/ptxsan` in an environment that has numba.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class PrebuiltRuntime(BuildHookInterface):  # type: ignore[misc]
+    """Compiles the runtime for the processor and Python of this build."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Add the file to a standard wheel; an editable one compiles when it is used."""
+        if version != "standard" or importlib.util.find_spec("numba") is None:
+            return
+        source = Path(self.root) / "src"
+        folder = Path(self.directory) / "prebuilt"
+        command = [sys.executable, "-c", _NAME]
+        environment = {**os.environ, "PYTHONPATH": str(source)}
+        name = subprocess.run(
+            command, capture_output=True, text=True, check=True, env=environment
+        ).stdout.strip()
+        build = [sys.executable, "-m", "ptxsan.runtime.prebuilt", str(folder / name)]
+        subprocess.run(build, check=True, env=environment)
+        build_data["pure_python"] = False
+        build_data["infer_tag"] = True
+        place = f"ptxsan/runtime/prebuilt/{name}"
+        build_data["force_include"][str(folder / name)] = place
+
+
+_NAME = "from ptxsan.runtime import prebuilt; print(prebuilt.tag() + '.zip')"
