@@ -19,6 +19,7 @@ from cuassay.contract.facts import (
 )
 from cuassay.errors import CuassayError
 from cuassay.model.case import GENERATED, Case, Fill, FillValue
+from cuassay.model.domain import Mask
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 
 Values = Mapping[str, torch.Tensor | Scalar]
@@ -110,7 +111,11 @@ def _broken(problem: Problem, base: Case, fact: Fact, seed: Callable[[str], int]
         case Constant(input=name, value=value):
             if not isinstance(value, bool | float) and value < 2:
                 return None
-            parameters, what = {"vary": _VARIED, "vary_seed": seed(name) % 2**31}, "other values"
+            spec = problem.input(name)
+            chosen = seed(name) % 2**31
+            parameters, what = {"vary": _VARIED, "vary_seed": chosen}, "other values"
+            if isinstance(spec.domain, Mask) and spec.dtype.is_floating:
+                parameters = {"part": 0, "part_seed": chosen}  # a mask stays one: zeros and ones
         case _:
             return None
     fill = Fill(kind=GENERATED, parameters=parameters)
