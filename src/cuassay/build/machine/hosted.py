@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from ptxsan.syntax import Module
 
 
+class LaunchError(LaunchFault):
+    """A launch that CUDA refused and the host code did not ask about.
+
+    The name is that of `sandbox.guest.launch_errors`, which finds the same on a GPU.
+    """
+
+
 @dataclass(slots=True)
 class HostedLaunches:
     """The CUDA runtime of this process: launches run in the machine on the arena's memory.
@@ -127,7 +134,7 @@ class HostedLaunches:
             if failure is not None:
                 raise failure
         if error != SUCCESS:
-            raise LaunchFault(f"CUDA error: {self.runtime.error_text(error)}")
+            raise LaunchError(f"CUDA error: {self.runtime.error_text(error)}")
 
 
 def _tensors(values: Any) -> Iterator[torch.Tensor]:
