@@ -1,4 +1,4 @@
-"""The README's audit section, command by command as it stands there.
+"""The audit section of docs/audit.md, command by command as it stands there.
 
 The judge judges nothing and the Ray cluster is made up: what they do has tests of its own. The
 tree, the driver, the store, the index and the recording are real.
@@ -22,7 +22,8 @@ from tests.support.fake_ray import Cluster
 
 from cuassay.cli.main import main
 
-_LINES = "".join(_blocks("Audit a folder")).splitlines()
+_AUDIT = (_ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+_LINES = "".join(_blocks("Audit a folder", document=_AUDIT)).splitlines()
 _COMMANDS = [shlex.split(line, comments=True)[1:] for line in _LINES]
 _ALIVE = {"words": "no eps", "kind": "mutant", "class": "O1", "classes": ["O1"], "shown_by": "x"}
 _POWER: dict[str, Any] = {

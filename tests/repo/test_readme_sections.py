@@ -23,10 +23,10 @@ _INSTALLED = importlib.metadata.entry_points(group="pytest11", name="cuassay")
 _PLUGIN = [] if _INSTALLED else ["-p", "cuassay.pytest_plugin"]
 
 
-def _blocks(section: str, language: str = "") -> list[str]:
+def _blocks(section: str, language: str = "", *, document: str = _README) -> list[str]:
     """Return the fenced blocks of a section that are in a language."""
-    text = _README.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    assert text, f"the README has no section '{section}'"
+    text = document.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    assert text, f"the document has no section '{section}'"
     return [body for kind, body in _BLOCK.findall(text) if kind == language]
 
 

@@ -24,7 +24,7 @@ def _keys(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield key
-            if key not in ("environment", "axes", "fills", "by_check"):
+            if key not in ("environment", "axes", "fills", "by_check", "walls"):
                 yield from _keys(item)
     elif isinstance(value, list):
         for item in value:

@@ -1,0 +1,47 @@
+"""The tutorial, command by command in the order in which a reader meets them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from tests.repo.test_readme_sections import _ROOT, _run
+
+_TEXT = (_ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+def test_the_tutorial_takes_a_wrong_kernel_to_an_accepted_one(tmp_path: Path) -> None:
+    codes: list[int] = []
+    said: list[str] = []
+    for kind, body in _BLOCK.findall(_TEXT):
+        if kind == "python":
+            (tmp_path / "kernel.py").write_text(body)
+        elif not kind:
+            for line in body.splitlines():
+                program, *words = shlex.split(line)
+                assert program == "cuassay"
+                device = [] if words[0] == "problem" else ["--device", "cpu"]
+                done = _run(tmp_path, sys.executable, "-m", "cuassay", *words, *device)
+                assert "Traceback" not in done.stderr, done.stderr
+                codes.append(done.returncode)
+                said.append(done.stdout)
+            if "--export" in body:
+                failed = _run(tmp_path, sys.executable, "-I", "repro.py")
+                assert failed.returncode == 1
+                assert "AssertionError: y: relative error" in failed.stderr
+    assert codes == [0, 1, 1, 0], said
+    assert "line        kernel.py:7  total = torch.zeros" in said[1]
+    assert "a sum is kept in a precision that is too low" in said[1]
+    assert "\nACCEPTED  kernel" in said[3]
+
+
+def test_the_readme_is_short_and_has_its_picture() -> None:
+    text = (_ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 120
+    (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert (_ROOT / picture).read_text(encoding="utf-8").startswith("<svg")
