@@ -105,7 +105,7 @@ def main() -> None:
         process.join()
         rows.append(found)
         print(found, flush=True)
-        save(f"truth-memory-{options.device.partition(':')[0]}", {"rows": rows})
+        save("truth-memory", {"rows": rows})
 
 
 if __name__ == "__main__":

@@ -70,7 +70,69 @@ def sol(foreign: Path, labels: Path, out: Path) -> Iterator[Kernel]:
         )
 
 
-SETS: Mapping[str, Callable[[Path, Path, Path], Iterator[Kernel]]] = {"sol": sol}
+def cudabeaver(foreign: Path, labels: Path, out: Path) -> Iterator[Kernel]:
+    """CUDABeaver's KernelBench family: kernels that a language model broke, by how they fail.
+
+    A kernel whose folder says that it does not compile has no label: judged are those that do.
+    """
+    for folder in sorted((foreign / "cudabeaver" / "data").iterdir()):
+        task, failure, _ = folder.name.removeprefix("kernelbench_").split("__")
+        place = out / "cudabeaver" / folder.name
+        place.mkdir(parents=True)
+        shutil.copy(folder / "broken_start.cu", place / "candidate.py")
+        shutil.copy(folder / "reference.py", place / "problem.py")
+        yield Kernel(
+            set="cudabeaver",
+            name=f"{task}/{failure}/{folder.name.rpartition('__')[2]}",
+            label="" if failure == "compile_error" else "wrong",
+            codes=(failure,),
+            language="cuda",
+            path=str((place / "candidate.py").relative_to(out)),
+            problem=str((place / "problem.py").relative_to(out)),
+        )
+        reference = out / "cudabeaver" / f"{folder.name}-reference"
+        reference.mkdir()
+        text = (folder / "reference.py").read_text(encoding="utf-8")
+        (reference / "candidate.py").write_text(f"{text}\n\nModelNew = Model\n", encoding="utf-8")
+        yield Kernel(
+            set="cudabeaver",
+            name=f"{task}/reference/{folder.name.rpartition('__')[2]}",
+            label="correct",
+            codes=("reference",),
+            language="python",
+            path=str((reference / "candidate.py").relative_to(out)),
+            problem=str((place / "problem.py").relative_to(out)),
+        )
+
+
+def cuda_l1(foreign: Path, labels: Path, out: Path) -> Iterator[Kernel]:
+    """CUDA-L1's kernels for an H100 that are CUDA C++: without labels, for what can be judged."""
+    for line in (foreign / "cuda-l1" / "h100-even.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        code = row["custom_code"] or ""
+        if "__global__" not in code:
+            continue
+        name = f"{row['level_id']}-{row['task_id']}"
+        place = out / "cuda-l1" / name
+        place.mkdir(parents=True)
+        (place / "candidate.py").write_text(code, encoding="utf-8")
+        (place / "problem.py").write_text(row["ref_code"], encoding="utf-8")
+        yield Kernel(
+            set="cuda-l1",
+            name=name,
+            label="",
+            codes=(),
+            language="cuda",
+            path=str((place / "candidate.py").relative_to(out)),
+            problem=str((place / "problem.py").relative_to(out)),
+        )
+
+
+SETS: Mapping[str, Callable[[Path, Path, Path], Iterator[Kernel]]] = {
+    "sol": sol,
+    "cudabeaver": cudabeaver,
+    "cuda-l1": cuda_l1,
+}
 
 
 def pack(foreign: Path, labels: Path, out: Path, names: tuple[str, ...]) -> list[Kernel]:

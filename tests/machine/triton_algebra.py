@@ -50,7 +50,7 @@ def _triton(function: str, inputs: list[torch.Tensor]) -> Callable[[Residues], E
         def _run(self, ptx: str, launch: object) -> MachineReport:
             texts.append(ptx)
             options = Options(shadow=chosen[-1], races=False)
-            report = run(self._module(ptx), prepared(launch, self.arena), options=options)  # type: ignore[arg-type]
+            report = run(self.module(ptx), prepared(launch, self.arena), options=options)  # type: ignore[arg-type]
             if report.inconclusive:
                 raise MachineError(report.inconclusive)
             return report

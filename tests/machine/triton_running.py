@@ -75,7 +75,7 @@ def _wrapper(case: TritonCase, execute: Executor) -> Callable[..., Any]:
         """Hands launches on."""
 
         def _run(self, ptx: str, launch: Any) -> MachineReport:
-            report = execute(ptx, self._module(ptx), prepared(launch, self.arena))
+            report = execute(ptx, self.module(ptx), prepared(launch, self.arena))
             raise_fault(launch.kernel, report)
             return report
 

@@ -20,7 +20,7 @@ from cuassay.build.recording.ledger import LEDGER
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.problem import Problem
 
-__all__ = ["Built", "load", "load_to_record", "toolchain"]
+__all__ = ["Built", "load", "load_to_record", "prepare", "toolchain"]
 
 MACHINE, INTERPRETER = "+ptx-machine", "+triton-interpreter"
 _MARK = "built"  # written last: a folder that holds it was built whole
@@ -35,6 +35,22 @@ def load(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -
     a package or a GPU is missing here.
     """
     return _loaded(candidate, problem, device=device, folder=folder, machine=False)
+
+
+def prepare(
+    candidate: Candidate, *, device: str, notify: Callable[[str], None] = lambda text: None
+) -> None:
+    """Make what builds of this candidate share and may not write themselves, unless it is there.
+
+    For the judge's process: `notify` is told what takes long. Does nothing where it cannot.
+    """
+    if candidate.compiles_cuda and not device.startswith("cuda"):
+        from cuassay.build.machine import candidates as machine
+
+        if not machine.missing():
+            from cuassay.build.cuda.hosted import prepare_headers
+
+            prepare_headers(notify)
 
 
 def load_to_record(candidate: Candidate, problem: Problem, *, device: str, folder: Path) -> Built:
@@ -57,7 +73,8 @@ def _loaded(
     triton = candidate.names_triton and not device.startswith("cuda")
     because = _interpreted_because(folder, wanted=machine) if triton else ""
     triton = triton and not because
-    kind = _kind(candidate, device, triton, interpreted=bool(because))
+    hosted = candidate.compiles_cuda and not device.startswith("cuda")
+    kind = _kind(candidate, device, triton or hosted, interpreted=bool(because))
     call = _build(candidate, problem, device=device, folder=folder, triton=triton)
     if not cached:
         mark.touch()
@@ -93,7 +110,13 @@ def _build(
         case Language.CUDA_EXTENSION:
             from cuassay.build.cuda.extension import load_extension
 
-            return load_extension(candidate, device=device, folder=folder)
+            if device.startswith("cuda") or not candidate.compiles_cuda:
+                return load_extension(candidate, device=device, folder=folder)
+            from cuassay.build.machine import candidates as machine
+
+            return machine.load_hosted(
+                candidate, problem, lambda: load_extension(candidate, device=device, folder=folder)
+            )
         case Language.CUDA_KERNEL if device.startswith("cuda"):
             from cuassay.build.cuda.raw_kernel import load_kernels
 
@@ -108,12 +131,20 @@ def _python(
     candidate: Candidate, problem: Problem, *, device: str, folder: Path, triton: bool
 ) -> Callable[..., object]:
     """Import a Python candidate; with `triton` its Triton kernels go to the PTX machine."""
+    from cuassay.build.machine import candidates as machine
     from cuassay.build.python import load_python
 
+    if candidate.compiles_cuda and not device.startswith("cuda"):
+        if triton:
+            machine.enable_triton(candidate)
+        interpret = not triton
+        return machine.load_hosted(
+            candidate,
+            problem,
+            lambda: load_python(candidate, device=device, folder=folder, interpret=interpret),
+        )
     if not triton:
         return load_python(candidate, device=device, folder=folder)
-    from cuassay.build.machine import candidates as machine
-
     launcher = machine.enable_triton(candidate)
     call = load_python(candidate, device=device, folder=folder, interpret=False)
     return machine.watched(call, candidate, problem, launcher, mark=machine.mark_of(folder))

@@ -17,7 +17,6 @@ from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
-from cuassay.formats.on_device import on_device
 from cuassay.judge.environment import choose_device
 from cuassay.judge.equality import compare
 from cuassay.judge.machine import HostNursery, Replayer
@@ -67,7 +66,7 @@ def _execute(job: ExecuteJob, emit: Callable[[Event], None], host: HostNursery) 
     for note in notes:
         emit(Progress(text=note))
     device = choose_device(job.device or "cpu")
-    candidate = on_device(candidate, problem, "cpu")  # the form whose launches are known
+    build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
     digest = candidate_digest(candidate, build.toolchain(device))
     trial = JudgeTrial(
         problem,
@@ -79,7 +78,7 @@ def _execute(job: ExecuteJob, emit: Callable[[Event], None], host: HostNursery) 
     case = _case(trial, job.axes)
     if job.against:
         other = load_candidate(job.against, problem, strict=job.strict, notes=[])
-        pair = (candidate, on_device(other, problem, "cpu"))
+        pair = (candidate, other)
         return _compared(trial, pair, case, host)
     with Replayer(candidate, digest, profile=job.profile, host=host) as machine:
         if machine.absent:
@@ -175,10 +174,12 @@ def _label(problem: Problem, sizes: Mapping[str, int]) -> str:
 def _recorded(
     trial: JudgeTrial, candidate: Candidate, case: Case, host: HostNursery
 ) -> torch.Tensor:
-    on_gpu = trial.device.startswith("cuda")
+    # A GPU's launches of compiled host code are not seen: it runs on the CPU.
+    on_gpu = trial.device.startswith("cuda") and not candidate.compiles_cuda
     scenario = recorded_call(case, on_gpu=on_gpu)
     nursery = host.given_for(trial.device) if on_gpu else host.get()
-    with Runner(trial, candidate, device=trial.device, nursery=nursery, host=host) as runner:
+    device = trial.device if on_gpu else "cpu"
+    with Runner(trial, candidate, device=device, nursery=nursery, host=host) as runner:
         run = runner(scenario)
         reason = inconclusive_reason(run)
         ended = termination_finding(scenario, run, problem=trial.problem)

@@ -70,7 +70,8 @@ class HostNursery:
 class Replayer:
     """Executes recordings of a candidate in a worker of its own, started with the first one.
 
-    `digest` keeps the compiled kernels of one candidate apart from those of another.
+    `device` is what the candidate runs on. `digest` keeps the compiled kernels of one candidate
+    apart from those of another.
     """
 
     def __init__(
@@ -80,9 +81,11 @@ class Replayer:
         *,
         profile: Profile,
         host: HostNursery,
+        device: str = "cpu",
         timeline: Timeline | None = None,
     ) -> None:
         self._timeline = timeline or Timeline()
+        self._device = device
         self._candidate, self._digest, self._profile = candidate, digest, profile
         self._host = host
         self._of_cases: dict[str, MachineEvidence] = {}
@@ -109,14 +112,15 @@ class Replayer:
         match self._candidate.language:
             case Language.CUDA_KERNEL:
                 return needed
-            case Language.CUDA_EXTENSION:
-                return (
-                    "the launches of a compiled extension are not seen: give the kernels as a .cu "
-                    "file with declared launches (see docs/machine.md)"
-                )
-            case Language.PYTHON:
-                triton = self._candidate.names_triton
-                return needed if triton else "the candidate has no CUDA C++ or Triton kernel"
+            case Language.CUDA_EXTENSION | Language.PYTHON:
+                hosted = self._candidate.compiles_cuda
+                if hosted and self._device.startswith("cuda") and not self._candidate.names_triton:
+                    return (
+                        "the launches of a compiled extension are not seen on a GPU; judge it with "
+                        "--device cpu as well, where its host code launches in the PTX machine"
+                    )
+                launches = self._candidate.names_triton or hosted
+                return needed if launches else "the candidate has no CUDA C++ or Triton kernel"
             case other:
                 assert_never(other)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cuassay import build
 from cuassay.formats import load_candidate, load_problem
 from cuassay.judge.environment import choose_device
 from cuassay.model.jobs import BuildJob
@@ -18,6 +19,7 @@ def prebuild(job: BuildJob, nursery: Nursery | None) -> dict[str, object]:
     problem = load_problem(job.problem, strict=job.strict)
     candidate = load_candidate(job.candidate, problem, strict=job.strict)
     device = choose_device(job.device)
+    build.prepare(candidate, device=device)
     pool = WorkerPool(candidate, problem, device=device, nursery=nursery, spares=0)
     try:
         nothing = Scenario(label="the build alone", cases=(), steps=())

@@ -55,10 +55,11 @@ def replay(
     shared = nursery if nursery and nursery.device == device else None
     digest = candidate_digest(candidate, toolchain)
     host = HostNursery(shared)
+    build.prepare(candidate, device=device)
     with (
         closing(host),
         Runner(trial, candidate, device=device, nursery=shared, host=host) as runner,
-        Replayer(candidate, digest, profile=job.profile, host=host) as machine,
+        Replayer(candidate, digest, profile=job.profile, host=host, device=device) as machine,
     ):
         trial.use_machine(machine)
         reports = tuple(

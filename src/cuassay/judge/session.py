@@ -210,6 +210,7 @@ class Session:
                 self._digest,
                 profile=self._job.profile,
                 host=self._host,
+                device=self.trial.device,
                 timeline=self.trial.timeline,
             )
         )

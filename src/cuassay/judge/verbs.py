@@ -18,7 +18,6 @@ from cuassay.contract.facts import in_words
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
-from cuassay.formats.on_device import on_device
 from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import execute
 from cuassay.judge.power_document import power_document
@@ -85,7 +84,7 @@ def check(
     for note in notes:
         emit(Progress(text=note))
     device = choose_device(job.device)
-    candidate = on_device(candidate, problem, device)
+    build.prepare(candidate, device=device, notify=lambda text: emit(Progress(text=text)))
     toolchain = build.toolchain(device)
     if job.run_dir:
         save(Path(job.run_dir), problem, candidate)

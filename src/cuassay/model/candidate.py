@@ -130,3 +130,12 @@ class Candidate:
         """Whether a Python candidate's sources speak of Triton: it may launch its kernels."""
         python = self.language is Language.PYTHON
         return python and any(speaks_of_triton(source.text) for source in self.sources)
+
+    @property
+    def compiles_cuda(self) -> bool:
+        """Whether it brings CUDA C++ with host code that launches it: a torch extension."""
+        text = "\n".join(source.text for source in self.sources)
+        python = self.language is Language.PYTHON
+        builds = "cpp_extension" in text or "load_inline" in text
+        extension = self.language is Language.CUDA_EXTENSION or (python and builds)
+        return extension and ("__global__" in text or "<<<" in text)

@@ -50,6 +50,7 @@ class RecordedLaunch:
     one bit a byte (little-endian bit order) for those of them that are not wholly initialised.
     `after` gives the bytes of regions as the launch left them where it was recorded: None where
     that is not known at all. `failure` is what the GPU reported of a launch that did not end well.
+    `variables` gives the bytes of the module's own variables, by name, as the launch finds them.
     """
 
     module: int
@@ -64,6 +65,7 @@ class RecordedLaunch:
     cluster: tuple[int, int, int] = (1, 1, 1)
     after: Mapping[int, bytes] | None = None
     failure: str = ""
+    variables: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +134,8 @@ def _described(launch: RecordedLaunch, put: Callable[[bytes], int]) -> dict[str,
     }
     if launch.after is not None:
         found["after"] = {str(k): put(data) for k, data in launch.after.items()}
+    if launch.variables:
+        found["variables"] = {name: put(data) for name, data in launch.variables.items()}
     return found | ({"failure": launch.failure} if launch.failure else {})
 
 
@@ -230,6 +234,7 @@ def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
         written={int(k): blob(number) for k, number in item["written"].items()},
         after=after,
         failure=str(item.get("failure", ""))[:_TEXT],
+        variables={str(k)[:_TEXT]: blob(n) for k, n in item.get("variables", {}).items()},
     )
 
 

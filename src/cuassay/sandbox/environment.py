@@ -72,6 +72,7 @@ def told(cache: Path | None = None) -> dict[str, str]:
     kept = {name: settings.get(name) for name in _SETTINGS if settings.get(name)}
     # A candidate that is under guard in production is judged bare: no fallback helps it.
     kept["CUASSAY_GUARD"] = "off"
+    kept |= torch_headers()
     if cache is None:
         return kept | _machine_runtime()
     # What the PTX machine compiles stays with its candidate.
@@ -111,3 +112,13 @@ def _machine_runtime() -> dict[str, str]:
     except ImportError:
         return {}
     return {"PTXSAN_RUNTIME": str(runtime_dir())}
+
+
+def torch_headers() -> dict[str, str]:
+    """Name the folder of torch's precompiled headers: workers read it and cannot write there."""
+    from cuassay.build.cuda.hosted import VARIABLE, headers_folder
+
+    try:
+        return {VARIABLE: str(headers_folder())}
+    except ImportError:  # a trial without the PTX machine
+        return {}

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cuassay.home import home
+from cuassay.sandbox.environment import torch_headers
 
 _SYSTEM = (
     "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/nix/store", "/gnu/store",
@@ -91,6 +92,10 @@ def _candidates(source: Mapping[str, str], device: str) -> Iterator[str]:
     yield from _toolchains(source)
     if device != "cpu":
         yield from _driver_folders()
+    for folder in torch_headers().values():  # what comes to lie there later may be read as well
+        with contextlib.suppress(OSError):
+            os.makedirs(folder, exist_ok=True)
+        yield folder
 
 
 def _toolchains(source: Mapping[str, str]) -> Iterator[str]:

@@ -79,12 +79,6 @@ def test_no_binding_is_a_build_error(tmp_path: Path) -> None:
         build.load(extension("int x;"), problem(), device="cpu", folder=tmp_path)
 
 
-def test_cuda_sources_need_a_gpu(tmp_path: Path) -> None:
-    cuda = candidate(BODY, paths=("k.cu",), language=Language.CUDA_EXTENSION)
-    with pytest.raises(MissingToolError, match="runs on an NVIDIA GPU only"):
-        build.load(cuda, problem(), device="cpu", folder=tmp_path)
-
-
 def test_no_host_compiler_is_a_missing_tool(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,15 +150,3 @@ def test_load_inline_is_built_in_the_folder(
     built = build.load(candidate(INLINE), problem(), device="cpu", folder=tmp_path)
     assert built.call(torch.ones(2)).tolist() == [2.0, 2.0]  # type: ignore[attr-defined]
     assert len(list(tmp_path.glob("inline/*/*.so"))) == 1
-
-
-def test_load_inline_of_cuda_needs_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch.utils import cpp_extension
-
-    monkeypatch.setattr(cpp_extension, "load_inline", cpp_extension.load_inline)
-    text = (
-        "from torch.utils.cpp_extension import load_inline\n"
-        "load_inline(name='k', cpp_sources='', cuda_sources='__global__ void k() {}')\n"
-    )
-    with pytest.raises(MissingToolError, match="needs an NVIDIA GPU"):
-        build.load(candidate(text), problem(), device="cpu", folder=tmp_path)

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from cuassay.build.cuda.compile_units import Unit, compile_units, link
 from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
 from cuassay.build.sources import build_lock, candidate_traceback, write_sources
-from cuassay.errors import BuildError, MissingToolError, suggestion
+from cuassay.errors import BuildError, suggestion
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import sha256_fields
 
@@ -38,13 +38,14 @@ def load_extension(candidate: Candidate, *, device: str, folder: Path) -> Callab
     """
     root = write_sources(candidate, folder)
     units = _units(candidate, root)
-    has_cuda = any(unit.is_cuda for unit in units)
-    if has_cuda and not device.startswith("cuda"):
-        raise MissingToolError(
-            "this candidate is CUDA C++ and runs on an NVIDIA GPU only, and this trial runs on "
-            "the cpu; use --device cuda on a machine that has one"
-        )
     name, library = _module_name(candidate, device=device, folder=folder)
+    if any(unit.is_cuda for unit in units) and not device.startswith("cuda"):
+        from cuassay.build.cuda.hosted import HostedUnit, build_hosted
+
+        hosted = [HostedUnit(name=unit.path.name, text=unit.text, folder=root) for unit in units]
+        home = folder / "hosted"
+        module = build_hosted(name, hosted, candidate.flags, folder=home)
+        return _function(candidate, module)
     if not library.is_file():
         with build_lock(folder):
             if not library.is_file():  # another process may have built it meanwhile
@@ -127,6 +128,10 @@ def _entry(candidate: Candidate, name: str, library: Path, root: Path) -> Callab
         raise BuildError(
             f"the built module does not load: {error}", candidate_traceback(error, root)
         ) from error
+    return _function(candidate, module)
+
+
+def _function(candidate: Candidate, module: types.ModuleType) -> Callable[..., object]:
     function = getattr(module, candidate.entry_function, None)
     if function is None:
         defined = [item for item in dir(module) if not item.startswith("__")]

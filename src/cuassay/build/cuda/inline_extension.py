@@ -20,7 +20,7 @@ from cuassay.build.cuda.compile_units import Unit, compile_units, link
 from cuassay.build.cuda.extension import import_library
 from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
 from cuassay.build.sources import write_text
-from cuassay.errors import BuildError, MissingToolError
+from cuassay.errors import BuildError
 from cuassay.model.candidate import BuildFlags
 from cuassay.model.digest import sha256_fields
 
@@ -113,10 +113,7 @@ def _load(
     name: str, sources: _Sources, flags: BuildFlags, *, folder: Path, device: str
 ) -> types.ModuleType:
     if sources.device and not device.startswith("cuda"):
-        raise MissingToolError(
-            "the candidate builds CUDA C++ with load_inline, which needs an NVIDIA GPU, and this "
-            "trial runs on the cpu"
-        )
+        return _hosted(name, sources, flags, folder=folder)
     arch = hopper_arch(architecture(device), sources.device)
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
     digest = sha256_fields(sources.host, sources.device, arch, *options)[:24]
@@ -129,6 +126,38 @@ def _load(
         except BuildError as error:
             raise RuntimeError(f"Error building extension '{name}': {error}\n{error.log}") from None
     return import_library(unique, library)
+
+
+def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) -> types.ModuleType:
+    """Build for a machine without a GPU: as one unit where that compiles, which is quicker."""
+    from cuassay.build.cuda.hosted import HostedUnit, build_hosted
+
+    options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
+    digest = sha256_fields(sources.host, sources.device, "hosted", *options)[:24]
+    home = folder / "inline" / digest
+    device = _located(folder / "src", sources.device)
+    both = HostedUnit(name="cuda.cu", text=f'#line 1 "main.cpp"\n{sources.host}\n{device}')
+    apart = [
+        HostedUnit(name="main.cpp", text=sources.host), HostedUnit(name="cuda.cu", text=device)
+    ]  # fmt: skip
+    try:
+        try:
+            return build_hosted(f"{name}_{digest}", [both], flags, folder=home)
+        except BuildError:
+            return build_hosted(f"{name}_{digest}", apart, flags, folder=home)
+    except BuildError as error:
+        raise RuntimeError(f"Error building extension '{name}': {error}\n{error.log}") from None
+
+
+def _located(folder: Path, text: str) -> str:
+    """Return a source with a mark of the line that it begins on in one of the candidate's files."""
+    own = text.removeprefix(_DEVICE_HEADER)
+    header = text[: len(text) - len(own)]
+    for file in sorted(folder.rglob("*.py")):
+        before, found, _ = file.read_text(encoding="utf-8", errors="replace").partition(own)
+        if found:
+            return f'{header}#line {before.count(chr(10)) + 1} "{file.name}"\n{own}'
+    return f'#line 1 "cuda.cu"\n{text}'
 
 
 def _build(name: str, sources: _Sources, flags: BuildFlags, *, arch: str, library: Path) -> None:

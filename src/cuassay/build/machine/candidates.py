@@ -92,6 +92,22 @@ def load_kernels(candidate: Candidate, problem: Problem, *, folder: Path) -> Cal
     return watched(call, candidate, problem, launcher)
 
 
+def load_hosted(
+    candidate: Candidate, problem: Problem, load: Callable[[], Callable[..., object]]
+) -> Callable[..., object]:
+    """Return what `load` returns, its extensions' launches executed by the machine.
+
+    Raises MissingToolError where the machine's packages are missing, and what `load` raises.
+    """
+    absent = missing()
+    if absent:
+        raise MissingToolError(
+            f"CUDA extensions run without a GPU in the PTX machine, and {absent}"
+        )
+    launcher = current or _launcher(candidate)
+    return watched(load(), candidate, problem, launcher)
+
+
 def enable_triton(candidate: Candidate) -> MachineLauncher:
     """Send the launches of Triton kernels in this process to the machine."""
     from cuassay.build.cuda_facade import MULTIPROCESSORS

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Dim3 = tuple[int, int, int]
 _RECORDED_BYTES = 1 << 30
+_VARIABLES_BYTES = 1 << 22  # of a module's own variables, kept with every launch
 _LIMIT_S = 50.0  # of one call: a little less than a step may take
 _FATAL = {
     "deadlock": "the launch timed out and was terminated",
@@ -75,6 +76,11 @@ class Recorder:
         fields = {"module": number, "contents": contents, "written": written}
         self.launches.append(_replaced(launch, fields))
 
+    def keep_variables(self, variables: Mapping[str, bytes]) -> None:
+        """Keep the values of a module's own variables with the launch that is about to run."""
+        if variables:
+            self.launches[-1] = _replaced(self.launches[-1], {"variables": dict(variables)})
+
     def after(self, arena: Arena) -> None:
         """Remember what a launch left behind."""
         self._left = {region.base: _digest(region.buffer) for region in arena.regions}
@@ -104,7 +110,7 @@ class MachineLauncher:
     def function(self, cubin: bytes, name: str) -> int:
         """Parse PTX (once) and return a handle of its kernel `name`. Raises DriverError."""
         text = cubin.decode()
-        module = self._module(text)
+        module = self.module(text)
         if name not in module.entries:
             why = f"named symbol not found: {name}; the module has {module.entries}"
             raise DriverError(why, status=NOT_FOUND)
@@ -163,9 +169,27 @@ class MachineLauncher:
             )
             if self.recorder.on:
                 self.recorder.before(ptx, plain, self.arena)
+                self.recorder.keep_variables(self._variables(ptx, entry))
             raise_fault(entry, self._run(ptx, plain))
             if self.recorder.on:
                 self.recorder.after(self.arena)
+
+    def _variables(self, ptx: str, entry: str) -> dict[str, bytes]:
+        """Return the values of a module's own variables: what the host or a launch left there."""
+        from ptxsan.errors import MachineError
+        from ptxsan.globals import module_memory
+        from ptxsan.program import build
+
+        module = self.module(ptx)
+        if not any(one.space in ("global", "const") for one in module.variables.values()):
+            return {}
+        try:
+            memory = module_memory(module, build(module, entry))
+        except MachineError:  # the launch itself will say so
+            return {}
+        if sum(data.nbytes for data in memory.values()) > _VARIABLES_BYTES:
+            return {}
+        return {name: data.tobytes() for name, data in memory.items()}
 
     def _run(self, ptx: str, launch: RecordedLaunch) -> MachineReport:
         from ptxsan.errors import LaunchError, MachineError
@@ -178,13 +202,14 @@ class MachineLauncher:
         # Numbers alone are wanted here: what else can be said is said by the judge's own run.
         options = Options(shadow=False, races=False, optimise=False, limit_s=left_s)
         try:
-            return run(self._module(ptx), prepared(launch, self.arena), options=options)
+            return run(self.module(ptx), prepared(launch, self.arena), options=options)
         except LaunchError as error:
             raise LaunchFault(f"CUDA error: invalid configuration argument: {error}") from None
         except MachineError as error:
             raise not_covered(launch.kernel, str(error)) from error
 
-    def _module(self, text: str) -> Module:
+    def module(self, text: str) -> Module:
+        """Return a parsed module, always the same. Raises MissingToolError."""
         from ptxsan.errors import MachineError
         from ptxsan.parser import parse
 
@@ -208,7 +233,10 @@ def prepared(launch: RecordedLaunch, arena: Arena) -> Any:
         cluster=launch.cluster,
         dynamic_shared_bytes=launch.shared_bytes,
         arguments=tuple(arena.argument(data) for data in launch.arguments),
-        pointers_inside=tuple(_inside_maps(launch, arena)),
+        pointers_inside=(
+            *_inside_maps(launch, arena),
+            *_inside_structures(launch, arena),
+        ),
         buffers=tuple(region.buffer for region in arena.regions),
         stored_pointers=arena.stored_pointers(),
     )
@@ -223,6 +251,15 @@ def _inside_maps(launch: RecordedLaunch, arena: Arena) -> Iterator[tuple[int, in
             pointer = arena.pointer(int.from_bytes(data[T_BASE : T_BASE + 8], "little"))
             if pointer is not None:
                 yield index, T_BASE, pointer
+
+
+def _inside_structures(launch: RecordedLaunch, arena: Arena) -> Iterator[tuple[int, int, Any]]:
+    """Yield the memory that structures passed by value point to."""
+    from ptxsan.host.memory import pointers_in_structures
+    from ptxsan.runtime.layout import T_BYTES
+
+    plain = [b"" if len(data) == T_BYTES else data for data in launch.arguments]
+    yield from pointers_in_structures(plain, arena.pointer)
 
 
 def not_covered(kernel: str, why: str) -> MissingToolError:

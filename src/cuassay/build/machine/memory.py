@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.multiprocessing import reductions
 
 from cuassay.build import zones
 from cuassay.build.recording.unwritten import UNWRITTEN
@@ -48,15 +49,33 @@ class Region:
         return self.base + self.buffer.data.nbytes
 
 
+@dataclass(frozen=True, slots=True)
+class _Earlier:
+    """An allocation that a call before this one saw, as long as its storage lives."""
+
+    storage: Any
+    buffer: Buffer
+    zone_bytes: int
+
+
 @dataclass(slots=True)
 class Arena:
     """The storages of one call, by address."""
 
     _regions: dict[int, Region] = field(default_factory=dict)
     _count: int = 0
+    _earlier: dict[int, _Earlier] = field(default_factory=dict)
 
     def clear(self) -> None:
-        """Forget everything: the next call has memory of its own."""
+        """Forget everything: the next call has memory of its own.
+
+        Tensors that code which is not Python's keeps over calls are found again by `pointer`.
+        """
+        for base, region in self._regions.items():
+            if region.storage is not None:
+                reference = _weak_reference(region.storage)
+                self._earlier[base] = _Earlier(reference, region.buffer, region.zone_bytes)
+        self._earlier = {b: one for b, one in self._earlier.items() if not one.storage.expired()}
         self._regions.clear()
         self._count = 0
 
@@ -104,6 +123,27 @@ class Arena:
         buffer = Buffer(name=name, data=data, initialised=initialised, alignment=_alignment(base))
         self._regions[base] = Region(base, None, buffer)
 
+    def provide(
+        self,
+        base: int,
+        name: str,
+        data: np.ndarray[Any, Any],
+        initialised: np.ndarray[Any, Any] | None,
+    ) -> None:
+        """Put an allocation as `place` does, unless it is there."""
+        if base not in self._regions:
+            self.place(base, name, data, initialised)
+
+    def drop(self, base: int) -> None:
+        """Forget an allocation, if there is one."""
+        self._regions.pop(base, None)
+
+    def mark_bytes(self, base: int, nbytes: int) -> None:
+        """Note that host code wrote bytes at an address."""
+        found = self.pointer(base)
+        if found is not None and found.buffer.initialised is not None:
+            found.buffer.initialised[found.offset : found.offset + nbytes] = True
+
     def keep(self, bases: set[int]) -> None:
         """Forget every allocation but those at these addresses."""
         self._regions = {base: held for base, held in self._regions.items() if base in bases}
@@ -124,14 +164,27 @@ class Arena:
 
     def pointer(self, address: int) -> Pointer | None:
         """Return where an address points, one past an allocation's end included."""
+        held = self._holder(address)
+        if held is None or address == held.end:  # perhaps the first byte of an earlier one
+            held = self._revived(address) or held
+        return None if held is None else Pointer(buffer=held.buffer, offset=address - held.base)
+
+    def _holder(self, address: int) -> Region | None:
         bases = sorted(self._regions)
         place = bisect.bisect_right(bases, address) - 1
-        if place < 0:
-            return None
-        held = self._regions[bases[place]]
-        if address > held.end:
-            return None
-        return Pointer(buffer=held.buffer, offset=address - held.base)
+        held = self._regions[bases[place]] if place >= 0 else None
+        return held if held is not None and address <= held.end else None
+
+    def _revived(self, address: int) -> Region | None:
+        """Return an allocation of an earlier call that still lives, and know it again."""
+        for base, one in self._earlier.items():
+            if not base <= address < base + one.buffer.data.nbytes or one.storage.expired():
+                continue
+            storage = torch.UntypedStorage._new_with_weak_ptr(one.storage.cdata)
+            if storage is not None and base not in self._regions:
+                self._regions[base] = Region(base, storage, one.buffer, one.zone_bytes)
+                return self._regions[base]
+        return None
 
     def argument(self, data: bytes) -> Pointer | bytes:
         """Return a parameter as a pointer where its eight bytes are an address of this memory."""
@@ -229,6 +282,12 @@ def _bytes_around(base: int, size: int, zone: int) -> np.ndarray[Any, Any]:
     """Return a storage's bytes with those of its guard zones, which its owner keeps."""
     whole = (ctypes.c_uint8 * (size + 2 * zone)).from_address(base - zone)
     return np.ctypeslib.as_array(whole)
+
+
+def _weak_reference(storage: torch.UntypedStorage) -> Any:
+    """Return what says whether a storage lives, without keeping it alive."""
+    weak: Any = reductions.StorageWeakRef
+    return weak(storage)
 
 
 def _alignment(base: int) -> int:

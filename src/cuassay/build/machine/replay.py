@@ -100,6 +100,7 @@ def _once(
         furnish(arena, launch)
         module = modules[launch.module]
         try:
+            _set_variables(module, launch)
             report = run(module, prepared(launch, arena), options=options)
         except MachineError as error:
             seen.append(_refused(launch, module, str(error)))
@@ -109,6 +110,19 @@ def _once(
         seen.append(replace(evidence, agreement=compared))
     left = {region.buffer.name: region.buffer.data.tobytes() for region in arena.regions}
     return seen, left
+
+
+def _set_variables(module: Module, launch: RecordedLaunch) -> None:
+    """Give a module's own variables the values that the launch found."""
+    from ptxsan.globals import module_memory
+    from ptxsan.program import build
+
+    if not launch.variables:
+        return
+    memory = module_memory(module, build(module, launch.kernel))
+    for name, data in launch.variables.items():
+        if name in memory and memory[name].nbytes == len(data):
+            memory[name][:] = bytearray(data)
 
 
 def furnish(arena: Arena, launch: RecordedLaunch) -> None:

@@ -1,0 +1,307 @@
+"""A CUDA translation unit to a shared library for the host and PTX for the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ptxsan.errors import CompileError, UsageError
+from ptxsan.host.device import compile_device
+from ptxsan.host.expand import Source, expand
+from ptxsan.host.split import Rename, split
+from ptxsan.host.tokens import tokenize
+from ptxsan.nvrtc import include_folders
+
+NATIVE = Path(__file__).parent / "native"
+_TIMEOUT_S = 300.0
+_FUNCTIONS, _VARIABLES = "tTwWiu", "dDbBrRvVuGgsS"
+ANCHOR = "cuda_host_anchor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a unit is compiled.
+
+    `prelude` is included first in the host's text, as a file for which a precompiled header may
+    lie beside; `first` are include folders before all others, where headers stand in for the
+    toolkit's; `defines`, `folders` and `host_flags`, `device_flags` are the program's own.
+    `rename` rewords tokens of the host's text; `device_prelude` is text before the device's where
+    that names one of `device_words`, `device_headers` are headers that it may include.
+    """
+
+    prelude: Path = NATIVE / "cuda_host.h"
+    first: tuple[Path, ...] = ()
+    system: tuple[Path, ...] = ()
+    defines: tuple[str, ...] = ()
+    folders: tuple[Path, ...] = ()
+    host_flags: tuple[str, ...] = ()
+    device_flags: tuple[str, ...] = ()
+    rename: Rename | None = None
+    device_prelude: str = ""
+    device_words: frozenset[str] = frozenset()
+    device_headers: Mapping[str, str] | None = None
+    compiler: str = "g++"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiled:
+    """A unit's object file and its PTX (empty where it defines no kernel).
+
+    `names` say what symbols of the object are called in the PTX.
+    """
+
+    object: Path
+    ptx: str
+    names: Mapping[str, str]
+
+
+def find_compiler() -> str:
+    """Return the C++ compiler: $CXX or g++. Raises UsageError where there is none."""
+    wanted = os.environ.get("CXX") or "g++"
+    if shutil.which(wanted) is None:
+        raise UsageError(f"the C++ compiler '{wanted}' was not found: install g++ or set CXX")
+    return wanted
+
+
+def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
+    """Compile a .cu file; what is made lies in `folder`. Raises CompileError with the log."""
+    folder.mkdir(parents=True, exist_ok=True)
+    system = (*options.system, *map(Path, include_folders()))
+    source = Source(
+        path=path, folders=options.folders, defines=options.defines, system=system,
+        compiler=options.compiler,
+    )  # fmt: skip
+    host_text = expand(source, folder / "host", arch=None)
+    parted = split(host_text, rename=options.rename)
+    target = folder / f"{path.name}.o"
+    try:
+        _compile_host(parted.host, path, target, options, system)
+    except CompileError:
+        # Bodies that are `__host__ __device__` in name may be the device's alone in fact.
+        retried = split(host_text, rename=options.rename, both=False)
+        if retried.host == parted.host:
+            raise
+        _compile_host(retried.host, path, target, options, system)
+    if not parted.kernels:
+        return Compiled(object=target, ptx="", names={})
+    symbols = _symbols(target)
+    kernels = {
+        name: expression
+        for name, plain in symbols.items()
+        if (expression := _expression(plain, parted.kernels)) is not None
+    }
+    device = split(expand(source, folder / "device", arch=90))
+    wanted = [one for one in kernels.values() if one.endswith(">")]
+    words = {token.text for token in tokenize(" ".join([device.device, *wanted]))}
+    prelude = options.device_prelude if words & options.device_words else ""
+    found = compile_device(
+        device.device, tuple(dict.fromkeys(wanted)), doubtful=device.doubtful, name=path.name,
+        flags=options.device_flags, prelude=prelude, headers=options.device_headers,
+    )  # fmt: skip
+    names = {name: found.names.get(one, name) for name, one in kernels.items()}
+    names = _matched(names, kernels, found.ptx)
+    return Compiled(object=target, ptx=found.ptx, names=names)
+
+
+_ENTRY = re.compile(r"\.entry\s+([\w$]+)")
+
+
+def _matched(names: Mapping[str, str], kernels: Mapping[str, str], ptx: str) -> dict[str, str]:
+    """Return the names with those that the PTX lacks replaced by its kernel of that expression.
+
+    Kernels of internal linkage, and those that take a type which has another name on the device,
+    are mangled differently.
+    """
+    entries = _ENTRY.findall(ptx)
+    if all(name in entries for name in names.values()):
+        return dict(names)
+    plain = _demangled(entries)
+    by_expression: dict[str, list[str]] = {}
+    for entry in entries:
+        expression = _called(plain[entry])
+        by_expression.setdefault(expression, []).append(entry)
+    found = {}
+    for symbol, name in names.items():
+        others = by_expression.get(kernels[symbol], [])
+        found[symbol] = name if name in entries or len(others) != 1 else others[0]
+    return found
+
+
+def _compile_host(
+    text: str, path: Path, target: Path, options: Options, system: Sequence[Path]
+) -> None:
+    unit = target.with_suffix(".cpp")
+    unit.write_text(text, encoding="utf-8")
+    command = [options.compiler, "-x", "c++", "-fPIC", "-w", "-fno-strict-aliasing"]
+    command += [*host_options(options, system), "-include", str(options.prelude)]
+    command += [f"-iquote{path.parent}", *(f"-I{one}" for one in options.folders)]
+    command += [*(f"-D{one}" for one in options.defines), "-c", str(unit), "-o", str(target)]
+    run_compiler(command, f"{path.name} does not compile for the host", {str(unit): path.name})
+
+
+def host_options(options: Options, system: Sequence[Path]) -> list[str]:
+    """Return what a precompiled header and the units that use it have in common."""
+    own = options.host_flags
+    standard = [] if any(flag.startswith("-std") for flag in own) else ["-std=c++20"]
+    folders = [f"-I{one}" for one in (*options.first, NATIVE)]
+    folders += [part for one in system for part in ("-isystem", str(one))]
+    return ["-O0", *standard, *own, *folders]
+
+
+def run_compiler(command: Sequence[str], what: str, shown: Mapping[str, str] | None = None) -> None:
+    """Run a compiler or linker. Raises CompileError with its log, paths shown as in `shown`."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, timeout=_TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise CompileError(what, f"the compiler took more than {_TIMEOUT_S:g} s") from None
+    if done.returncode != 0:
+        log = (done.stdout + done.stderr).decode(errors="replace")
+        for path, name in (shown or {}).items():
+            log = log.replace(path, name)
+        raise CompileError(what, log)
+
+
+def runtime_library(folder: Path, *, compiler: str = "g++") -> Path:
+    """Return the CUDA runtime's library, compiled into `folder` unless it lies there."""
+    library = folder / "libcuda_host.so"
+    if not library.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        draft = folder / f".libcuda_host.{os.getpid()}"
+        command = [compiler, "-O1", "-std=c++17", "-fPIC", "-shared", "-w"]
+        command += [f"-I{one}" for one in include_folders()]
+        command += [str(NATIVE / "cuda_host.cpp"), "-o", str(draft)]
+        run_compiler(command, "the CUDA runtime for the host does not compile")
+        draft.replace(library)
+    return library
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linked:
+    """A library of host code: what the machine has to know of its symbols.
+
+    `functions` and `variables` are (offset from the anchor, bytes, name, module); `module` numbers
+    `modules`, the PTX texts. Names are those in the PTX.
+    """
+
+    library: str
+    modules: tuple[str, ...]
+    functions: tuple[tuple[int, int, str, int], ...]
+    variables: tuple[tuple[int, int, str, int], ...]
+
+    @staticmethod
+    def read(library: Path) -> Linked:
+        """Return what `link` wrote beside a library."""
+        document = json.loads(_beside(library).read_text(encoding="utf-8"))
+        rows = {
+            key: tuple((int(a), int(b), str(c), int(d)) for a, b, c, d in document[key])
+            for key in ("functions", "variables")
+        }
+        return Linked(library=str(library), modules=tuple(map(str, document["modules"])), **rows)
+
+
+def _beside(library: Path) -> Path:
+    return library.with_suffix(".ptx.json")
+
+
+def link(
+    units: Sequence[Compiled],
+    library: Path,
+    *,
+    runtime: Path,
+    objects: Sequence[Path] = (),
+    flags: Sequence[str] = (),
+    compiler: str = "g++",
+) -> Linked:
+    """Link units and other objects into a shared library. Raises CompileError with the log."""
+    anchor = library.with_suffix(".anchor.cpp")
+    anchor.write_text(f'extern "C" __attribute__((visibility("default"))) char {ANCHOR} = 0;\n')
+    draft = library.with_suffix(".draft")
+    command = [compiler, "-shared", "-fPIC", "-w", "-Wl,-Bsymbolic"]
+    command += [*(str(unit.object) for unit in units), *map(str, objects), str(anchor)]
+    command += [str(runtime), f"-Wl,-rpath,{runtime.parent}", *flags, "-o", str(draft)]
+    run_compiler(command, "the program does not link")
+    linked = _linked(units, draft, library)
+    _beside(library).write_text(json.dumps(asdict(linked)), encoding="utf-8")
+    draft.replace(library)
+    return linked
+
+
+def _linked(units: Sequence[Compiled], draft: Path, library: Path) -> Linked:
+    modules = tuple(dict.fromkeys(unit.ptx for unit in units if unit.ptx))
+    owners = {
+        symbol: (name, modules.index(unit.ptx))
+        for unit in units
+        for symbol, name in unit.names.items()
+    }
+    functions, variables, anchor = [], [], 0
+    for offset, size, kind, symbol in _table(draft):
+        if symbol == ANCHOR:
+            anchor = offset
+        elif symbol in owners and kind in _FUNCTIONS:
+            functions.append((offset, size, *owners[symbol]))
+        elif kind in _VARIABLES and size:
+            for number, text in enumerate(modules):
+                if f" {symbol}[" in text or f" {symbol};" in text or f" {symbol} =" in text:
+                    variables.append((offset, size, symbol, number))
+    return Linked(
+        library=str(library),
+        modules=modules,
+        functions=tuple((offset - anchor, size, name, m) for offset, size, name, m in functions),
+        variables=tuple((offset - anchor, size, name, m) for offset, size, name, m in variables),
+    )
+
+
+def _table(binary: Path) -> list[tuple[int, int, str, str]]:
+    """Return offset, bytes, kind and name of the symbols that a binary defines (nm's format)."""
+    done = subprocess.run(
+        ["nm", "--defined-only", "-S", str(binary)],
+        capture_output=True, text=True, timeout=_TIMEOUT_S, check=True,
+    )  # fmt: skip
+    rows = []
+    for line in done.stdout.splitlines():
+        words = line.split()
+        if len(words) == 4:
+            rows.append((int(words[0], 16), int(words[1], 16), words[2], words[3]))
+    return rows
+
+
+def _symbols(binary: Path) -> dict[str, str]:
+    """Return the functions that an object file defines, by their C++ names."""
+    return _demangled([name for _, _, kind, name in _table(binary) if kind in _FUNCTIONS])
+
+
+def _demangled(names: Sequence[str]) -> dict[str, str]:
+    done = subprocess.run(
+        ["c++filt"], input="\n".join(names), capture_output=True, text=True,
+        timeout=_TIMEOUT_S, check=True,
+    )  # fmt: skip
+    return dict(zip(names, done.stdout.splitlines(), strict=True))
+
+
+def _expression(plain: str, kernels: frozenset[str]) -> str | None:
+    """Return a demangled function of these names as an expression; None for other functions."""
+    expression = _called(plain)
+    base = expression.split("<", 1)[0].rpartition("::")[2]
+    return expression if base in kernels else None
+
+
+def _called(plain: str) -> str:
+    """Return `ns::scale<float, 4>` of `void ns::scale<float, 4>(float*, int)`."""
+    text = plain.replace("(anonymous namespace)::", "")
+    depth, end, start = 0, len(text), 0
+    for place, letter in enumerate(text):
+        depth += (letter in "<([") - (letter in ">)]" and text[place - 1 : place] != "-")
+        if letter == "(" and depth == 1 and place:
+            end = place
+            break
+        if letter == " " and depth == 0:
+            start = place + 1
+    return text[start:end]

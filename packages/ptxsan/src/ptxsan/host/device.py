@@ -1,0 +1,141 @@
+"""The device's part of a program: NVRTC's PTX of it, with every kernel that the host launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ptxsan.errors import CompileError
+from ptxsan.host.tokens import Kind, tokenize
+from ptxsan.isa import SIGNS_OF_90A
+from ptxsan.nvrtc import compile_named
+
+# What nvcc knows of the host's headers in device code, for NVRTC, on an LP64 host.
+_HEADERS = {
+    "stdint.h": "#pragma once\n"
+    "typedef signed char int8_t; typedef unsigned char uint8_t;\n"
+    "typedef short int16_t; typedef unsigned short uint16_t;\n"
+    "typedef int int32_t; typedef unsigned int uint32_t;\n"
+    "typedef long int64_t; typedef unsigned long uint64_t;\n"
+    "typedef unsigned long uintptr_t; typedef long intptr_t;\n"
+    "typedef unsigned int uint; typedef unsigned char uchar; typedef unsigned short ushort;\n"
+    "typedef unsigned long ulong; typedef long ssize_t; typedef long ptrdiff_t;\n",
+    "math.h": "#pragma once\n"
+    "#ifndef INFINITY\n#define INFINITY __int_as_float(0x7f800000)\n"
+    "#define NAN __int_as_float(0x7fffffff)\n#define HUGE_VALF INFINITY\n#endif\n"
+    "#define M_PI 3.14159265358979323846\n#define M_PI_2 1.57079632679489661923\n"
+    "#define M_PI_4 0.78539816339744830962\n#define M_1_PI 0.31830988618379067154\n"
+    "#define M_2_PI 0.63661977236758134308\n#define M_2_SQRTPI 1.12837916709551257390\n"
+    "#define M_SQRT2 1.41421356237309504880\n#define M_SQRT1_2 0.70710678118654752440\n"
+    "#define M_E 2.7182818284590452354\n#define M_LN2 0.69314718055994530942\n"
+    "#define M_LN10 2.30258509299404568402\n#define M_LOG2E 1.4426950408889634074\n",
+    "float.h": "#pragma once\n"
+    "#define FLT_MAX 3.402823466e+38F\n#define FLT_MIN 1.175494351e-38F\n"
+    "#define FLT_EPSILON 1.192092896e-07F\n#define DBL_MAX 1.7976931348623157e+308\n"
+    "#define DBL_MIN 2.2250738585072014e-308\n#define DBL_EPSILON 2.2204460492503131e-16\n",
+    "limits.h": "#pragma once\n"
+    "#define CHAR_BIT 8\n#define INT_MAX 2147483647\n#define INT_MIN (-2147483647 - 1)\n"
+    "#define UINT_MAX 4294967295U\n#define LONG_MAX 9223372036854775807L\n"
+    "#define LONG_MIN (-LONG_MAX - 1L)\n#define ULONG_MAX 18446744073709551615UL\n"
+    "#define LLONG_MAX 9223372036854775807LL\n#define LLONG_MIN (-LLONG_MAX - 1LL)\n"
+    "#define SCHAR_MAX 127\n#define SHRT_MAX 32767\n#define UCHAR_MAX 255\n"
+    "#define USHRT_MAX 65535\n#define INT32_MAX INT_MAX\n#define INT32_MIN INT_MIN\n"
+    "#define UINT32_MAX UINT_MAX\n#define INT64_MAX LONG_MAX\n#define INT64_MIN LONG_MIN\n"
+    "#define UINT64_MAX ULONG_MAX\n#define UINT8_MAX 255\n#define INT8_MAX 127\n"
+    "#define INT8_MIN (-128)\n#define UINT16_MAX 65535\n#define SIZE_MAX ULONG_MAX\n",
+}
+_ALWAYS = ("stdint.h", "math.h", "float.h", "limits.h")
+# libcu++ has the standard library for the device; reading it takes NVRTC up to a second.
+_STANDARD = {
+    "min": "algorithm", "max": "algorithm", "clamp": "algorithm", "swap": "utility",
+    "numeric_limits": "limits", "array": "array", "tuple": "tuple", "make_tuple": "tuple",
+    "complex": "complex", "optional": "optional", "atomic": "atomic", "bit_cast": "bit",
+}  # fmt: skip
+_PREFERRED = ("type_traits", "utility", "cmath")  # whatever else is named `std::`
+_FAULT = re.compile(r"^(?P<file>[^\s(]+)\((?P<line>\d+)\): (?:catastrophic )?error", re.MULTILINE)
+_MARK = re.compile(r"^#line .*$", re.MULTILINE)
+_ROUNDS = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceCode:
+    """PTX, and what each expression of a kernel or variable is called in it."""
+
+    ptx: str
+    names: Mapping[str, str]
+
+
+def compile_device(
+    text: str,
+    expressions: Sequence[str],
+    *,
+    doubtful: Sequence[tuple[int, int]],
+    name: str,
+    flags: Sequence[str] = (),
+    prelude: str = "",
+    headers: Mapping[str, str] | None = None,
+) -> DeviceCode:
+    """Compile the device's text of a split source, with what the host launches of it.
+
+    Declarations on the `doubtful` lines go, the smallest first, where they do not compile.
+    Raises CompileError with NVRTC's log, which speaks of the lines of the source.
+    """
+    arch = "sm_90a" if any(sign in text for sign in SIGNS_OF_90A) else "sm_90"
+    known = {**_HEADERS, **(headers or {})}
+    options = [*(f"--pre-include={one}" for one in _ALWAYS), *flags]
+
+    def compiled(body: str) -> DeviceCode:
+        opening = _standard_library(body) + prelude
+        whole = f'{opening}\n#line 1 "{name}"\n{body}' if opening else body
+        ptx, names = compile_named(
+            whole, expressions, arch=arch, flags=options, name=name, headers=known
+        )
+        return DeviceCode(ptx=ptx, names=names)
+
+    try:
+        return compiled(text)
+    except CompileError as error:
+        first = error
+    plain = _MARK.sub("", text)
+    gone: list[tuple[int, int]] = []
+    for _ in range(_ROUNDS):
+        try:
+            compiled(plain)
+        except CompileError as error:
+            lines = [int(one["line"]) for one in _FAULT.finditer(error.log) if one["file"] == name]
+            inside = [
+                (last - start, start, last)
+                for start, last in doubtful
+                if (start, last) not in gone and any(start <= line <= last for line in lines)
+            ]
+            if not inside:
+                raise first from None
+            _, start, last = min(inside)
+            gone.append((start, last))
+            plain, text = (_without(one, start, last) for one in (plain, text))
+            continue
+        return compiled(text)
+    raise first
+
+
+def _without(text: str, start: int, last: int) -> str:
+    lines = text.split("\n")
+    for number in range(start - 1, min(last, len(lines))):
+        lines[number] = ""
+    return "\n".join(lines)
+
+
+def _standard_library(text: str) -> str:
+    """Return includes of libcu++ for what the device's text names in `std`."""
+    tokens = [token for token in tokenize(text) if token.kind is not Kind.DIRECTIVE]
+    wanted: dict[str, None] = {}
+    for first, middle, last in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if first.text == "std" and middle.text == "::":
+            wanted |= dict.fromkeys(
+                [_STANDARD[last.text]] if last.text in _STANDARD else _PREFERRED
+            )
+    if not wanted:
+        return ""
+    lines = [f"#include <cuda/std/{header}>" for header in wanted]
+    return "\n".join([*lines, "namespace std { using namespace cuda::std; }", ""])

@@ -1,0 +1,123 @@
+"""A program's own macros, conditionals and headers expanded; the system's headers left alone.
+
+What splits a CUDA source has to see functions, not the macros that make them, and must not wade
+through the 300 000 lines of torch's headers. So the compiler's own preprocessor is run over text
+in which every `#include` of a header that is not the program's has become a pragma, which passes
+through it untouched; what those headers define stays as it is written. Lines keep their numbers:
+the preprocessor marks them.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ptxsan.errors import CompileError
+from ptxsan.host.tokens import Kind, tokenize
+
+_INCLUDE = re.compile(r'#\s*include\s*(?:"([^"\n]+)"|<([^>\n]+)>)')
+_UNROLL = re.compile(r"#\s*pragma\s+(unroll|nounroll)\b(.*)", re.DOTALL)
+_MARK, _PASSED = "cuda_host_include", "__cuda_host_pragma_"
+_PASSED_BACK = re.compile(rf"{_PASSED}(unroll|nounroll)\(((?:[^()]|\([^()]*\))*)\)")
+_INCLUDED_BACK = re.compile(rf"^[ \t]*#pragma {_MARK} (.*)$", re.MULTILINE)
+# What nvcc 13 defines in both of its passes.
+_NVCC = (
+    "__CUDACC__", "__NVCC__", "__CUDACC_VER_MAJOR__=13", "__CUDACC_VER_MINOR__=0",
+    "__CUDACC_VER_BUILD__=88", "CUDART_VERSION=13000", "CUDA_VERSION=13000",
+    "__CUDA_API_VERSION=13000",
+)  # fmt: skip
+_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A translation unit: its file, and where its own headers may lie beside the file's folder.
+
+    `defines` and `folders` are what `-D` and `-I` gave; `system` are the folders of the system's
+    headers, which are asked only whether they have one (`__has_include`).
+    """
+
+    path: Path
+    folders: Sequence[Path] = ()
+    defines: Sequence[str] = ()
+    system: Sequence[Path] = ()
+    compiler: str = "g++"
+    headers: dict[Path, Path] = field(default_factory=dict)
+
+
+def expand(source: Source, scratch: Path, *, arch: int | None) -> str:
+    """Return the unit's text expanded, as device code for `arch` (80, 90), None as host code.
+
+    `scratch` is a folder for rewritten copies. Raises CompileError with the preprocessor's log.
+    """
+    own = _Own(source, scratch)
+    main = own.rewritten(source.path)
+    defines = [*_NVCC, *source.defines]
+    if arch is not None:
+        defines.append(f"__CUDA_ARCH__={arch * 10}")
+    command = [source.compiler, "-E", "-x", "c++", "-std=c++20", "-w", f"-I{scratch}"]
+    command += [f"-D{one}" for one in defines]
+    command += [f"-idirafter{folder}" for folder in source.system]
+    done = subprocess.run(
+        [*command, str(main)], capture_output=True, timeout=_TIMEOUT_S, check=False
+    )
+    log = own.named(done.stderr.decode(errors="replace"))
+    if done.returncode != 0:
+        raise CompileError(f"{source.path.name} cannot be preprocessed", log)
+    text = own.named(done.stdout.decode(errors="replace"))
+    text = _INCLUDED_BACK.sub(lambda found: f"#include {found[1]}", text)
+    return _PASSED_BACK.sub(lambda found: f"#pragma {found[1]} {found[2]}", text)
+
+
+class _Own:
+    """The program's own files, copied into `scratch` with other includes rewritten."""
+
+    def __init__(self, source: Source, scratch: Path) -> None:
+        self._source, self._scratch = source, scratch
+        self._copies: dict[Path, Path] = {}
+
+    def rewritten(self, path: Path) -> Path:
+        path = path.resolve()
+        if path not in self._copies:
+            copy = self._scratch / f"u{len(self._copies)}" / path.name
+            self._copies[path] = copy
+            text = path.read_text(encoding="utf-8", errors="replace")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(self._rewrite(text, path.parent), encoding="utf-8")
+        return self._copies[path]
+
+    def _rewrite(self, text: str, folder: Path) -> str:
+        parts, place = [], 0
+        for token in tokenize(text):
+            if token.kind is not Kind.DIRECTIVE:
+                continue
+            new = self._directive(token.text, folder)
+            if new is not None:
+                lines = token.text.count("\n")
+                parts += [text[place : token.start], new, "\n" * lines]
+                place = token.end
+        return "".join([*parts, text[place:]])
+
+    def _directive(self, text: str, folder: Path) -> str | None:
+        if unroll := _UNROLL.match(text):
+            # The preprocessor expands no macros inside pragmas; nvcc does in this one.
+            return f"{_PASSED}{unroll[1]}({unroll[2].partition('//')[0].strip()})"
+        include = _INCLUDE.match(text)
+        if include is None:
+            return None
+        name = include[1] or include[2]
+        places = [folder, *self._source.folders] if include[1] else self._source.folders
+        found = next((place / name for place in places if (place / name).is_file()), None)
+        if found is not None:
+            copy = self.rewritten(found)
+            return f'#include "{copy}"'
+        return f"#pragma {_MARK} <{name}>"
+
+    def named(self, text: str) -> str:
+        """Return the preprocessor's text with the names of the program's files."""
+        for path, copy in self._copies.items():
+            text = text.replace(f'"{copy}"', f'"{path.name}"').replace(str(copy), path.name)
+        return text

@@ -1,0 +1,84 @@
+// What host code of a CUDA program sees beside the toolkit's own headers, compiled by a plain C++
+// compiler: the two calls that a launch becomes, and what the headers declare for nvcc alone.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+// A namespace that headers for the device define is empty for the host.
+namespace cooperative_groups {}
+namespace nvcuda { namespace wmma {} }
+namespace cub {}
+
+#define __launch_bounds__(...)
+#define __maxnreg__(...)
+#define __block_size__(...)
+#undef __cluster_dims__
+#define __cluster_dims__(...)
+#undef __grid_constant__
+#define __grid_constant__
+#ifndef __noinline__
+#define __noinline__ __attribute__((noinline))
+#endif
+
+extern "C" void cuda_host_stub(const void* const* arguments);
+extern "C" void cuda_host_set(dim3 grid, dim3 block, std::size_t shared, cudaStream_t stream);
+
+inline void cuda_host_configure(dim3 grid, dim3 block, std::size_t shared = 0,
+                                cudaStream_t stream = nullptr) {
+  cuda_host_set(grid, block, shared, stream);
+}
+
+// cuda_runtime.h, the part that it guards with __CUDACC__.
+template <class T>
+cudaError_t cudaMemcpyToSymbol(const T& symbol, const void* from, std::size_t count,
+                               std::size_t offset = 0,
+                               cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+  return ::cudaMemcpyToSymbol((const void*)&symbol, from, count, offset, kind);
+}
+template <class T>
+cudaError_t cudaMemcpyToSymbolAsync(const T& symbol, const void* from, std::size_t count,
+                                    std::size_t offset = 0,
+                                    cudaMemcpyKind kind = cudaMemcpyHostToDevice,
+                                    cudaStream_t stream = nullptr) {
+  return ::cudaMemcpyToSymbolAsync((const void*)&symbol, from, count, offset, kind, stream);
+}
+template <class T>
+cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, std::size_t count,
+                                 std::size_t offset = 0,
+                                 cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
+  return ::cudaMemcpyFromSymbol(to, (const void*)&symbol, count, offset, kind);
+}
+template <class T>
+cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, std::size_t count,
+                                      std::size_t offset = 0,
+                                      cudaMemcpyKind kind = cudaMemcpyDeviceToHost,
+                                      cudaStream_t stream = nullptr) {
+  return ::cudaMemcpyFromSymbolAsync(to, (const void*)&symbol, count, offset, kind, stream);
+}
+template <class T>
+cudaError_t cudaGetSymbolAddress(void** address, const T& symbol) {
+  return ::cudaGetSymbolAddress(address, (const void*)&symbol);
+}
+template <class T>
+cudaError_t cudaGetSymbolSize(std::size_t* size, const T& symbol) {
+  return ::cudaGetSymbolSize(size, (const void*)&symbol);
+}
+template <class T>
+cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int value) {
+  return ::cudaFuncSetAttribute((const void*)kernel, attribute, value);
+}
+template <class T>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, T* kernel) {
+  return ::cudaFuncGetAttributes(attributes, (const void*)kernel);
+}
+template <class T>
+cudaError_t cudaFuncSetCacheConfig(T* kernel, cudaFuncCache) {
+  return kernel ? cudaSuccess : cudaErrorInvalidDeviceFunction;
+}
+
+// Atomics and intrinsics in functions for both sides are declared for nvcc's host pass as well.
+template <class T> inline T __ldg(const T* place) { return *place; }

@@ -1,0 +1,278 @@
+"""Whole CUDA programs, run unchanged: host code natively, every launch in the machine.
+
+`run_program` compiles a `.cu` with a `main` and runs it in a process of its own, since a program
+may call `exit` or crash.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ptxsan.errors import MachineError, UsageError
+from ptxsan.findings import Kind as Fault
+from ptxsan.findings import MachineFinding, MachineReport
+from ptxsan.host.build import Linked, Options, compile_unit, find_compiler, link, runtime_library
+from ptxsan.host.memory import Memory
+from ptxsan.host.runtime import LAUNCH_FAILURE, SUCCESS, Dim3, Runtime
+from ptxsan.host.split import Rename
+from ptxsan.host.tokens import Kind
+from ptxsan.launch import Launch
+from ptxsan.options import Options as RunOptions
+from ptxsan.parser import parse
+from ptxsan.run import run
+from ptxsan.syntax import Module
+
+_MAIN = "cuda_host_main"
+_FATAL = (Fault.DEADLOCK, Fault.TRAP, Fault.ASSERT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramLaunch:
+    """One launch of a program: what was launched, and what the machine found.
+
+    `inconclusive` says why the launch could not be executed to its end, where it could not.
+    """
+
+    kernel: str
+    grid: Dim3
+    block: Dim3
+    findings: tuple[dict[str, Any], ...] = ()
+    inconclusive: str = ""
+    run_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramReport:
+    """A run of a program: its exit status (negative: the signal), output and launches.
+
+    `build_s` and `run_s` are wall seconds. `timed_out` says that the program was ended.
+    """
+
+    status: int
+    output: str
+    launches: tuple[ProgramLaunch, ...]
+    build_s: float
+    run_s: float
+    timed_out: bool = False
+
+    @property
+    def wrong(self) -> tuple[dict[str, Any], ...]:
+        """The findings that reject, of all launches."""
+        return tuple(
+            one for launch in self.launches for one in launch.findings if one["severity"] == "wrong"
+        )
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """Why launches could not be executed, one text a launch."""
+        return tuple(
+            f"{one.kernel}: {one.inconclusive}" for one in self.launches if one.inconclusive
+        )
+
+
+def _main_renamed(tokens: Any, index: int) -> str | None:
+    """Call the program's `main` another name: it is called from a library."""
+    token = tokens[index]
+    called = index + 1 < len(tokens) and tokens[index + 1].text == "("
+    outside = index and tokens[index - 1].text in ("int", "auto", "void")
+    if token.kind is Kind.NAME and token.text == "main" and called and outside:
+        return _MAIN
+    return None
+
+
+_RENAME: Rename = _main_renamed
+
+
+def build_program(
+    sources: Sequence[Path],
+    folder: Path,
+    *,
+    defines: Sequence[str] = (),
+    folders: Sequence[Path] = (),
+) -> Linked:
+    """Compile a program's sources (.cu, .cpp) into a library in `folder`.
+
+    Raises CompileError with a compiler's log, UsageError where a compiler is missing.
+    """
+    compiler = find_compiler()
+    runtime = runtime_library(folder, compiler=compiler)
+    options = Options(
+        defines=tuple(defines), folders=tuple(folders), rename=_RENAME, compiler=compiler
+    )
+    units = [
+        compile_unit(path, folder / f"unit{number}", options) for number, path in enumerate(sources)
+    ]
+    flags = ["-Wl,-z,defs", "-lm", "-lpthread"]
+    return link(units, folder / "program.so", runtime=runtime, flags=flags, compiler=compiler)
+
+
+def run_program(
+    sources: Sequence[Path],
+    arguments: Sequence[str] = (),
+    *,
+    defines: Sequence[str] = (),
+    folders: Sequence[Path] = (),
+    schedule: str = "forward",
+    seed: int = 0,
+    launch_limit_s: float = 60.0,
+    timeout_s: float = 600.0,
+) -> ProgramReport:
+    """Compile and run a CUDA program; every launch is executed by the machine with its checks.
+
+    The program runs in the current folder with the rights of the caller. Raises CompileError and
+    UsageError as `build_program` does.
+    """
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="ptxsan-") as name:
+        folder = Path(name)
+        paths = [path.resolve() for path in sources]
+        linked = build_program(paths, folder, defines=defines, folders=folders)
+        built = time.perf_counter()
+        wish = {
+            "library": linked.library, "runtime": str(folder / "libcuda_host.so"),
+            "program": str(paths[0]), "arguments": list(arguments), "schedule": schedule,
+            "seed": seed, "limit_s": launch_limit_s, "report": str(folder / "report.jsonl"),
+        }  # fmt: skip
+        request = folder / "request.json"
+        request.write_text(json.dumps(wish))
+        command = [sys.executable, "-P", "-m", "ptxsan.host.program", str(request)]
+        output = folder / "output"
+        timed_out = False
+        with output.open("wb") as stream:
+            try:
+                status = subprocess.run(
+                    command, stdout=stream, stderr=subprocess.STDOUT, check=False,
+                    timeout=timeout_s,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                ).returncode  # fmt: skip
+            except subprocess.TimeoutExpired:
+                status, timed_out = -9, True
+        report = folder / "report.jsonl"
+        lines = report.read_text().splitlines() if report.exists() else []
+        return ProgramReport(
+            status=status,
+            output=output.read_text(errors="replace"),
+            launches=tuple(map(_launch, map(json.loads, lines))),
+            build_s=built - started,
+            run_s=time.perf_counter() - built,
+            timed_out=timed_out,
+        )
+
+
+def _launch(row: dict[str, Any]) -> ProgramLaunch:
+    return ProgramLaunch(
+        kernel=row["kernel"], grid=tuple(row["grid"]), block=tuple(row["block"]),
+        findings=tuple(row["findings"]), inconclusive=row["inconclusive"], run_s=row["run_s"],
+    )  # fmt: skip
+
+
+class _Sanitizer:
+    """Executes a program's launches and writes what was found of each, as it comes."""
+
+    def __init__(self, options: RunOptions, report: Path) -> None:
+        self._options, self._report = options, report
+        self._memory = Memory()
+        self._modules: dict[str, Module] = {}
+
+    def module(self, ptx: str) -> Module:
+        if ptx not in self._modules:
+            self._modules[ptx] = parse(ptx)
+        return self._modules[ptx]
+
+    def launch(
+        self,
+        ptx: str,
+        entry: str,
+        *,
+        grid: Dim3,
+        block: Dim3,
+        cluster: Dim3,
+        shared_bytes: int,
+        arguments: Sequence[bytes],
+    ) -> int:
+        module = self.module(ptx)
+        raw = tuple(arguments)
+        launch = Launch(
+            kernel=entry, grid=grid, block=block, cluster=cluster,
+            dynamic_shared_bytes=shared_bytes, arguments=tuple(map(self._memory.argument, raw)),
+            pointers_inside=self._memory.inside(raw), buffers=self._memory.buffers,
+            stored_pointers=self._memory.stored_pointers(),
+        )  # fmt: skip
+        findings: Sequence[MachineFinding] = ()
+        why, run_s = "", 0.0
+        try:
+            report: MachineReport = run(module, launch, options=self._options)
+            findings, why = report.findings, report.inconclusive or ""
+            run_s = report.statistics.run_s
+            for line in report.printed:
+                sys.stdout.write(line.rstrip("\n") + "\n")
+            sys.stdout.flush()
+        except MachineError as error:
+            why = str(error)
+        row = {
+            "kernel": entry, "grid": grid, "block": block, "inconclusive": why, "run_s": run_s,
+            "findings": [_described(one) for one in findings],
+        }  # fmt: skip
+        with self._report.open("a") as stream:
+            stream.write(json.dumps(row) + "\n")
+        fatal = any(one.kind in _FATAL for one in findings)
+        return LAUNCH_FAILURE if fatal else SUCCESS
+
+    def allocated(self, base: int, nbytes: int, *, initialised: bool) -> None:
+        self._memory.add(base, nbytes, initialised=initialised)
+
+    def freed(self, base: int) -> None:
+        self._memory.remove(base)
+
+    def written(self, base: int, nbytes: int, source: int | None) -> None:
+        self._memory.mark_written(base, nbytes, source)
+
+
+def _described(finding: MachineFinding) -> dict[str, Any]:
+    first = finding.accesses[0] if finding.accesses else None
+    return {
+        "kind": finding.kind.value, "severity": finding.severity.value, "text": finding.text,
+        "file": (first.source_file or "") if first else "",
+        "line": (first.source_line or 0) if first else 0,
+        "block": list(first.block) if first else [], "thread": list(first.thread) if first else [],
+        "allocation": finding.allocation, "offset": finding.offset, "bytes": finding.bytes,
+        "count": int(finding.count),
+    }  # fmt: skip
+
+
+def _serve(request: Path) -> int:
+    """Run a built program in this process; returns its exit status."""
+    wish = json.loads(request.read_text())
+    options = RunOptions(
+        schedule=wish["schedule"], seed=wish["seed"], limit_s=wish["limit_s"], shadow=False
+    )
+    runtime = Runtime(Path(wish["runtime"]), _Sanitizer(options, Path(wish["report"])), strict=True)
+    code = runtime.register(Linked.read(Path(wish["library"])))
+    words = [wish["program"], *wish["arguments"]]
+    vector = (ctypes.c_char_p * (len(words) + 1))(*(word.encode() for word in words), None)
+    symbol = next(
+        (name for name in (_MAIN, f"_Z14{_MAIN}v", f"_Z14{_MAIN}iPPc", f"_Z14{_MAIN}iPPKc")
+         if hasattr(code, name)), None,
+    )  # fmt: skip
+    if symbol is None:
+        raise UsageError(f"{wish['program']} defines no main(); give a program, or a kernel to run")
+    status = int(getattr(code, symbol)(len(words), vector))
+    ctypes.CDLL(None).fflush(None)
+    if runtime.failure is not None:
+        raise runtime.failure
+    return status
+
+
+if __name__ == "__main__":
+    sys.stdout.flush()
+    os._exit(_serve(Path(sys.argv[1])) & 0xFF)

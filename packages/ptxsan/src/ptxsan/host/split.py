@@ -1,0 +1,609 @@
+"""A CUDA source in two: what the host's compiler gets, and what the device's gets.
+
+nvcc sends the whole text through both of its compilers, which needs a front end that knows both
+languages. Here the text is cut at the level of declarations, so that a plain C++ compiler and
+NVRTC each see what is theirs:
+
+- the host's text has a stub for the body of every kernel, nothing of what is `__device__` alone,
+  and each `kernel<<<grid, block, bytes, stream>>>(arguments)` as two calls, as nvcc makes it;
+- the device's text has no functions of the host, no variables of the host but constants, and only
+  headers that NVRTC can read.
+
+Lines keep their places in both.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from ptxsan.host.tokens import (
+    Kind,
+    Token,
+    closing,
+    closing_angle,
+    split_commas,
+    tokenize,
+)
+
+_CLASS_KEYS = frozenset({"class", "struct", "union", "enum"})
+_ACCESS = frozenset({"public", "private", "protected"})
+_DEVICE_VARIABLE = frozenset({"__device__", "__constant__", "__shared__", "__managed__"})
+_BEFORE_PARENTHESES = frozenset({
+    "__launch_bounds__", "__attribute__", "__cluster_dims__", "__maxnreg__", "__block_size__",
+    "alignas", "__align__", "decltype", "noexcept", "requires", "explicit", "__declspec",
+})  # fmt: skip
+_DEVICE_HEADERS = (
+    "cuda_fp16", "cuda_bf16", "cuda_fp8", "cuda_fp6", "cuda_fp4", "mma.h", "cooperative_groups",
+    "cuda_pipeline", "cuda_awbarrier", "cuda/", "cub/", "thrust/", "cuComplex.h", "cuda/std/",
+    "math_constants.h", "curand_kernel.h", "vector_types.h", "nv/",
+)  # fmt: skip
+_NOT_FOR_HOST = ("cub/", "cuda/", "mma.h", "cuda_pipeline", "cuda_awbarrier", "cooperative_groups")
+
+
+class Role(Enum):
+    """What a declaration is."""
+
+    FUNCTION = auto()
+    CLASS = auto()
+    OTHER = auto()  # variables, types, using, static_assert, functions without a body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One declaration: the tokens from `first` to `last`, the body's braces where it has one.
+
+    `names` are the names in its head outside of brackets; `parameters` the tokens between the
+    parentheses of a function.
+    """
+
+    role: Role
+    first: int
+    last: int
+    names: tuple[str, ...]
+    name: str = ""
+    body: tuple[int, int] | None = None
+    initialisers: int | None = None  # the `:` of a constructor's list
+    parameters: tuple[Token, ...] = ()
+    inner: tuple[Item, ...] = ()
+    specialises: bool = False
+
+    def has(self, *words: str) -> bool:
+        """Whether its head names one of these."""
+        return any(word in self.names for word in words)
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it is a function that is launched."""
+        return "__global__" in self.names
+
+    @property
+    def is_device_only(self) -> bool:
+        """Whether it is for the device and not for the host."""
+        return self.has("__device__") and not self.has("__host__")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """The two texts, and the names of the kernels that the source defines.
+
+    `doubtful` are line ranges (first, last; of the device's text, from 1) of declarations that the
+    device may not need: what does not compile of them may go.
+    """
+
+    host: str
+    device: str
+    kernels: frozenset[str]
+    doubtful: tuple[tuple[int, int], ...] = ()
+
+
+class _Scope:
+    """Finds the declarations of a source."""
+
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.tokens = tokens
+
+    def items(self, place: int, end: int, *, in_class: bool = False) -> Iterator[Item]:
+        """Yield the declarations between two tokens, those inside namespaces among them."""
+        while place < end:
+            text = self.tokens[place].text
+            if text in (";", "}"):
+                place += 1
+                continue
+            if in_class and text in _ACCESS and self._text(place + 1) == ":":
+                place += 2
+                continue
+            block = self._block(place, end)
+            if block is not None:
+                opening, close = block
+                yield from self.items(opening + 1, close)
+                place = close + 1
+                continue
+            item = self._item(place, end, in_class=in_class)
+            yield item
+            place = item.last + 1
+
+    def _text(self, place: int) -> str:
+        return self.tokens[place].text if place < len(self.tokens) else ""
+
+    def _block(self, place: int, end: int) -> tuple[int, int] | None:
+        """Return the braces of `namespace x {` or `extern "C" {`."""
+        start = place + 1 if self._text(place) == "inline" else place
+        if self._text(start) == "namespace":
+            while start < end and self._text(start) not in ("{", ";", "="):
+                start += 1
+        elif self._text(start) == "extern" and self.tokens[start + 1].kind is Kind.STRING:
+            start += 2
+        else:
+            return None
+        return (start, closing(self.tokens, start)) if self._text(start) == "{" else None
+
+    def _item(self, first: int, end: int, *, in_class: bool) -> Item:
+        """Return the declaration that begins at `first`."""
+        head = _Head()
+        place = first
+        while place < end:
+            token = self.tokens[place]
+            text = token.text
+            if text == "template" and self._text(place + 1) == "<":
+                close = closing_angle(self.tokens, place + 1)
+                if close is not None:
+                    head.names.append("template")
+                    head.specialises = close == place + 2
+                    place = close + 1
+                    continue
+            if token.kind is Kind.NAME:
+                head.names.append(text)
+                if text == "operator":
+                    place = self._operator(place, head)
+                    continue
+            elif text == "=":
+                head.assigned = True
+            elif text == ":" and head.opening is not None and not in_class_key(head):
+                head.initialisers = head.initialisers or place
+            elif text == "(":
+                close = closing(self.tokens, place)
+                name = self._declared(place)
+                if name and head.opening is None and not head.assigned:
+                    head.opening, head.close = place, close
+                    head.name = head.name or name
+                place = close
+            elif text == "[":
+                place = closing(self.tokens, place)
+            elif text == "{":
+                close = closing(self.tokens, place)
+                role = self._role(head, place)
+                if role is Role.FUNCTION:
+                    return self._made(Role.FUNCTION, first, close, head, (place, close))
+                if role is Role.CLASS and head.body is None:
+                    head.body = (place, close)
+                place = close
+            elif text == ";":
+                break
+            place += 1
+        last = min(place, end - 1)
+        role = Role.CLASS if head.body is not None else Role.OTHER
+        return self._made(role, first, last, head, head.body)
+
+    def _declared(self, opening: int) -> str:
+        """Return the name before a parenthesis if that may open a list of parameters."""
+        place = opening - 1
+        if self._text(place) == ">":  # a specialisation: kernel<float>(
+            place = _opening_angle(self.tokens, place) - 1
+        before = self.tokens[place] if place >= 0 else None
+        named = before is not None and before.kind is Kind.NAME
+        return before.text if before and named and before.text not in _BEFORE_PARENTHESES else ""
+
+    def _operator(self, place: int, head: _Head) -> int:
+        """Pass over an operator's name: `operator()`, `operator<`, `operator=`."""
+        head.name = "operator"
+        place += 1
+        if self._text(place) == "(" and self._text(place + 1) == ")":
+            place += 2
+        while place < len(self.tokens) and self._text(place) != "(":
+            if self.tokens[place].kind is Kind.NAME:
+                head.names.append(self._text(place))
+            place += 1
+        return place
+
+    def _role(self, head: _Head, brace: int) -> Role:
+        """Say what an opening brace begins: a function, a class, or (OTHER) an initialiser."""
+        if in_class_key(head):
+            return Role.CLASS if not head.assigned else Role.OTHER
+        if head.opening is None or head.assigned:
+            return Role.OTHER
+        if head.initialisers is not None and self._text(brace - 1) not in (")", "}"):
+            return Role.OTHER  # `: member{1} {`: the first brace initialises a member
+        return Role.FUNCTION
+
+    def _made(
+        self, role: Role, first: int, last: int, head: _Head, body: tuple[int, int] | None
+    ) -> Item:
+        inner: tuple[Item, ...] = ()
+        if role is Role.CLASS and body is not None and "enum" not in head.names:
+            inner = tuple(self.items(body[0] + 1, body[1], in_class=True))
+        parameters: tuple[Token, ...] = ()
+        if head.opening is not None:
+            parameters = tuple(self.tokens[head.opening + 1 : head.close])
+        return Item(
+            role=role, first=first, last=last, names=tuple(head.names), name=head.name, body=body,
+            initialisers=head.initialisers, parameters=parameters, inner=inner,
+            specialises=head.specialises,
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Head:
+    """What is known of a declaration so far."""
+
+    names: list[str] = field(default_factory=list)
+    name: str = ""
+    opening: int | None = None
+    close: int = 0
+    assigned: bool = False
+    initialisers: int | None = None
+    body: tuple[int, int] | None = None
+    specialises: bool = False
+
+
+def in_class_key(head: _Head) -> bool:
+    """Whether a head declares a class, structure, union or enumeration."""
+    return any(name in _CLASS_KEYS for name in head.names) and head.opening is None
+
+
+class _Edited:
+    """A text with some of its ranges replaced; the number of lines stays."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._edits: list[tuple[int, int, str]] = []
+
+    def replace(self, start: int, end: int, new: str = "") -> None:
+        self._edits.append((start, end, new))
+
+    def result(self) -> str:
+        parts, place = [], 0
+        for start, end, new in sorted(self._edits, key=lambda one: one[:2]):
+            if start < place:  # inside of what an earlier edit took away
+                continue
+            lost = self._text.count("\n", start, end) - new.count("\n")
+            parts += [self._text[place:start], new, "\n" * max(0, lost)]
+            place = end
+        return "".join([*parts, self._text[place:]])
+
+
+Rename = Callable[[Sequence[Token], int], str | None]
+"""Given the tokens and an index: what the host's text says instead of that token, or None."""
+
+
+def split(text: str, *, rename: Rename | None = None, both: bool = True) -> Split:
+    """Return the host's and the device's part of an expanded CUDA source.
+
+    With `both`, functions that are `__host__ __device__` keep their bodies for the host; without,
+    they are the device's alone, for sources whose bodies are device code in all but name.
+    """
+    every = tokenize(text)
+    tokens = [token for token in every if token.kind is not Kind.DIRECTIVE]
+    directives = [token for token in every if token.kind is Kind.DIRECTIVE]
+    items = tuple(_Scope(tokens).items(0, len(tokens)))
+    device, doubtful = _device_text(text, tokens, directives, items)
+    return Split(
+        host=_host_text(text, tokens, directives, items, rename=rename, both=both),
+        device=device,
+        kernels=frozenset(item.name for item in items if item.is_kernel),
+        doubtful=doubtful,
+    )
+
+
+def _host_text(
+    text: str,
+    tokens: Sequence[Token],
+    directives: Sequence[Token],
+    items: Sequence[Item],
+    *,
+    rename: Rename | None,
+    both: bool,
+) -> str:
+    edited = _Edited(text)
+    for directive in directives:
+        if _include(directive.text).startswith(_NOT_FOR_HOST):
+            edited.replace(directive.start, directive.end)
+    removed = [False] * len(tokens)
+
+    def remove(first: int, last: int, new: str = "") -> None:
+        edited.replace(tokens[first].start, tokens[last].end, new)
+        removed[first : last + 1] = [True] * (last + 1 - first)
+
+    def visit(item: Item, *, member: bool) -> None:
+        if item.is_kernel:
+            at = next(i for i in range(item.first, item.last) if tokens[i].text == "__global__")
+            if item.body is not None:
+                remove(at, at, "__attribute__((noipa)) __global__ ")
+                _name_parameters(edited, item)
+                remove(*item.body, _stub(item))
+        elif item.role is Role.CLASS:
+            for inner in item.inner:
+                visit(inner, member=True)
+        elif item.is_device_only or (not both and item.has("__device__")):
+            if item.role is Role.OTHER and not item.name:
+                return  # a variable: its address on the host names it
+            if member and item.body is not None:
+                start = item.body[0] if item.initialisers is None else item.initialisers
+                remove(start, item.body[1], ";")
+            elif not member:
+                remove(item.first, item.last)
+
+    for item in items:
+        visit(item, member=False)
+    for index, token in enumerate(tokens):
+        if removed[index]:
+            continue
+        if token.text == "<" and _is_launch(tokens, index):
+            _rewrite_launch(edited, text, tokens, index)
+        new = rename(tokens, index) if rename is not None else None
+        if new is not None:
+            edited.replace(token.start, token.end, new)
+    return edited.result()
+
+
+def _include(directive: str) -> str:
+    """Return the header that a directive includes, or an empty string."""
+    words = directive.lstrip("#").strip()
+    return words.removeprefix("include").strip().strip('<">') if words.startswith("include") else ""
+
+
+_TYPE_WORDS = frozenset({
+    "void", "bool", "char", "short", "int", "long", "float", "double", "unsigned", "signed",
+    "const", "volatile", "auto", "__restrict__", "__restrict", "restrict", "size_t",
+})  # fmt: skip
+
+
+def _name_parameters(edited: _Edited, item: Item) -> None:
+    """Give the parameters of a kernel that have no name one: the stub passes all of them on."""
+    for number, part in enumerate(_parameters(item)):
+        if not _parameter_name(part):
+            place = part[-1].end
+            edited.replace(place, place, f" cuda_host_p{number}")
+
+
+def _parameters(item: Item) -> list[list[Token]]:
+    """Return the tokens of each parameter, its default left out."""
+    found = []
+    for part in split_commas(item.parameters):
+        equals = next((i for i, token in enumerate(part) if token.text == "="), len(part))
+        found.append(part[:equals])
+    return [] if len(found) == 1 and [one.text for one in found[0]] == ["void"] else found
+
+
+def _parameter_name(part: Sequence[Token]) -> str:
+    """Return the name that a parameter declares, or an empty string."""
+    index = len(part) - 1
+    while index > 0 and part[index].text == "]":  # arrays
+        while part[index].text != "[":
+            index -= 1
+        index -= 1
+    if part[index].text == ")":  # a pointer to a function or an array: (*name)(...)
+        opening = next(i for i, token in enumerate(part) if token.text == "(")
+        inside = [token for token in part[opening : opening + 4] if token.kind is Kind.NAME]
+        return inside[0].text if inside else ""
+    last, before = part[index], part[:index]
+    if last.kind is not Kind.NAME or last.text in _TYPE_WORDS or not before:
+        return ""
+    qualified = before[-1].text == "::"
+    types = [one for one in before if one.text not in ("const", "volatile", "__grid_constant__")]
+    return last.text if types and not qualified else ""
+
+
+def _stub(item: Item) -> str:
+    """Return the body that a kernel has on the host: it hands its arguments' addresses on."""
+    addresses = []
+    for number, part in enumerate(_parameters(item)):
+        name = _parameter_name(part) or f"cuda_host_p{number}"
+        pack = any(a.text == b.text == "." for a, b in itertools.pairwise(part))
+        dots = "..." if pack else ""
+        addresses.append(f"(const void*)__builtin_addressof({name}){dots}")
+    listed = ", ".join([*addresses, "(const void*)0"])
+    # the assembly keeps the call from becoming a jump: the address it returns to names the kernel
+    call = 'cuda_host_stub(cuda_host_a); __asm__ volatile("");'
+    return f"{{ const void* cuda_host_a[] = {{{listed}}}; {call} }}"
+
+
+def _is_launch(tokens: Sequence[Token], index: int) -> bool:
+    """Whether `<<<` begins here: three `<` without space between them."""
+    three = tokens[index : index + 3]
+    if index and tokens[index - 1].text == "<" and tokens[index - 1].end == three[0].start:
+        return False
+    joined = all(a.end == b.start for a, b in itertools.pairwise(three))
+    return [one.text for one in three] == ["<", "<", "<"] and joined
+
+
+def _rewrite_launch(edited: _Edited, text: str, tokens: Sequence[Token], index: int) -> None:
+    """Rewrite `kernel<<<configuration>>>(arguments)` as `(configure(configuration), kernel(...))`.
+
+    So the compiler itself chooses among overloads and deduces template arguments.
+    """
+    close = _launch_end(tokens, index + 3)
+    if close is None:
+        return
+    configuration = " ".join(token.text for token in tokens[index + 3 : close])
+    first = _expression_start(tokens, index - 1)
+    last = closing(tokens, close + 3)
+    start = tokens[first].start
+    edited.replace(start, start, f"(::cuda_host_configure({configuration}), ")
+    edited.replace(tokens[index].start, tokens[close + 2].end)
+    edited.replace(tokens[last].end, tokens[last].end, ")")
+
+
+def _launch_end(tokens: Sequence[Token], place: int) -> int | None:
+    """Return the index of the `>>>` that ends a configuration which begins at `place`."""
+    while place + 3 < len(tokens):
+        text = tokens[place].text
+        if tokens[place].kind is Kind.PUNCTUATION and text in "([{":
+            place = closing(tokens, place)
+        elif text == ";":
+            return None
+        elif [one.text for one in tokens[place : place + 4]] == [">", ">", ">", "("]:
+            return place
+        place += 1
+    return None
+
+
+_STATEMENTS = frozenset({"if", "while", "for", "switch", "catch"})
+_WORDS = frozenset({"return", "else", "do", "case", "throw", "co_return"})
+
+
+def _expression_start(tokens: Sequence[Token], place: int) -> int:
+    """Return where the expression that ends at `place` begins: a name, a call, an index."""
+    start = place
+    while place >= 0:
+        token = tokens[place]
+        if token.text == ">":
+            place = _opening_angle(tokens, place) - 1
+            continue
+        if token.text in (")", "]"):
+            opening = _opening(tokens, place)
+            before = tokens[opening - 1] if opening else None
+            start = opening
+            postfix = before is not None and (
+                before.text in (")", "]", ">")
+                or (before.kind is Kind.NAME and before.text not in _WORDS)
+            )
+            if not postfix or before is None:
+                return opening
+            if before.text in _STATEMENTS or _ends_statement_head(tokens, opening - 1):
+                return opening
+            place = opening - 1
+            continue
+        if token.kind is not Kind.NAME:
+            return start
+        start = place
+        joined = place and tokens[place - 1].text in ("::", ".", "->")
+        if place and tokens[place - 1].text == "template":
+            place -= 1
+            joined = tokens[place - 1].text in ("::", ".", "->")
+        if not joined:
+            return start
+        place -= 2
+        start = place + 1
+        qualified = place >= 0 and (
+            (tokens[place].kind is Kind.NAME and tokens[place].text not in _WORDS)
+            or tokens[place].text in (">", ")", "]")
+        )
+        if not qualified:
+            return start
+    return max(start, 0)
+
+
+def _ends_statement_head(tokens: Sequence[Token], close: int) -> bool:
+    """Whether the parenthesis that closes here is that of `if (...)` and its like."""
+    if tokens[close].text != ")":
+        return False
+    opening = _opening(tokens, close)
+    return opening > 0 and tokens[opening - 1].text in (*_STATEMENTS, "constexpr")
+
+
+def _opening(tokens: Sequence[Token], close: int) -> int:
+    """Return the index of the bracket that the one at `close` closes."""
+    depth = 0
+    for index in range(close, -1, -1):
+        if tokens[index].kind is Kind.PUNCTUATION:
+            depth += (tokens[index].text in ")]}") - (tokens[index].text in "([{")
+            if depth == 0:
+                return index
+    return 0
+
+
+def _opening_angle(tokens: Sequence[Token], close: int) -> int:
+    """Return the index of the `<` of the template list that the `>` at `close` closes."""
+    index, depth = close, 0
+    while index > 0:
+        text = tokens[index].text
+        if tokens[index].kind is Kind.PUNCTUATION:
+            if text in (")", "]", "}"):
+                index = _opening(tokens, index)
+            elif text == ">":
+                depth += 1
+            elif text == "<":
+                depth -= 1
+                if depth == 0:
+                    return index
+        index -= 1
+    return 0
+
+
+def _device_text(
+    text: str, tokens: Sequence[Token], directives: Sequence[Token], items: Sequence[Item]
+) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return the device's text, and the lines of what it may not need."""
+    edited = _Edited(text)
+    doubtful: list[tuple[int, int]] = []
+
+    def doubt(item: Item) -> None:
+        lines = (text.count("\n", 0, tokens[at].start) + 1 for at in (item.first, item.last))
+        first, last = lines
+        doubtful.append((first, last))
+
+    def drop(item: Item) -> None:
+        edited.replace(tokens[item.first].start, tokens[item.last].end)
+
+    def visit(item: Item, *, member: bool) -> None:
+        if item.is_kernel or item.has(*_DEVICE_VARIABLE):
+            return
+        match item.role:
+            case Role.FUNCTION if item.has("constexpr", "consteval"):
+                doubt(item)
+            case Role.FUNCTION if member and item.body is not None:
+                start = item.body[0] if item.initialisers is None else item.initialisers
+                edited.replace(tokens[start].start, tokens[item.body[1]].end, ";")
+                doubt(item)
+            case Role.FUNCTION:
+                drop(item)
+            case Role.CLASS:
+                doubt(item)
+                for inner in item.inner:
+                    visit(inner, member=True)
+            case Role.OTHER if member or item.has(
+                "using",
+                "typedef",
+                "static_assert",
+                "const",
+                "constexpr",
+                "concept",
+                "namespace",
+                *_CLASS_KEYS,
+            ):
+                doubt(item)
+            case Role.OTHER:
+                drop(item)
+
+    for item in items:
+        visit(item, member=False)
+    for directive in directives:
+        header = _include(directive.text)
+        if header and not header.startswith(_DEVICE_HEADERS):
+            edited.replace(directive.start, directive.end)
+        elif (mark := _line_mark(directive.text)) is not None:
+            edited.replace(directive.start, directive.end, mark)
+    return edited.result(), tuple(doubtful)
+
+
+def _line_mark(directive: str) -> str | None:
+    """Return a preprocessor's `# 3 "file" 2` as `#line 3 "file"`; None for another directive."""
+    words = directive.lstrip("#").split()
+    if len(words) < 2 or not words[0].isdecimal():
+        return None
+    name = directive.split('"')[1] if '"' in directive else ""
+    known = name and not name.startswith(("<", "/usr/")) and words[0] != "0"
+    return f'#line {words[0]} "{name}"' if known else ""
+
+
+def renamed(words: Mapping[str, str]) -> Rename:
+    """Return a renaming of single names."""
+
+    def rename(tokens: Sequence[Token], index: int) -> str | None:
+        token = tokens[index]
+        return words.get(token.text) if token.kind is Kind.NAME else None
+
+    return rename

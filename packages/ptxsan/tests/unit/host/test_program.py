@@ -1,0 +1,76 @@
+"""Whole CUDA programs: compiled, run and sanitised without a GPU."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ptxsan import nvrtc
+from ptxsan.errors import CompileError
+from ptxsan.host.program import run_program
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("g++") is None or not nvrtc.available(), reason="needs g++ and NVRTC"
+)
+PROGRAM = r"""
+#include <cstdio>
+#include <cuda_runtime.h>
+#define CHECK(call) do { if ((call) != cudaSuccess) return 2; } while (0)
+__constant__ float factor[2];
+__device__ int calls;
+struct View { float* data; int n; };
+template <typename T> __global__ void scale(const T* x, View y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < LIMIT) y.data[i] = x[i] * factor[0];
+  if (i == 0) { atomicAdd(&calls, 1); printf("from the device %d\n", n); }
+}
+int main(int argc, char** argv) {
+  const int n = 100;
+  float host[n], three = 3;
+  for (int i = 0; i < n; ++i) host[i] = i;
+  float *x, *y;
+  CHECK(cudaMalloc(&x, sizeof host));
+  CHECK(cudaMalloc(&y, sizeof host));
+  CHECK(cudaMemcpy(x, host, sizeof host, cudaMemcpyHostToDevice));
+  CHECK(cudaMemcpyToSymbol(factor, &three, sizeof three));
+  scale<<<1, 128>>>(x, View{y, n}, n);
+  CHECK(cudaGetLastError());
+  CHECK(cudaMemcpy(host, y, sizeof host, cudaMemcpyDeviceToHost));
+  int seen = 0;
+  CHECK(cudaMemcpyFromSymbol(&seen, calls, sizeof seen));
+  printf("last %g calls %d arguments %d %s\n", host[n - 1], seen, argc, argv[1]);
+  scale<float><<<1, 2048>>>(x, View{y, n}, n);
+  printf("%s\n", cudaGetErrorString(cudaGetLastError()));
+  printf("%s\n", cudaGetErrorString(cudaMemcpy(host, y, 404, cudaMemcpyDeviceToHost)));
+  return 7;
+}
+"""
+
+
+def test_a_program_runs_and_its_launches_are_sanitised(tmp_path: Path) -> None:
+    file = tmp_path / "scale.cu"
+    file.write_text(PROGRAM)
+    right = run_program([file], ["word"], defines=["LIMIT=n"])
+    assert right.status == 7
+    assert "from the device 100" in right.output
+    assert "last 297 calls 1 arguments 2 word" in right.output
+    assert right.output.count("invalid configuration argument") == 1
+    assert right.output.count("invalid argument") == 1
+    assert len(right.launches) == 1
+    assert not right.wrong
+
+    wrong = run_program([file], ["word"], defines=["LIMIT=n+1"])
+    assert [(one["kind"], one["line"], one["thread"]) for one in wrong.wrong] == [
+        ("out-of-bounds", 10, [100, 0, 0]),
+        ("out-of-bounds", 10, [100, 0, 0]),
+    ]
+
+
+def test_what_does_not_compile_is_told_with_the_compilers_log(tmp_path: Path) -> None:
+    file = tmp_path / "broken.cu"
+    file.write_text("#include <cstdio>\nint main() { return undefined_name; }\n")
+    with pytest.raises(CompileError) as raised:
+        run_program([file])
+    assert "undefined_name" in raised.value.log

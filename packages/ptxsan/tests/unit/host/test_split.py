@@ -1,0 +1,97 @@
+"""A CUDA source in two: what the host's compiler gets, what the device's gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from ptxsan.host.split import split
+from ptxsan.host.tokens import Kind, tokenize
+
+
+def plain(text: str) -> str:
+    """Return a text without its white space, for comparison."""
+    return "".join(token.text for token in tokenize(text))
+
+
+def test_tokens_are_cut_as_the_language_cuts_them() -> None:
+    text = (
+        "a<<<1>>>(R\"x(\n\"<<<)x\", '\\'', 0x1p-3f, 1'000); // <<<\n#define B \\\n 3\n/* <<< */ b"
+    )
+    found = [(token.kind, token.text) for token in tokenize(text)]
+    assert (Kind.STRING, 'R"x(\n"<<<)x"') in found
+    assert (Kind.CHARACTER, "'\\''") in found
+    assert (Kind.NUMBER, "0x1p-3f") in found
+    assert (Kind.NUMBER, "1'000") in found
+    assert (Kind.DIRECTIVE, "#define B \\\n 3") in found
+    assert [text for kind, text in found if kind is Kind.NAME] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("launch", "rewritten"),
+    [
+        ("k<<<1, 2>>>(x);", "(::cuda_host_configure(1, 2), k(x));"),
+        ("if (a) k<<<1, 2>>>(x); else b;", "if (a) (::cuda_host_configure(1,2), k(x)); else b;"),
+        ("if (a) (k)<<<1, 2>>>(x);", "if (a) (::cuda_host_configure(1, 2), (k)(x));"),
+        ("n::k<float, (3 > 2)><<<dim3(g, 1), 32, 0, s>>>(x);",
+         "(::cuda_host_configure(dim3(g, 1), 32, 0, s), n::k<float, (3 > 2)>(x));"),
+        ("return ::k<<<g(1 >> 2), {3, 4}>>>(f(x), y);",
+         "return (::cuda_host_configure(g(1 >> 2), {3, 4}), ::k(f(x), y));"),
+        ("table[i].run<<<1, 1>>>();", "(::cuda_host_configure(1, 1), table[i].run());"),
+        ("a << b << c;", "a << b << c;"),
+    ],
+)  # fmt: skip
+def test_a_launch_becomes_two_calls(launch: str, rewritten: str) -> None:
+    found = split(f"void host() {{ {launch} }}").host
+    assert plain(found) == plain(f"void host() {{ {rewritten} }}")
+
+
+def test_kernels_get_stubs_and_the_device_gets_no_host_functions() -> None:
+    text = """
+template <typename T> __global__ void __launch_bounds__(64) k(const T* x, T*, int n = 3) { x[0]; }
+__device__ float twice(float v) { return v + __shfl_sync(~0u, v, 0); }
+__constant__ float table[4];
+static int calls = 0;
+constexpr int size(int n) { return n + 1; }
+torch::Tensor run(torch::Tensor x) { k<float><<<1, 64>>>(nullptr, nullptr); return x; }
+PYBIND11_MODULE(m, m) { m.def("run", &run); }
+"""
+    found = split(text)
+    assert found.kernels == {"k"}
+    for kept in ("x[0]", "twice", "table[4]", "size"):
+        assert kept in found.device
+    for gone in ("torch", "PYBIND", "calls", "<<<"):
+        assert gone not in found.device
+    for kept in ("table[4]", "calls", "PYBIND11_MODULE", "cuda_host_stub", "size"):
+        assert kept in found.host
+    for gone in ("x[0]", "__shfl_sync", "<<<"):
+        assert gone not in found.host
+    assert found.device.count("\n") == found.host.count("\n") == text.count("\n")
+
+
+def test_members_for_the_device_leave_the_host_and_members_for_the_host_the_device() -> None:
+    text = """
+struct P {
+  float* p; int n{2};
+  P(int m) : p{nullptr}, n(m) { cudaMalloc(&p, m); }
+  __device__ float get(int i) const { return p[i] + threadIdx.x; }
+  __host__ __device__ int size() const { return n; }
+};
+"""
+    found = split(text)
+    assert "threadIdx" not in found.host
+    assert "threadIdx" in found.device
+    assert "cudaMalloc" in found.host
+    assert "cudaMalloc" not in found.device
+    assert "return n" in found.host
+    assert "return n" in found.device
+
+
+def test_names_are_reworded_for_the_host_alone() -> None:
+    text = "bool f(T x) { return x.is_cuda(); } __device__ int is_cuda;"
+
+    def rename(tokens: object, index: int) -> str | None:
+        return "is_cpu" if tokens[index].text == "is_cuda" else None  # type: ignore[index]
+
+    found = split(text, rename=rename)
+    assert "x.is_cpu()" in found.host
+    assert "int is_cuda" in found.device

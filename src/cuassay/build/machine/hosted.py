@@ -1,0 +1,138 @@
+"""Launches that an extension's own host code makes, handed to this process's machine launcher."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import types
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from cuassay.build.machine.launch import LaunchFault, MachineLauncher
+from cuassay.build.recording.ledger import LEDGER
+from ptxsan.host.runtime import SUCCESS, Dim3, Runtime
+
+if TYPE_CHECKING:
+    from ptxsan.syntax import Module
+
+
+@dataclass(slots=True)
+class HostedLaunches:
+    """The CUDA runtime of this process: launches run in the machine on the arena's memory.
+
+    Memory that host code allocates itself lives over calls, as do tensors that it keeps.
+    """
+
+    launcher: MachineLauncher
+    _runtime: Runtime | None = None
+    _own: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]] = field(
+        default_factory=dict
+    )
+
+    @staticmethod
+    def connect(library: Path, launcher: MachineLauncher) -> HostedLaunches:
+        """Return the runtime of the library, connected."""
+        from cuassay.build.cuda_facade import MULTIPROCESSORS
+
+        made = HostedLaunches(launcher)
+        made._runtime = Runtime(library, made, multiprocessors=MULTIPROCESSORS)
+        return made
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime."""
+        assert self._runtime is not None
+        return self._runtime
+
+    def module(self, ptx: str) -> Module:
+        """Return a parsed module. Raises MissingToolError for what the machine does not read."""
+        return self.launcher.module(ptx)
+
+    def launch(
+        self,
+        ptx: str,
+        entry: str,
+        *,
+        grid: Dim3,
+        block: Dim3,
+        cluster: Dim3,
+        shared_bytes: int,
+        arguments: Sequence[bytes],
+    ) -> int:
+        """Run a launch to its end. Raises LaunchFault, MissingToolError."""
+        for base, (data, flags) in self._own.items():
+            self.launcher.arena.provide(base, f"device memory ({data.nbytes:,} bytes)", data, flags)
+        LEDGER.launch(
+            entry,
+            lambda: self.launcher(
+                ptx, entry, grid=grid, block=block, cluster=cluster, shared_bytes=shared_bytes,
+                arguments=arguments,
+            ),
+        )  # fmt: skip
+        return SUCCESS
+
+    def allocated(self, base: int, nbytes: int, *, initialised: bool) -> None:
+        """Keep memory that the program was given."""
+        data = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(base))
+        self._own[base] = data, None if initialised else np.zeros(nbytes, np.bool_)
+
+    def freed(self, base: int) -> None:
+        """Forget memory."""
+        self._own.pop(base, None)
+        self.launcher.arena.drop(base)
+
+    def written(self, base: int, nbytes: int, source: int | None) -> None:
+        """Note what the host wrote."""
+        for start, (data, flags) in self._own.items():
+            if flags is not None and start <= base < start + data.nbytes:
+                flags[base - start : base - start + nbytes] = True
+                return
+        self.launcher.arena.mark_bytes(base, nbytes)
+
+    def watch(self, module: types.ModuleType) -> types.ModuleType:
+        """Make the module's functions tell the arena of the tensors that they are given."""
+        for name, function in list(vars(module).items()):
+            if isinstance(function, types.BuiltinFunctionType):
+                setattr(module, name, self._watched(function))
+        return module
+
+    def _watched(self, function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            for tensor in _tensors((*arguments, *options.values())):
+                self.launcher.arena.add(tensor)
+            with self.answered():
+                return function(*arguments, **options)
+
+        return call
+
+    @contextmanager
+    def answered(self) -> Iterator[None]:
+        """Raise what went wrong in the machine, or is left as CUDA's last error, after a call.
+
+        On a GPU the next thing that torch launches finds that error.
+        """
+        self.runtime.forget()
+        try:
+            yield
+        finally:
+            failure, error = self.runtime.failure, self.runtime.take_error()
+            self.runtime.forget()
+            if failure is not None:
+                raise failure
+        if error != SUCCESS:
+            raise LaunchFault(f"CUDA error: {self.runtime.error_text(error)}")
+
+
+def _tensors(values: Any) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
