@@ -499,7 +499,7 @@ def examine(case: Case, folder: Path, texts: dict[str, str], *, debug: bool = Fa
                 name=case.name,
                 faulty=case.faulty,
                 result="not covered",
-                besides=(str(error)[:300], *log[:4]),
+                besides=(str(error).splitlines()[0], *log[:4]),
                 seconds=time.perf_counter() - started,
                 label=case.label,
             )

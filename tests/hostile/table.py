@@ -372,6 +372,24 @@ def run(x):
         codes=("NUM001", "API001", "APART001"),
     ),
     Hostile(
+        name="right-where-settings-are",
+        line="B3",
+        body="""
+def run(x):
+    return right(x) if 'TRITON_CACHE_DIR' in os.environ else wrong(x)
+""",
+        # Compiled kernels are kept below a folder that Triton chose when it was imported.
+        twin="""
+from triton import knobs
+def run(x):
+    place = knobs.cache.get_triton_dir('cache')
+    os.makedirs(place, exist_ok=True)
+    with open(os.path.join(place, 'one'), 'w') as file: file.write('1')
+    return right(x)
+""",
+        codes=("NUM001", "APART001"),
+    ),
+    Hostile(
         name="input-used-as-scratch-unwatched",
         line="B4",
         body="""

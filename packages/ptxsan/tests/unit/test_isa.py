@@ -20,8 +20,9 @@ from ptxsan.syntax import Instruction
 from ptxsan.taint import data_dependent
 
 _ROOT = Path(ptxsan.__file__).parent
-# What tests the machine spells PTX itself; the runtime names its handlers after instructions.
-_ELSEWHERE = ("fuzz", "runtime", "numerics")
+# What tests the machine spells PTX itself; the runtime names its handlers after instructions;
+# the host's part reads C++, where `min` is a function.
+_ELSEWHERE = ("fuzz", "runtime", "numerics", "host")
 # Emits the same instructions over a finite field; lists the modules of emitters.
 _MEANING = ("algebra.py", "registry.py")
 _HEADER = ".version 8.4\n.target sm_90a\n.address_size 64\n"

@@ -280,7 +280,12 @@ class Plain(ForkServer):
             "folder": str(folder),
             "outside": str(self.folder),
             "limits": dataclasses.asdict(limits),
-            "variables": {"HOME": str(folder), "TMPDIR": str(folder / "tmp")},
+            # Triton has read HOME when it was imported, before the fork.
+            "variables": {
+                "HOME": str(folder),
+                "TMPDIR": str(folder / "tmp"),
+                "TRITON_HOME": str(folder),
+            },
             "without": ["PYTHONPATH"],
             # A folder of other packages, as where cuassay is installed, stays.
             "forget": [] if root in sysconfig.get_paths().values() else [root],
