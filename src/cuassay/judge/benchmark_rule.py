@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 BENCHMARK_SEED = 200
 _WORKLOADS = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 1000}
 _ELEMENTS = {"cpu": 1 << 24, "cuda": 1 << 31}
+_BEYOND = 4
 
 
 def benchmark_case(trial: JudgeTrial, workload: Workload) -> Case:
@@ -40,9 +41,16 @@ def benchmark_case(trial: JudgeTrial, workload: Workload) -> Case:
 
 
 def evaluate(trial: JudgeTrial, run: RunScenario) -> BenchmarkRule | None:
-    """Return what the problem's own rule says of the candidate: the worst workload tried."""
+    """Return what the problem's own rule says of the candidate: the worst workload tried.
+
+    None where every workload exceeds the device's budget more than `_BEYOND` times: running out of
+    memory would end the judge, and with it the verdict on everything else.
+    """
     worst: BenchmarkRule | None = None
+    most = _BEYOND * _limit(trial)
     for workload in affordable(trial)[: _WORKLOADS[trial.profile]]:
+        if elements(trial.problem, resolve(trial.problem.axes, workload.axes)) > most:
+            continue
         rule = _one(trial, run, workload)
         if worst is None or _badness(rule) > _badness(worst):
             worst = rule
@@ -51,7 +59,7 @@ def evaluate(trial: JudgeTrial, run: RunScenario) -> BenchmarkRule | None:
 
 def affordable(trial: JudgeTrial) -> list[Workload]:
     """Return the workloads whose inputs fit the device's element budget, largest first."""
-    limit = _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
+    limit = _limit(trial)
     sized = [
         (elements(trial.problem, resolve(trial.problem.axes, workload.axes)), workload)
         for workload in trial.problem.workloads
@@ -59,6 +67,10 @@ def affordable(trial: JudgeTrial) -> list[Workload]:
     ]
     fitting = [pair for pair in sized if pair[0] <= limit] or [min(sized, key=lambda p: p[0])]
     return [workload for _, workload in sorted(fitting, key=lambda pair: -pair[0])]
+
+
+def _limit(trial: JudgeTrial) -> int:
+    return _ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
 
 
 def _badness(rule: BenchmarkRule) -> float:
