@@ -157,10 +157,17 @@ def _try(place: Path) -> None:
             _ALIVE.append(engine)
 
 
+def _main(arguments: list[str]) -> None:
+    """Build a file that fits, unless there is one; with a path build it there anew."""
+    match arguments:
+        case ["--try", place]:
+            _try(Path(place))
+        case [place]:
+            build(Path(place))
+        case _:
+            if _opened() is None:
+                build(places()[1])
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "--try":
-        _try(Path(sys.argv[2]))
-    elif len(sys.argv) > 1:
-        build(Path(sys.argv[1]))
-    elif not any(place.exists() for place in places()):
-        build(places()[1])
+    _main(sys.argv[1:])
