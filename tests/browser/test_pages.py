@@ -128,7 +128,9 @@ def test_a_row_opens_and_its_command_is_copied(opened: Opener) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == "cuassay replay /runs/x/F1"
     page = opened(render_verdict(samples.rejected())).page
     page.click(".copy >> nth=1")
-    assert page.evaluate("navigator.clipboard.readText()") == f"cuassay replay {samples.RUN}/F1"
+    copied = page.evaluate("navigator.clipboard.readText()").splitlines()
+    again = f"cuassay replay {samples.RUN}/F1"
+    assert copied == [again, f"{again} --export repro.py"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -31,6 +31,7 @@ CODES = {
 } | {code for pair in PAIRS if not pair.plain for code in pair.codes}
 # Faults too small, or too rarely met, for plain probes: only the gate sees them.
 _SUBTLE = (
+    "branch_for_widths",
     "half_atomics",
     "narrow_accumulator",
     "one_pass_variance",

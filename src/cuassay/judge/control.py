@@ -6,6 +6,7 @@ it is reported for nobody. The reference runs in a worker of its own, as a kerne
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from cuassay.model.conditions import STANDING
 from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Mode
 from cuassay.model.trace import Finished, StepRaised
 
 if TYPE_CHECKING:
@@ -55,6 +57,10 @@ class Control:
 
     def findings(self, check: Check, scenario: Scenario) -> tuple[Finding, ...]:
         """Return what `check` says of the reference on `scenario` (cached)."""
+        if scenario.mode is Mode.APART:
+            # A reference that imports cuassay cannot run apart from it. What it does in a worker,
+            # to its own inputs say, is no fault of a kernel apart either.
+            scenario = dataclasses.replace(scenario, mode=Mode.PLAIN)
         key = check.code + serial.dumps(scenario)
         if key not in self._seen:
             try:

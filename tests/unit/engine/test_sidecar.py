@@ -84,7 +84,7 @@ def test_a_sidecar_turns_a_rejection_outside_the_real_domain_into_an_acceptance(
     assert _verdict(_job(folder)).decision is Decision.REJECTED
     (folder / "cuassay.toml").write_text(_SIDECAR)
     call = ["check", str(folder / "kernel.py"), "--problem", str(folder), "--profile", "quick"]
-    assert main([*call, "--device", "cpu", "--seed", "3"]) == 0
+    assert main([*call, "--device", "cpu", "--seed", "3", "-v"]) == 0
     out = capsys.readouterr().out
     assert "\n  tried       rows: " in out
     assert "cuassay.toml overrides domains.x, axes.rows" in out

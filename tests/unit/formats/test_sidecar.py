@@ -261,7 +261,8 @@ def test_mistakes_of_integer_domains(scatter: Path, text: str, message: str) -> 
 
 
 def test_the_example_of_the_readme_fits_its_problem(tmp_path: Path) -> None:
-    blocks = re.findall(r"^```(\w+)\n(.*?)^```", (_ROOT / "README.md").read_text(), re.M | re.S)
+    page = (_ROOT / "docs" / "problems.md").read_text()
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```", page, re.M | re.S)
     problem = next(text for kind, text in blocks if kind == "python" and "# scale.py" in text)
     (tmp_path / "scale.py").write_text(problem)
     sidecar = next(text for kind, text in blocks if kind == "toml")

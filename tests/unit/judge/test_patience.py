@@ -11,6 +11,7 @@ from cuassay.errors import CannotJudgeError
 from cuassay.judge import runner as judge_runner
 from cuassay.judge.patience import Patience
 from cuassay.judge.runner import Runner
+from cuassay.judge.timeline import Timeline
 from cuassay.model.trace import Finished, ScenarioResult, Termination, TimedOut
 from tests.support.workers import candidate, problem, scenario
 
@@ -88,7 +89,9 @@ class _Pool:
 
 def _runner(pool: _Pool, monkeypatch: pytest.MonkeyPatch) -> Runner:
     monkeypatch.setattr(judge_runner, "WorkerPool", lambda *_, **__: pool)
-    trial: Any = types.SimpleNamespace(problem=problem(), inputs=None, answers=None, truth_s=0.0)
+    trial: Any = types.SimpleNamespace(
+        problem=problem(), inputs=None, answers=None, truth_s=0.0, timeline=Timeline()
+    )
     return Runner(trial, candidate("def run(x): return x"), device="cpu", nursery=None)
 
 

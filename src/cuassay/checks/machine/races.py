@@ -55,7 +55,9 @@ class Race101(MachineCheck):
     title = "conflicting accesses of different threads are ordered"
     cause = Cause.RACE
     classes = ("C1", "C2", "C3", "C7")
-    kinds = frozenset({"race", "same-value-race", "missing-proxy-fence"})
+    kinds = frozenset(
+        {"race", "same-value-race", "missing-proxy-fence", "unordered", "missing-acquire-fence"}
+    )
     clean_words = "no unordered conflicting accesses"
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
