@@ -1,6 +1,6 @@
 """Problems that nobody here wrote, each with its own reference as the candidate.
 
-    python benchmarks/foreign.py --pack /work/foreign          # copies to build/foreign
+    python benchmarks/foreign.py --pack FOLDER                 # copies to build/foreign
     python benchmarks/foreign.py --profile quick --jobs 6 --time-limit 560 --resume
     python benchmarks/foreign.py --ready --jobs 2              # only as far as a first truth
 

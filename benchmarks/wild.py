@@ -1,6 +1,6 @@
 """Kernels from the wild, with labels: caught by class, missed, correct ones rejected, not judged.
 
-    python benchmarks/wild.py --pack /work/foreign --labels labels.json   # copies to build/wild
+    python benchmarks/wild.py --pack FOLDER --labels labels.json   # copies to build/wild
     python benchmarks/wild.py --profile quick --jobs 12 --time-limit 540  # runs what was packed
 
 Each kernel is judged by `cuassay check` in a process of its own, several side by side, over the
