@@ -66,7 +66,8 @@ class Server:
         for thread, client in list(self._clients.items()):
             with contextlib.suppress(OSError):  # it has gone already
                 client.shutdown(socket.SHUT_RDWR)
-            thread.join(_JUDGES_END_S)
+            if thread.is_alive():  # else it has ended, or never began
+                thread.join(_JUDGES_END_S)
 
     def __enter__(self) -> Server:
         return self

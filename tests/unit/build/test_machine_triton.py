@@ -17,7 +17,7 @@ pytest.importorskip("triton")
 # Triton's driver and its native functions are for a process of their own.
 SCRIPT = """
 import sys, torch
-from cuassay.build import machine_triton
+from cuassay.build.machine import triton_kernels as machine_triton
 from cuassay.build.cuda_facade import cuda_facade
 seen = []
 machine_triton.enable(lambda ptx, entry, **launch: seen.append((ptx, entry, launch)), arch=80,
