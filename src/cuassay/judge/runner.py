@@ -120,6 +120,11 @@ class Runner:
         return self._pool.because
 
     @property
+    def tunes(self) -> bool:
+        """Whether the candidate's worker says that it has autotuners."""
+        return self._pool.tunes
+
+    @property
     def walls(self) -> Mapping[str, str]:
         """Which walls stood around the candidate's process: name -> "yes", or why not."""
         found = self._pool.sandbox
