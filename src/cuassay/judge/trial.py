@@ -14,7 +14,7 @@ import torch
 
 from cuassay.checks.state.answers import raw_bytes
 from cuassay.contract.accept import Acceptor, own_case
-from cuassay.contract.breaks import broken_cases
+from cuassay.contract.breaks import broken_cases, stated_facts
 from cuassay.contract.facts import Evidence, Known, Related, SizeFact, Source, Tried
 from cuassay.contract.observe import related_inputs, value_facts
 from cuassay.contract.sizes import learn_sizes
@@ -98,7 +98,7 @@ class JudgeTrial:
         self._acceptor: Acceptor | None = None
         self._memory: Acceptor | None = None  # says how much memory a case takes
         self._own_alone = False
-        self._facts: tuple[Known, ...] = ()
+        self._facts: tuple[Known, ...] = stated_facts(problem)
         self._deterministic: bool | None = None
         self._reduced: tuple[str, ...] | None = None
         self._machine: Machine | None = None
@@ -215,7 +215,8 @@ class JudgeTrial:
         wished = [case for case in self._planned("small") if not case.benchmark]
         if wished and all(self._acceptor.settle(case) is not None for case in wished):
             return
-        learnt, self._facts = learn_sizes(self._acceptor)
+        learnt, sizes = learn_sizes(self._acceptor)
+        self._facts = (*self._facts, *sizes)
         self._problem = learnt
         self._acceptor.problem = learnt
 

@@ -35,13 +35,13 @@ class Read:
 def reads_of(scenario: Scenario, run: Run) -> list[Read]:
     """Return the reads of results in order, as far as the run got."""
     found: list[Read] = []
-    for index, step, follower in followed(scenario):
+    for index, step, held in followed(scenario):
         if not isinstance(step, ReadResult):
             continue
         record = done(run, index)
         if record is None:
             return found
-        position, number = follower.results[step.result]
+        position, number = held.results[step.result]
         case = scenario.cases[position]
         found.append(Read(result=step.result, case=case, call=number, items=record.items))
     return found

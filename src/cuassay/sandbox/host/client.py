@@ -26,12 +26,13 @@ from cuassay.model.trace import (
     Termination,
     ToolMissing,
 )
-from cuassay.sandbox.host.execution import Execution, WorkerRun
+from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import GoneError, UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery, NurseryError
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeAnswers, MakeInputs
+from cuassay.sandbox.ran import Ran
 
 DEFAULT_LIMITS = Limits()
 DEFAULT_BUILDER = "cuassay.build:load"
@@ -137,7 +138,7 @@ class WorkerPool:
         answers: MakeAnswers | None = None,
         *,
         fresh: bool = False,
-    ) -> WorkerRun:
+    ) -> Ran:
         """Execute a scenario; whatever the candidate does ends up in the result.
 
         `inputs` makes the inputs of a case, `answers` its right outputs, for the steps that
@@ -148,7 +149,7 @@ class WorkerPool:
         try:
             worker = self._worker(fresh=fresh or scenario.fresh, mode=scenario.mode)
         except _NotBuiltError as error:
-            return WorkerRun(self._result((), error.termination, started, text=self._log), ())
+            return Ran(self._result((), error.termination, started, text=self._log), ())
         if scenario.mode is Mode.PLAIN:
             self._prepare_spares()
         worker.scenarios += 1
@@ -166,7 +167,7 @@ class WorkerPool:
             self._discard(worker)
         text = execution.text if not execution.healthy else worker.take_output()
         run = self._result(execution.records, end, started, text=text)
-        return WorkerRun(run, execution.tensors)
+        return Ran(run, execution.tensors)
 
     def _result(
         self, records: Any, end: Termination, started: float, *, text: str
