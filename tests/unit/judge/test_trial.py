@@ -32,7 +32,8 @@ def _made(trial: JudgeTrial) -> int:
 
 def _wrong(trial: JudgeTrial, case: Case, factor: float) -> int:
     def kernel(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-        right: Tensor = trial.reference.call(x, weight, eps)
+        right = trial.reference.call(x, weight, eps)
+        assert isinstance(right, Tensor)
         return right * factor
 
     scenario = single_call(case, label="a call")
