@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cuassay.model.failure_classes import class_names
 from cuassay.model.outcome import ErrorMap, Finding, Growth
 from cuassay.report import words
 from cuassay.report.clean import clean, html_text, one_line
@@ -81,7 +82,7 @@ def _statistics(finding: Finding) -> str:
         for name, value in finding.details[:20]
         if name != "holds for"
     ]
-    classes = ", ".join(one_line(name, limit=20) for name in finding.classes)
+    classes = one_line(class_names(finding.classes), limit=400)
     seed = "" if finding.seed is None else str(finding.seed)
     shown = rows([*pairs, ("failure classes", classes), ("seed", seed)])
     return f"<details><summary>All measures</summary>{shown}</details>" if shown else ""
