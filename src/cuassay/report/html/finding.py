@@ -6,6 +6,7 @@ from cuassay.model.failure_classes import class_names
 from cuassay.model.outcome import ErrorMap, Finding, Growth
 from cuassay.report import words
 from cuassay.report.clean import clean, html_text, one_line
+from cuassay.report.html.rules import rule_anchor
 from cuassay.report.html.svg import budget_bar, error_map, growth_plot, map_key, tells
 
 TONES = {"wrong": "bad", "unsafe": "mid", "advice": "calm"}
@@ -33,7 +34,8 @@ def finding_card(finding: Finding, *, pictures: bool, text_bytes: int) -> str:
         f'<article class="card finding {TONES[kind]}" id="{name}">'
         f'<div class="head"><a class="name" href="#{name}">{name}</a>'
         f'<span class="tag">{kind}, {finding.severity.value}</span>'
-        f'<span class="mono">{html_text(one_line(finding.code, limit=20))}</span>'
+        f'<a class="mono" href="#{html_text(rule_anchor(finding.code))}">'
+        f"{html_text(one_line(finding.code, limit=20))}</a>"
         f"<span>{html_text(one_line(finding.title, limit=160))}</span></div>"
         f'<p class="message">{html_text(one_line(finding.message))}</p>'
         + _budget(finding)
