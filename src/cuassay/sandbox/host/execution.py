@@ -194,8 +194,12 @@ class Execution:
             self._check_items(record)
         return record
 
-    def _check_items(self, record: StepDone) -> None:
-        reads = isinstance(self._scenario.steps[self._index], _SENDING)
+    def _check_items(self, record: StepDone, *, read_here: bool = False) -> None:
+        """Raise GoneError for items that the current step cannot have.
+
+        With `read_here` the judge reads their bytes itself.
+        """
+        reads = read_here or isinstance(self._scenario.steps[self._index], _SENDING)
         if len(record.facts) > _FACTS or any(len(a) + len(b) > _FACT_CAP for a, b in record.facts):
             raise GoneError("garbled", "more facts than any step has")
         sent = [item for item in record.items if item.buffer >= 0]
