@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cuassay.checks.state.process_kinds import Kind, changes_of, kind_of
-from cuassay.checks.state.process_state import GENERATORS, REFUSED, STATE, Proc001
+from cuassay.checks.state.process_state import GENERATORS, REFUSED, STATE, UNWATCHED, Proc001
 from cuassay.cli.options import CONDITIONS
 from cuassay.judge.decide import condition_key
 from cuassay.model.outcome import Finding, FindingClass, Severity
@@ -184,5 +184,5 @@ def test_only_the_reads_around_the_import_take_a_process(profile: Profile) -> No
     trial = scaled_add()
     trial.profile = profile
     made = scenarios(trial)
-    assert list(made) == [STATE, GENERATORS, REFUSED]
-    assert [scenario.fresh for scenario in made.values()] == [True, False, False]
+    assert list(made) == [STATE, GENERATORS, REFUSED, UNWATCHED]
+    assert [scenario.fresh for scenario in made.values()] == [True, False, False, True]
