@@ -32,8 +32,8 @@ from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
 from cuassay.sandbox.host.apart import Apart, NotLoadedError, clean, covers
 from cuassay.sandbox.host.client import DEFAULT_LIMITS, WorkerPool
-from cuassay.sandbox.host.execution import WorkerRun
 from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.ran import Ran
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
@@ -135,6 +135,11 @@ class Runner:
         return self._pool.because
 
     @property
+    def tunes(self) -> bool:
+        """Whether the candidate's worker says that it has autotuners."""
+        return self._pool.tunes
+
+    @property
     def walls(self) -> Mapping[str, str]:
         """Which walls stood around the candidate's process: name -> "yes", or why not."""
         found = self._pool.sandbox
@@ -193,7 +198,7 @@ class Runner:
         self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)
         return run
 
-    def _once(self, scenario: Scenario, answers: MakeAnswers | None, *, fresh: bool) -> WorkerRun:
+    def _once(self, scenario: Scenario, answers: MakeAnswers | None, *, fresh: bool) -> Ran:
         """Run a scenario where nothing of cuassay is, if it can be run there, else in a worker.
 
         What raises or ends there is asked of a worker too, which can say more of it. A candidate
@@ -242,7 +247,7 @@ class Runner:
             return self._apart.run(scenario, self._trial.inputs, fresh=True)
         except NotLoadedError as error:
             end = Garbled(index=0, what=str(error)[:4096])
-            return WorkerRun(ScenarioResult(records=(), termination=end), ())
+            return Ran(ScenarioResult(records=(), termination=end), ())
         finally:
             self._spent_s += time.perf_counter() - started
 
@@ -290,7 +295,7 @@ class Runner:
         """Begin with what is going to be asked for, as far as it may run side by side."""
         self._tools.ahead(scenarios)
 
-    def _sanitized(self, scenario: Scenario) -> Callable[[], WorkerRun]:
+    def _sanitized(self, scenario: Scenario) -> Callable[[], Ran]:
         """Prepare a scenario of one call below a tool of compute-sanitizer."""
         return partial(
             sanitizer.run,

@@ -49,12 +49,13 @@ from cuassay.sandbox.guest.items import DTYPES, digest, host_memory
 from cuassay.sandbox.guest.placement import byte_of
 from cuassay.sandbox.guest.state_snapshot import TEXT_MOST, differences
 from cuassay.sandbox.guest.transport import nbytes, place
-from cuassay.sandbox.host.execution import Execution, WorkerRun
+from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import ROOT, STATE, Nursery, confined
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeInputs
+from cuassay.sandbox.ran import Ran, renumbered
 from cuassay.sandbox.syscalls import read_memory_into
 
 _CHUNK = 1 << 30
@@ -102,7 +103,7 @@ class Apart:
         self._segments.use_bytes("")
         self._worker: WorkerHandle | None = None
 
-    def run(self, scenario: Scenario, inputs: MakeInputs, *, fresh: bool) -> WorkerRun:
+    def run(self, scenario: Scenario, inputs: MakeInputs, *, fresh: bool) -> Ran:
         """Run a scenario; whatever the candidate does ends up in the result.
 
         With `fresh` in a process that ran no other, and that ends with it. One of Mode.APART is
@@ -135,7 +136,7 @@ class Apart:
             self._end()
             raise
         result = ScenarioResult(records=tuple(execution.records), termination=end, output_text=text)
-        return WorkerRun(result, execution.tensors)
+        return Ran(result, execution.tensors)
 
     def _ready(self, bare: bool) -> tuple[WorkerHandle, Mapping[str, str] | None]:
         """Return a process that has loaded the candidate, and the state from before it did."""
@@ -340,8 +341,7 @@ class _Apart(Execution):
         if seen is not None:
             base = len(self.tensors)
             self.tensors += seen
-            moved = (replace(i, buffer=i.buffer + base) if i.buffer >= 0 else i for i in numbered)
-            return replace(plausible, items=tuple(moved))
+            return renumbered(plausible, base)
         which = [one.number for one in described if one.item.kind == "tensor"]
         return self._fetch(plausible, {"do": "write", "result": result, "which": which})
 
@@ -628,7 +628,7 @@ def _all(
         done += moved
 
 
-def clean(run: WorkerRun) -> bool:
+def clean(run: Ran) -> bool:
     """Whether a run came to its end without an exception."""
     raised = any(isinstance(record, StepRaised) for record in run.result.records)
     return isinstance(run.result.termination, Finished) and not raised
