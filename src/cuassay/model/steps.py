@@ -93,7 +93,9 @@ class StreamCall:
 
     On `stream` in this order: `delay_ms` of other work, a copy of the values of `case` into
     `slot` where one is given, the call, a copy of what it returned, held under `result`.
-    `stream` is any name, or "default" for the legacy default stream.
+    `stream` is any name, or "default" for the legacy default stream. First the legacy default
+    stream gets `default_delay_ms` of other work: only a kernel that does not run on `stream` waits
+    for it. Free memory of the device is poisoned before all of this.
     """
 
     slot: str
@@ -101,6 +103,7 @@ class StreamCall:
     case: int | None = None
     stream: str = "side"
     delay_ms: float = 20.0
+    default_delay_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
