@@ -209,7 +209,8 @@ class Runner:
         Where the GPU executes them, a process that ran others may launch nothing: a candidate
         may keep answers, or replay a CUDA graph. Then a new process is asked.
         """
-        key = serial.dumps(scenario.cases)
+        outline = any(isinstance(s, RecordLaunches) and s.outline for s in scenario.steps)
+        key = serial.dumps(scenario.cases) + ("outline" if outline else "")
         if key not in self._recorded:
             started = time.perf_counter()
             if any(isinstance(step, RecordLaunches) and step.on_gpu for step in scenario.steps):

@@ -188,10 +188,12 @@ class ReadLaunches:
 class RecordLaunches:
     """Keep every launch that the PTX machine executes from now on, with the memory it began on.
 
-    With `on_gpu` those that the GPU executes in calls, with the memory that they left.
+    With `on_gpu` those that the GPU executes in calls, with the memory that they left. With
+    `outline` only what is launched with which arguments is kept: no memory, and no kernel runs.
     """
 
     on_gpu: bool = False
+    outline: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
