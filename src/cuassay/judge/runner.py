@@ -37,7 +37,7 @@ from cuassay.sandbox.host.nursery import Nursery
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.judge.trial import JudgeTrial
-    from cuassay.sandbox.host.execution import WorkerRun
+    from cuassay.sandbox.ran import Ran
 
 _RECORDED = 16
 _RECORDING_BUILDER = "cuassay.build:load_to_record"
@@ -118,6 +118,11 @@ class Runner:
     def because(self) -> str:
         """Why its numbers are the interpreter's, as the worker says: untrusted text."""
         return self._pool.because
+
+    @property
+    def tunes(self) -> bool:
+        """Whether the candidate's worker says that it has autotuners."""
+        return self._pool.tunes
 
     @property
     def walls(self) -> Mapping[str, str]:
@@ -248,7 +253,7 @@ class Runner:
         """Begin with what is going to be asked for, as far as it may run side by side."""
         self._tools.ahead(scenarios)
 
-    def _sanitized(self, scenario: Scenario) -> Callable[[], WorkerRun]:
+    def _sanitized(self, scenario: Scenario) -> Callable[[], Ran]:
         """Prepare a scenario of one call below a tool of compute-sanitizer."""
         return partial(
             sanitizer.run,
