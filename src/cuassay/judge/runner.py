@@ -115,6 +115,11 @@ class Runner:
         return self._pool.kind
 
     @property
+    def nursery(self) -> Nursery:
+        """Where its workers come from: a runner of the same sources may share it."""
+        return self._pool.nursery
+
+    @property
     def because(self) -> str:
         """Why its numbers are the interpreter's, as the worker says: untrusted text."""
         return self._pool.because
