@@ -20,7 +20,7 @@ from ptxsan.prove.law import (
     laws,
 )
 
-Law = Callable[[int, int, int], int]
+Law = Callable[..., int]
 LAWS: dict[str, Law] = {
     "constant": lambda n, m, k: 256,
     "one axis": lambda n, m, k: m,
