@@ -28,12 +28,13 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import RESULTS, ROOT, machine, result_path, save
+from tests.zoo import planted
 
 from cuassay.engine.executors import visible_gpus
 
 EXAMPLES = ROOT / "examples" / "embedding_rmsnorm_backward"
-ZOO = ROOT / "tests" / "zoo"
 CUSTOM = "CUASSAY_RESULTS" in os.environ
 FUSED = "embedding_rmsnorm_backward"
 DATA = ("real", "zipf1.0", "uniform")
@@ -124,13 +125,13 @@ def tasks(gpu: bool, preset: str) -> list[Task]:
             found += _matrix(part, path.name, path, FUSED, preset=size, steps=steps, seeds=seeds)
     for site, name in MILDER:
         for folder, part in (("bugs", "milder"), ("twins", "milder twins")):
-            path = ZOO / folder / f"{name}.py"
+            path = planted.candidate(folder, name)
             base = _matrix(part, name, path, site, preset="tiny", steps=60, seeds=1)
             cells = [t for t in base if t.data != "zipf1.0" and t.optimizer != "momentum"]
             found += cells
             found += [replace(t, start="trained") for t in cells if t.data == "real"]
     if not gpu:
-        path = ZOO / "twins" / "bf16_embedding_grad.py"
+        path = planted.twin_of("bf16_embedding_grad")
         found += _matrix(
             "twins", path.stem, path, "embedding_grad", preset="tiny", steps=20, seeds=24
         )

@@ -113,10 +113,10 @@ def _cells(part: str, rows: Any, *, preset: str, seeds: int) -> Iterator[Task]:
 
 def _rounded(folder: str) -> Run:
     """Return the zoo's cross-entropy gradient of that name: bugs or twins."""
-    from tests.support import loops
+    from tests.zoo import planted
 
     space: dict[str, Any] = {}
-    path = loops.ZOO / folder / "rounded_probability.py"
+    path = planted.candidate(folder, "rounded_probability")
     exec(compile(path.read_text(), str(path), "exec"), space)
     found: Run = space["run"]
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import torch
 
@@ -15,8 +14,8 @@ from cuassay.loops.operators import Operators
 from cuassay.loops.transformer import Transformer
 from cuassay.model.loop import Preset
 from cuassay.model.problem import Problem
+from tests.zoo import planted
 
-ZOO = Path(__file__).parents[1] / "zoo"
 MICRO = Preset(
     name="micro",
     vocab=300,
@@ -39,7 +38,7 @@ def problem(site: str, precision: str = "bf16") -> Problem:
 def zoo_kernel(site: str, name: str, *, folder: str = "bugs", precision: str = "bf16") -> Kernel:
     """Return a zoo candidate as a kernel in this process."""
     space: dict[str, Callable[..., object]] = {}
-    path = ZOO / folder / f"{name}.py"
+    path = planted.candidate(folder, name)
     exec(compile(path.read_text(), str(path), "exec"), space)
     return local_kernel(space["run"], problem(site, precision))
 

@@ -1,8 +1,8 @@
 """What is in the zoo: pairs of a planted bug and its correct twin, and honest rewrites.
 
-`bugs/<name>.py` and `twins/<name>.py` differ in the fault alone; `honest/<name>.py` are
-candidates that must be accepted. Every Python file defines `run` over the problem's inputs in
-order. `cuda/bugs/<name>.cu` and `cuda/twins/<name>.cu` are pairs of raw CUDA kernels.
+`twins/<name>.py` is a correct candidate and `bugs/<name>.diff` the fault planted in it
+(`planted.py`); `honest/<name>.py` are candidates that must be accepted. Every Python file defines
+`run` over the problem's inputs in order. `cuda/` has pairs of raw CUDA kernels.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests.zoo import (
     manifest_memory,
     manifest_operators,
     manifest_process,
+    planted,
 )
 
 HERE = Path(__file__).parent
@@ -50,18 +51,13 @@ class Pair:
 
     @property
     def bug(self) -> Path:
-        """The faulty candidate's file."""
-        return self._file("bugs")
+        """The faulty candidate's file, made from its patch."""
+        return planted.bug(self.name)
 
     @property
     def twin(self) -> Path:
         """The correct candidate's file."""
-        return self._file("twins")
-
-    def _file(self, folder: str) -> Path:
-        if self.cuda:
-            return HERE / "cuda" / folder / f"{self.name}.cu"
-        return HERE / folder / f"{self.name}.py"
+        return planted.twin_of(self.name)
 
     @property
     def triton(self) -> bool:
@@ -72,14 +68,6 @@ class Pair:
     def needs_gpu(self) -> bool:
         """Whether only a GPU can express it: raw CUDA kernels, streams, graphs."""
         return self.cuda or self.name.startswith("gpu")
-
-    @property
-    def checks(self) -> tuple[str, ...]:
-        """The checks that the suite judges it by: all, or, where plain calls are right, its own.
-
-        `make power` judges every pair by all of them.
-        """
-        return () if self.plain else ("NUM001", *self.codes)
 
     @property
     def gpus(self) -> int:

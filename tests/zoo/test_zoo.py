@@ -108,7 +108,8 @@ def _need_triton(of: Pair | Honest) -> None:
 
 
 def test_manifest_and_files_agree() -> None:
-    assert {pair.name for pair in PAIRS if not pair.cuda} == _stems("bugs") == _stems("twins")
+    assert {pair.name for pair in PAIRS if not pair.cuda} == _stems("twins")
+    assert _stems("twins") == _stems("bugs", ".diff")
     later = {
         f"{problem}_{style}" for problem, each in HONEST_CATALOG.items() for style in each.split()
     }
@@ -124,11 +125,12 @@ def test_every_code_has_a_pair_and_no_other_is_named() -> None:
 
 
 def test_every_file_says_in_one_line_what_it_is() -> None:
-    for path in sorted(HERE.glob("*/*.py")):
+    bugs = [pair.bug for pair in PAIRS if not pair.cuda]
+    for path in (*sorted(HERE.glob("*/*.py")), *bugs):
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
         assert docstring, path
         assert "\n" not in docstring, path
 
 
-def _stems(folder: str) -> set[str]:
-    return {path.stem for path in Path(HERE / folder).glob("*.py")}
+def _stems(folder: str, suffix: str = ".py") -> set[str]:
+    return {path.stem for path in Path(HERE / folder).glob(f"*{suffix}")}

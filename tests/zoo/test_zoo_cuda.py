@@ -18,8 +18,8 @@ CUDA = [pair for pair in PAIRS if pair.cuda]
 def test_manifest_and_files_agree() -> None:
     names = {pair.name for pair in CUDA}
     assert len(names) >= 10
-    for folder in ("bugs", "twins"):
-        assert names == {path.stem for path in (HERE / "cuda" / folder).glob("*.cu")}
+    for pattern in ("bugs/*.diff", "twins/*.cu"):
+        assert names == {path.stem for path in (HERE / "cuda").glob(pattern)}
 
 
 @pytest.mark.parametrize("pair", CUDA, ids=lambda pair: pair.name)
@@ -36,7 +36,8 @@ def test_kernels_compile(tmp_path: Path) -> None:
     if nvcc is None:
         pytest.skip("nvcc is not on PATH")
     parts = ["#include <cuda_bf16.h>", "#include <cuda_fp16.h>"]
-    for number, path in enumerate(sorted(HERE.glob("cuda/*/*.cu"))):
+    paths = [path for pair in CUDA for path in (pair.bug, pair.twin)]
+    for number, path in enumerate(paths):
         text = path.read_text(encoding="utf-8").replace('extern "C" ', "")
         parts.append(f'namespace n{number} {{\n#line 1 "{path.as_posix()}"\n{text}\n}}')
     source = tmp_path / "zoo.cu"

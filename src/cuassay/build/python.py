@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
+from cuassay.build import tuned
 from cuassay.build.cuda.toolkit import architecture, cuda_home, hopper_arch
 from cuassay.build.sources import build_lock, candidate_traceback, write_sources
 from cuassay.build.unavailable import went_without
@@ -58,6 +59,8 @@ def load_python(
         from cuassay.build.recording.ledger import count_triton
 
         count_triton(root, text)
+        if not on_cpu:
+            tuned.tune_once(folder)
     _private_caches(folder)
     around = _surroundings(on_cpu and speaks_of_a_gpu(text))
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What `cuassay train` and `cuassay infer` share: candidates or zoo names, a job from options."""
+"""What `cuassay train` and `cuassay infer` share: a job from options."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import Any, TypeVar
 import click
 
 from cuassay.cli import options
-from cuassay.errors import CandidateError, UsageError
+from cuassay.errors import UsageError
 from cuassay.model.jobs import InferJob, TrainJob
 from cuassay.model.loop import LoopSettings
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 _Job = TypeVar("_Job", TrainJob, InferJob)
-# The planted bugs of the tests, where cuassay runs from its sources.
-_ZOO = Path(__file__).resolve().parents[3] / "tests" / "zoo"
 _RENAMED = {"checkpointing": "checkpoint_every_block", "lr": "learning_rate"}
 
 
@@ -69,7 +67,7 @@ def job(
     _check(fields)
     return kind(
         problem=f["site"],
-        candidate=candidate(path),
+        candidate=options.candidate(path),
         device=device,
         seed=seed,
         settings=LoopSettings(**f, **fields),  # type: ignore[arg-type]
@@ -87,32 +85,6 @@ def _check(fields: dict[str, object]) -> None:
     vocab = fields.get("vocab")
     if isinstance(vocab, int) and 0 < vocab < 258:
         raise UsageError(f"--vocab {vocab}: every byte is a token, expected 258 or more")
-
-
-def candidate(path: str) -> str:
-    """Return a candidate's path; a bare name may be a planted bug of the zoo, `twins/NAME` a twin.
-
-    Raises CandidateError where neither is there.
-    """
-    try:
-        return options.candidate(path)
-    except CandidateError:
-        found = _zoo(path)
-        if found is None:
-            raise
-        return found
-
-
-def _zoo(name: str) -> str | None:
-    folder, _, plain = name.rpartition("/")
-    if folder not in ("", "bugs", "twins") or not plain.replace("_", "").isalnum():
-        return None
-    for suffix in (".py", ".cu"):
-        kind = Path("cuda") if suffix == ".cu" else Path()
-        file = _ZOO / kind / (folder or "bugs") / f"{plain}{suffix}"
-        if file.is_file():
-            return str(file)
-    return None
 
 
 def writable(path: str | None, *, option: str) -> Path | None:

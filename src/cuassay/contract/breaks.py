@@ -11,15 +11,20 @@ from cuassay.contract.facts import (
     Arange,
     Constant,
     EqualSlices,
+    Evidence,
     Fact,
     Known,
     Related,
     Sorted,
+    Source,
+    Stated,
     in_words,
 )
+from cuassay.contract.observe import holds
 from cuassay.errors import CuassayError
+from cuassay.formats.generated import is_stated, outside_domain
 from cuassay.model.case import GENERATED, Case, Fill, FillValue
-from cuassay.model.domain import Mask
+from cuassay.model.domain import Mask, Opaque
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 
 Values = Mapping[str, torch.Tensor | Scalar]
@@ -38,7 +43,8 @@ def broken_cases(
     """Return the cases that the reference accepts, and the facts with what came of breaking them.
 
     A broken case is `base` with one input changed. It counts as accepted where the reference
-    runs, stays finite where it was finite, and returns something else than before.
+    runs, stays finite where it was finite, and returns something else than before. What the
+    problem's author states of an input, a domain or a fact, is never broken.
     """
     groups = [set(known.fact.inputs) for known in facts if isinstance(known.fact, Related)]
     before = _run(run, inputs(base))
@@ -55,13 +61,51 @@ def broken_cases(
             case, fact=in_words(known.fact), related=tuple(related), in_domain=not related
         )
         try:
-            refused = _refusal(before, _run(run, inputs(case)))
+            values = inputs(case)
+            refused = _stated(problem, name, values[name], base.axes)
+            refused = refused or _refusal(before, _run(run, values))
         except CuassayError as error:
             refused = str(error)
         if not refused:
             found.append(case)
         said.append(dataclasses.replace(known, broken=refused or "the reference accepts it"))
     return tuple(found), tuple(said)
+
+
+def stated_facts(problem: Problem) -> tuple[Known, ...]:
+    """Return the facts that the problem's author states, as known facts."""
+    return tuple(
+        Known(
+            fact=Stated(input=fact.input, kind=fact.kind, axis=fact.axis),
+            evidence=Evidence(source=Source.DECLARED, text=fact.where),
+        )
+        for fact in problem.stated
+    )
+
+
+def _stated(
+    problem: Problem, name: str, value: torch.Tensor | Scalar, sizes: Mapping[str, int]
+) -> str:
+    """Return what the problem's author states of an input that `value` breaks, in words."""
+    spec = problem.input(name)
+    if not isinstance(spec, TensorSpec) or not isinstance(value, torch.Tensor):
+        return ""
+    facts = [fact for fact in problem.stated if fact.input == name]
+    for fact in facts:
+        dim = spec.shape.index(fact.axis) if fact.axis else 0
+        if not holds(fact.kind, value, dim=dim):
+            stated = in_words(Stated(input=name, kind=fact.kind, axis=fact.axis))
+            return f"{fact.where} states that {stated}"
+    if not is_stated(spec):
+        return ""
+    match spec.domain:
+        case Opaque(why=why):
+            # With facts of its own the input may have every value that keeps them.
+            return "" if facts else f"only the problem's generator makes legal values: {why}"
+        case Mask(kind=kind) if kind != "arbitrary":
+            return f"its stated domain is a {kind} mask"
+    outside = outside_domain(spec, value, sizes)
+    return f"its stated domain holds no {outside}" if outside else ""
 
 
 def _run(

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
+from cuassay.model.stated import FactKind
+
 
 class Source(StrEnum):
     """Where a fact was seen. What is declared wins over everything else."""
@@ -158,6 +160,15 @@ class Used:
     axis: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """What the problem's author states of an input; `axis` names the one of `equal_along`."""
+
+    input: str
+    kind: FactKind
+    axis: str = ""
+
+
 SizeFact: TypeAlias = AnySize | StepOfSize | OnlySizes | TiedSize | DerivedSize
 ValueFact: TypeAlias = (
     Constant
@@ -171,7 +182,7 @@ ValueFact: TypeAlias = (
     | Bounded
     | SameForAllSeeds
 )
-Fact: TypeAlias = SizeFact | ValueFact | Related | Used
+Fact: TypeAlias = SizeFact | ValueFact | Related | Used | Stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +245,29 @@ def in_words(fact: Fact) -> str:
             return f"{name} does not depend on random draws"
         case Related(inputs=names):
             return f"{', '.join(names)} come from one another or from one tensor"
+        case Stated(input=name, kind=kind, axis=axis):
+            return _stated_in_words(name, kind, axis)
         case Used(input=name, how=how, axis=axis):
             return f"the reference uses {name} as {how}" + (f" of {axis}" if axis else "")
     assert_never(fact)
+
+
+def _stated_in_words(name: str, kind: FactKind, axis: str) -> str:
+    match kind:
+        case FactKind.CONSTANT:
+            return f"{name} has one value in every element"
+        case FactKind.ALONG:
+            return f"all slices of {name} along {axis} are equal"
+        case FactKind.ARANGE:
+            return f"every row of {name} counts up by one"
+        case FactKind.SORTED:
+            return in_words(Sorted(input=name))
+        case FactKind.DISTINCT:
+            return in_words(Distinct(input=name))
+        case FactKind.BINARY:
+            return in_words(Binary(input=name))
+        case FactKind.SYMMETRIC:
+            return in_words(Symmetric(input=name))
+        case FactKind.NON_NEGATIVE:
+            return in_words(NonNegative(input=name))
+    assert_never(kind)

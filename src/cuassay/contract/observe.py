@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, assert_never
 
 import torch
 
@@ -25,6 +25,7 @@ from cuassay.contract.facts import (
 )
 from cuassay.dispatch_modes import UntracedMode
 from cuassay.model.problem import Problem, Scalar, TensorSpec
+from cuassay.model.stated import FactKind
 
 Values = Mapping[str, torch.Tensor | Scalar]
 _LEAST = 3  # numbers in a row from which its order is no accident
@@ -71,33 +72,60 @@ def _equal(first: torch.Tensor, second: torch.Tensor) -> bool:
     return first.shape == second.shape and bool(torch.equal(first, second))
 
 
+def holds(kind: FactKind, tensor: torch.Tensor, *, dim: int = 0) -> bool:
+    """Return whether a property holds for a tensor; `dim` is the dimension of `equal_along`.
+
+    One element, or one slice, shows nothing and holds.
+    """
+    if not tensor.numel():
+        return True
+    tensor, last = _readable(tensor), tensor.shape[-1] if tensor.dim() else 0
+    match kind:
+        case FactKind.CONSTANT:
+            return bool((tensor == tensor.reshape(-1)[0]).all())
+        case FactKind.ALONG:
+            return bool((tensor == tensor.narrow(dim, 0, 1)).all())
+        case FactKind.ARANGE:
+            steps = torch.arange(last, device=tensor.device).to(tensor.dtype)
+            return not last or bool((tensor == tensor.reshape(-1)[0] + steps).all())
+        case FactKind.SORTED:
+            return not last or bool((tensor.diff(dim=-1) >= 0).all())
+        case FactKind.DISTINCT:
+            return not last or bool((tensor.sort(dim=-1).values.diff(dim=-1) != 0).all())
+        case FactKind.BINARY:
+            return bool(((tensor == 0) | (tensor == 1)).all())
+        case FactKind.SYMMETRIC:
+            square = tensor.dim() > 1 and tensor.shape[-2] == last
+            return square and _equal(tensor, tensor.mT)
+        case FactKind.NON_NEGATIVE:
+            return tensor.dtype is torch.bool or bool((tensor >= 0).all())
+    assert_never(kind)
+
+
 def _facts(spec: TensorSpec, tensor: torch.Tensor, sizes: Mapping[str, int]) -> Iterator[ValueFact]:
     name, first = spec.name, tensor.reshape(-1)[0]
-    if tensor.numel() > 1 and bool((tensor == first).all()):
+    if tensor.numel() > 1 and holds(FactKind.CONSTANT, tensor):
         yield Constant(input=name, value=first.item())
         return
     for dim, size in enumerate(tensor.shape):
-        if size > 1 and bool((tensor == tensor.narrow(dim, 0, 1)).all()):
+        if size > 1 and holds(FactKind.ALONG, tensor, dim=dim):
             yield EqualSlices(input=name, dim=dim, axis=spec.shape[dim])
     floating, last = tensor.is_floating_point(), tensor.shape[-1] if tensor.dim() else 0
     if tensor.dtype is torch.bool:
         return
-    if bool(((tensor == 0) | (tensor == 1)).all()):
+    if holds(FactKind.BINARY, tensor):
         yield Binary(input=name)
-    elif bool((tensor >= 0).all()):
+    elif holds(FactKind.NON_NEGATIVE, tensor):
         yield NonNegative(input=name)
-    if tensor.dim() > 1 and tensor.shape[-2] == last > 1 and _equal(tensor, tensor.mT):
+    if tensor.dim() > 1 and last > 1 and holds(FactKind.SYMMETRIC, tensor):
         yield Symmetric(input=name)
     if floating or last < _LEAST:
         return
-    start = int(first)
-    counting = torch.arange(start, start + last, device=tensor.device, dtype=tensor.dtype)
-    if bool((tensor == counting).all()):
-        yield Arange(input=name, start=start)
-    elif bool((tensor.diff(dim=-1) >= 0).all()):
+    if holds(FactKind.ARANGE, tensor):
+        yield Arange(input=name, start=int(first))
+    elif holds(FactKind.SORTED, tensor):
         yield Sorted(input=name)
-    ordered = tensor.sort(dim=-1).values
-    if bool((ordered.diff(dim=-1) != 0).all()):
+    if holds(FactKind.DISTINCT, tensor):
         yield Distinct(input=name)
     low, high = int(tensor.min()), int(tensor.max())
     above = {axis: size for axis, size in sizes.items() if low >= 0 and size == high + 1}

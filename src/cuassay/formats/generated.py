@@ -31,11 +31,10 @@ def check_made(
     given = {n: size for n, size in axes.items() if n in names and isinstance(size, int)}
     sizes = resolve(problem.axes, given)
     for spec in problem.inputs:
-        stated = spec.domain_source == "declared" or spec.domain_source.startswith("sidecar")
-        if stated and spec.name in made:
+        if is_stated(spec) and spec.name in made:
             _check_shape(spec, made[spec.name], sizes, where=where)
             _check_dtype(spec, made[spec.name], where=where)
-            outside = _outside(spec, made[spec.name], sizes)
+            outside = outside_domain(spec, made[spec.name], sizes)
             if outside:
                 raise ReferenceError_(
                     f"{where} made {outside} for input '{spec.name}', which is not "
@@ -68,8 +67,13 @@ def _check_dtype(spec: InputSpec, value: object, *, where: str) -> None:
         )
 
 
-def _outside(spec: InputSpec, value: object, sizes: Mapping[str, int]) -> str:
-    """Return what lies outside the domain, in words; empty where nothing does."""
+def is_stated(spec: InputSpec) -> bool:
+    """Whether the problem's author states the domain of an input, and nobody inferred it."""
+    return spec.domain_source == "declared" or spec.domain_source.startswith("sidecar")
+
+
+def outside_domain(spec: InputSpec, value: object, sizes: Mapping[str, int]) -> str:
+    """Return what lies outside the domain of an input, in words; empty where nothing does."""
     if isinstance(value, bool | int | float):
         return "" if within(value, spec.domain) else repr(value)
     if not hasattr(value, "numel") or spec.dtype is DType.FLOAT4_E2M1FN_X2:

@@ -37,7 +37,7 @@ from cuassay.sandbox.host.nursery import Nursery
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.judge.trial import JudgeTrial
-    from cuassay.sandbox.host.execution import WorkerRun
+    from cuassay.sandbox.ran import Ran
 
 _RECORDED = 16
 _RECORDING_BUILDER = "cuassay.build:load_to_record"
@@ -115,9 +115,19 @@ class Runner:
         return self._pool.kind
 
     @property
+    def nursery(self) -> Nursery:
+        """Where its workers come from: a runner of the same sources may share it."""
+        return self._pool.nursery
+
+    @property
     def because(self) -> str:
         """Why its numbers are the interpreter's, as the worker says: untrusted text."""
         return self._pool.because
+
+    @property
+    def tunes(self) -> bool:
+        """Whether the candidate's worker says that it has autotuners."""
+        return self._pool.tunes
 
     @property
     def walls(self) -> Mapping[str, str]:
@@ -209,7 +219,8 @@ class Runner:
         Where the GPU executes them, a process that ran others may launch nothing: a candidate
         may keep answers, or replay a CUDA graph. Then a new process is asked.
         """
-        key = serial.dumps(scenario.cases)
+        outline = any(isinstance(s, RecordLaunches) and s.outline for s in scenario.steps)
+        key = serial.dumps(scenario.cases) + ("outline" if outline else "")
         if key not in self._recorded:
             started = time.perf_counter()
             if any(isinstance(step, RecordLaunches) and step.on_gpu for step in scenario.steps):
@@ -247,7 +258,7 @@ class Runner:
         """Begin with what is going to be asked for, as far as it may run side by side."""
         self._tools.ahead(scenarios)
 
-    def _sanitized(self, scenario: Scenario) -> Callable[[], WorkerRun]:
+    def _sanitized(self, scenario: Scenario) -> Callable[[], Ran]:
         """Prepare a scenario of one call below a tool of compute-sanitizer."""
         return partial(
             sanitizer.run,

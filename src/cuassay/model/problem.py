@@ -11,6 +11,7 @@ from cuassay.model.domain import Domain
 from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
 from cuassay.model.relation import Relation
+from cuassay.model.stated import StatedFact
 
 Scalar: TypeAlias = float | int | bool
 _LOW = (DType.BFLOAT16, DType.FLOAT16)
@@ -171,6 +172,7 @@ class Problem:
     else (None: that of the problem's types, see `policy`), `reduction_axes` the axes that a
     growth test may lengthen (empty: derive them), `index_inputs` maps an index input to the
     outputs whose rows it addresses, `relations` are those that the reference is said to obey.
+    `stated` are facts of inputs that every caller keeps, so that no case may break them.
     """
 
     name: str
@@ -189,6 +191,7 @@ class Problem:
     constraints: tuple[str, ...] = ()
     growth_target: Mapping[str, int] = field(default_factory=dict)
     relations: tuple[Relation, ...] = ()
+    stated: tuple[StatedFact, ...] = ()
     digest: str = ""
 
     def input(self, name: str) -> InputSpec:

@@ -17,8 +17,8 @@ from cuassay.build.cuda.delays import delayed
 from cuassay.build.cuda.ptx_text import instructions
 from tests.support.compiler_apart import compiler_apart
 from tests.support.ptx_kernels import ptxas, triton_ptx
+from tests.zoo import planted
 
-ZOO = Path(__file__).parents[2] / "zoo" / "cuda"
 PAUSE = re.compile(r"\{\n\.reg \.pred %cuassay_p;.*?nanosleep\.u32 %cuassay_w;\n\}\n", re.DOTALL)
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
 AWKWARD = (
@@ -151,7 +151,7 @@ def test_nothing_is_done_to_old_targets_and_to_kernels_without_shared_state() ->
 )
 def test_zoo_kernels_with_pauses_are_assembled(name: str, tmp_path: Path) -> None:
     for kind in ("bugs", "twins"):
-        text = nvrtc.compile_ptx((ZOO / kind / f"{name}.cu").read_text(), arch="sm_90")
+        text = nvrtc.compile_ptx(planted.candidate(kind, name).read_text(), arch="sm_90")
         made = delayed(text, seed=5)
         assert made.places > 1
         assert made.kernels

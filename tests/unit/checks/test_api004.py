@@ -1,4 +1,4 @@
-"""API004: a kernel that relies on what the problem's generator happens to keep is rejected."""
+"""API004: a kernel that relies on what the problem's generator happens to keep is found."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cuassay import api
-from cuassay.model.outcome import Failed, Finding, Passed
-from cuassay.model.verdict import Verdict
-from tests.unit.contract.problems import ROTARY, rotary
+from cuassay.checks.interface.own_inputs import Api004
+from cuassay.contract.facts import in_words
+from cuassay.model.outcome import FindingClass
+from tests.unit.contract.problems import ROTARY, findings_of, rotary, trial_of
 
 _BUGS = {
     "row 0 of position_ids": ("position_ids[..., None]", "position_ids[:1][..., None]"),
@@ -21,32 +21,44 @@ _BUGS = {
 }
 
 
-def _judged(folder: Path, kernel: str) -> Verdict:
-    rotary(folder)
-    place = folder / "kernel.py"
-    place.write_text(kernel)
-    return api.check(str(place), problem=str(folder), profile="quick", device="cpu", seed=5)
-
-
-def _outcome(verdict: Verdict) -> object:
-    return next(report.outcome for report in verdict.checks if report.code == "API004")
-
-
 @pytest.mark.parametrize("name", _BUGS)
-def test_a_kernel_that_relies_on_a_fact_is_rejected_with_the_fact(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_kernel_that_relies_on_a_fact_is_wrong_with_the_fact(tmp_path: Path, name: str) -> None:
     old, new = _BUGS[name]
-    verdict = _judged(tmp_path, ROTARY.replace(old, new))
-    assert verdict.decision.value == "REJECTED"
-    outcome = _outcome(verdict)
-    assert isinstance(outcome, Failed)
-    found: Finding = outcome.findings[0]
-    assert "in the problem's own inputs" in found.message
-    assert ("position_ids" in found.message) == ("position" in name)
+    found = findings_of(Api004(), trial_of(rotary(tmp_path)), ROTARY.replace(old, new))
+    assert found[0].finding_class is FindingClass.WRONG
+    assert "in the problem's own inputs" in found[0].message
+    assert ("position_ids" in found[0].message) == ("position" in name)
 
 
 def test_the_reference_passes(tmp_path: Path) -> None:
-    verdict = _judged(tmp_path, ROTARY)
-    assert verdict.decision.value == "ACCEPTED"
-    assert isinstance(_outcome(verdict), Passed)
+    trial = trial_of(rotary(tmp_path))
+    assert Api004().skip(trial) == ""
+    assert findings_of(Api004(), trial, ROTARY) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "stated"),
+    [
+        ("row 0 of position_ids", "[facts.position_ids]\nequal_along = ['batch']"),
+        ("positions counted, not read", "[facts.position_ids]\narange = true"),
+        ("positions counted, not read", "[domains.position_ids]\nkind = 'opaque'"),
+        ("a scale that is always 2", "[facts.scale]\nconstant = true"),
+        ("a scale that is always 2", "[domains.scale]\nkind = 'choice'\nvalues = [2.0]"),
+    ],
+)
+def test_what_the_author_states_is_not_broken(tmp_path: Path, name: str, stated: str) -> None:
+    (tmp_path / "cuassay.toml").write_text(stated)
+    trial = trial_of(rotary(tmp_path))
+    old, new = _BUGS[name]
+    assert findings_of(Api004(), trial, ROTARY.replace(old, new)) == []
+    assert any("stat" in known.broken or "legal" in known.broken for known in trial.facts)
+
+
+def test_other_facts_of_a_stated_input_are_broken(tmp_path: Path) -> None:
+    (tmp_path / "cuassay.toml").write_text("[facts.position_ids]\nequal_along = ['batch']\n")
+    trial = trial_of(rotary(tmp_path))
+    old, new = _BUGS["positions counted, not read"]
+    found = findings_of(Api004(), trial, ROTARY.replace(old, new))
+    assert [finding.finding_class for finding in found] == [FindingClass.WRONG]
+    declared = [in_words(known.fact) for known in trial.facts if known.evidence.text]
+    assert declared == ["all slices of position_ids along batch are equal"]

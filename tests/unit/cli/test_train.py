@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 
 from cuassay.cli import loop_drive
-from cuassay.cli.loop_options import candidate
 from cuassay.cli.main import main
 from cuassay.engine import run
-from cuassay.errors import CandidateError
 from cuassay.judge.loops import run_loop
 from cuassay.loops import duplicates, matrix
 from cuassay.loops.cell import Settings
 from cuassay.model.jobs import LoopJob, TrainJob
 from cuassay.model.loop import Cell, CellResult, Duplicates, Start
-from tests.support.loops import ZOO
+from tests.zoo import planted
 
 
 @pytest.fixture
@@ -33,7 +31,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "loop", loop)
 
 
-_BUG = str(ZOO / "bugs" / "bf16_embedding_grad.py")
+_BUG = str(planted.bug("bf16_embedding_grad"))
 _SMALL = ("--site", "embedding_grad", "--device", "cpu", "--vocab", "300", "--seeds", "1")
 
 
@@ -131,13 +129,6 @@ def test_mistakes_give_one_message(
     said = capsys.readouterr().err
     assert message in said
     assert "Traceback" not in said
-
-
-def test_zoo_names_are_found_where_the_sources_are() -> None:
-    assert candidate("bf16_embedding_grad") == _BUG
-    assert candidate("twins/bf16_embedding_grad").endswith("twins/bf16_embedding_grad.py")
-    with pytest.raises(CandidateError, match="no candidate at"):
-        candidate("../bf16_embedding_grad")
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from cuassay.checks.base import Check
+from cuassay.checks.endings.findings import termination_finding
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import JudgeTrial
+from cuassay.model.outcome import Finding
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Profile
+from cuassay.sandbox.local import LocalRunner
 from tests.support import trees
 
 Shapes = Mapping[str, tuple[Sequence[str], str]]
@@ -83,6 +88,19 @@ def foreign(
     ]
     place.write_text("\n".join(map(json.dumps, lines)) + "\n")
     return load_problem(str(folder))
+
+
+def findings_of(check: Check, trial: JudgeTrial, source: str) -> list[Finding]:
+    """Return what a check finds in a kernel's source, whose `run` is called in this process."""
+    kernel: dict[str, Any] = {}
+    exec(compile(source, "kernel.py", "exec"), kernel)
+    runner = LocalRunner(kernel["run"], trial.problem)
+    found: list[Finding] = []
+    for scenario in check.propose(trial):
+        run = runner.run(scenario, trial.inputs, trial.answers)
+        ended = termination_finding(scenario, run, problem=trial.problem)
+        found += [ended] if ended is not None else check.judge(trial, scenario, run)
+    return found
 
 
 def trial_of(problem: Problem) -> JudgeTrial:

@@ -16,6 +16,8 @@ from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Choice, Index, IntegerRange, Mask, Opaque, Positive, Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, VarAxis
+from cuassay.model.stated import FactKind
+from tests.unit.contract.problems import rotary
 
 _ROOT = Path(__file__).resolve().parents[3]
 DATA = _ROOT / "tests" / "data" / "formats"
@@ -270,3 +272,39 @@ def test_the_example_of_the_readme_fits_its_problem(tmp_path: Path) -> None:
     found = load_problem(str(tmp_path / "scale.py"))
     assert found.input("x").domain == Real(low=0.0)
     assert (_axis(found, "rows").minimum, _axis(found, "rows").multiple_of) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[facts.z]\nsorted = true", "unknown input 'z'"),
+        ("[facts.x]\nsorted = true", "has no generator"),
+        ("[facts.x]\nfalling = true", "falling"),
+    ],
+)
+def test_facts_that_nothing_keeps_are_mistakes(folder: Path, text: str, words: str) -> None:
+    with pytest.raises(ProblemError, match=re.escape(words)):
+        _with(folder, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[facts.position_ids]\nequal_along = ['rows']", "unknown axis 'rows'"),
+        ("[facts.scale]\nsorted = true\n[domains.scale]\nkind = 'real'", "domains.scale as well"),
+    ],
+)
+def test_facts_beside_a_generator_are_checked(tmp_path: Path, text: str, words: str) -> None:
+    rotary(tmp_path)
+    with pytest.raises(ProblemError, match=re.escape(words)):
+        _with(tmp_path, text)
+
+
+def test_inputs_with_stated_facts_come_from_the_generator(tmp_path: Path) -> None:
+    rotary(tmp_path)
+    notes: list[str] = []
+    made = _with(tmp_path, "[facts.position_ids]\narange = true", notes=notes)
+    assert isinstance(made.input("position_ids").domain, Opaque)
+    assert [(fact.input, fact.kind) for fact in made.stated] == [("position_ids", FactKind.ARANGE)]
+    assert "facts.position_ids" in notes[0]
+    assert made.digest != load_problem(str(rotary(tmp_path / "plain").path)).digest

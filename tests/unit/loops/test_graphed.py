@@ -26,6 +26,7 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.steps import Capture, Replay
 from tests.support import loops
+from tests.zoo import planted
 
 _SITE = SITES["attention_decode"]
 _Replayed = Callable[[list[Value], list[Value]], tuple[torch.Tensor, ...]]
@@ -151,7 +152,7 @@ def test_rows_of_experts_are_not_padded() -> None:
 
 def test_an_isolated_kernel_reads_a_scenario_s_results() -> None:
     problem = loops.problem("rmsnorm")
-    path = str(loops.ZOO / "twins" / "eps_outside_root.py")
+    path = str(planted.twin_of("eps_outside_root"))
     with IsolatedKernel(load_candidate(path, problem), problem, device="cpu") as kernel:
         x = torch.ones(3, 16, dtype=torch.bfloat16)
         case = Case(label="a", axes={"rows": 3, "hidden": 16})

@@ -37,7 +37,8 @@ class Api004(Check):
 
     Can it be wrong?
         A fact that callers always keep and the problem does not state looks like one that
-        happens to hold. State it in the problem's description of domains (cuassay.toml).
+        happens to hold. State it in cuassay.toml ([facts.INPUT] or [domains.INPUT]): what is
+        stated is not broken.
 
     Example
         position_ids[0] is used for every row: rejected with the fact in the message.

@@ -8,6 +8,8 @@
     [axes.rows]
     max = 4096
     multiple_of = 8
+    [facts.position_ids]
+    arange = true          # what holds in every call: no case of cuassay breaks it
 
 What it states is part of the problem from then on: of its digest, its run folder, its replay.
 """
@@ -22,6 +24,7 @@ from typing import Any
 from cuassay.errors import ProblemError
 from cuassay.formats.sidecar import axes as sidecar_axes
 from cuassay.formats.sidecar import domains as sidecar_domains
+from cuassay.formats.sidecar import facts as sidecar_facts
 from cuassay.formats.textfile import read_text
 from cuassay.model.digest import problem_digest
 from cuassay.model.problem import Problem
@@ -53,15 +56,17 @@ def applied(problem: Problem, *, notes: list[str]) -> Problem:
     )
     made = sidecar_axes.with_bounds(problem, stated, file=file)
     made = sidecar_domains.with_domains(made, stated, file=file)
+    made = sidecar_facts.with_facts(made, stated, file=file)
     made = sidecar_axes.with_growth(made, stated, where=where)
     told = [*(f"domains.{name}" for name in stated.domains), *_others(stated.model_fields_set)]
     told += [f"axes.{name}" for name in stated.axes]
+    told += [f"facts.{name}" for name in stated.facts]
     notes.append(f"{file.name} overrides {', '.join(told) or 'nothing: it is empty'}")
     return replace(made, digest=problem_digest(made))
 
 
 def _others(given: set[str]) -> list[str]:
-    return sorted(given - {"domains", "axes"})
+    return sorted(given - {"domains", "axes", "facts"})
 
 
 def _beside(problem: Problem, notes: list[str]) -> Path | None:

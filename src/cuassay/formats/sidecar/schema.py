@@ -163,10 +163,24 @@ class BoundsModel(StrictModel):
     multiple_of: Length | None = None
 
 
+class FactsModel(StrictModel):
+    """A table `[facts.INPUT]`: what holds for a tensor in every call."""
+
+    constant: bool = False
+    equal_along: list[Name] = Field(default_factory=list)
+    arange: bool = False
+    sorted: bool = False
+    distinct: bool = False
+    binary: bool = False
+    symmetric: bool = False
+    non_negative: bool = False
+
+
 class SidecarModel(StrictModel):
     """The whole file. The tables of `domains` are read by their `kind`."""
 
     domains: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    facts: dict[str, FactsModel] = Field(default_factory=dict)
     axes: dict[str, BoundsModel] = Field(default_factory=dict)
     growth_target: dict[str, Length] = Field(default_factory=dict)
     accumulation: str | None = None

@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 
+from cuassay.build import tuned
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model import serial, walls
 from cuassay.model.candidate import Candidate
@@ -271,6 +272,7 @@ class Worker:
                 "cached": bool(built.cached),
                 "kind": str(built.kind)[:200],
                 "because": str(getattr(built, "because", ""))[:1000],
+                "tuners": tuned.lists(),
             }
         }
 

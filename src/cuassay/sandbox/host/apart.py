@@ -25,12 +25,13 @@ from cuassay.model.scenario import Allocate, Call, ReadInputs, ReadResult, Relea
 from cuassay.model.trace import ResultItem, ScenarioResult, StepDone, StepRaised, StepRecord
 from cuassay.sandbox.guest.items import DTYPES, host_memory
 from cuassay.sandbox.guest.transport import place
-from cuassay.sandbox.host.execution import Execution, WorkerRun
+from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeInputs
+from cuassay.sandbox.ran import Ran
 
 _CHUNK = 1 << 30
 
@@ -44,7 +45,7 @@ def run_apart(
     device: str,
     nursery: Nursery,
     limits: Limits,
-) -> WorkerRun:
+) -> Ran:
     """Run a scenario of Allocate, Call, ReadResult, ReadInputs and Release in a new process.
 
     `candidate` is a Python function. Raises NurseryError where no process can be had.
@@ -60,7 +61,7 @@ def run_apart(
         end = execution.run_on(device, inputs)
         text = execution.text if not execution.healthy else worker.take_output()
         result = ScenarioResult(records=tuple(execution.records), termination=end, output_text=text)
-        return WorkerRun(result, execution.tensors)
+        return Ran(result, execution.tensors)
     finally:
         worker.end()
         worker.close()

@@ -1,9 +1,0 @@
-"""Adds to memory that nobody cleared."""
-
-import torch
-
-
-def run(rows, token_of):
-    count, hidden = rows.shape
-    total = torch.empty(count // 2, hidden, device=rows.device)
-    return total.index_add_(0, token_of, rows.float()).to(rows.dtype)

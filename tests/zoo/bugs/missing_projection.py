@@ -1,9 +1,0 @@
-"""Leaves out the term of the input gradient that comes from the norm itself."""
-
-
-def run(grad_output, x, weight, rstd):
-    grad, scale = grad_output.float(), rstd[:, None]
-    normed = x.float() * scale
-    weighted = grad * weight.float()
-    grad_x = (weighted * scale).to(x.dtype)
-    return grad_x, (grad * normed).sum(0).to(weight.dtype)

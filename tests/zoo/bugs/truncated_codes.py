@@ -1,9 +1,0 @@
-"""Cuts codes towards zero instead of rounding them."""
-
-import torch
-
-
-def run(x):
-    wide = x.float()
-    scale = (wide.abs().amax(-1) / 127.0).clamp_min(1e-10)
-    return torch.trunc(wide / scale[:, None]).clamp(-127, 127).to(torch.int8), scale
