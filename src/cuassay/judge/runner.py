@@ -130,6 +130,11 @@ class Runner:
         return self._pool.kind
 
     @property
+    def nursery(self) -> Nursery:
+        """Where its workers come from: a runner of the same sources may share it."""
+        return self._pool.nursery
+
+    @property
     def because(self) -> str:
         """Why its numbers are the interpreter's, as the worker says: untrusted text."""
         return self._pool.because
@@ -257,7 +262,8 @@ class Runner:
         Where the GPU executes them, a process that ran others may launch nothing: a candidate
         may keep answers, or replay a CUDA graph. Then a new process is asked.
         """
-        key = serial.dumps(scenario.cases)
+        outline = any(isinstance(s, RecordLaunches) and s.outline for s in scenario.steps)
+        key = serial.dumps(scenario.cases) + ("outline" if outline else "")
         if key not in self._recorded:
             started = time.perf_counter()
             if any(isinstance(step, RecordLaunches) and step.on_gpu for step in scenario.steps):

@@ -399,7 +399,21 @@ class Session:
             return ()
         clues = self._optional(
             "the cause",
-            lambda: gather(self.trial, runner, self._candidate, found, self._replayer.seen),
+            lambda: gather(
+                self.trial,
+                runner,
+                self._candidate,
+                found,
+                self._replayer.seen,
+                runs=lambda edited: Runner(
+                    self.trial,
+                    edited,
+                    device=self._device,
+                    nursery=runner.nursery,
+                    spares=0,
+                    host=self._host,
+                ),
+            ),
         )
         return tuple(with_text(made, self._candidate) for made in diagnose(found, clues))
 
