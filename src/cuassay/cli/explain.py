@@ -20,10 +20,10 @@ def explain(*, code: str | None) -> None:
             click.echo(f"{known:<9} {registry.page(known).title}")
         click.echo("\ncuassay explain CODE tells how it decides and when it can be wrong.")
         return
-    known = FAILURE_CLASSES.get(code.strip().upper())
-    if known is not None:
-        click.echo(f"{click.style(known.code, bold=True)}: {known.name} ({known.group})")
-        click.echo(f"\n{click.style('How it comes about', bold=True)}\n  {known.mechanism}")
+    one = FAILURE_CLASSES.get(code.strip().upper())
+    if one is not None:
+        click.echo(f"{click.style(one.code, bold=True)}: {one.name} ({one.group})")
+        click.echo(f"\n{click.style('How it comes about', bold=True)}\n  {one.mechanism}")
         return
     page = registry.page(code)
     click.echo(f"{click.style(page.code, bold=True)}: {page.title}")
