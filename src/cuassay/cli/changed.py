@@ -134,6 +134,7 @@ def _judged(job: TrialJob, output: options.Output) -> tuple[Judged, int]:
     from cuassay.report.judged import Judged
 
     report = terminal_report(output)
+    report.begin()
     trial = Judged(path=job.candidate, root=sinks.root(), stopped="the trial ended with no word")
     code = 3
     try:

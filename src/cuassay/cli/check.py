@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cuassay.cli import early, options
-from cuassay.cli.drive import EXIT_CODES, drive, say
+from cuassay.cli.drive import EXIT_CODES, drive, say, waiting
 from cuassay.model.verdict import Decision
 
 PROFILES = ("quick", "standard", "deep")
@@ -106,7 +106,8 @@ def check(
         problem = found.problem
         if found.reference:
             say(f"cuassay: judging {found.why}; the file runs as trusted code to learn its inputs")
-            problem, candidate = early.prepared(found)
+            with waiting(f"runs {found.reference} to learn its inputs and outputs"):
+                problem, candidate = early.prepared(found)
         else:
             say(f"cuassay: judging against {problem}: {found.why}")
     job = TrialJob(

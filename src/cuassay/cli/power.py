@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from cuassay.cli import options
-from cuassay.cli.drive import emit_json, say
+from cuassay.cli.drive import emit_json, waiting
 
 PROFILES = ("quick", "standard", "deep")
 
@@ -60,10 +58,8 @@ def power(
         seed=options.seed(seed),
         strict=strict,
     )
-    quiet = as_json or not sys.stderr.isatty()
-    found = document(
-        run.measure_power(job, progress=lambda text: None if quiet else say(text)), inputs=inputs
-    )
+    with waiting("runs broken versions of the reference on the planned inputs") as progress:
+        found = document(run.measure_power(job, progress=progress), inputs=inputs)
     if as_json:
         emit_json(found)
         return
