@@ -79,10 +79,7 @@ def check(
     quiet: bool,
     no_color: bool,
 ) -> None:
-    """Judge the kernel at PATH against a problem.
-
-    Exit code 0: accepted, 1: rejected, 2: usage error, 3: could not be decided.
-    """
+    """Judge the kernel at PATH against a problem."""
     from cuassay.engine import run
     from cuassay.model.jobs import TrialJob
     from cuassay.model.precision import precision_named

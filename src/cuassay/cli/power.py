@@ -42,9 +42,8 @@ def power(
 ) -> None:
     """Count the broken versions of PROBLEM's reference that its inputs tell apart.
 
-    Every survivor is named with the input that would show it. Exit code 0: measured, 2: the
-    call is off, 3: it could not be measured. Later trials of PROBLEM run the regimes first
-    that it needs most.
+    Every survivor is named with the input that would show it. Later trials of PROBLEM run the
+    regimes first that it needs most.
     """
     from cuassay.engine import run
     from cuassay.model.jobs import PowerJob
