@@ -86,7 +86,7 @@ class Runner:
         )
         self.fresh = False
         self._spent_s = 0.0
-        self._tools = SideBySide(self._sanitized)
+        self._tools = SideBySide(self._beside)
         self._given_host = host
         self._host = host or HostNursery(nursery)
         self._machine: WorkerPool | None = None  # of a trial on a GPU: workers without one
@@ -159,12 +159,10 @@ class Runner:
         truth_s = self._trial.truth_s
         answers = self._trial.answers if needs_answers else None
         fresh = self.fresh or scenario.fresh
-        if scenario.mode in sanitizer.TOOLS:
+        if scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS:
             found = self._tools.result(scenario)
             self._spent_s += time.perf_counter() - started
             return found
-        if scenario.mode is Mode.APART:
-            return self._apart(scenario)
         if any(isinstance(step, RecordLaunches) for step in scenario.steps):
             return self._recording(scenario)
         scenario = self._patience.of(scenario)
@@ -188,8 +186,13 @@ class Runner:
         self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)
         return run
 
-    def _apart(self, scenario: Scenario) -> Run:
-        """Run a scenario in a process that holds nothing of cuassay, where that can be."""
+    def _beside(self, scenario: Scenario) -> Callable[[], Ran]:
+        """Prepare what a thread may run: a process apart, or a call below compute-sanitizer.
+
+        Inputs are made here: a problem's generator sets random states of the whole process.
+        """
+        if scenario.mode is not Mode.APART:
+            return self._sanitized(scenario)
         text = "\n".join(source.text for source in self._candidate.sources)
         if self._candidate.language is not Language.PYTHON:
             raise NothingToCheckError("a kernel that cuassay's own code launches cannot do without")
@@ -200,18 +203,17 @@ class Runner:
                 "it builds anew in each process without cuassay, which takes too long for quick; "
                 "use --profile standard"
             )
-        started = time.perf_counter()
-        run = run_apart(
+        made = {serial.dumps(case): self._on_host(case) for case in scenario.cases}
+        return partial(
+            run_apart,
             scenario,
-            self._trial.inputs,
+            lambda case: made[serial.dumps(case)],
             candidate=self._candidate,
             problem=self._trial.problem,
             device=self._device,
             nursery=self._pool.nursery,
             limits=DEFAULT_LIMITS,
         )
-        self._spent_s += time.perf_counter() - started
-        return run
 
     def _recording(self, scenario: Scenario) -> Run:
         """Run a scenario that records launches, once for all checks that ask for it.
@@ -254,7 +256,7 @@ class Runner:
         return {k: v.cpu() if isinstance(v, torch.Tensor) else v for k, v in values.items()}
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
-        """Begin with what is going to be asked for, as far as it may run side by side."""
+        """Begin with what is going to be asked for, beside what is asked for before it."""
         self._tools.ahead(scenarios)
 
     def _sanitized(self, scenario: Scenario) -> Callable[[], Ran]:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cuassay.checks.gpu.timing import timed
+from cuassay.checks.machine.faults import MachineCheck, recording_of
 from cuassay.checks.registry import all_checks
+from cuassay.checks.state.apart import Apart001
 from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
@@ -259,6 +261,8 @@ class Session:
         # A given seed asks for the same trial again: what others left must not change it.
         known = failures.known(self.trial.problem, entry) if self._job.seed is None else ()
         self.trial.preset("known", known)
+        if self._device.startswith("cuda"):
+            self._optional("", lambda: self._begin(runner))
         try:
             for check in self._checks():
                 report = self._checked(check, before, examination, runner)
@@ -287,6 +291,27 @@ class Session:
         self._time(runner, eager)
         self._select()
         return reports, (rule, measured)
+
+    def _begin(self, runner: Runner) -> None:
+        """Begin what takes a while and needs neither the GPU's worker nor this process.
+
+        The PTX machine executes a first recording, and the candidate builds and runs in a process
+        apart, beside the checks that come before theirs. What fails here fails there again.
+        """
+        machine_begins = False
+        for check in self._checks():
+            if isinstance(check, MachineCheck) and machine_begins:
+                continue
+            if not isinstance(check, MachineCheck | Apart001) or check.skip(self.trial):
+                continue
+            scenario = next(iter(check.propose(self.trial)), None)
+            if isinstance(check, Apart001) and scenario is not None:
+                runner.ahead([scenario])
+            elif scenario is not None:
+                machine_begins = True
+                recording = recording_of(runner(scenario))
+                if recording is not None:
+                    self._replayer.begin(recording, scenario)
 
     def _checked(
         self, check: Check, before: Check | None, examination: Examination, runner: Runner
