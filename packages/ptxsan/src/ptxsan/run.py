@@ -29,7 +29,7 @@ from ptxsan import (
 from ptxsan.codegen import Code, generate
 from ptxsan.compile import Compiled, compile_code
 from ptxsan.emit.calls import TOO_DEEP_CODE
-from ptxsan.errors import MachineError
+from ptxsan.errors import LaunchError, MachineError
 from ptxsan.findings import Kind, MachineFinding, MachineReport, Severity, Statistics
 from ptxsan.globals import module_memory
 from ptxsan.interplay import Interplay, interplay
@@ -123,7 +123,13 @@ def run(module: Module, launch: Launch, *, options: Options | None = None) -> Ma
             raise
         return _cannot(error, options)
     launch = clustered(loaded.program, launch)
-    limits.demand(loaded.program, launch, options.arch)
+    refused = limits.refusal(
+        loaded.program.name, loaded.program.directives, grid=launch.grid, block=launch.block,
+        cluster=launch.cluster, static_bytes=sum(one.bytes for one in loaded.program.shared),
+        dynamic_bytes=launch.dynamic_shared_bytes, arch=options.arch,
+    )  # fmt: skip
+    if refused is not None:
+        raise LaunchError(refused.text)
     budget.demand(loaded.program, loaded.code, launch, options)
     run_ = _Run(module, loaded, launch, options)
     return run_.report()

@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from ptxsan import limits
 from ptxsan.declarations import size_of
 from ptxsan.errors import MachineError
 from ptxsan.globals import module_memory
 from ptxsan.host.build import ANCHOR, Linked
+from ptxsan.limits import Limit
 from ptxsan.program import build
 from ptxsan.syntax import Function, Module
 
@@ -20,8 +22,12 @@ Dim3 = tuple[int, int, int]
 # CUDA Runtime API, enum cudaError
 SUCCESS, INVALID_VALUE, INVALID_CONFIGURATION, INVALID_FUNCTION = 0, 1, 9, 98
 OUT_OF_RESOURCES, LAUNCH_FAILURE = 701, 719
-# CUDA C++ Programming Guide, technical specifications per compute capability, 9.0
-_MOST_THREADS, _MOST_BLOCK, _MOST_GRID = 1024, (1024, 1024, 64), (0x7FFFFFFF, 65535, 65535)
+_ERRORS = {
+    Limit.EXTENTS: INVALID_CONFIGURATION, Limit.THREADS: INVALID_CONFIGURATION,
+    Limit.CLUSTER: INVALID_CONFIGURATION, Limit.BOUND: INVALID_VALUE,
+    Limit.STATIC: INVALID_VALUE, Limit.DYNAMIC: INVALID_VALUE, Limit.SHARED: INVALID_VALUE,
+}  # fmt: skip
+_ARCH = 90
 _REGISTERS = 32  # a thread's: what ptxas would give is not known here
 
 
@@ -66,7 +72,7 @@ class Runtime:
     ) -> None:
         self.failure: BaseException | None = None
         self._executor = executor
-        self._code = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+        self._code = ctypes.CDLL(str(library))
         self._functions: list[tuple[int, int, str, str]] = []  # start, end, name, PTX
         self._variables: list[tuple[int, int, str, str]] = []
         pointer, size, integer = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
@@ -80,7 +86,7 @@ class Runtime:
         )  # fmt: skip
         self._alive = [kind(function) for kind, function in functions]
         table = (pointer * len(functions))(*(ctypes.cast(one, pointer) for one in self._alive))
-        self._code.cuda_host_connect(table, multiprocessors, 9, 0, int(strict))
+        self._code.cuda_host_connect(table, multiprocessors, _ARCH // 10, _ARCH % 10, int(strict))
 
     def register(self, linked: Linked) -> ctypes.CDLL:
         """Load a library of host code and learn its kernels."""
@@ -129,9 +135,13 @@ class Runtime:
             allowed = int(
                 self._code.cuda_host_dynamic_shared(ctypes.c_void_p(self._start(function)))
             )
-            error = limits(entry, grid, block, shared, allowed)
-            if error != SUCCESS:
-                return error
+            refused = limits.refusal(
+                name, entry.directives, grid=grid, block=block, cluster=cluster,
+                static_bytes=static_shared_bytes(self._executor.module(ptx), entry),
+                dynamic_bytes=shared, arch=_ARCH, allowed_bytes=allowed,
+            )  # fmt: skip
+            if refused is not None:
+                return _ERRORS[refused.limit]
             places = (ctypes.c_void_p * len(entry.params)).from_address(arguments)
             values = [
                 ctypes.string_at(place, max(1, one.count) * size_of(one.type)) if place else b""
@@ -182,7 +192,7 @@ class Runtime:
                 return INVALID_FUNCTION
             bound = entry.directives.get("maxntid")
             values[0] = static_shared_bytes(self._executor.module(found[1]), entry)
-            values[1] = math.prod(bound) if bound else _MOST_THREADS
+            values[1] = math.prod(bound) if bound else limits.MOST_THREADS
             values[2] = _REGISTERS
             return SUCCESS
         except MachineError as error:
@@ -196,22 +206,6 @@ def _holder(rows: Sequence[tuple[int, int, str, str]], address: int) -> tuple[st
     if place < 0 or address > rows[place][1]:
         return None
     return rows[place][2], rows[place][3]
-
-
-def limits(entry: Function, grid: Dim3, block: Dim3, shared: int, allowed: int) -> int:
-    """Return the error that CUDA gives for a launch's extents, or SUCCESS.
-
-    `shared` is the dynamic shared memory in bytes, of which the kernel is `allowed` so much.
-    """
-    for extents, most in ((block, _MOST_BLOCK), (grid, _MOST_GRID)):
-        if any(not 1 <= one <= limit for one, limit in zip(extents, most, strict=True)):
-            return INVALID_CONFIGURATION
-    if math.prod(block) > _MOST_THREADS:
-        return INVALID_CONFIGURATION
-    bound = entry.directives.get("maxntid")
-    if bound and math.prod(block) > math.prod(bound):
-        return INVALID_VALUE
-    return INVALID_VALUE if shared > allowed else SUCCESS
 
 
 def static_shared_bytes(module: Module, entry: Function) -> int:
