@@ -10,6 +10,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import torch
+
 from cuassay.checks.gpu.timing import timed
 from cuassay.checks.machine.faults import MachineCheck, recording_of
 from cuassay.checks.registry import all_checks
@@ -103,6 +105,8 @@ class Session:
         self._nursery = nursery
         self._device, self._digest, self._toolchain = device, digest, toolchain
         self._started = started
+        if device.startswith("cuda"):  # a judge that is kept has judged others
+            torch.cuda.reset_peak_memory_stats(device)
         # Drawn only now: the candidate's digest is fixed before any input exists.
         self.seed = job.seed if job.seed is not None else secrets.randbits(62)
         self.trial = JudgeTrial(
@@ -473,7 +477,12 @@ class Session:
             truth_reason=self.trial.kinds.get(kind, ""),
             precision_grade=grade(self.graded),
             checks=reports,
-            conditions=(*conditions(reports), *self._device_condition(), *self._unconfined()),
+            conditions=(
+                *conditions(reports),
+                *self._device_condition(),
+                *self._unconfined(),
+                *self.trial.memory_conditions,
+            ),
             benchmark_rule=extras[0],
             power=extras[1],
             timing=timing,
