@@ -490,6 +490,12 @@ class Session:
             seed=self.seed,
             run=Path(self._job.run_dir).name,
             coverage=self._tried.coverage(),
+            tried_sizes=self._tried.sizes(
+                finding
+                for report in reports
+                if isinstance(report.outcome, Failed)
+                for finding in report.outcome.findings
+            ),
             speed=self._speed,
             sources=self._sources,
             timeline=tuple(self.trial.timeline.spans),
