@@ -1088,7 +1088,7 @@ SUSPECTS: dict[str, str] = {
     "looks-at-alignment": "def run(x):\n"
     "    return right(x) if x.data_ptr() % 16 == 0 else right(x.clone())",
     "starts-a-program": "import subprocess\ndef run(x):\n"
-    "    subprocess.run([sys.executable, '-c', 'pass'], check=True)\n    return right(x)",
+    "    subprocess.run(['true'], check=True)\n    return right(x)",
     "draws-and-restores": "def run(x):\n    with torch.random.fork_rng(devices=[]):\n"
     "        torch.manual_seed(0); torch.rand(3)\n    return right(x)",
 }
