@@ -6,25 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from cuassay.judge.session import Session
 from cuassay.model.diagnosis import Basis, Cause, Diagnosis
 from tests.zoo.causes import causes_of, planted_lines
-from tests.zoo.judging import BriefSession, Gate
+from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, load
-
-
-class Diagnosing(BriefSession):
-    """A brief session that diagnoses."""
-
-    _diagnosed = Session._diagnosed
-    _optional = Session._optional
 
 
 @pytest.fixture(scope="module")
 def gate() -> Iterator[Gate]:
     """Return one gate for all: a zygote is a second."""
-    with Gate() as made:
-        made._session = Diagnosing
+    with Gate(causes=True) as made:
         yield made
 
 
