@@ -269,20 +269,25 @@ class Loaded:
                 done += os.pwrite(fd, source[done : done + _CHUNK], offset + done)
 
 
+def received(channel: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """Return the next request and the descriptors with it; None once the channel is closed."""
+    head, fds, _, _ = socket.recv_fds(channel, _HEAD.size, 4)
+    while 0 < len(head) < _HEAD.size:
+        head += channel.recv(_HEAD.size - len(head))
+    if not head:
+        return None
+    left = min(_HEAD.unpack(head)[0], _MOST)
+    body = bytearray()
+    while len(body) < left:
+        body += channel.recv(left - len(body))
+    return json.loads(body), fds
+
+
 def answer(channel: socket.socket, report: dict[str, str]) -> None:
     """Do what is asked for until the channel closes."""
     loaded = Loaded("cpu")
-    while True:
-        head, fds, _, _ = socket.recv_fds(channel, _HEAD.size, 4)
-        while 0 < len(head) < _HEAD.size:
-            head += channel.recv(_HEAD.size - len(head))
-        if not head:
-            return
-        left = min(_HEAD.unpack(head)[0], _MOST)
-        body = bytearray()
-        while len(body) < left:
-            body += channel.recv(left - len(body))
-        request = json.loads(body)
+    while (asked := received(channel)) is not None:
+        request, fds = asked
         reply: dict[str, Any] = {"done": True}
         try:
             match request["do"]:
