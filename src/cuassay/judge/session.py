@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from cuassay.checks.gpu.timing import timed
 from cuassay.checks.registry import all_checks
 from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
@@ -54,6 +55,7 @@ from cuassay.model.outcome import (
     Skipped,
 )
 from cuassay.model.problem import Problem
+from cuassay.model.scenario import Allocate, Call, Scenario
 from cuassay.model.verdict import (
     BenchmarkRule,
     Decision,
@@ -256,6 +258,7 @@ def judge(
             smoke(trial)
             generate_once(trial)
         machine = _use_machine(bench)
+        _tune(bench, runner)
         control = _control(bench)
         tried = Tried(problem, runner)
         checked = _run_checks(bench, runner, control, tried)
@@ -325,6 +328,19 @@ def _use_machine(bench: _Bench) -> Replayer:
     bench.trial.use_machine(replayer)
     bench.trial.read_sources(source.text for source in bench.candidate.sources)
     return replayer
+
+
+def _tune(bench: _Bench, runner: Runner) -> None:
+    """Let the candidate's autotuners choose at a listed size: every size uses that choice."""
+
+    def tune() -> None:
+        if runner.tunes:
+            case = timed(bench.trial).cases[0]
+            steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"))
+            runner(Scenario(label="autotuning at a listed size", cases=(case,), steps=steps))
+
+    if bench.device.startswith("cuda"):
+        bench.beside("", tune)  # what goes wrong here goes wrong in a check, which says so
 
 
 def _control(bench: _Bench) -> Control:
@@ -487,7 +503,22 @@ def _diagnosed(
     outcomes = [report.outcome for report in reports]
     found = [f for one in outcomes if isinstance(one, Failed) for f in one.findings]
     clues = bench.beside(
-        "the cause", lambda: gather(bench.trial, runner, bench.candidate, found, machine.seen)
+        "the cause",
+        lambda: gather(
+            bench.trial,
+            runner,
+            bench.candidate,
+            found,
+            machine.seen,
+            runs=lambda edited: Runner(
+                bench.trial,
+                edited,
+                device=bench.device,
+                nursery=runner.nursery,
+                spares=0,
+                host=bench.host,
+            ),
+        ),
     )
     return tuple(with_text(made, bench.candidate) for made in diagnose(found, clues))
 

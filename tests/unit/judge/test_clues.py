@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -19,10 +19,12 @@ def gate() -> Iterator[Gate]:
         yield made
 
 
-def _first(gate: Gate, name: str) -> Diagnosis:
+def _first(gate: Gate, name: str, *, only: Sequence[str] = ()) -> Diagnosis:
     pair = next(pair for pair in PAIRS if pair.name == name)
-    only = ("API002", "NUM001", "SHP001", *pair.codes)
-    verdict = gate.judge(load(pair.problem), pair.bug, seed=3, only=only).verdict
+    only = only or ("API002", "NUM001", "SHP001", *pair.codes)
+    verdict = gate.judge(
+        load(pair.problem), pair.bug, seed=3, only=only, require=pair.require
+    ).verdict
     assert verdict.diagnoses[0].cause in causes_of(pair), verdict.diagnoses
     assert verdict.reason.startswith(verdict.diagnoses[0].words[:40])
     return verdict.diagnoses[0]
@@ -60,3 +62,14 @@ def test_a_write_into_an_input_is_found(gate: Gate) -> None:
 def test_a_name_that_is_not_there_is_found(gate: Gate) -> None:
     made = _first(gate, "missing_import")
     assert made.cause is Cause.NOT_BUILT
+
+
+@pytest.mark.parametrize(("name", "code"), [("storage_reshaped", "LAYOUT001")])
+def test_a_line_whose_edit_makes_the_kernel_right_is_named(
+    gate: Gate, name: str, code: str
+) -> None:
+    made = _first(gate, name, only=(code,))
+    assert made.basis is Basis.REPAIR
+    assert _names_line(name, made)
+    assert made.line is not None
+    assert made.line.what.startswith("right with ")

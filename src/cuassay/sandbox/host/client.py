@@ -85,7 +85,7 @@ class WorkerPool:
         self._failure: BuildFailed | ToolMissing | None = None
         self._built_once, self._closed = False, False
         self._build_s, self._cached, self._log = 0.0, False, ""
-        self._kind, self._because = "", ""
+        self._kind, self._because, self._tuners = "", "", False
         self._sandbox: dict[str, str] = {}
         if not lazy:  # its build overlaps with what the judge does before the first scenario
             self._current = self._spawn()
@@ -97,6 +97,11 @@ class WorkerPool:
         return self._build_s
 
     @property
+    def built(self) -> bool:
+        """Whether a worker has built the candidate."""
+        return self._built_once
+
+    @property
     def kind(self) -> str:
         """What the last worker says that it built, such as cuda_kernel+ptx-machine."""
         return self._kind
@@ -105,6 +110,14 @@ class WorkerPool:
     def because(self) -> str:
         """Why the last worker says that Triton's interpreter makes the numbers: untrusted text."""
         return self._because
+
+    @property
+    def tunes(self) -> bool:
+        """Whether a worker says that the candidate has autotuners; waits for a first build."""
+        if not self._built_once:
+            with contextlib.suppress(_NotBuiltError):  # the first scenario will say so
+                self._worker(fresh=False, mode=Mode.PLAIN)
+        return self._tuners
 
     @property
     def recipe(self) -> Mapping[str, Any]:
@@ -278,6 +291,7 @@ class WorkerPool:
             self._build_s, self._cached = built["seconds"], bool(built.get("cached"))
         self._kind = str(built.get("kind", ""))[:200]
         self._because = str(built.get("because", ""))[:1000]
+        self._tuners = built.get("tuners") not in (None, 0)
         return None
 
     def _died_building(self, worker: WorkerHandle, gone: GoneError) -> BuildFailed | ToolMissing:
