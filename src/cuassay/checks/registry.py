@@ -98,6 +98,18 @@ def page(code: str) -> Page:
     return _parse(known, _docstring(_FOLDER / f"{module.replace('.', '/')}.py", name))
 
 
+def classes(code: str) -> tuple[str, ...]:
+    """Return the failure classes that a code covers, read from its source."""
+    module, name = _place(code)
+    tree = ast.parse((_FOLDER / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        for line in node.body if isinstance(node, ast.ClassDef) and node.name == name else ():
+            if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "classes":
+                found: tuple[str, ...] = ast.literal_eval(line.value)
+                return found
+    return ()
+
+
 def _docstring(file: Path, class_name: str) -> str:
     """Return a class's docstring from its source: also where python -OO stripped it."""
     for node in ast.parse(file.read_text(encoding="utf-8")).body:

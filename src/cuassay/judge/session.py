@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+import torch
+
 from cuassay.checks.gpu.timing import timed
 from cuassay.checks.registry import all_checks
 from cuassay.diagnosis import diagnose
@@ -209,6 +211,8 @@ def judge(
 
     Raises CannotJudgeError and UsageError where the problem itself cannot be judged.
     """
+    if device.startswith("cuda"):  # a judge that is kept has judged others
+        torch.cuda.reset_peak_memory_stats(device)
     # Drawn only now: the candidate's digest is fixed before any input exists.
     seed = job.seed if job.seed is not None else secrets.randbits(62)
     trial = JudgeTrial(
@@ -296,7 +300,7 @@ def judge(
         truth_reason=trial.kinds.get(kind, ""),
         precision_grade=grade(checked.graded),
         checks=reports,
-        conditions=(*conditions(reports), *limits),
+        conditions=(*conditions(reports), *limits, *trial.memory_conditions),
         benchmark_rule=extras.rule,
         power=extras.power,
         timing=timing,
