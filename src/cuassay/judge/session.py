@@ -6,7 +6,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import torch
 
 from cuassay.checks.gpu.timing import timed
+from cuassay.checks.machine.faults import MachineCheck, recording_of
 from cuassay.checks.registry import all_checks
+from cuassay.checks.state.apart import Apart001
 from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
@@ -265,6 +267,8 @@ def judge(
         _tune(bench, runner)
         control = _control(bench)
         tried = Tried(problem, runner)
+        if device.startswith("cuda"):
+            bench.beside("", lambda: _begin(bench, runner, machine))
         checked = _run_checks(bench, runner, control, tried)
         decision, reason = decide(bind(checked.reports, job.require), profile=job.profile)
         emit(DecisionReached(decision=decision, reason=reason))
@@ -356,6 +360,29 @@ def _control(bench: _Bench) -> Control:
         lane=Lane.REFERENCE,
     )
     return Control(bench.trial, runner, partial(judge_scenario, bench.trial))
+
+
+def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
+    """Begin what takes a while and needs neither the GPU's worker nor this process.
+
+    The PTX machine executes a first recording, and the candidate builds and runs in a process
+    apart, beside the checks that come before theirs. What fails here fails there again.
+    """
+    machine_begins = False
+    for check in bench.plan.checks:
+        if isinstance(check, MachineCheck) and machine_begins:
+            continue
+        if not isinstance(check, MachineCheck | Apart001) or check.skip(bench.trial):
+            continue
+        scenario = next(iter(check.propose(bench.trial)), None)
+        if isinstance(check, Apart001) and scenario is not None:
+            with suppress(CuassayError):  # it will say why it cannot be
+                runner.ahead([scenario])
+        elif scenario is not None:
+            machine_begins = True
+            recording = recording_of(runner(scenario))
+            if recording is not None:
+                machine.begin(recording, scenario)
 
 
 def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -> _Checked:
