@@ -314,7 +314,7 @@ def judge(
         coverage=tried.coverage(),
         tried_sizes=tried.sizes(
             finding
-            for report in bound
+            for report in reports
             if isinstance(report.outcome, Failed)
             for finding in report.outcome.findings
         ),

@@ -23,6 +23,15 @@ _LANES = {
     Lane.REFERENCE: "reference",
     Lane.MACHINE: "PTX machine",
 }
+# As in the bar of build, truth, candidate and compare above it.
+_COLORS = {
+    Lane.JUDGE: "b4",
+    Lane.TRUTH: "b1",
+    Lane.COMPARE: "b3",
+    Lane.CANDIDATE: "b2",
+    Lane.REFERENCE: "b0",
+    Lane.MACHINE: "b0",
+}
 
 
 def curve_plot(curve: Curve) -> str:
@@ -191,9 +200,9 @@ def timeline(spans: Sequence[Span]) -> str:
         width = max((span.end_s - span.begin_s) / end * room, 0.4)
         y = lanes.index(span.lane) * _ROW + 3
         what = html_text(one_line(span.what, limit=80))
-        tone = list(_LANES).index(span.lane) % 4
         drawn.append(
-            f'<rect class="b{tone}" x="{x:.1f}" y="{y:.0f}" width="{width:.1f}" height="14">'
+            f'<rect class="{_COLORS[span.lane]}" x="{x:.1f}" y="{y:.0f}" width="{width:.1f}" '
+            f'height="14">'
             f"<title>{what}: {words.seconds(span.end_s - span.begin_s)}</title></rect>"
         )
     names = "".join(

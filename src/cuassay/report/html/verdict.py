@@ -337,7 +337,12 @@ def _origin(verdict: Verdict) -> str:
     ]
     origin += [("assumed", one_line(note)) for note in verdict.notes[:20]]
     plot = timeline(verdict.timeline)
-    drawn = f'<figure class="plot"><h3>Who worked when</h3>{plot}</figure>' if plot else ""
+    drawn = (
+        f'<figure class="plot"><h3>Who worked when</h3>{plot}<figcaption>Before the first check '
+        "the judge starts and loads torch.</figcaption></figure>"
+        if plot
+        else ""
+    )
     environment = list(verdict.environment.items())[:_ITEMS]
     origin += [(one_line(n, limit=60), one_line(v, limit=160)) for n, v in environment]
     return (
