@@ -3,10 +3,10 @@
     python benchmarks/time_to_verdict.py --packed build/wild --peer SOL-ExecBench --time-limit 500
 
 Every kernel is judged three times by `cuassay check` at one profile: with nothing kept (an empty
-CUASSAY_HOME), again (its build is kept), and with `cuassay serve` waiting (`--kinds` has fewer). The peer is
-SOL-ExecBench's own evaluator out of a checkout (github.com/NVIDIA/SOL-ExecBench, which needs
-cupti-python, click, rich and safetensors), on the same solution and all its workloads, twice. What
-it decides is another question than ours: a few draws of each workload, and times. Kernels are
+CUASSAY_HOME), again (its build is kept), and with `cuassay serve` waiting; `--kinds` has fewer. The
+peer is SOL-ExecBench's own evaluator out of a checkout (github.com/NVIDIA/SOL-ExecBench, which
+needs cupti-python, click, rich and safetensors), on the same solution and all its workloads, twice.
+What it decides is another question than ours: a few draws of each workload, and times. Kernels are
 those packed by `benchmarks/wild.py --pack`: correct ones, one of each problem first.
 """
 
