@@ -31,10 +31,11 @@ class Proc001(Check):
         Reads some 200 process-wide settings before the kernel is imported, after its import
         and after each of several calls, one of them on tensors in unusual layouts that it may
         refuse; then, on a GPU from `standard` on, once more in another process, which holds
-        nothing of cuassay until the calls are over: precision flags of torch, default dtype and device, gradient and
-        autocast modes, threads, rounding and denormal numbers, random generators and their
-        seeds, environment, working directory, umask, signal handlers, hooks, the current CUDA
-        device and stream, and whether functions that measure, compare and compute are the same.
+        nothing of cuassay until the calls are over. What is read: precision flags of torch,
+        default dtype and device, gradient and autocast modes, threads, rounding and denormal
+        numbers, random generators and their seeds, environment, working directory, umask,
+        signal handlers, hooks, the current CUDA device and stream, and whether functions that
+        measure, compare and compute are the same.
 
     Why it matters
         A kernel that switches TF32 on for the whole process changes every other float32 matmul
