@@ -306,7 +306,7 @@ class Bench:
             command += ["--seed", str(given.seed)]
         else:
             command = [sys.executable, "-m", "cuassay", "check", str(folder / item.candidate)]
-            command += ["--problem", problem, "--profile", given.profile, "--json"]
+            command += ["--problem", problem, "--profile", given.profile, "--json", "-v"]
             command += ["--device", self._device, "--seed", str(given.seed)]
             if given.gpu_memory:
                 command += ["--gpu-memory", given.gpu_memory]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -58,9 +58,20 @@ class _Refused(Exception):
 
 
 class Acceptor:
-    """Answers for one problem on one device; every answer is remembered in `tried`."""
+    """Answers for one problem on one device; every answer is remembered in `tried`.
 
-    def __init__(self, problem: Problem, reference: LoadedReference, *, device: str) -> None:
+    `relieve` makes room after memory ran out and says whether it could.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        reference: LoadedReference,
+        *,
+        device: str,
+        relieve: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._relieve = relieve
         self.problem = problem
         self.tried: list[Tried] = []
         self._reference, self._device = reference, device
@@ -160,7 +171,9 @@ class Acceptor:
             sure = real or not isinstance(error.__cause__, _needs_data())
             raise _Refused(str(error), sure=sure) from None
         except torch.OutOfMemoryError:
-            raise _Refused("it needs more memory than there is") from None
+            if not self._relieve():
+                raise _Refused("it needs more memory than there is") from None
+            return self._run(case, real=real)
         except Exception as error:
             sure = real or not isinstance(error, _needs_data())
             raise _Refused(f"{type(error).__name__}: {error}", sure=sure) from None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _COPIES = 2  # a process holds its inputs and what they travelled in
 _COMPARED = 4 * 8  # bytes of an element of an answer while it is held against truth
 _DRAWS = 4  # noisy runs of a truth that memory has to hold
-_FLOOR = 2  # no axis is made smaller for memory's sake: faults of row 0 must show
+_FLOOR = 2  # axes stop here while that helps: faults of row 0 must show
 GIB = 1 << 30
 
 
@@ -126,22 +126,25 @@ class Room:
     ) -> Case | None:
         """Return the case with axes halved until it has room, as the reference accepts it.
 
-        The longest axis that may vary goes first; axes in `keep` stay. None where no such case
-        has room.
+        The longest axis that may vary goes first; axes in `keep` stay. Axes go below 2 only
+        where nothing else helps. The smallest may still have no room; None where the reference
+        refuses it.
         """
 
         def made(sizes: Mapping[str, int]) -> Case:
             return dataclasses.replace(case, axes=dict(sizes))
 
-        sizes = shrink(
-            problem,
-            case.axes,
-            small_enough=lambda tried: self.holds(problem, made(tried)),
-            keep=keep,
-            floor=_FLOOR,
-        )
-        found = settle(made(sizes))
-        if found is None or not self.holds(problem, found):
+        def fits(sizes: Mapping[str, int]) -> bool:
+            return self.holds(problem, made(sizes))
+
+        found, sizes = None, dict(case.axes)
+        for floor in (_FLOOR, 1):
+            sizes = shrink(problem, sizes, small_enough=fits, keep=keep, floor=floor)
+            settled = settle(made(sizes))
+            found = settled or found
+            if settled is not None and self.holds(problem, settled):
+                break
+        if found is None or dict(found.axes) == dict(case.axes):
             return None
         return dataclasses.replace(found, label=f"{case.label}, smaller for memory")
 

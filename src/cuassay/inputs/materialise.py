@@ -116,7 +116,7 @@ def _generated(
         torch.manual_seed(derive(case.seed, "generator"))
         try:
             made = generator(arguments, torch.device(device))
-        except CuassayError:
+        except (CuassayError, torch.OutOfMemoryError):
             raise
         except Exception as error:
             raise ReferenceError_(

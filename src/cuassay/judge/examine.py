@@ -261,8 +261,7 @@ class Examination:
         except CannotJudgeError as error:
             tally.undecided.append(str(error))
         except torch.OutOfMemoryError:
-            self._trial.forget()
-            if again:
+            if self._trial.relieve() or again:
                 self._guarded(check, scenario, tally, control_first=control_first, again=False)
             else:
                 # A candidate may have taken the memory: never a reason to pass over a check.

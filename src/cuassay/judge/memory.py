@@ -38,6 +38,12 @@ class Cap:
             self._limit *= 2
             self._set()
 
+    def allow(self, needed_bytes: int) -> None:
+        """Allow at least so much: a case that has no smaller one needs it."""
+        if self._limit is not None and self.active and needed_bytes > self._limit:
+            self._limit = needed_bytes
+            self._set()
+
     def _set(self) -> None:
         total = torch.cuda.mem_get_info(self._device)[1]
         share = 1.0 if self._limit is None else min(1.0, self._limit / total)

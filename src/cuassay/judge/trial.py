@@ -6,9 +6,9 @@ import dataclasses
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from cuassay.checks.base import Machine, Run
     from cuassay.formats.execute import LoadedReference
 
+T = TypeVar("T")
 Truths = OrderedDict[str, Truth]  # by the case's values as JSON, its seed included
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 SLICES = "slices"  # purpose: those inputs with some slices of one of them changed
@@ -221,7 +222,9 @@ class JudgeTrial:
         """
         if self._acceptor is not None or self._problem.origin == "native":
             return
-        self._acceptor = Acceptor(self._problem, self._reference, device=self._device)
+        self._acceptor = Acceptor(
+            self._problem, self._reference, device=self._device, relieve=self.relieve
+        )
         wished = [case for case in self._planned("small") if not case.benchmark]
         if wished and all(self._acceptor.settle(case) is not None for case in wished):
             return
@@ -327,6 +330,7 @@ class JudgeTrial:
         Of those that a check cannot do without, the smallest stays whatever it needs.
         """
         found: list[Case] = []
+        large: list[Case] = []  # as small as they can be
         pairs = purpose == "arguments"  # a base and the same with one argument moved
         for number, case in enumerate(cases):
             if self.has_room(case):
@@ -337,17 +341,19 @@ class JudgeTrial:
             instead = self._room.smaller(
                 self._problem, case, keep=self._lengthened(purpose, case), settle=self._settle
             )
-            if instead is not None:
+            if instead is not None and self.has_room(instead):
                 found.append(instead)
+                if case.benchmark:
+                    self._room.note(self._problem, case, instead)
             elif pairs:
-                del found[number - number % 2 :]
-                return tuple(found)
-            if case.benchmark and instead is not None:
-                self._room.note(self._problem, case, instead)
-        if found or not cases or purpose not in (*_NEEDED, "benchmark"):
+                return tuple(found[: number - number % 2])
+            else:
+                large.append(instead or case)
+        if found or not large or purpose not in (*_NEEDED, "benchmark"):
             return tuple(found)
-        least = min(cases, key=lambda case: self._room.need(self._problem, case).total)
+        least = min(large, key=lambda case: self._room.need(self._problem, case).total)
         self._room.note(self._problem, least, None)
+        self._cap.allow(self._room.need(self._problem, least).total)
         return (least,)
 
     def _settle(self, case: Case) -> Case | None:
@@ -437,17 +443,20 @@ class JudgeTrial:
             from cuassay.loops import states
 
             return states.inputs(self._problem, case.state, self._device)
-        return case_inputs(self._problem, case, device=self._device, reference=self._reference)
+        return self._capped(
+            lambda: case_inputs(self._problem, case, device=self._device, reference=self._reference)
+        )
 
     def as_written(self, values: Sequence[torch.Tensor | Scalar]) -> tuple[torch.Tensor, ...]:
         """Run the reference as written; its outputs in the problem's order."""
         names = [spec.name for spec in self._problem.outputs]
-        return run_as_written(self._reference.call, values, names=names)
+        return self._capped(lambda: run_as_written(self._reference.call, values, names=names))
 
     def exact(self, case: Case) -> tuple[torch.Tensor, ...]:
         """Run the reference once in float64; its outputs in the problem's order."""
         names = [spec.name for spec in self._problem.outputs]
-        return lift(self._reference.call, list(self.inputs(case).values()), names=names)
+        values = list(self.inputs(case).values())
+        return self._capped(lambda: lift(self._reference.call, values, names=names))
 
     def truth(self, case: Case, precision: Precision = Precision.STRICT) -> Truth:
         """Return truth and achievable error of a case (cached). Raises CannotJudgeError.
@@ -508,18 +517,27 @@ class JudgeTrial:
         started = time.perf_counter()
         self._make_room(case)
         with self.timeline.span(Lane.TRUTH, _sizes(case)):
-            try:
-                truth = self._made_truth(case, precision, draws)
-            except torch.OutOfMemoryError:
-                if not self._cap.active:
-                    raise
-                self.forget()
-                truth = self._made_truth(case, precision, draws)
+            truth = self._capped(lambda: self._made_truth(case, precision, draws))
         self.truth_s += time.perf_counter() - started
         self.kinds[truth.kind] = truth.reason
         self._truths[key] = truth
         self._evict()
         return truth
+
+    def _capped(self, make: Callable[[], T]) -> T:
+        """Return what `make` returns; where our own cap leaves it no memory, the cap gives way."""
+        while True:
+            try:
+                return make()
+            except torch.OutOfMemoryError:
+                if not self.relieve():
+                    raise
+
+    def relieve(self) -> bool:
+        """Make room after memory ran out; return whether our own cap ended it, and gave way."""
+        capped = self._cap.active
+        self.forget()
+        return capped
 
     def _made_truth(self, case: Case, precision: Precision, draws: int | None) -> Truth:
         inputs = self.inputs(case)
@@ -563,15 +581,17 @@ class JudgeTrial:
         if key not in self._truths:
             started = time.perf_counter()
             with self.timeline.span(Lane.TRUTH, f"gradients, {_sizes(case)}"):
-                self._truths[key] = gradients.truth_of(
-                    self._problem,
-                    self._reference.call,
-                    case,
-                    self.inputs(case),
-                    outputs=outputs,
-                    upstream=upstream,
-                    seed=seed,
-                    precision=precision,
+                self._truths[key] = self._capped(
+                    lambda: gradients.truth_of(
+                        self._problem,
+                        self._reference.call,
+                        case,
+                        self.inputs(case),
+                        outputs=outputs,
+                        upstream=upstream,
+                        seed=seed,
+                        precision=precision,
+                    )
                 )
             self.truth_s += time.perf_counter() - started
             self._evict()
@@ -582,7 +602,11 @@ class JudgeTrial:
 
         Raises as `gradients`.
         """
-        return gradients.dependence(self._problem, self._reference.call, case, self.inputs(case))
+        return self._capped(
+            lambda: gradients.dependence(
+                self._problem, self._reference.call, case, self.inputs(case)
+            )
+        )
 
     def answers(self, case: Case) -> list[torch.Tensor]:
         """Return the right answers of a case in the outputs' own dtypes."""

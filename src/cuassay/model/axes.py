@@ -17,6 +17,7 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_LONGEST = 1000  # characters of an expression; the longest of a real problem has 60
 _LIMIT = 2**48  # no axis of a tensor that fits a device comes near it
 
 
@@ -26,13 +27,20 @@ def evaluate(expression: str, names: Mapping[str, int]) -> int:
     Raises ProblemError for another syntax, an unknown name, a division by zero, or a
     result that is not integral.
     """
+    if len(expression) > _LONGEST:
+        raise ProblemError(
+            f"axis expression '{expression[:40]}...' has {len(expression)} characters, expected at "
+            f"most {_LONGEST}"
+        )
     try:
         tree = ast.parse(expression.strip(), mode="eval")
         value = _value(tree.body, names)
     except (SyntaxError, ZeroDivisionError, OverflowError, RecursionError, ValueError) as error:
         raise ProblemError(f"axis expression '{expression}' cannot be evaluated: {error}") from None
-    if value != int(value) or abs(value) > _LIMIT:
-        raise ProblemError(f"axis expression '{expression}' gives {value}, expected an integer")
+    if not abs(value) <= _LIMIT or value != int(value):  # NaN is not within any limit
+        raise ProblemError(
+            f"axis expression '{expression}' gives {value:g}, expected an integer of at most 2^48"
+        )
     return int(value)
 
 
@@ -52,6 +60,10 @@ def _value(node: ast.expr, names: Mapping[str, int]) -> float:
             base, exponent = _value(left, names), _value(right, names)
             if abs(exponent) > 64:
                 raise ValueError(f"exponent {exponent} is too large")
+            if base < 0 and exponent != int(exponent):
+                raise ValueError(f"{base} has no real power {exponent}")
+            if exponent > 1 and abs(base) > _LIMIT:
+                raise ValueError("a base above 2^48 gives no size")
             return float(base**exponent) if exponent < 0 else base**exponent
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             return _BINARY[type(op)](_value(left, names), _value(right, names))

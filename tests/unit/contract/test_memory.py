@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from cuassay.contract.accept import own_case
+from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.memory import GIB, Room
 from cuassay.formats.execute import load_reference
 from cuassay.judge import benchmark_rule
@@ -136,7 +137,7 @@ def test_a_problem_that_never_fits_is_judged_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial = _planned(_attention(tmp_path), 1e-9, monkeypatch)
-    assert len(trial.cases("small")) == 1
+    assert [case.axes["rows"] for case in trial.cases("small")] == [1]  # as small as can be
     assert len(trial.cases("numeric")) == 1
     assert trial.cases("growth") == ()
     assert trial.cases("arguments") == ()
@@ -185,3 +186,45 @@ def test_the_benchmarks_rule_and_the_search_keep_to_the_plan(
     monkeypatch.setattr(trial, "_profile", Profile.STANDARD)
     search(trial, ask, effort=effort)
     assert all(trial.has_room(case) for case in asked)
+
+
+def test_an_axis_of_one_is_tried_where_two_have_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = _attention(tmp_path)
+    room = trial_of(problem)._room
+    one, two = (
+        room.need(problem, own_case(problem, {"rows": n, "cols": n}, seed=1, label="")).total
+        for n in (1, 2)
+    )
+    assert one < two
+    trial = _planned(problem, (one + two) / 2 / GIB, monkeypatch)
+    assert all(1 in case.axes.values() for case in trial.cases("small"))
+    assert trial.memory_conditions == ()
+
+
+def test_a_reference_that_meets_the_cap_while_sizes_are_learnt_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem, failures = _attention(tmp_path), [torch.OutOfMemoryError("full")]
+    reference = load_reference(problem)
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        if failures:
+            raise failures.pop()
+        return reference.call(x)  # type: ignore[return-value]
+
+    relieved: list[bool] = []
+    acceptor = Acceptor(
+        problem,
+        dataclasses.replace(reference, call=call),
+        device="cpu",
+        relieve=lambda: relieved.append(True) or True,  # type: ignore[func-returns-value]
+    )
+    case = own_case(problem, {"rows": 5, "cols": 3}, seed=1, label="")
+    assert acceptor.settle(case) is not None
+    assert relieved == [True]
+    failures.append(torch.OutOfMemoryError("really full"))
+    other = own_case(problem, {"rows": 7, "cols": 3}, seed=1, label="")
+    acceptor._relieve = lambda: False
+    assert acceptor.settle(other) is None

@@ -246,3 +246,10 @@ def test_unwritable_cache_names_the_remedy(folder: Path, tmp_path: Path) -> None
     (tmp_path / "home").write_text("a file where the folder should be")
     with pytest.raises(ProblemError, match=r"set CUASSAY_HOME to a writable folder"):
         load_problem(str(folder))
+
+
+def test_a_list_of_workloads_without_end_is_one_message(tmp_path: Path) -> None:
+    from cuassay.formats.sol.workload import json_lines
+
+    with pytest.raises(ProblemError, match="has 20000 lines, expected at most 10000"):
+        next(json_lines("{}\n" * 20000, where="workload.jsonl"))

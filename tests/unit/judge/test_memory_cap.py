@@ -37,15 +37,17 @@ class _Gpu:
 
 def test_the_cap_follows_the_plan_and_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = _Gpu(monkeypatch)
-    cap = Cap("cuda", 25 << 30)
+    cap = Cap("cuda", 20 << 30)
+    cap.allow(25 << 30)
+    cap.allow(1 << 30)  # less than there is
     cap.widen()
     cap.widen()
     assert not cap.active
     cap.widen()
     Cap("cuda:1", None)
-    assert gpu.shares == [0.25, 0.5, 1.0, 1.0]
+    assert gpu.shares == [0.2, 0.25, 0.5, 1.0, 1.0]
     assert not Cap("cpu", 1).active
-    assert gpu.shares == [0.25, 0.5, 1.0, 1.0]
+    assert len(gpu.shares) == 5
 
 
 def test_a_truth_that_meets_the_cap_is_made_again(
@@ -54,7 +56,7 @@ def test_a_truth_that_meets_the_cap_is_made_again(
     gpu = _Gpu(monkeypatch)
     trial = trial_of(rotary(tmp_path))
     case = trial.cases("small")[0]
-    failures = [torch.OutOfMemoryError("full")]
+    failures = [torch.OutOfMemoryError("full"), torch.OutOfMemoryError("still full")]
     trial._cap = Cap("cuda", 25 << 30)
 
     def short(self: JudgeTrial, *given: object) -> Truth:
@@ -66,7 +68,7 @@ def test_a_truth_that_meets_the_cap_is_made_again(
     monkeypatch.setattr(JudgeTrial, "_made_truth", short)
     monkeypatch.setattr(trial, "forget", trial._cap.widen)
     assert trial.truth(case).draws == 2
-    assert gpu.shares == [0.25, 0.5]
+    assert gpu.shares == [0.25, 0.5, 1.0]  # as often as the cap has to give way
     failures.append(torch.OutOfMemoryError("really full"))
     trial._truths.clear()
     trial._cap.active = False

@@ -43,7 +43,23 @@ def test_bad_bindings_name_the_axis(bound: dict[str, int], words: str) -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["n.real", "f(n)", "n if 1 else 2", "n / 3", "1 / 0", "2 ** n ** n", "m", "", "'n'", "9**64"],
+    [
+        "n.real",
+        "f(n)",
+        "n if 1 else 2",
+        "n / 3",
+        "1 / 0",
+        "2 ** n ** n",
+        "m",
+        "",
+        "'n'",
+        "9**64",
+        "1e308 * 10",
+        "1e999 - 1e999",
+        "(0 - 8) ** 0.5",
+        "(((9**64)**64)**64)**64",
+        "+".join("n" * 5000),
+    ],
 )
 def test_only_integer_arithmetic_is_allowed(expression: str) -> None:
     with pytest.raises(ProblemError, match="axis expression"):

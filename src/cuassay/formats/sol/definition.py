@@ -28,6 +28,8 @@ from cuassay.model.problem import (
 
 _PLACEHOLDER = Real()  # replaced by infer.with_domains
 
+_SHOWN = 200  # characters of an expression in a message
+
 
 def read_axes(definition: DefinitionModel, *, where: str) -> tuple[Axis, ...]:
     """Return the axes in their order. Raises ProblemError for bad names and expressions."""
@@ -55,7 +57,8 @@ def _check_expression(
         for other, axis in definition.axes.items()
         if not isinstance(axis, ExprAxisModel) or order.index(other) < order.index(name)
     }
-    place = f"{where}: axes.{name}.expression '{expression}'"
+    cut = expression if len(expression) <= _SHOWN else f"{expression[:_SHOWN]}..."
+    place = f"{where}: axes.{name}.expression '{cut}'"
     for used in re.findall(r"[^\W\d]\w*", expression):
         if used not in definition.axes:
             near = suggestion(used, definition.axes)

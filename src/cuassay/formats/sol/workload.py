@@ -38,6 +38,8 @@ from cuassay.model.problem import (
     Workload,
 )
 
+_MOST = 10_000  # lines; a benchmark lists tens
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
@@ -58,6 +60,11 @@ class _LeftOut(ProblemError):
 
 def json_lines(text: str, *, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (place, object) of each line that is not blank. Raises ProblemError."""
+    count = text.count("\n")
+    if count > _MOST:
+        raise ProblemError(
+            f"{where} has {count} lines, expected at most {_MOST} workloads; keep those that differ"
+        )
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             data = parse_json(line, where=where, error=ProblemError, first_line=number)
