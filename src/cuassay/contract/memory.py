@@ -1,4 +1,4 @@
-"""How much GPU memory a case takes in all processes of a trial, and smaller cases that fit.
+"""How much memory a case takes in all processes of a trial, and smaller cases that fit.
 
 Three processes hold a case at one time: the judge with its truth, the candidate's and the
 reference's. What each takes follows from the shapes of the inputs and from one run of the
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.inputs.budget import room_bytes
-from cuassay.inputs.geometry import shrink
+from cuassay.inputs.geometry import elements, shrink
 from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.scalars import default_scalar
 from cuassay.model.axes import shape_of
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _COPIES = 2  # a process holds its inputs and what they travelled in
 _COMPARED = 4 * 8  # bytes of an element of an answer while it is held against truth
+_PER_ELEMENT = 256  # bytes in all processes, of an element of which truth is made
 _DRAWS = 4  # noisy runs of a truth that memory has to hold
 _FLOOR = 2  # axes stop here while that helps: faults of row 0 must show
 GIB = 1 << 30
@@ -38,7 +39,7 @@ GIB = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """Bytes of GPU memory that one case takes at most, by process, without CUDA's own.
+    """Bytes that one case takes at most, by process, beside what each process itself takes.
 
     `judge` makes truth and compares; `plain` is what it takes where no truth is made. `worker`
     is one process that calls the operator: the candidate's, and the reference's beside it.
@@ -60,7 +61,7 @@ class Need:
 
 
 class Room:
-    """The GPU memory that one trial plans with; `limit_gib` None leaves it open.
+    """The memory that one trial plans with, a GPU's or the host's; `limit_gib` None: any.
 
     `conditions` says in words what had no room, once something had none.
     """
@@ -95,7 +96,7 @@ class Room:
         live = self._live[key]
         shapes = [shape_of(spec.shape, case.axes) for spec in problem.outputs]
         inputs = sum(value.nbytes for value in given if isinstance(value, torch.Tensor))
-        elements = sum(math.prod(shape) for shape in shapes)
+        answers = sum(math.prod(shape) for shape in shapes)
         returned = sum(
             math.prod(shape) * torch_dtype(spec.dtype).itemsize
             for spec, shape in zip(problem.outputs, shapes, strict=True)
@@ -104,14 +105,25 @@ class Room:
         truth = bytes_needed(live, given, shapes, draws=_DRAWS, budget_bytes=self.bytes)
         held = _COPIES * (inputs + returned)
         return Need(
-            judge=held + max(truth, _COMPARED * elements),
-            plain=held + max(written, _COMPARED * elements),
+            judge=held + max(truth, _COMPARED * answers),
+            plain=held + max(written, _COMPARED * answers),
             worker=_COPIES * inputs + written + returned,
         )
 
+    def is_small(self, problem: Problem, case: Case) -> bool:
+        """Whether no intermediate of a case can be large, which needs no run to know.
+
+        A reference is taken to hold no more than all its inputs and outputs, each as often as
+        the longest axis has elements: the scores of attention are such.
+        """
+        if self.bytes is None:
+            return True
+        longest = max(case.axes.values(), default=1)
+        return elements(problem, case.axes) * longest * _PER_ELEMENT <= self.bytes
+
     def holds(self, problem: Problem, case: Case, *, truth: bool = True) -> bool:
         """Whether a case has room; without `truth` where no truth of it is made."""
-        if self.bytes is None:
+        if self.bytes is None or self.is_small(problem, case):
             return True
         need = self.need(problem, case)
         return (need.total if truth else need.without_truth) <= self.bytes
@@ -153,16 +165,17 @@ class Room:
         need = self.need(problem, case).total / GIB
         wanted = math.ceil(need * 8.0 / 7.0 + 1.5)
         limit, sizes = self.limit_gib, _sizes(problem, case)
+        gpu = self._device.startswith("cuda")
+        kind, wish = ("GPU memory", f" (--gpu-memory {wanted}GiB)") if gpu else ("memory", "")
         if instead is None:
             text = (
                 f"memory: the smallest case that the reference accepts ({sizes}) needs about "
-                f"{need:.1f} GiB of GPU memory, more than the planned {limit:g}; judge it alone"
+                f"{need:.1f} GiB of {kind}, more than the planned {limit:g}; judge it alone"
             )
         else:
             text = (
                 f"memory: judged at {_sizes(problem, instead)} instead of the workload's {sizes}, "
-                f"which needs about {need:.1f} GiB of the planned {limit:g} "
-                f"(--gpu-memory {wanted}GiB)"
+                f"which needs about {need:.1f} GiB of {kind}; planned are {limit:g}{wish}"
             )
         self._conditions.setdefault(text)
 

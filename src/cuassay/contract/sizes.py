@@ -58,6 +58,8 @@ def learn_sizes(acceptor: Acceptor) -> tuple[Problem, tuple[Known, ...]]:
             )
         elif isinstance(fact, OnlySizes):
             axes[position] = dataclasses.replace(axis, sizes=fact.sizes)
+        elif isinstance(fact, DerivedSize):
+            axes[position] = dataclasses.replace(axis, derived=True)
     for name in refused:
         position = next(i for i, axis in enumerate(axes) if axis.name == name)
         tie = _tie(acceptor, base, name, refused)

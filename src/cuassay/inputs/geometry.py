@@ -139,13 +139,18 @@ def growth_axes(problem: Problem) -> tuple[str, ...]:
     """Return the axes that a growth test may lengthen, most telling first.
 
     Declared reduction axes, else var axes that some output's shape does not depend on
-    (those absent from most outputs first).
+    (those absent from most outputs first). An output with an axis that the reference decides
+    may depend on each of them.
     """
     variable = [axis.name for axis in problem.var_axes()]
+    derived = {axis.name for axis in problem.var_axes() if axis.derived}
     if problem.reduction_axes:
         return tuple(name for name in problem.reduction_axes if name in variable)
     absent = {
-        name: sum(name not in axes_of(problem, spec) for spec in problem.outputs)
+        name: sum(
+            name not in found and not derived & set(found)
+            for found in (axes_of(problem, spec) for spec in problem.outputs)
+        )
         for name in variable
     }
     used = {name for spec in tensor_inputs(problem) for name in axes_of(problem, spec)}

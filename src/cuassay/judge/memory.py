@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
 from cuassay.checks.numeric.listed_sizes import elements_of
+from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
     from cuassay.model.problem import Problem
@@ -54,6 +57,19 @@ class Cap:
 def _index(device: str) -> int:
     index = torch.device(device).index
     return torch.cuda.current_device() if index is None else index
+
+
+def host_plan_gib(profile: Profile) -> float:
+    """Return how much of the host's memory a trial on the CPU plans with, in GiB.
+
+    A quarter of what the machine or its container has, at most 8 GiB, at `quick`; half of it
+    otherwise. What is free at the moment does not count: a trial's cases hang on its seed alone.
+    """
+    with open("/proc/meminfo", encoding="ascii") as file:
+        total = int(dict(line.split(":", 1) for line in file)["MemTotal"].split()[0]) * 1024
+    with contextlib.suppress(OSError, ValueError):  # no control groups, or no limit in them
+        total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
+    return min(8.0, total / _GIB / 4) if profile is Profile.QUICK else total / _GIB / 2
 
 
 def available_bytes(device: str) -> int:

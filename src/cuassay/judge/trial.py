@@ -28,7 +28,7 @@ from cuassay.inputs.geometry import elements
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
-from cuassay.judge.memory import Cap
+from cuassay.judge.memory import Cap, host_plan_gib
 from cuassay.judge.reduced import reduced_axes
 from cuassay.judge.structure import matched
 from cuassay.judge.timeline import Timeline
@@ -103,7 +103,8 @@ class JudgeTrial:
         self._truths: Truths = OrderedDict() if truths is None else truths
         gpu = device.startswith("cuda")
         self._memory_gib = planned_memory_gib(profile, gpu_memory_gib) if gpu else None
-        self._room = Room(reference, device=device, limit_gib=self._memory_gib)
+        limit_gib = self._memory_gib if gpu else host_plan_gib(profile)
+        self._room = Room(reference, device=device, limit_gib=limit_gib)
         self._cap = Cap(device, self._room.bytes)
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None
@@ -318,14 +319,14 @@ class JudgeTrial:
             self._plans[SLICES] = (base, *sliced)
 
     def has_room(self, case: Case, *, truth: bool = True) -> bool:
-        """Whether judge and workers have room for a case in the planned GPU memory.
+        """Whether judge and workers have room for a case in the planned memory.
 
         Without `truth` where its answer is held against the reference as written.
         """
         return self._room.holds(self._problem, case, truth=truth)
 
     def _within_memory(self, purpose: str, cases: tuple[Case, ...]) -> tuple[Case, ...]:
-        """Return the cases that have room in the planned GPU memory, the others made smaller.
+        """Return the cases that have room in the planned memory, the others made smaller.
 
         Of those that a check cannot do without, the smallest stays whatever it needs.
         """
@@ -556,7 +557,7 @@ class JudgeTrial:
     def _make_room(self, case: Case) -> None:
         """Let go of kept truths until one of `case` has room beside the others."""
         room = self._room.bytes
-        if room is None or not self._truths:
+        if room is None or not self._truths or self._room.is_small(self._problem, case):
             return
         left = room - self._room.need(self._problem, case).judge
         while self._truths and sum(map(truth_bytes, self._truths.values())) > left:

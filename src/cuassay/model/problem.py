@@ -33,7 +33,7 @@ class VarAxis:
     `declared` is False where the bounds are mere defaults, so that a failure at a size
     that no workload uses is judged with that in mind. `bounds_source` names the sidecar file
     that set them, if one did. `sizes`, where not empty, are the only ones that are known to
-    be accepted.
+    be accepted. `derived` says that the reference decides the size, given the other axes.
     """
 
     name: str
@@ -42,6 +42,7 @@ class VarAxis:
     multiple_of: int = 1
     sizes: tuple[int, ...] = ()
     declared: bool = False
+    derived: bool = False
     description: str = ""
     bounds_source: str = ""
 

@@ -130,7 +130,10 @@ def test_cases_without_room_are_made_smaller_and_said(
     assert tight.inputs(benchmark)["x"].shape == (benchmark.axes["rows"], benchmark.axes["cols"])  # type: ignore[union-attr]
     (said,) = tight.memory_conditions
     assert said.startswith(f"memory: judged at rows={benchmark.axes['rows']}, cols=")
-    assert "--gpu-memory 2GiB" in said
+    assert "--gpu-memory" not in said  # of no use on a CPU
+    monkeypatch.setattr(tight._room, "_device", "cuda")
+    tight._room.note(problem, benchmark, benchmark)
+    assert "--gpu-memory 2GiB" in tight.memory_conditions[1]
 
 
 def test_a_problem_that_never_fits_is_judged_and_says_so(

@@ -244,6 +244,17 @@ def test_growth_axes_are_declared_or_derived() -> None:
     assert plan("swiglu", "growth") == plan("swiglu", "hot") == ()
 
 
+def test_an_output_that_the_reference_sizes_depends_on_every_axis() -> None:
+    problem = dataclasses.replace(foreign(), reduction_axes=())
+    free = growth_axes(problem)
+    assert free
+    decided = tuple(
+        dataclasses.replace(spec, shape=(*spec.shape[:-1], "out0")) for spec in problem.outputs
+    )
+    axes = (*problem.axes, VarAxis(name="out0", derived=True))
+    assert growth_axes(dataclasses.replace(problem, axes=axes, outputs=decided)) == ()
+
+
 def test_fit_halves_but_keeps_what_it_must() -> None:
     problem = registry.get("rmsnorm")
     big = {"rows": 16384, "hidden": 4096}

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from cuassay.judge.memory import Cap
+from cuassay.judge.memory import Cap, host_plan_gib
 from cuassay.judge.trial import JudgeTrial
+from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import Truth, make_truth
 from cuassay.sandbox.guest import placement
 from tests.unit.contract.problems import rotary, trial_of
@@ -84,3 +85,9 @@ def test_a_worker_gives_back_much_and_keeps_little(monkeypatch: pytest.MonkeyPat
     gpu.reserved, gpu.allocated = 3 << 30, 1 << 30
     placement.give_back_cuda_memory()
     assert gpu.emptied == 1
+
+
+def test_a_trial_on_the_cpu_plans_with_a_share_of_the_machine() -> None:
+    quick, deep = host_plan_gib(Profile.QUICK), host_plan_gib(Profile.DEEP)
+    assert 0.0 < quick <= 8.0
+    assert deep >= 2 * quick

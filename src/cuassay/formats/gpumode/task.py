@@ -67,7 +67,8 @@ def load(folder: Path) -> Problem:
     problem = Problem(
         name=task.name,
         axes=(
-            *(VarAxis(name=name) for name in (*learnt.axes, *learnt.derived)),
+            *(VarAxis(name=name) for name in learnt.axes),
+            *(VarAxis(name=name, derived=True) for name in learnt.derived),
             *(ExprAxis(name=n, expression=text) for n, text in learnt.expressions.items()),
         ),
         inputs=inputs,

@@ -284,7 +284,10 @@ def _state_specs(probe: _Probe, names: Mapping[str, str]) -> tuple[TensorSpec, .
 
 
 def _axes(learnt: shapes.Learnt) -> tuple[Axis, ...]:
-    free = tuple(VarAxis(name=name) for name in (*learnt.axes, *learnt.derived))
+    free = (
+        *(VarAxis(name=name) for name in learnt.axes),
+        *(VarAxis(name=name, derived=True) for name in learnt.derived),
+    )
     return (*free, *(ExprAxis(name=n, expression=text) for n, text in learnt.expressions.items()))
 
 
