@@ -19,6 +19,7 @@ from ptxsan.errors import MachineError
 from ptxsan.syntax import Address, Instruction, Operand, Register, Symbol
 
 SPACES = ("global", "shared", "local", "param", "const")
+DECLARED_SPACES = (*SPACES, "reg", "tex")
 FLOATS = frozenset(
     ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32", "e4m3", "e5m2", "e4m3x2", "e5m2x2")
 )

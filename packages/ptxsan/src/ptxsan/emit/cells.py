@@ -119,7 +119,8 @@ def store(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
     data = _at(cx, cell.data, offset)
     if cell.space in ("global", "generic") and value.poison != "false":
         poison = value.poison
-        if cell.space == "generic" and cell.address:  # a thread's own copy of a structure holds padding
+        if cell.space == "generic" and cell.address:
+            # a thread's own copy of a structure holds padding
             top = cx.let(f"lshr i64 {cell.address}, 56")
             own = cx.let(f"icmp eq i64 {top}, {LOCAL_WINDOW >> 56}")
             poison = cx.let(f"select i1 {own}, i1 false, i1 {poison}")
