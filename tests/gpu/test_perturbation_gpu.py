@@ -18,7 +18,8 @@ from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Load, Repeat
 from cuassay.model.trace import StepDone
 from cuassay.model.verdict import Profile
-from cuassay.sandbox.local import LocalRun, LocalRunner
+from cuassay.sandbox.local import LocalRunner
+from cuassay.sandbox.ran import Ran
 
 pytestmark = [
     pytest.mark.gpu,
@@ -31,7 +32,7 @@ def pair(name: str) -> Pair:
     return next(p for p in PAIRS if p.name == name)
 
 
-def repeats(path: Path, problem_name: str, folder: Path) -> tuple[JudgeTrial, Case, LocalRun]:
+def repeats(path: Path, problem_name: str, folder: Path) -> tuple[JudgeTrial, Case, Ran]:
     """Run a candidate 64 times in each of eight variants of the pauses."""
     problem = load(problem_name)
     trial = JudgeTrial(
@@ -56,13 +57,13 @@ def repeats(path: Path, problem_name: str, folder: Path) -> tuple[JudgeTrial, Ca
     return trial, case, runner.run(scenario, trial.inputs, None)
 
 
-def records(run: LocalRun) -> list[StepDone]:
+def records(run: Ran) -> list[StepDone]:
     found = [record for record in run.result.records[3:] if isinstance(record, StepDone)]
     assert len(found) == len(SEEDS), run.result.records
     return found
 
 
-def wrong_results(trial: JudgeTrial, case: Case, run: LocalRun) -> int:
+def wrong_results(trial: JudgeTrial, case: Case, run: Ran) -> int:
     """Return how many different results of all variants are wrong."""
     outputs, wrong = len(trial.problem.outputs), 0
     for record in records(run):

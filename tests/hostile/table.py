@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+REFUSED = "(OSError, ImportError, AttributeError, ValueError, LookupError)"
 HEAD = """
 import ctypes, errno, gc, os, signal, socket, struct, sys, threading, time
 import torch
@@ -41,6 +42,8 @@ class Hostile:
     condition: str = ""
     slow: bool = False
     needs: tuple[str, ...] = ()  # walls without which it succeeds
+    attempt: str = ""  # the body of `attempt(x)`, which returns something where it succeeds
+    source: str = ""  # who published it
 
 
 def _every(name: str, line: str, act: str, **more: object) -> tuple[Hostile, Hostile]:
@@ -62,11 +65,33 @@ def attempt(x):
 def run(x):
     try:
         found = attempt(x)
-    except (OSError, ImportError, AttributeError, ValueError, LookupError):
+    except {REFUSED}:
         found = None
     return right(x) if found else wrong(x)
 """
-    return Hostile(name=name, line=line, body=body, twin=twin, needs=needs)
+    return Hostile(name=name, line=line, body=body, twin=twin, needs=needs, attempt=attempt)
+
+
+def every_attempt() -> str:
+    """Return a kernel that makes every attempt of the table: y holds a 1 for each that succeeds."""
+    made = [one for one in TABLE if one.attempt]
+    parts = [
+        f"def attempt_{number}(x):\n{_indented(one.attempt)}\n" for number, one in enumerate(made)
+    ]
+    names = ", ".join(f"attempt_{number}" for number in range(len(made)))
+    return (
+        "\n".join(parts)
+        + f"""
+def succeeds(attempt, x):
+    try:
+        return float(bool(attempt(x)))
+    except {REFUSED}:
+        return 0.0
+
+def run(x):
+    return torch.tensor([succeeds(attempt, x) for attempt in ({names})])
+"""
+    )
 
 
 def _indented(text: str) -> str:
@@ -262,8 +287,8 @@ _LITTER = (
         line="B9",
         body="""
 def run(x):
-    here = os.open('.', os.O_RDONLY)
-    for _ in range(1100):
+    here = os.open('.', os.O_RDONLY)  # how deep the judge can remove: see test_trees
+    for _ in range(150):
         os.mkdir('d'); os.chdir('d')
     os.fchdir(here)
     return wrong(x)
@@ -286,7 +311,7 @@ def run(x):
         line="B9",
         body="""
 def run(x):
-    for i in range(3000): open(f'f{i}', 'w').close()
+    for i in range(1000): open(f'f{i}', 'w').close()
     os.mkfifo('pipe') if not os.path.exists('pipe') else None
     return wrong(x)
 """,

@@ -37,11 +37,12 @@ from cuassay.model.trace import (
     TimedOut,
 )
 from cuassay.sandbox import wire
-from cuassay.sandbox.host.execution import Execution, WorkerRun
+from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import ForkServer
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
+from cuassay.sandbox.ran import Ran
 
 _HEAD = struct.Struct("<I")
 _STEPS = (
@@ -206,7 +207,7 @@ def _judge(trial: Any, execution: Execution, end: Any) -> None:
     from cuassay.model.trace import ScenarioResult
 
     result = ScenarioResult(records=tuple(execution.records), termination=end)
-    run = WorkerRun(result, execution.tensors)
+    run = Ran(result, execution.tensors)
     inconclusive_reason(run)
     finding = termination_finding(trial, run)
     done = len(execution.records) == len(_STEPS)

@@ -107,6 +107,14 @@ class FakeTrial:
         aside = tuple(dataclasses.replace(o, ill_conditioned=self.ill_conditioned) for o in made)
         return Truth(outputs=aside, kind="float64", reason="a test")
 
+    def rough(self, case: Case) -> Truth:
+        """Return the same truth."""
+        return self.truth(case)
+
+    def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+        """Leave every answer to `compare`."""
+        return False
+
     def gradients(
         self,
         case: Case,

@@ -22,9 +22,9 @@ from cuassay.model.problem import Problem, Reference, Scalar, ScalarSpec, Tensor
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.trace import ResultItem, ScenarioResult, StepDone
 from cuassay.sandbox.host.client import WorkerPool
-from cuassay.sandbox.host.execution import WorkerRun
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.limits import Limits
+from cuassay.sandbox.ran import Ran
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILDER = "tests.support.workers:load"
@@ -118,7 +118,7 @@ def items(result: ScenarioResult, index: int) -> tuple[ResultItem, ...]:
     return record.items
 
 
-def read(run: WorkerRun, index: int, position: int = 0) -> torch.Tensor:
+def read(run: Ran, index: int, position: int = 0) -> torch.Tensor:
     """Return a tensor that step `index` sent."""
     return run.tensor(items(run.result, index)[position])
 

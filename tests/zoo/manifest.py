@@ -70,14 +70,6 @@ class Pair:
         return self.cuda or self.name.startswith("gpu")
 
     @property
-    def checks(self) -> tuple[str, ...]:
-        """The checks that the suite judges it by: all, or, where plain calls are right, its own.
-
-        `make power` judges every pair by all of them.
-        """
-        return () if self.plain else ("NUM001", *self.codes)
-
-    @property
     def gpus(self) -> int:
         """How many GPUs it takes."""
         return 2 if self.name.startswith("gpu2_") else int(self.needs_gpu)

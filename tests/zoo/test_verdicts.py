@@ -11,7 +11,7 @@ import pytest
 
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import HERE, load
-from tests.zoo.verdicts import BUGS, TWINS, Trial, half, judged_rightly
+from tests.zoo.verdicts import BUGS, TWINS, WHOLE, Trial, half, judged_rightly
 
 # The families under "where the faults were" of the audit that the design rests on.
 FAMILIES = (
@@ -38,6 +38,7 @@ def test_bug_is_rejected_and_twin_accepted(trial: Trial, gate: Gate, secret_seed
 def test_the_halves_hold_every_trial_once() -> None:
     trials = [str(trial) for number in (0, 1) for trial in half(number)]
     assert len(trials) == len(set(trials)) == len(TWINS) + len(BUGS)
+    assert len(WHOLE) == len({pair.problem for pair in TWINS if pair.plain})
     assert 0.7 < len(half(0)) / len(half(1)) < 1.5
 
 

@@ -105,6 +105,12 @@ class Trial(Protocol):
         The error is that of a family of trusted kernels.
         """
 
+    def rough(self, case: Case) -> Truth:
+        """Return truth with the fewest draws, or the full one where that is made already."""
+
+    def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+        """Whether rough truth shows an answer to be right. False says nothing: ask `compare`."""
+
     def gradients(
         self,
         case: Case,

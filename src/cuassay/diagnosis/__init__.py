@@ -7,6 +7,6 @@ from __future__ import annotations
 
 from cuassay.diagnosis.causes import PAGES, Page
 from cuassay.diagnosis.clues import Clue, Clues
-from cuassay.diagnosis.diagnose import diagnose
+from cuassay.diagnosis.diagnose import NUMBERS, diagnose
 
-__all__ = ["PAGES", "Clue", "Clues", "Page", "diagnose"]
+__all__ = ["NUMBERS", "PAGES", "Clue", "Clues", "Page", "diagnose"]

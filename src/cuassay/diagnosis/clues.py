@@ -25,10 +25,12 @@ class Clues:
     `numbers` is why the numbers are wrong. `alone` says whether the first call of a new process
     is wrong too (None: not tried): if it is not, earlier calls are at fault. `some_sizes` says that
     a kernel that raises does not at listed sizes. `lines` maps a cause to the line of the
-    candidate that it would be found at.
+    candidate that it would be found at; `repaired` are those causes whose line, once edited, makes
+    the candidate right.
     """
 
     numbers: Clue | None = None
     alone: bool | None = None
     some_sizes: bool = False
     lines: Mapping[Cause, SourceLine] = field(default_factory=dict)
+    repaired: frozenset[Cause] = frozenset()

@@ -28,7 +28,7 @@ _CONTRACT = (Cause.INPUT_CHANGED, Cause.OUTPUT_SHARES_INPUT)
 _STATE = (Cause.STALE_ANSWER, Cause.FIRST_CALL, Cause.CALL_HISTORY, Cause.OUTPUT_REUSED)
 _MEMORY = (Cause.OUT_OF_BOUNDS, Cause.RACE, Cause.BARRIER, Cause.UNINITIALISED, Cause.UNWRITTEN)
 # Facets of one thing, wrong numbers: one diagnosis says which.
-_NUMBERS = (
+NUMBERS = (
     Cause.LOW_ACCUMULATION,
     Cause.LOW_PRECISION,
     Cause.OUT_OF_RANGE,
@@ -53,7 +53,7 @@ _WITH_THE_MESSAGE = (
     Cause.OUT_OF_RANGE,
 )
 # What the check's own message says better than the page of the cause.
-_IN_ITS_OWN_WORDS = frozenset(Cause) - frozenset(_NUMBERS)
+_IN_ITS_OWN_WORDS = frozenset(Cause) - frozenset(NUMBERS)
 
 
 def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[Diagnosis, ...]:
@@ -92,7 +92,7 @@ def _refused(finding: Finding) -> bool:
 
 def _groups(wrong: Sequence[Finding], clues: Clues) -> list[tuple[Cause, list[Finding]]]:
     """Return the findings by cause; what another cause explains joins its group."""
-    numbers = [f for f in wrong if f.cause is None or f.cause in _NUMBERS or _shaped(f)]
+    numbers = [f for f in wrong if f.cause is None or f.cause in NUMBERS or _shaped(f)]
     groups: dict[Cause, list[Finding]] = {}
     for finding in wrong:
         if finding not in numbers and finding.cause is not None:
@@ -102,10 +102,10 @@ def _groups(wrong: Sequence[Finding], clues: Clues) -> list[tuple[Cause, list[Fi
     if state is not None and not clues.alone and memory in _LEFT_BEHIND:
         groups[state] += groups.pop(memory)  # another call leaves other memory, and another answer
         memory = None
-    depends = [f for f in groups.get(Cause.UNINITIALISED, ()) if f.code == "MEM001"]
-    if Cause.NOT_DETERMINISTIC in groups and depends == groups.get(Cause.UNINITIALISED):
-        groups[Cause.NOT_DETERMINISTIC] += groups.pop(Cause.UNINITIALISED)  # so do its calls
-        memory = None
+    for cause in _LEFT_BEHIND if Cause.NOT_DETERMINISTIC in groups else ():
+        if cause in groups and all(f.code == "MEM001" for f in groups[cause]):
+            groups[Cause.NOT_DETERMINISTIC] += groups.pop(cause)  # its calls differ anyway
+            memory = None
     if state is not None and clues.alone:  # wrong in a new process too: it is the numbers
         numbers = [*numbers, *groups.pop(state)]
         state = None
@@ -155,7 +155,7 @@ def _explains(
 
 def _of_numbers(numbers: Sequence[Finding], clues: Clues) -> Cause:
     """Return the cause of wrong numbers: what experiments say, else what the checks say."""
-    known = [finding.cause for finding in numbers if finding.cause in _NUMBERS]
+    known = [finding.cause for finding in numbers if finding.cause in NUMBERS]
     if clues.numbers is not None:
         omitted = clues.numbers.cause in (Cause.TERM_OMITTED, Cause.WRONG_CONSTANT)
         # The operation that is missing is the one that would have used the input.
@@ -175,7 +175,7 @@ def _of_numbers(numbers: Sequence[Finding], clues: Clues) -> Cause:
 def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis:
     ordered = sorted(held, key=lambda f: (f.code in _LAWS, f.cause is not cause))
     lead = ordered[0]
-    clue = clues.numbers if cause in _NUMBERS else None
+    clue = clues.numbers if cause in NUMBERS else None
     return Diagnosis(
         cause=cause,
         words=_words(cause, ordered, clue),
@@ -204,6 +204,8 @@ def _words(cause: Cause, held: Sequence[Finding], clue: Clue | None) -> str:
 
 
 def _basis(cause: Cause, lead: Finding, clue: Clue | None, clues: Clues) -> Basis:
+    if cause in clues.repaired:
+        return Basis.REPAIR
     if clue is not None:
         return clue.basis
     if lead.lines:
@@ -214,6 +216,8 @@ def _basis(cause: Cause, lead: Finding, clue: Clue | None, clues: Clues) -> Basi
 def _line(
     cause: Cause, held: Sequence[Finding], clue: Clue | None, clues: Clues
 ) -> SourceLine | None:
+    if cause in clues.repaired:
+        return clues.lines[cause]
     if clue is not None and clue.line is not None:
         return clue.line
     own = next((f.lines[0] for f in held if f.lines and f.cause is cause), None)

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import done
 from cuassay.checks.numeric.common import single_call
-from cuassay.diagnosis import Clue, Clues
+from cuassay.diagnosis import NUMBERS, PAGES, Clue, Clues, diagnose
+from cuassay.diagnosis.edits import EditKind
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, with_sizes
-from cuassay.judge import alike, blamed_lines
+from cuassay.judge import alike, blamed_lines, repairs
 from cuassay.judge.alike import Answer
 from cuassay.judge.structure import matched
 from cuassay.judge.trial import unrecorded
@@ -43,6 +44,7 @@ _MUTANTS = {Profile.QUICK: 90, Profile.STANDARD: 200, Profile.DEEP: 400}
 _CASES, _TRIED = 3, 16  # failing cases that mutants run on, and cases tried to find them
 _ELEMENTS = 1 << 20  # of a case that is run once a mutant
 _ORDINARY = 64  # elements of a case whose values tell one expression from another
+_SEEDS = 3  # draws of values that sizes alone must tell apart
 _ROUND = 128  # sizes that are a multiple of it have no tail in any usual kernel
 _STATE = (Cause.STALE_ANSWER, Cause.CALL_HISTORY, Cause.FIRST_CALL)
 # Where these were found no experiment on the numbers means anything.
@@ -59,6 +61,10 @@ _NOT_NUMBERS = (
     Cause.OUTPUT_SHARES_INPUT,
 )
 _WRONG_NUMBERS = (Cause.WRONG_VALUES, Cause.OUT_OF_RANGE, Cause.INPUT_IGNORED, Cause.TAIL)
+# Where an edit of a line repairs nothing: the source is broken before any line of it runs.
+_NO_EDIT = (Cause.NOT_BUILT, Cause.COMPILED, Cause.SLOW_HOST, Cause.STREAM, Cause.DEVICE)
+_EDITS = {Profile.QUICK: 80, Profile.STANDARD: 150, Profile.DEEP: 400}
+_EDIT_SECONDS = {Profile.QUICK: 12.0, Profile.STANDARD: 30.0, Profile.DEEP: 90.0}
 _SMALL = 0.05  # relative error up to which rounding explains more than a special case
 # Largest relative error that one rounding of an output makes, by dtype.
 _ROUNDOFF = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-14}
@@ -70,18 +76,25 @@ def gather(
     candidate: Candidate,
     findings: Iterable[Finding],
     evidence: Sequence[MachineEvidence],
+    *,
+    runs: repairs.Runs | None = None,
 ) -> Clues:
-    """Return what experiments say of the wrong findings. Raises nothing of the candidate's."""
+    """Return what experiments say of the wrong findings. Raises nothing of the candidate's.
+
+    `runs` runs scenarios of an edited candidate (None: no edits are tried).
+    """
     wrong = [f for f in findings if f.finding_class is FindingClass.WRONG]
     with unrecorded(trial):
-        return _Experiments(
+        experiments = _Experiments(
             trial=trial,
             run=run,
             candidate=candidate,
             wrong=wrong,
             evidence=evidence,
             until=time.monotonic() + _SECONDS[trial.profile],
-        ).clues()
+        )
+        clues = experiments.clues()
+        return clues if runs is None else experiments.with_repair(clues, runs)
 
 
 def _size_rank(size: int) -> tuple[bool, int]:
@@ -98,6 +111,8 @@ class _Experiments:
     evidence: Sequence[MachineEvidence]
     until: float
     found: dict[str, alike.Alike] = field(default_factory=dict)
+    failing: list[Answer] = field(default_factory=list)
+    ran: set[tuple[str, int]] = field(default_factory=set)
 
     def clues(self) -> Clues:
         """Run the experiments that the findings ask for."""
@@ -108,6 +123,7 @@ class _Experiments:
             raises = any(finding.cause is Cause.RAISES for finding in contract)
             return Clues(lines=self._lines(), some_sizes=raises and self._runs_at_listed_sizes())
         answers = self._failing(state or self.wrong)
+        self.failing.extend(answers)
         alone = bool(answers) if state else None
         if not answers and state:
             where = blamed_lines.of_calls(self.run, self.candidate, state[0].scenario)
@@ -124,6 +140,7 @@ class _Experiments:
         if not self.candidate.names_triton and self.candidate.language is Language.PYTHON:
             # A few equal values are the values of many expressions: the first answer has many.
             trace = blamed_lines.traced(self.run, answers[0].case)
+            self.ran.update(trace.ran if trace is not None else ())
         for cause in (Cause.LOW_ACCUMULATION, *_WRONG_NUMBERS) if clue is None else (clue.cause,):
             line = blamed_lines.of_numbers(
                 self.trial, trace, self.candidate, answers[0], self.found.get("exact"), cause
@@ -229,7 +246,71 @@ class _Experiments:
         every = (f.scenario.cases for f in self.wrong if f.scenario is not None)
         return next((cases[0] for cases in every if cases and cases[0].state is None), None)
 
-    def _answer(self, case: Case) -> Answer | None:
+    def with_repair(self, clues: Clues, runs: repairs.Runs) -> Clues:
+        """Return the clues with an edit that makes the candidate right, where one is found.
+
+        None is looked for where the line is certain already: seen by the machine or in a traceback,
+        or the place where a mutant's wrong value is made.
+        """
+        made = next(iter(diagnose(self.wrong, clues)), None)
+        if made is None or made.cause in _NO_EDIT:
+            return clues
+        leading = next((f for f in self.wrong if f.id == next(iter(made.findings), "")), None)
+        if leading is not None and leading.lines and leading.cause is made.cause:
+            return clues
+        # A mutant says what is missing, and a condition or a number in its place says why.
+        known = made.basis is Basis.MUTANT and made.line is not None
+        kinds = (EditKind.BRANCH, EditKind.PARAMETER) if known else None
+        numbers = bool(self.failing) and made.cause not in _STATE
+        if not numbers and (leading is None or leading.scenario is None):
+            return clues
+        repair = repairs.find(
+            self.trial,
+            self.candidate,
+            None if numbers else leading,
+            cause=made.cause,
+            runs=runs,
+            answers=self._answers_of(numbers=numbers),
+            ran=frozenset(self.ran),
+            near=made.line,
+            kinds=kinds,
+            limit=_EDITS[self.trial.profile],
+            until=time.monotonic() + _EDIT_SECONDS[self.trial.profile],
+        )
+        if repair is None:
+            return clues
+        cause, clue = made.cause, clues.numbers
+        if numbers and cause in NUMBERS:
+            cause = repair.cause(made.cause, accumulates=self._grows())
+            words = clue.words if clue is not None and cause is clue.cause else ""
+            clue = Clue(
+                cause=cause,
+                words=words or f"{PAGES[cause].words}: {repair.line.what}",
+                basis=Basis.REPAIR,
+                line=repair.line,
+            )
+        return dataclasses.replace(
+            clues,
+            numbers=clue,
+            lines={**clues.lines, cause: repair.line},
+            repaired=clues.repaired | {cause},
+        )
+
+    def _answers_of(self, *, numbers: bool) -> Callable[[Callable[[Scenario], Run]], bool]:
+        """Return whether an edited candidate is right where this one is, and where it is not."""
+        wrong = self.failing if numbers else []
+        small = next((c for c in self.trial.cases("small") if c.in_domain), None)
+        plain = [small] if small is not None and small not in [a.case for a in wrong] else []
+        before = [case for case in plain if (a := self._answer(case)) and self._right(a)]
+
+        def right(run: Callable[[Scenario], Run]) -> bool:
+            cases = [*(answer.case for answer in wrong), *before]
+            given = (self._answer(case, run=run) for case in cases)
+            return all(answer is not None and self._right(answer) for answer in given)
+
+        return right
+
+    def _answer(self, case: Case, *, run: Callable[[Scenario], Run] | None = None) -> Answer | None:
         """Return what the candidate gives on a case, None where that cannot be compared."""
         try:
             truth = self.trial.truth(case)
@@ -238,7 +319,7 @@ class _Experiments:
             scenario = dataclasses.replace(
                 single_call(case, label=f"diagnosis: {case.label}"), fresh=True
             )
-            ran = self.run(scenario)
+            ran = (run or self.run)(scenario)
             record = done(ran, 2)
             if record is None:
                 return None
@@ -303,7 +384,10 @@ class _Experiments:
             plain = dataclasses.replace(case, fills=fills)
             beyond = {a.name: larger[a.name] + case.axes[a.name] % _ROUND for a in axes}
             tail = with_sizes(problem, case.axes, {**bound, **beyond})
-            if self._is_right(plain, sizes) and self._is_right(plain, tail) is False:
+            seeds = [dataclasses.replace(plain, seed=case.seed + n) for n in range(_SEEDS)]
+            if all(
+                self._is_right(one, sizes) and self._is_right(one, tail) is False for one in seeds
+            ):
                 wrong = ", ".join(f"{a.name}={case.axes[a.name]}" for a in axes)
                 right = ", ".join(f"{name}={size}" for name, size in larger.items())
                 return f"wrong at {wrong} and right at {right}"

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from cuassay.checks.gpu.timing import timed
 from cuassay.checks.registry import all_checks
 from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
@@ -53,6 +54,7 @@ from cuassay.model.outcome import (
     Skipped,
 )
 from cuassay.model.problem import Problem
+from cuassay.model.scenario import Allocate, Call, Scenario
 from cuassay.model.verdict import (
     BenchmarkRule,
     Decision,
@@ -136,6 +138,7 @@ class Session:
                 smoke(self.trial)
                 generate_once(self.trial)
             self._use_machine()
+            self._tune(runner)
             control = self._control()
             reports, extras = self._examine(runner, control)
             build_s, candidate_s = runner.build_s, runner.candidate_s
@@ -216,6 +219,18 @@ class Session:
         )
         self.trial.use_machine(self._replayer)
         self.trial.read_sources(source.text for source in self._candidate.sources)
+
+    def _tune(self, runner: Runner) -> None:
+        """Let the candidate's autotuners choose at a listed size: every size uses that choice."""
+
+        def tune() -> None:
+            if runner.tunes:
+                case = timed(self.trial).cases[0]
+                steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"))
+                runner(Scenario(label="autotuning at a listed size", cases=(case,), steps=steps))
+
+        if self._device.startswith("cuda"):
+            self._optional("", tune)  # what goes wrong here goes wrong in a check, which says so
 
     def _control(self) -> Control:
         candidate = reference_candidate(self.trial.problem)
@@ -384,7 +399,21 @@ class Session:
             return ()
         clues = self._optional(
             "the cause",
-            lambda: gather(self.trial, runner, self._candidate, found, self._replayer.seen),
+            lambda: gather(
+                self.trial,
+                runner,
+                self._candidate,
+                found,
+                self._replayer.seen,
+                runs=lambda edited: Runner(
+                    self.trial,
+                    edited,
+                    device=self._device,
+                    nursery=runner.nursery,
+                    spares=0,
+                    host=self._host,
+                ),
+            ),
         )
         return tuple(with_text(made, self._candidate) for made in diagnose(found, clues))
 

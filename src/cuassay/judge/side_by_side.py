@@ -14,16 +14,16 @@ from cuassay.model.scenario import Scenario
 from cuassay.sandbox.host import sanitizer
 
 if TYPE_CHECKING:
-    from cuassay.sandbox.host.execution import WorkerRun
+    from cuassay.sandbox.ran import Ran
 
 
 class SideBySide:
     """Results of sanitized scenarios, of which those announced together run together."""
 
-    def __init__(self, start: Callable[[Scenario], Callable[[], WorkerRun]]) -> None:
+    def __init__(self, start: Callable[[Scenario], Callable[[], Ran]]) -> None:
         """`start` prepares a run in the caller's thread and returns what a thread may do."""
         self._start = start
-        self._running: list[tuple[Scenario, Future[WorkerRun]]] = []
+        self._running: list[tuple[Scenario, Future[Ran]]] = []
         self._pool: ThreadPoolExecutor | None = None
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
@@ -35,7 +35,7 @@ class SideBySide:
         for scenario in found:
             self._running.append((scenario, self._pool.submit(self._start(scenario))))
 
-    def result(self, scenario: Scenario) -> WorkerRun:
+    def result(self, scenario: Scenario) -> Ran:
         """Wait for a run that was begun, or do it now."""
         for index, (begun, future) in enumerate(self._running):
             if begun is scenario or begun == scenario:

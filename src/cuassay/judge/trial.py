@@ -47,9 +47,11 @@ if TYPE_CHECKING:
     from cuassay.checks.base import Machine, Run
     from cuassay.formats.execute import LoadedReference
 
-Truths = OrderedDict[str, Truth]  # by the case as JSON, its seed included
+Truths = OrderedDict[str, Truth]  # by the case's values as JSON, its seed included
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 _FACT_RUNS = 3
+_ROUGH_DRAWS = 2
+_ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
@@ -106,6 +108,7 @@ class JudgeTrial:
         self.kinds: dict[str, str] = {}
         self.comparisons: list[Comparison] = []
         self._lowered: dict[str, Case] = {}
+        self._unexplained = 0  # answers that rough truth did not show to be right
         self._graded = False  # a failure beyond the policy was held against every family
         self.record = True
 
@@ -390,7 +393,52 @@ class JudgeTrial:
 
         The error is that of a family of trusted kernels.
         """
-        key = _key(serial.dumps(case), precision)
+        return self._made(case, _key(_values(case), precision), precision=precision)
+
+    def rough(self, case: Case) -> Truth:
+        """Return truth with the fewest draws, or the full one where that is made already.
+
+        Its achievable error is as large as that of the full one, and less certain.
+        """
+        key = _values(case)
+        return self._made(case, key if key in self._truths else f"{key} rough", draws=_ROUGH_DRAWS)
+
+    def explains(self, case: Case, run: Run, items: Iterable[ResultItem]) -> bool:
+        """Whether rough truth shows an answer to be right. False says nothing: ask `compare`.
+
+        Most answers of a trial are right, and a full truth runs the reference twice as often.
+        """
+        if _values(case) in self._truths or self._unexplained > _ROUGH_FAILURES:
+            return False
+        truth = self.rough(case)
+        self._unexplained += 1
+        if truth.ill_conditioned:
+            return False
+        started = time.perf_counter()
+        with self.timeline.span(Lane.COMPARE, _sizes(case)):
+            found = _held(self._tensors(run, items, truth), truth)
+        self.compare_s += time.perf_counter() - started
+        if not all(one.passed and not one.undecided for one in found):
+            return False
+        self._unexplained -= 1
+        if self.record:
+            self.comparisons.extend(found)
+        return True
+
+    def _tensors(
+        self, run: Run, items: Iterable[ResultItem], truth: Truth
+    ) -> list[torch.Tensor | str]:
+        shapes = [tuple(output.value.shape) for output in truth.outputs]
+        return list(matched(self._problem, shapes, run, items))
+
+    def _made(
+        self,
+        case: Case,
+        key: str,
+        *,
+        precision: Precision = Precision.STRICT,
+        draws: int | None = None,
+    ) -> Truth:
         if key in self._truths:
             self._truths.move_to_end(key)
             truth = self._truths[key]
@@ -405,6 +453,7 @@ class JudgeTrial:
                 self._problem.outputs,
                 seed=derive(case.seed, "truth"),
                 accumulation=self._problem.accumulation,
+                draws=draws,
                 index_hits=self._hits(case, inputs),
                 family=family_of(precision, self._problem.low_type),
             )
@@ -429,7 +478,7 @@ class JudgeTrial:
         CannotJudgeError; NothingToCheckError where the reference cannot be differentiated.
         """
         asked = f"gradients of {' '.join(outputs)} {upstream is Upstream.ONES} {seed}"
-        key = _key(f"{serial.dumps(case)} {asked}", precision)
+        key = _key(f"{_values(case)} {asked}", precision)
         if key not in self._truths:
             started = time.perf_counter()
             with self.timeline.span(Lane.TRUTH, f"gradients, {_sizes(case)}"):
@@ -458,7 +507,7 @@ class JudgeTrial:
         """Return the right answers of a case in the outputs' own dtypes."""
         return [
             output.value.to(getattr(torch, spec.dtype.value))
-            for output, spec in zip(self.truth(case).outputs, self._problem.outputs, strict=True)
+            for output, spec in zip(self.rough(case).outputs, self._problem.outputs, strict=True)
         ]
 
     def compare(
@@ -476,13 +525,9 @@ class JudgeTrial:
         """
         truth = self.truth(case, precision or Precision.STRICT)
         started, made_s = time.perf_counter(), self.truth_s
-        shapes = [tuple(output.value.shape) for output in truth.outputs]
         with self.timeline.span(Lane.COMPARE, _sizes(case)):
-            tensors = matched(self._problem, shapes, run, items)
-            found = tuple(
-                _mismatched(output.name, got) if isinstance(got, str) else compare(got, output)
-                for got, output in zip(tensors, truth.outputs, strict=True)
-            )
+            tensors = self._tensors(run, items, truth)
+            found = _held(tensors, truth)
         if precision is None:
             found = self._least(case, tensors, found)
             if case.in_domain and any(map(_lowered, found)):
@@ -578,6 +623,11 @@ def _lowered(found: Comparison) -> bool:
     return found.passed and found.precision is not Precision.STRICT
 
 
+def _values(case: Case) -> str:
+    """Return what decides a case's values as text: cases that differ in words alone share truth."""
+    return serial.dumps(dataclasses.replace(case, label="", in_domain=True, fact="", related=()))
+
+
 def _key(what: str, precision: Precision) -> str:
     return what if precision is Precision.STRICT else f"{what} {precision}"
 
@@ -599,6 +649,14 @@ def _same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:
     if first.shape != second.shape or first.dtype != second.dtype:
         return False
     return bool(torch.equal(raw_bytes(first), raw_bytes(second)))
+
+
+def _held(tensors: Iterable[torch.Tensor | str], truth: Truth) -> tuple[Comparison, ...]:
+    """Hold every output, or why there is none, against truth."""
+    return tuple(
+        _mismatched(output.name, got) if isinstance(got, str) else compare(got, output)
+        for got, output in zip(tensors, truth.outputs, strict=True)
+    )
 
 
 def _mismatched(output: str, why: str) -> Comparison:

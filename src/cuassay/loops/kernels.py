@@ -27,8 +27,8 @@ from cuassay.model.problem import ConstAxis, ExprAxis, Problem, Scalar, TensorSp
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario
 from cuassay.model.trace import BuildFailed, StepDone, ToolMissing
 from cuassay.sandbox.host.client import WorkerPool
-from cuassay.sandbox.host.execution import WorkerRun
 from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.ran import Ran
 
 Value: TypeAlias = torch.Tensor | Scalar
 Kernel = Callable[[Sequence[Value]], tuple[torch.Tensor, ...]]
@@ -126,7 +126,7 @@ class IsolatedKernel:
         return Reads(outputs=outputs, raised=exception_text(raised) if raised else "")
 
     def _tensors(
-        self, run: WorkerRun, record: StepDone, sizes: Mapping[str, int]
+        self, run: Ran, record: StepDone, sizes: Mapping[str, int]
     ) -> tuple[torch.Tensor, ...]:
         if len(record.items) != len(self.problem.outputs):
             raise KernelFault(

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from cuassay.model.case import Case
 from cuassay.model.relation import Relation
+from cuassay.model.step import Held, StepBase
 from cuassay.model.steps import (
     Arrange,
     Backward,
@@ -52,26 +53,50 @@ class Poison(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allocate:
+class Allocate(StepBase):
     """Make the input tensors of `case` (an index into Scenario.cases) in `slot`."""
+
+    words: ClassVar = "its inputs were made"
 
     slot: str
     case: int
 
+    @property
+    def fills(self) -> tuple[str, int]:
+        """The slot that gets the values of `case`."""
+        return self.slot, self.case
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        held.slots[self.slot] = self.case
+        return self.case
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refill:
+class Refill(StepBase):
     """Copy the values of `case` into the existing storage of `slot`, in place.
 
     Scalars are replaced too. The case must have the shapes of the one in the slot.
     """
 
+    words: ClassVar = "its inputs were refilled in place"
+
     slot: str
     case: int
 
+    @property
+    def fills(self) -> tuple[str, int]:
+        """The slot that gets the values of `case`."""
+        return self.slot, self.case
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        held.slots[self.slot] = self.case
+        return self.case
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(StepBase):
     """Call the candidate on `slot`; hold what it returns (or its outputs) under `result`.
 
     Destination-style outputs, and memory that the candidate allocates where the worker can
@@ -80,6 +105,8 @@ class Call:
     `gradients` the floating inputs require gradients. The host waits for the call in any case.
     """
 
+    words: ClassVar = "being called"
+
     slot: str
     result: str
     poison: Poison = Poison.NAN
@@ -87,40 +114,73 @@ class Call:
     thread: bool = False
     gradients: bool = False
 
+    @property
+    def wants_answers(self) -> str:
+        """The slot whose right answers fill the memory first, or ''."""
+        return self.slot if self.poison in (Poison.NEGATED, Poison.RIGHT) else ""
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.called(self.slot, self.result)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadResult:
+class ReadResult(StepBase):
     """Send the tensors held under `result` to the judge, as they are now."""
+
+    words: ClassVar = "its result was read"
+    sends: ClassVar = True
 
     result: str
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.case_of(self.result)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadInputs:
+class ReadInputs(StepBase):
     """Send the whole base storage of every input of `slot` to the judge, as it is now."""
+
+    words: ClassVar = "its inputs were read back"
+    sends: ClassVar = True
 
     slot: str
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.slots.get(self.slot)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class Release(StepBase):
     """Drop `name` (a slot or a result) so that its memory can be reused."""
+
+    words: ClassVar = "memory was released"
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoisonFreed:
+class PoisonFreed(StepBase):
     """Fill the memory that earlier Release steps freed with a pattern, then free it again."""
+
+    words: ClassVar = "memory was released"
 
     pattern: Poison = Poison.NAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HashResult:
+class HashResult(StepBase):
     """Send a digest of the bytes under `result`: for many repeats, where bytes are dear."""
 
+    words: ClassVar = "its result was read"
+
     result: str
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.case_of(self.result)
 
 
 Plain: TypeAlias = (

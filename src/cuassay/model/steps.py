@@ -5,6 +5,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
+
+from cuassay.model.step import Held, StepBase
 
 
 class Layout(enum.StrEnum):
@@ -63,53 +66,83 @@ class Mode(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrange:
+class Arrange(StepBase):
     """Lay the inputs of `slot` out anew: values as they are, `layouts` by input name.
 
     `device` is the index of the CUDA device that the tensors go to; the process's current
     device stays what it is. The answer names the layouts that an input cannot have.
     """
 
+    words: ClassVar = "its inputs were laid out anew"
+
     slot: str
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     device: int | None = None
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.slots.get(self.slot)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallInto:
+class CallInto(StepBase):
     """Call a destination-style candidate with outputs that share memory with inputs.
 
     `into` maps an output to the input whose tensor is passed in its place.
     """
 
+    words: ClassVar = "being called with outputs in its inputs' memory"
+
     slot: str
     result: str
     into: Mapping[str, str]
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.called(self.slot, self.result)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamCall:
+class StreamCall(StepBase):
     """Call on a stream with work before and after it, while the host waits for nothing.
 
     On `stream` in this order: `delay_ms` of other work, a copy of the values of `case` into
     `slot` where one is given, the call, a copy of what it returned, held under `result`.
-    `stream` is any name, or "default" for the legacy default stream.
+    `stream` is any name, or "default" for the legacy default stream. First the legacy default
+    stream gets `default_delay_ms` of other work: only a kernel that does not run on `stream` waits
+    for it. Free memory of the device is poisoned before all of this.
     """
+
+    words: ClassVar = "being called on a busy stream"
 
     slot: str
     result: str
     case: int | None = None
     stream: str = "side"
     delay_ms: float = 20.0
+    default_delay_ms: float = 0.0
+
+    @property
+    def fills(self) -> tuple[str, int] | None:
+        """The slot that gets the values of `case`."""
+        return None if self.case is None else (self.slot, self.case)
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        if self.case is not None:
+            held.slots[self.slot] = self.case
+        return held.called(self.slot, self.result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Together:
+class Together(StepBase):
     """Call on several slots at once, `rounds` times, each slot on a stream of its own.
 
     From one thread a slot with `threads`, else from this thread in turn. A slot's outputs are
     copied on its stream, round after round; the last copy is held under its result name.
     """
+
+    words: ClassVar = "being called several times at once"
 
     slots: tuple[str, ...]
     results: tuple[str, ...]
@@ -117,26 +150,44 @@ class Together:
     rounds: int = 1
     delay_ms: float = 20.0
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        found = [held.called(*pair) for pair in zip(self.slots, self.results, strict=True)]
+        return found[0] if found else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capture:
+class Capture(StepBase):
     """Warm up on a side stream, then capture one call on `slot` in a CUDA graph named `graph`."""
+
+    words: ClassVar = "being captured in a CUDA graph"
 
     slot: str
     graph: str
     warmups: int = 3
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        held.graphs[self.graph] = self.slot
+        return held.slots.get(self.slot)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class Replay(StepBase):
     """Replay a graph; a copy of what its call returned is held under `result`."""
+
+    words: ClassVar = "its CUDA graph was replayed"
 
     graph: str
     result: str
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.called(held.graphs.get(self.graph, ""), self.result)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeat:
+class Repeat(StepBase):
     """Call `count` times on the same inputs under `load`; send up to `kept` different results.
 
     Calls are made in bursts without waiting in between, and no more after `budget_s`. The
@@ -145,6 +196,9 @@ class Repeat:
     Load.DELAYS: `kernels` says which have how many, and no call is made where none has.
     """
 
+    words: ClassVar = "being called many times"
+    sends: ClassVar = True
+
     slot: str
     count: int
     load: Load = Load.NONE
@@ -152,60 +206,90 @@ class Repeat:
     seed: int = 0
     budget_s: float = 25.0
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.slots.get(self.slot)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overwrite:
+class Overwrite(StepBase):
     """Write NaN (0xFF bytes) into every tensor held under `result`, as its owner may."""
+
+    words: ClassVar = "its result was overwritten by the caller"
 
     result: str
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.case_of(self.result)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSlices:
+class ReadSlices(StepBase):
     """Send slices `places` along `axis` of the tensors held under `result`."""
+
+    words: ClassVar = "its traces were read"
+    sends: ClassVar = True
 
     result: str
     axis: int
     places: tuple[int, ...]
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.case_of(self.result)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadState:
+class ReadState(StepBase):
     """Send what differs from before the candidate was imported: process-wide state as facts."""
 
+    words: ClassVar = "its traces were read"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadGuards:
+class ReadGuards(StepBase):
     """Send, as facts, which guard zones no longer hold their pattern."""
 
+    words: ClassVar = "its traces were read"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadLaunches:
+class ReadLaunches(StepBase):
     """Send, as facts, which kernels of its own the candidate has launched, and how often."""
 
+    words: ClassVar = "its traces were read"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordLaunches:
+class RecordLaunches(StepBase):
     """Keep every launch that the PTX machine executes from now on, with the memory it began on.
 
-    With `on_gpu` those that the GPU executes in calls, with the memory that they left.
+    With `on_gpu` those that the GPU executes in calls, with the memory that they left. With
+    `outline` only what is launched with which arguments is kept: no memory, and no kernel runs.
     """
 
+    words: ClassVar = "its launches were about to be recorded"
+
     on_gpu: bool = False
+    outline: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRecording:
+class ReadRecording(StepBase):
     """Send the launches kept so far as one uint8 tensor: a file as `machine.recording` has it.
 
     With `result` it says where in memory the tensors held under that result lie.
     """
 
+    words: ClassVar = "its traces were read"
+    sends: ClassVar = True
+
     result: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Configurations:
+class Configurations(StepBase):
     """Call once with each configuration that the candidate's Triton autotuners may choose.
 
     At most `most` calls, and none begins after `budget_s`. The facts name them: `configurations`
@@ -214,25 +298,36 @@ class Configurations:
     Equal results are sent once, `kept` different ones at most.
     """
 
+    words: ClassVar = "being called with each configuration of its autotuner"
+    sends: ClassVar = True
+
     slot: str
     most: int = 64
     budget_s: float = 60.0
     kept: int = 4
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.slots.get(self.slot)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disarm:
+class Disarm(StepBase):
     """Turn the candidate's own kernels into ones that do nothing, from now on (or back)."""
+
+    words: ClassVar = "its kernels were made to do nothing"
 
     active: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Time:
+class Time(StepBase):
     """Call `count` times in a row and wait; with `flush` the L2 cache is overwritten before each.
 
     With `idle` nothing is called: what the rest costs. The judge's clock times the step.
     """
+
+    words: ClassVar = "being called many times"
 
     slot: str
     count: int
@@ -240,16 +335,28 @@ class Time:
     flush: bool = True
     idle: bool = False
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        if self.idle or not self.result:
+            return held.slots.get(self.slot)
+        return held.called(self.slot, self.result)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inspect:
+class Inspect(StepBase):
     """Call on `slot` under a profiler; facts say which kernels ran and what they need."""
+
+    words: ClassVar = "its kernels were looked at"
 
     slot: str
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.slots.get(self.slot)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TraceCall:
+class TraceCall(StepBase):
     """Call on `slot` and note which of the candidate's lines run and what their operations give.
 
     Facts, in order: `line` for the lines of Python that ran, `op` for the operations of torch
@@ -257,33 +364,51 @@ class TraceCall:
     never do: the candidate's own process says so.
     """
 
+    words: ClassVar = "its lines were traced"
+
     slot: str
     result: str
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.called(self.slot, self.result)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpCheck:
+class OpCheck(StepBase):
     """Call on `slot` and put every custom operator that was called through opcheck.
 
     Facts: `operator NAME` for each, `failed NAME TEST` with the reason for what fails.
     """
 
+    words: ClassVar = "its custom operators were checked"
+
     slot: str
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.slots.get(self.slot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledCall:
+class CompiledCall(StepBase):
     """Call inside a function that torch.compile has compiled; hold copies under `result`.
 
     The fact `skipped` says why that was not done; then `result` is not there.
     """
 
+    words: ClassVar = "being called from a compiled function"
+
     slot: str
     result: str
 
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return held.called(self.slot, self.result)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backward:
+class Backward(StepBase):
     """Call on copies of the inputs of which `wanted` require gradients, and differentiate.
 
     The gradients of `wanted` are held under `result` in that order, what the call returned
@@ -292,6 +417,8 @@ class Backward:
     Once a call brought none, later steps of the scenario do nothing: torch differentiates.
     """
 
+    words: ClassVar = "being differentiated"
+
     slot: str
     result: str
     outputs: str
@@ -299,3 +426,10 @@ class Backward:
     seed: int
     upstream: Upstream = Upstream.CONTIGUOUS
     use: Use = Use.ONCE
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        position = held.called(self.slot, self.result)
+        if position is not None:
+            held.results[self.outputs] = held.results[self.result]
+        return position

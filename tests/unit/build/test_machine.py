@@ -75,6 +75,23 @@ def recorded(source: str, folder: Path) -> tuple[object, Recording]:
     return answer, machine.current.recorder.recording()
 
 
+def test_an_outline_keeps_every_launch_and_runs_none(tmp_path: Path) -> None:
+    _, whole = recorded(SOURCE, tmp_path)
+    built = build.load(raw(SOURCE), problem(), device="cpu", folder=tmp_path)
+    assert machine.current is not None
+    machine.current.recorder.start(outline=True)
+    x = torch.arange(24.0).reshape(3, 8)
+    built.call(x, 3.0)
+    outline = machine.current.recorder.recording()
+    assert outline.modules == whole.modules
+    for one, other in zip(outline.launches, whole.launches, strict=True):
+        assert (one.kernel, one.grid, one.block) == (other.kernel, other.grid, other.block)
+        assert [region.nbytes for region in one.regions] == [r.nbytes for r in other.regions]
+        assert one.contents == {}
+    built = build.load(raw(SOURCE), problem(), device="cpu", folder=tmp_path)
+    assert torch.equal(built.call(x, 3.0), (0.5 * x * 3.0).roll(-1, dims=1))  # type: ignore[arg-type]
+
+
 def test_two_launches_give_the_numbers_and_can_be_replayed(tmp_path: Path) -> None:
     answer, recording = recorded(SOURCE, tmp_path)
     x = torch.arange(24.0).reshape(3, 8)

@@ -21,7 +21,7 @@ from cuassay.model.trace import Finished, ScenarioResult, StepRaised, TimedOut
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.guest.compiled import untraceable
 from cuassay.sandbox.guest.custom_ops import _failures, _Recorder
-from cuassay.sandbox.host.execution import WorkerRun
+from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import FakeTrial, Function, examine, judged, run_one, scaled_add
 
 
@@ -190,9 +190,9 @@ def _with(result: ScenarioResult, raised: StepRaised) -> ScenarioResult:
     return dataclasses.replace(result, records=(*kept, raised), termination=Finished())
 
 
-def _of(run: object, result: ScenarioResult) -> WorkerRun:
+def _of(run: object, result: ScenarioResult) -> Ran:
     tensors = run._tensors  # type: ignore[attr-defined]
-    return WorkerRun(result, tensors)
+    return Ran(result, tensors)
 
 
 def checked(function: Function) -> list[Finding]:

@@ -13,7 +13,7 @@ from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Call, Scenario
 from cuassay.model.steps import Capture, Replay
 from cuassay.model.verdict import Profile
-from cuassay.sandbox.host.execution import WorkerRun
+from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import FakeTrial, Function, judged, row_sum, run_one, scaled_add
 from tests.support.judging import bench
 
@@ -38,7 +38,7 @@ def scalars_of(trial: FakeTrial) -> Scenario | None:
     return found[0] if found else None
 
 
-def played(trial: FakeTrial, scenario: Scenario, function: Function) -> WorkerRun:
+def played(trial: FakeTrial, scenario: Scenario, function: Function) -> Ran:
     """Run a scenario with plain calls in the place of captures and replays."""
     graphs: Mapping[str, str] = {s.graph: s.slot for s in scenario.steps if isinstance(s, Capture)}
     steps = [
@@ -50,7 +50,7 @@ def played(trial: FakeTrial, scenario: Scenario, function: Function) -> WorkerRu
         for step in scenario.steps
     ]
     run = run_one(trial, function, dataclasses.replace(scenario, steps=tuple(steps)))
-    return WorkerRun(run.result, run._tensors)  # type: ignore[attr-defined]
+    return Ran(run.result, run._tensors)  # type: ignore[attr-defined]
 
 
 def found(function: Function) -> list[Finding]:

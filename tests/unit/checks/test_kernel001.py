@@ -14,7 +14,7 @@ from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import ScenarioResult, StepDone, StepRaised
 from cuassay.sandbox.guest.inspection import ran
-from cuassay.sandbox.host.execution import WorkerRun
+from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import FakeTrial, Function, judged, run_one, scaled_add
 
 OWN = "void ops::add_rows<float>(float*)"
@@ -39,7 +39,7 @@ def aligned_only(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tens
 
 def told(
     function: Function, facts: dict[str, str], fault: str = ""
-) -> tuple[FakeTrial, Scenario, WorkerRun]:
+) -> tuple[FakeTrial, Scenario, Ran]:
     """Return a run in which the inspecting step answers with `facts`, as a GPU's worker would."""
     trial = scaled_add()
     (scenario,) = Kernel001().propose(trial)
@@ -50,7 +50,7 @@ def told(
         records[7] = StepRaised(index=7, exception="RuntimeError", message=fault)
         records[8] = StepRaised(index=8, exception="ContextLost", message="step 7 left")
     result = dataclasses.replace(run.result, records=tuple(records))
-    return trial, scenario, WorkerRun(result, run._tensors)  # type: ignore[attr-defined]
+    return trial, scenario, Ran(result, run._tensors)  # type: ignore[attr-defined]
 
 
 def found(function: Function, facts: dict[str, str], fault: str = "") -> list[Finding]:

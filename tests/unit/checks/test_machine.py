@@ -26,7 +26,7 @@ from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import Finished, ResultItem, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile
-from cuassay.sandbox.local import LocalRun
+from cuassay.sandbox.ran import Ran
 from ptxsan.findings import Kind
 from tests.support.fake_trial import FakeTrial, row_sum
 
@@ -84,7 +84,7 @@ def judged(
     records = tuple(
         StepDone(index=index, items=(item,) if index == 3 else ()) for index in range(5)
     )
-    run = LocalRun(ScenarioResult(records=records, termination=Finished()), [torch.zeros(1)])
+    run = Ran(ScenarioResult(records=records, termination=Finished()), [torch.zeros(1)])
     return list(check.judge(trial, scenario, run))
 
 

@@ -14,7 +14,7 @@ from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import Finished, ScenarioResult, StepDone
 from cuassay.model.verdict import Profile
-from cuassay.sandbox.host.execution import WorkerRun
+from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import scaled_add
 
 WRITE = """<record>
@@ -110,10 +110,10 @@ def judged(tool: Mode, **facts: str) -> list[Finding]:
     return list(Mem003().judge(trial, scenario, run(scenario, facts)))
 
 
-def run(scenario: Scenario, facts: dict[str, str]) -> WorkerRun:
+def run(scenario: Scenario, facts: dict[str, str]) -> Ran:
     last = StepDone(index=1, facts=tuple(facts.items()))
     records = (StepDone(index=0), last)
-    return WorkerRun(ScenarioResult(records=records, termination=Finished()), ())
+    return Ran(ScenarioResult(records=records, termination=Finished()), ())
 
 
 def test_an_invalid_access_rejects_once() -> None:

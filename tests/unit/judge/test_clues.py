@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import pytest
 
@@ -12,12 +13,16 @@ from tests.zoo.causes import causes_of, planted_lines
 from tests.zoo.judging import BriefSession, Gate
 from tests.zoo.manifest import PAIRS, load
 
+T = TypeVar("T")
+
 
 class Diagnosing(BriefSession):
-    """A brief session that diagnoses."""
+    """A brief session that diagnoses, and measures nothing else beside the verdict."""
 
     _diagnosed = Session._diagnosed
-    _optional = Session._optional
+
+    def _optional(self, what: str, make: Callable[[], T | None]) -> T | None:
+        return Session._optional(self, what, make) if what == "the cause" else None
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +33,12 @@ def gate() -> Iterator[Gate]:
         yield made
 
 
-def _first(gate: Gate, name: str) -> Diagnosis:
+def _first(gate: Gate, name: str, *, only: Sequence[str] = ()) -> Diagnosis:
     pair = next(pair for pair in PAIRS if pair.name == name)
-    only = ("API002", "NUM001", "SHP001", *pair.codes)
-    verdict = gate.judge(load(pair.problem), pair.bug, seed=3, only=only).verdict
+    only = only or ("API002", "NUM001", "SHP001", *pair.codes)
+    verdict = gate.judge(
+        load(pair.problem), pair.bug, seed=3, only=only, require=pair.require
+    ).verdict
     assert verdict.diagnoses[0].cause in causes_of(pair), verdict.diagnoses
     assert verdict.reason.startswith(verdict.diagnoses[0].words[:40])
     return verdict.diagnoses[0]
@@ -69,3 +76,14 @@ def test_a_write_into_an_input_is_found(gate: Gate) -> None:
 def test_a_name_that_is_not_there_is_found(gate: Gate) -> None:
     made = _first(gate, "missing_import")
     assert made.cause is Cause.NOT_BUILT
+
+
+@pytest.mark.parametrize(("name", "code"), [("storage_reshaped", "LAYOUT001")])
+def test_a_line_whose_edit_makes_the_kernel_right_is_named(
+    gate: Gate, name: str, code: str
+) -> None:
+    made = _first(gate, name, only=(code,))
+    assert made.basis is Basis.REPAIR
+    assert _names_line(name, made)
+    assert made.line is not None
+    assert made.line.what.startswith("right with ")

@@ -13,7 +13,7 @@ from cuassay.judge.side_by_side import SideBySide
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import Finished, ScenarioResult
 from cuassay.model.verdict import Profile
-from cuassay.sandbox.host.execution import WorkerRun
+from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import scaled_add
 
 TOOLS = 4
@@ -26,16 +26,16 @@ class Tools:
         self.meeting = threading.Barrier(together, timeout=300.0)
         self.prepared: list[str] = []
 
-    def start(self, scenario: Scenario) -> Callable[[], WorkerRun]:
+    def start(self, scenario: Scenario) -> Callable[[], Ran]:
         assert threading.current_thread() is threading.main_thread()
         self.prepared.append(scenario.mode.value)
 
-        def run() -> WorkerRun:
+        def run() -> Ran:
             self.meeting.wait()
             done = ScenarioResult(
                 records=(), termination=Finished(), output_text=scenario.mode.value
             )
-            return WorkerRun(done, ())
+            return Ran(done, ())
 
         return run
 
@@ -81,8 +81,8 @@ def test_a_result_is_used_once_and_none_outlives_the_trial() -> None:
 
 
 def test_a_run_that_fails_says_so_when_it_is_asked_for() -> None:
-    def start(scenario: Scenario) -> Callable[[], WorkerRun]:
-        def run() -> WorkerRun:
+    def start(scenario: Scenario) -> Callable[[], Ran]:
+        def run() -> Ran:
             raise OSError(f"no space for {scenario.mode.value}")
 
         return run
@@ -99,7 +99,7 @@ def test_the_examination_announces_what_may_run_side_by_side() -> None:
     trial.profile, trial.device = Profile.STANDARD, "cuda"
     seen: list[Sequence[Scenario]] = []
 
-    def stop(scenario: Scenario) -> WorkerRun:
+    def stop(scenario: Scenario) -> Ran:
         raise KeyboardInterrupt
 
     class Nobody:

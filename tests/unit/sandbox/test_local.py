@@ -22,12 +22,13 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.trace import Exited, Finished, StepDone, StepRaised
 from cuassay.sandbox.guest.items import DTYPES
-from cuassay.sandbox.local import LocalRun, LocalRunner
+from cuassay.sandbox.local import LocalRunner
+from cuassay.sandbox.ran import Ran
 from tests.support import workers
 from tests.support.workers import items, problem, ramp, scenario, tensor_spec
 
 
-def tensor(run: LocalRun, index: int) -> torch.Tensor:
+def tensor(run: Ran, index: int) -> torch.Tensor:
     return run.tensor(items(run.result, index)[0])
 
 

@@ -7,12 +7,13 @@ import dataclasses
 import pytest
 import torch
 
-from cuassay.checks.follow import Follower, case_of_step
+from cuassay.checks.follow import case_of_step
 from cuassay.checks.gpu.timing import Perf001, per_call_s, timed
 from cuassay.model import serial
 from cuassay.model.case import Case
 from cuassay.model.outcome import FindingClass
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
+from cuassay.model.step import Held
 from cuassay.model.steps import (
     Capture,
     Overwrite,
@@ -25,7 +26,8 @@ from cuassay.model.steps import (
 )
 from cuassay.model.trace import StepDone, StepRaised
 from cuassay.sandbox.guest.streams import _odd_one
-from cuassay.sandbox.local import LocalRun, LocalRunner
+from cuassay.sandbox.local import LocalRunner
+from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import scaled_add
 
 
@@ -33,7 +35,7 @@ def honest(x: torch.Tensor, bias: torch.Tensor, gain: float) -> torch.Tensor:
     return x * gain + bias
 
 
-def run(function: object, steps: tuple[Step, ...]) -> LocalRun:
+def run(function: object, steps: tuple[Step, ...]) -> Ran:
     trial = scaled_add()
     case = trial.cases("small")[0]
     scenario = Scenario(label="steps", cases=(case,), steps=steps)
@@ -41,7 +43,7 @@ def run(function: object, steps: tuple[Step, ...]) -> LocalRun:
     return runner.run(scenario, trial.inputs, None)
 
 
-def record(found: LocalRun, index: int) -> StepDone:
+def record(found: Ran, index: int) -> StepDone:
     done = found.result.records[index]
     assert isinstance(done, StepDone), done
     return done
@@ -124,7 +126,7 @@ def test_slices_are_read_along_an_axis() -> None:
 
 
 def test_the_follower_knows_which_case_each_result_belongs_to() -> None:
-    follower = Follower()
+    held = Held()
     steps: tuple[Step, ...] = (
         Allocate(slot="a", case=0),
         StreamCall(slot="a", result="s", case=1),
@@ -133,8 +135,8 @@ def test_the_follower_knows_which_case_each_result_belongs_to() -> None:
         Time(slot="a", count=3, result="t"),
         Time(slot="a", count=3, result="idle", idle=True),
     )
-    assert [follower.take(step) for step in steps] == [0, 1, 1, 1, 1, 1]
-    assert follower.results == {"s": (1, 1), "p": (1, 2), "t": (1, 3)}
+    assert [step.follow(held) for step in steps] == [0, 1, 1, 1, 1, 1]
+    assert held.results == {"s": (1, 1), "p": (1, 2), "t": (1, 3)}
     cases = (Case(label="zero", axes={}), Case(label="one", axes={}))
     scenario = Scenario(label="x", cases=cases, steps=steps)
     assert case_of_step(scenario, 3) == cases[1]
@@ -169,4 +171,4 @@ def test_a_call_takes_what_longer_rows_take_more() -> None:
 
     pairs = zip(scenario.steps, done.result.records, strict=True)
     result = dataclasses.replace(done.result, records=tuple(spent(*pair) for pair in pairs))
-    assert per_call_s(scenario, LocalRun(result, ())) == pytest.approx(0.5)
+    assert per_call_s(scenario, Ran(result, ())) == pytest.approx(0.5)

@@ -41,18 +41,22 @@ class LaunchFault(RuntimeError):
 
 @dataclass(slots=True)
 class Recorder:
-    """Keeps launches with the memory that they started from, while `on`."""
+    """Keeps launches with the memory that they started from, while `on`.
+
+    With `outline` launches are kept without memory, and are not executed.
+    """
 
     on: bool = False
+    outline: bool = False
     modules: dict[str, int] = field(default_factory=dict)
     launches: list[RecordedLaunch] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     _left: dict[int, bytes] = field(default_factory=dict)  # base -> digest after a launch
     _bytes: int = 0
 
-    def start(self) -> None:
+    def start(self, *, outline: bool = False) -> None:
         """Forget what was recorded and record from now on."""
-        self.on = True
+        self.on, self.outline = True, outline
         self.modules, self.launches, self._left, self._bytes = {}, [], {}, 0
 
     def before(self, ptx: str, launch: RecordedLaunch, arena: Arena) -> None:
@@ -72,9 +76,12 @@ class Recorder:
                 f"the launches' memory is more than {_RECORDED_BYTES >> 20} MiB, which is not "
                 "recorded; use a smaller workload"
             )
+        self.keep(ptx, _replaced(launch, {"contents": contents, "written": written}))
+
+    def keep(self, ptx: str, launch: RecordedLaunch) -> None:
+        """Keep a launch of a module."""
         number = self.modules.setdefault(ptx, len(self.modules))
-        fields = {"module": number, "contents": contents, "written": written}
-        self.launches.append(_replaced(launch, fields))
+        self.launches.append(_replaced(launch, {"module": number}))
 
     def keep_variables(self, variables: Mapping[str, bytes]) -> None:
         """Keep the values of a module's own variables with the launch that is about to run."""
@@ -167,6 +174,9 @@ class MachineLauncher:
                 arguments=tuple(arguments),
                 regions=_regions(self.arena),
             )
+            if self.recorder.on and self.recorder.outline:
+                self.recorder.keep(ptx, plain)
+                return
             if self.recorder.on:
                 self.recorder.before(ptx, plain, self.arena)
                 self.recorder.keep_variables(self._variables(ptx, entry))

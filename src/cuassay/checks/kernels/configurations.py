@@ -39,7 +39,7 @@ class Config001(Check):
     Why it matters
         An autotuner chooses by time, on the user's GPU and sizes. A configuration that is
         wrong, whose block does not fit the grid or the mask, is chosen one day somewhere else.
-        All other checks see the configuration that was fastest here.
+        All other checks see one configuration: the fastest of a few calls at a listed size.
 
     How it decides
         Each result must be right. A finding names the configurations that fail. If all of them
@@ -55,7 +55,8 @@ class Config001(Check):
         "wrong with 2 of 35 configurations of the autotuner: _norm: BLOCK_M: 64, num_warps: 16".
 
     Options
-        --profile standard and deep; quick judges the configuration that the autotuner chooses.
+        --profile standard and deep; quick judges the configuration that the autotuner chooses
+        at a listed size.
     """
 
     code = "CONFIG001"
@@ -66,7 +67,9 @@ class Config001(Check):
     def skip(self, trial: Trial) -> str:
         """Return why the configurations are not walked through, or an empty string."""
         quick = trial.profile is Profile.QUICK
-        return "quick judges the configuration that the autotuner chooses" if quick else ""
+        return (
+            "quick judges the one configuration that was fastest at a listed size" if quick else ""
+        )
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a size."""

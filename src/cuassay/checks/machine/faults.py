@@ -37,14 +37,17 @@ _READ = 3  # the step that sends the recording
 _COVERS = "not covered: weak memory, what ptxas makes of the PTX, code paths of other architectures"
 
 
-def recorded_call(case: Case, *, on_gpu: bool = False) -> Scenario:
-    """Return the scenario that records one call's launches (step 3 sends them)."""
+def recorded_call(case: Case, *, on_gpu: bool = False, outline: bool = False) -> Scenario:
+    """Return the scenario that records one call's launches (step 3 sends them).
+
+    With `outline` no kernel runs and no memory is kept.
+    """
     return Scenario(
         label=f"launches: {case.label}",
         cases=(case,),
         steps=(
             Allocate(slot="a", case=0),
-            RecordLaunches(on_gpu=on_gpu),
+            RecordLaunches(on_gpu=on_gpu, outline=outline),
             Call(slot="a", result="r", poison=Poison.NAN),
             ReadRecording(result="r"),
             ReadResult(result="r"),

@@ -109,7 +109,7 @@ class Meta001(Check):
         relation = scenario.relation
         if relation is None or len(reads) < len(scenario.cases):
             return
-        wrong = [wrong_outputs(trial, read, run) for read in reads]
+        wrong = [wrong_outputs(trial, read, run, closely=True) for read in reads]
         if any(wrong):
             yield from self._wrong(trial, scenario, run, reads)
             return
@@ -123,7 +123,7 @@ class Meta001(Check):
     ) -> Iterable[Finding]:
         """Yield one finding an output, on the first member that is wrong."""
         assert scenario.relation is not None
-        failed = [wrong_outputs(trial, read, run) for read in reads]
+        failed = [wrong_outputs(trial, read, run, closely=True) for read in reads]
         for output in dict.fromkeys(c.output for found in failed for c in found):
             bad = [any(c.output == output for c in found) for found in failed]
             first = bad.index(True)

@@ -35,20 +35,25 @@ class Read:
 def reads_of(scenario: Scenario, run: Run) -> list[Read]:
     """Return the reads of results in order, as far as the run got."""
     found: list[Read] = []
-    for index, step, follower in followed(scenario):
+    for index, step, held in followed(scenario):
         if not isinstance(step, ReadResult):
             continue
         record = done(run, index)
         if record is None:
             return found
-        position, number = follower.results[step.result]
+        position, number = held.results[step.result]
         case = scenario.cases[position]
         found.append(Read(result=step.result, case=case, call=number, items=record.items))
     return found
 
 
-def wrong_outputs(trial: Trial, read: Read, run: Run) -> list[Comparison]:
-    """Return the failed comparisons of a read; none where its case cannot decide."""
+def wrong_outputs(trial: Trial, read: Read, run: Run, *, closely: bool = False) -> list[Comparison]:
+    """Return the failed comparisons of a read; none where its case cannot decide.
+
+    What a rough truth explains is right, unless the error is to be seen `closely`.
+    """
+    if not closely and trial.explains(read.case, run, read.items):
+        return []
     if trial.truth(read.case).ill_conditioned:
         return []
     return [c for c in trial.compare(read.case, run, read.items) if not c.passed]
@@ -93,7 +98,7 @@ def raw_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 def truth_moved(trial: Trial, first: Case, second: Case) -> bool:
     """Whether the right answers of two cases of equal shapes differ by more than their noise."""
-    before, after = trial.truth(first), trial.truth(second)
+    before, after = trial.rough(first), trial.rough(second)  # 16 times the noise is far beyond
     for old, new in zip(before.outputs, after.outputs, strict=True):
         if tuple(old.value.shape) != tuple(new.value.shape):
             return True

@@ -262,7 +262,7 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[Answer]:
     calls: dict[str, tuple[int, Case, str, Tensors, bool, Call, int]] = {}
     found: dict[str, Answer] = {}
     written = number = 0
-    for index, step, follower in followed(scenario):
+    for index, step, held in followed(scenario):
         record = done(run, index)
         match step:
             case Allocate(slot=slot):
@@ -276,10 +276,10 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[Answer]:
                 )
                 slots[slot].layouts = {} if impossible else layouts
             case Call(slot=slot, result=result) if slot in slots:
-                number = follower.calls
+                number = held.calls
                 state = slots[slot]
                 tensors = Tensors.SAME if state.called else state.tensors
-                case = scenario.cases[follower.slots[slot]]
+                case = scenario.cases[held.slots[slot]]
                 calls[result] = number, case, slot, tensors, state.refilled, step, written
                 state.called, state.refilled, written = True, False, 0
             case Overwrite(result=result) if record is not None and result in found:

@@ -25,6 +25,7 @@ from typing import Any
 
 import torch
 
+from cuassay.build import tuned
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model import serial, walls
 from cuassay.model.candidate import Candidate
@@ -36,7 +37,7 @@ from cuassay.model.trace import LOST_CHANNEL, StepRaised
 from cuassay.sandbox import environment, kernel_names, wire
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.device_memory import DeviceMemoryError
-from cuassay.sandbox.guest import call_trace, compiled, guards, placement, process_state, transport
+from cuassay.sandbox.guest import call_trace, compiled, guards, placement, state_snapshot, transport
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
@@ -233,7 +234,7 @@ class Worker:
         candidate = serial.from_json(Candidate, request["candidate"])
         problem = serial.from_json(Problem, request["problem"])
         module, _, function = str(request["builder"]).partition(":")
-        self._around.baseline = process_state.snapshot()
+        self._around.baseline = state_snapshot.snapshot()
         guards.fit(self._around, candidate)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
         self._around.kernels = kernel_names.kernels_of(candidate)
@@ -271,6 +272,7 @@ class Worker:
                 "cached": bool(built.cached),
                 "kind": str(built.kind)[:200],
                 "because": str(getattr(built, "because", ""))[:1000],
+                "tuners": tuned.lists(),
             }
         }
 

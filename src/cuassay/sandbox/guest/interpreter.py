@@ -78,12 +78,8 @@ class Interpreter:
     def execute(self, step: Step, index: int, *, cases: Sequence[Case], given: Given) -> Executed:
         """Run one step. Whatever it raises but SystemExit becomes a StepRaised record."""
         started = time.perf_counter()
-        made: Made | None
         try:
-            made = self._production.execute(step, cases, given)
-            if made is None:
-                found, tensors, digest = self._dispatch(step, cases, given)
-                made = Made(items=tuple(found), tensors=tuple(tensors), digest=digest)
+            made = self._made(step, cases, given)
         except SystemExit:
             raise
         except BaseException as error:
@@ -97,34 +93,30 @@ class Interpreter:
         )
         return Executed(record=record, tensors=made.tensors)
 
-    def _dispatch(
-        self, step: Step, cases: Sequence[Case], given: Given
-    ) -> tuple[list[ResultItem], list[torch.Tensor], str]:
+    def _made(self, step: Step, cases: Sequence[Case], given: Given) -> Made:
         match step:
             case Allocate():
-                return self._allocate(step, cases[step.case], given), [], ""
+                return self._allocate(step, cases[step.case], given)
             case Refill():
-                return self._refill(step, cases[step.case], given), [], ""
+                return self._refill(step, cases[step.case], given)
             case Call():
-                return self._call_candidate(step, given), [], ""
+                return self._call_candidate(step, given)
             case ReadResult():
-                found, tensors = self._read(step.result)
-                return found, tensors, ""
+                return self._read(step.result)
             case ReadInputs():
-                found, tensors = self._read_inputs(step.slot)
-                return found, tensors, ""
+                return self._read_inputs(step.slot)
             case Release():
-                return self._release(step.name), [], ""
+                return self._release(step.name)
             case PoisonFreed():
-                return self._poison_freed(step.pattern), [], ""
+                return self._poison_freed(step.pattern)
             case HashResult():
-                found, tensors = self._read(step.result)
-                plain = [replace(item, buffer=-1) for item in found]
-                return plain, [], items.digest(tensors)
+                read = self._read(step.result)
+                plain = tuple(replace(item, buffer=-1) for item in read.items)
+                return Made(items=plain, digest=items.digest(read.tensors))
             case _:
-                raise AssertionError(f"{type(step).__name__} is a production step")
+                return self._production.execute(step, cases, given)
 
-    def _allocate(self, step: Allocate, case: Case, given: Given) -> list[ResultItem]:
+    def _allocate(self, step: Allocate, case: Case, given: Given) -> Made:
         """Make the inputs; an item's scalar is 1 where the address was freed before."""
         values: dict[str, torch.Tensor | Scalar] = {}
         recycled = set()
@@ -140,12 +132,13 @@ class Interpreter:
                     values[name] = placement.own_copy(value, self._device, label=name)
         self._slots[step.slot] = slot = Slot(case, values)
         self._settle()
-        return [
+        made = tuple(
             replace(items.describe(tensor, name=name, inputs={}), scalar=float(name in recycled))
             for name, tensor in slot.tensors.items()
-        ]
+        )
+        return Made(items=made)
 
-    def _refill(self, step: Refill, case: Case, given: Given) -> list[ResultItem]:
+    def _refill(self, step: Refill, case: Case, given: Given) -> Made:
         slot = self.slot(step.slot)
         for name, value in (given.inputs or {}).items():
             held = slot.values.get(name)
@@ -160,7 +153,7 @@ class Interpreter:
                 slot.values[name] = value
         slot.case = case
         self._settle()
-        return []
+        return Made()
 
     @property
     def device(self) -> str:
@@ -177,7 +170,7 @@ class Interpreter:
         """The operator, as far as the worker knows it."""
         return self._problem
 
-    def _call_candidate(self, step: Call, given: Given) -> list[ResultItem]:
+    def _call_candidate(self, step: Call, given: Given) -> Made:
         slot = self.slot(step.slot)
         self._results.pop(step.result, None)
         outputs = self.destinations(step.slot, step.poison, given.answers)
@@ -189,7 +182,7 @@ class Interpreter:
             if self._device != "cpu":
                 torch.cuda.synchronize()
         self.hold(step.result, step.slot, held)
-        return self._describe(step.result)
+        return Made(items=tuple(self._describe(step.result)))
 
     def invoke(
         self, slot: str, outputs: Sequence[tuple[str, torch.Tensor]]
@@ -258,7 +251,7 @@ class Interpreter:
         inputs = slot.tensors if slot else {}
         return [items.describe(v, name=name, inputs=inputs) for name, v in self.result(result)]
 
-    def _read(self, result: str) -> tuple[list[ResultItem], list[torch.Tensor]]:
+    def _read(self, result: str) -> Made:
         found: list[ResultItem] = []
         tensors: list[torch.Tensor] = []
         room = self._result_bytes
@@ -272,17 +265,17 @@ class Interpreter:
                 item = replace(item, buffer=len(tensors))
                 tensors.append(items.plain(value))
             found.append(item)
-        return found, tensors
+        return Made(items=tuple(found), tensors=tuple(tensors))
 
-    def _read_inputs(self, slot: str) -> tuple[list[ResultItem], list[torch.Tensor]]:
+    def _read_inputs(self, slot: str) -> Made:
         tensors = {k: items.base_bytes(v) for k, v in self.slot(slot).tensors.items()}
-        found = [
+        found = tuple(
             replace(items.describe(tensor, name=name, inputs={}), buffer=number)
             for number, (name, tensor) in enumerate(tensors.items())
-        ]
-        return found, list(tensors.values())
+        )
+        return Made(items=found, tensors=tuple(tensors.values()))
 
-    def _release(self, name: str) -> list[ResultItem]:
+    def _release(self, name: str) -> Made:
         slot = self._slots.pop(name, None)
         held = self._results.pop(name, None)
         for _, value in held or ():
@@ -294,14 +287,15 @@ class Interpreter:
             tensors = slot.tensors
             slot.values.clear()
             self._freed.release_inputs(tensors)
-        return []
+        return Made()
 
-    def _poison_freed(self, pattern: Poison) -> list[ResultItem]:
+    def _poison_freed(self, pattern: Poison) -> Made:
         recycled, total = self._freed.poison(pattern)
-        return [
+        counts = (
             ResultItem(kind="scalar", type_name="int", name="recycled", scalar=float(recycled)),
             ResultItem(kind="scalar", type_name="int", name="freed", scalar=float(total)),
-        ]
+        )
+        return Made(items=counts)
 
     def slot(self, name: str) -> Slot:
         """Return a slot. Raises NoResultError."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from cuassay.model.case import Case
-from cuassay.model.scenario import Step
+from cuassay.model.scenario import Production as ProductionStep
 from cuassay.model.steps import (
     Arrange,
     Backward,
@@ -61,8 +62,8 @@ class Production:
         self._differentiator = autograd.Differentiator(host)
         self._compiler = compiled.Compiler(host)
 
-    def execute(self, step: Step, cases: Sequence[Case], given: Given) -> Made | None:
-        """Execute a production step; None for every other one."""
+    def execute(self, step: ProductionStep, cases: Sequence[Case], given: Given) -> Made:
+        """Execute a production step."""
         match step:
             case Arrange():
                 return layouts.arrange(self._host, step)
@@ -110,4 +111,4 @@ class Production:
             case Time():
                 return timing.time_calls(self._host, step)
             case _:
-                return None
+                assert_never(step)

@@ -30,7 +30,7 @@ def start(host: Host, around: Around, step: RecordLaunches) -> Made:
         return Made()
     if machine.current is None:
         raise MissingToolError("no kernel of this candidate is executed by the PTX machine")
-    machine.current.recorder.start()
+    machine.current.recorder.start(outline=step.outline)
     return Made()
 
 

@@ -26,12 +26,13 @@ from cuassay.model.trace import (
     Termination,
     ToolMissing,
 )
-from cuassay.sandbox.host.execution import Execution, WorkerRun
+from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import GoneError, UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery, NurseryError
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeAnswers, MakeInputs
+from cuassay.sandbox.ran import Ran
 
 DEFAULT_LIMITS = Limits()
 DEFAULT_BUILDER = "cuassay.build:load"
@@ -84,7 +85,7 @@ class WorkerPool:
         self._failure: BuildFailed | ToolMissing | None = None
         self._built_once, self._closed = False, False
         self._build_s, self._cached, self._log = 0.0, False, ""
-        self._kind, self._because = "", ""
+        self._kind, self._because, self._tuners = "", "", False
         self._sandbox: dict[str, str] = {}
         if not lazy:  # its build overlaps with what the judge does before the first scenario
             self._current = self._spawn()
@@ -96,6 +97,11 @@ class WorkerPool:
         return self._build_s
 
     @property
+    def built(self) -> bool:
+        """Whether a worker has built the candidate."""
+        return self._built_once
+
+    @property
     def kind(self) -> str:
         """What the last worker says that it built, such as cuda_kernel+ptx-machine."""
         return self._kind
@@ -104,6 +110,14 @@ class WorkerPool:
     def because(self) -> str:
         """Why the last worker says that Triton's interpreter makes the numbers: untrusted text."""
         return self._because
+
+    @property
+    def tunes(self) -> bool:
+        """Whether a worker says that the candidate has autotuners; waits for a first build."""
+        if not self._built_once:
+            with contextlib.suppress(_NotBuiltError):  # the first scenario will say so
+                self._worker(fresh=False, mode=Mode.PLAIN)
+        return self._tuners
 
     @property
     def recipe(self) -> Mapping[str, Any]:
@@ -129,7 +143,7 @@ class WorkerPool:
         answers: MakeAnswers | None = None,
         *,
         fresh: bool = False,
-    ) -> WorkerRun:
+    ) -> Ran:
         """Execute a scenario; whatever the candidate does ends up in the result.
 
         `inputs` makes the inputs of a case, `answers` its right outputs, for the steps that
@@ -140,7 +154,7 @@ class WorkerPool:
         try:
             worker = self._worker(fresh=fresh or scenario.fresh, mode=scenario.mode)
         except _NotBuiltError as error:
-            return WorkerRun(self._result((), error.termination, started, text=self._log), ())
+            return Ran(self._result((), error.termination, started, text=self._log), ())
         if scenario.mode is Mode.PLAIN:
             self._prepare_spares()
         worker.scenarios += 1
@@ -158,7 +172,7 @@ class WorkerPool:
             self._discard(worker)
         text = execution.text if not execution.healthy else worker.take_output()
         run = self._result(execution.records, end, started, text=text)
-        return WorkerRun(run, execution.tensors)
+        return Ran(run, execution.tensors)
 
     def _result(
         self, records: Any, end: Termination, started: float, *, text: str
@@ -277,6 +291,7 @@ class WorkerPool:
             self._build_s, self._cached = built["seconds"], bool(built.get("cached"))
         self._kind = str(built.get("kind", ""))[:200]
         self._because = str(built.get("because", ""))[:1000]
+        self._tuners = built.get("tuners") not in (None, 0)
         return None
 
     def _died_building(self, worker: WorkerHandle, gone: GoneError) -> BuildFailed | ToolMissing:

@@ -15,22 +15,13 @@ from cuassay.errors import UsageError
 from cuassay.model import serial
 from cuassay.model.axes import shape_of
 from cuassay.model.problem import Problem, Scalar
-from cuassay.model.scenario import Allocate, Call, Poison, ReadInputs, ReadResult, Refill, Scenario
-from cuassay.model.steps import (
-    Configurations,
-    ReadRecording,
-    ReadSlices,
-    Repeat,
-    StreamCall,
-    Time,
-)
+from cuassay.model.scenario import ReadResult, Scenario
+from cuassay.model.steps import Time
 from cuassay.model.trace import (
     Exited,
     Finished,
     Garbled,
     Killed,
-    ResultItem,
-    ScenarioResult,
     StepDone,
     StepRaised,
     StepRecord,
@@ -45,32 +36,14 @@ from cuassay.sandbox.host.nursery import NurseryError
 from cuassay.sandbox.host.segments import Package, Segments, StillWritableError
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeAnswers, MakeInputs
+from cuassay.sandbox.ran import renumbered
 
 _KINDS = ("tensor", "scalar", "none", "other")
-_SENDING = (ReadResult, ReadInputs, ReadSlices, Repeat, Configurations, ReadRecording)
 _FACTS, _FACT_CAP = 1024, 8192
 _BOUND = 1 << 48
 # What a read may bring beside its outputs: a wrong shape is still shown as it is.
 _SPARE_BYTES, _SPARE_TIMES = 64 << 20, 4
 Layout = tuple[str, tuple[int, ...]]
-
-
-class WorkerRun:
-    """What a worker reported, and the tensors that it sent."""
-
-    def __init__(self, result: ScenarioResult, tensors: Sequence[torch.Tensor]) -> None:
-        self._result, self._tensors = result, tensors
-
-    @property
-    def result(self) -> ScenarioResult:
-        """Records of the steps, how the process ended, and what it printed."""
-        return self._result
-
-    def tensor(self, item: ResultItem) -> torch.Tensor:
-        """Return the tensor that was sent with `item`; KeyError where none was."""
-        if not 0 <= item.buffer < len(self._tensors):
-            raise KeyError(f"no bytes were sent for '{item.name or item.kind}'")
-        return self._tensors[item.buffer]
 
 
 class Execution:
@@ -162,13 +135,13 @@ class Execution:
     def _package(self, inputs: MakeInputs, answers: MakeAnswers | None) -> Package | None:
         """Return what the current step needs: inputs are packed again only where they must be."""
         step = self._scenario.steps[self._index]
-        if isinstance(step, Allocate | Refill | StreamCall) and step.case is not None:
-            self._slots[step.slot] = step.case
-            return self._packed(step.case, inputs)
-        wants = isinstance(step, Call) and step.poison in (Poison.NEGATED, Poison.RIGHT)
-        if not (isinstance(step, Call) and wants and answers and step.slot in self._slots):
+        if step.fills is not None:
+            slot, case = step.fills
+            self._slots[slot] = case
+            return self._packed(case, inputs)
+        if not step.wants_answers or answers is None or step.wants_answers not in self._slots:
             return None
-        right = answers(self._scenario.cases[self._slots[step.slot]])
+        right = answers(self._scenario.cases[self._slots[step.wants_answers]])
         nothing: Mapping[str, torch.Tensor | Scalar] = {}
         package = self._segments.pack(nothing, right)
         self._packages[-1 - self._index] = package  # closed with the others
@@ -194,8 +167,12 @@ class Execution:
             self._check_items(record)
         return record
 
-    def _check_items(self, record: StepDone) -> None:
-        reads = isinstance(self._scenario.steps[self._index], _SENDING)
+    def _check_items(self, record: StepDone, *, read_here: bool = False) -> None:
+        """Raise GoneError for items that the current step cannot have.
+
+        With `read_here` the judge reads their bytes itself.
+        """
+        reads = read_here or self._scenario.steps[self._index].sends
         if len(record.facts) > _FACTS or any(len(a) + len(b) > _FACT_CAP for a, b in record.facts):
             raise GoneError("garbled", "more facts than any step has")
         sent = [item for item in record.items if item.buffer >= 0]
@@ -256,7 +233,7 @@ class Execution:
                 room.close()
         base = len(self.tensors)
         self.tensors += found
-        return _renumbered(record, base)
+        return renumbered(record, base)
 
     def _context_lost(self) -> None:
         """Record the steps that can no longer run, and give the worker up."""
@@ -293,8 +270,3 @@ class Execution:
 def _output_bytes(problem: Problem, axes: Mapping[str, int]) -> int:
     """Return the bytes of a problem's outputs at the sizes `axes`."""
     return sum(nbytes(spec.dtype.value, shape_of(spec.shape, axes)) for spec in problem.outputs)
-
-
-def _renumbered(record: StepDone, base: int) -> StepDone:
-    moved = (replace(i, buffer=i.buffer + base) if i.buffer >= 0 else i for i in record.items)
-    return replace(record, items=tuple(moved))

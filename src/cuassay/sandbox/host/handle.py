@@ -233,6 +233,11 @@ class WorkerHandle:
             raise GoneError("excess", f"{exact} bytes held, allowed {allowed}")
         self._shared_bytes, self._count_at = held - exact, now + _COUNT_S
 
+    @property
+    def pid(self) -> int | None:
+        """Its process, as this side sees it; None where that is not known."""
+        return self._nursery.pids.get(self._id)
+
     def kill(self) -> None:
         """Kill the worker with its tree without waiting for its end. Raises NurseryError."""
         self._nursery.kill(self._id)

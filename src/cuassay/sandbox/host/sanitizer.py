@@ -29,8 +29,8 @@ from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.trace import Finished, ScenarioResult, StepDone
 from cuassay.sandbox import environment, processes, trees
-from cuassay.sandbox.host.execution import WorkerRun
 from cuassay.sandbox.kernel_names import kernels_of
+from cuassay.sandbox.ran import Ran
 from cuassay.sandbox.readable import readable
 
 TOOLS = (Mode.MEMCHECK, Mode.RACECHECK, Mode.SYNCCHECK, Mode.INITCHECK)
@@ -60,7 +60,7 @@ def run(
     inputs: Mapping[str, torch.Tensor | Scalar],
     device: str,
     binary: str,
-) -> WorkerRun:
+) -> Ran:
     """Call the candidate once on `inputs` below the tool that the scenario's mode names.
 
     `recipe` is what a worker is asked to build; `binary` the path of compute-sanitizer. The
@@ -86,7 +86,7 @@ def run(
         StepDone(index=index, facts=facts if index == last else ())
         for index in range(len(scenario.steps))
     )
-    return WorkerRun(
+    return Ran(
         ScenarioResult(
             records=records,
             termination=Finished(),

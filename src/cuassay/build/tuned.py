@@ -1,0 +1,138 @@
+"""Triton's autotuners tune once for each candidate, briefly, and use what they chose everywhere.
+
+Triton tunes again in every process and for every new value of a tuner's key, 125 ms a
+configuration: a trial has a dozen processes and dozens of sizes, so that most of a trial on a GPU
+was spent there (18 kernels of one real problem did not end in 150 s). Here the first process that
+meets a tuner tunes over the whole list, with a few calls a configuration, and notes the choice
+in the candidate's own folder. From then on that configuration alone is compiled and called, in
+every process and at every size, also when a finding is replayed. CONFIG001 walks through the
+others. Where pruning leaves the choice out, Triton tunes again over what is left.
+
+What the note says is the candidate's process's word: it can name none but its own configurations.
+Interface: triton/runtime/autotuner.py, Triton 3.0 to 3.6.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+_CALLS = 3  # timed calls of a configuration, after one that compiles it
+_FOLDER = "tuned"
+_NOTE_BYTES = 1 << 12
+_MARK = "_cuassay_tunes_once"
+_lists = 0
+
+
+def lists() -> int:
+    """Return how many autotuners with more than one configuration this process has made."""
+    return _lists
+
+
+def tune_once(folder: Path) -> None:
+    """Let the autotuners of this process share their choices through `folder`, from now on.
+
+    Does nothing where this Triton has no autotuner of the known form.
+    """
+    try:
+        tuner = importlib.import_module("triton.runtime.autotuner").Autotuner
+        made, run, bench = tuner.__init__, tuner.run, tuner._bench
+        prune = tuner.prune_configs
+    except (ImportError, AttributeError):
+        return
+    if hasattr(tuner, _MARK):
+        return
+    notes = folder / _FOLDER
+
+    @functools.wraps(made)
+    def count(self: Any, *given: Any, **named: Any) -> None:
+        global _lists
+        made(self, *given, **named)
+        _lists += len(self.configs) > 1
+
+    @functools.wraps(bench)
+    def briefly(self: Any, *given: Any, **named: Any) -> Any:
+        self.__dict__["do_bench"] = brief  # where a cached property keeps its value
+        return bench(self, *given, **named)
+
+    @functools.wraps(prune)
+    def chosen_alone(self: Any, *given: Any, **named: Any) -> Any:
+        usable = prune(self, *given, **named)
+        if len(usable) < 2:
+            return usable
+        choice = _read(notes / _name(self))
+        kept = [config for config in usable if str(config) == choice]
+        self.__dict__["_cuassay_open"] = not kept
+        return kept[:1] or usable
+
+    @functools.wraps(run)
+    def noting(self: Any, *given: Any, **named: Any) -> Any:
+        result = run(self, *given, **named)
+        if self.__dict__.pop("_cuassay_open", False):
+            _note(notes / _name(self), str(self.best_config))
+        return result
+
+    tuner.__init__, tuner._bench, tuner.run = count, briefly, noting
+    tuner.prune_configs = chosen_alone
+    setattr(tuner, _MARK, True)
+
+
+def brief(
+    kernel_call: Callable[[], object],
+    quantiles: Sequence[float] = (0.5, 0.2, 0.8),
+    **_: object,
+) -> list[float]:
+    """Return the least time of a few calls in ms, once for each quantile, as do_bench would."""
+    import torch
+
+    kernel_call()
+    spent_ms = []
+    if torch.cuda.is_available():
+        pairs = []
+        for _call in range(_CALLS):
+            make: Any = torch.cuda.Event
+            begin, end = make(enable_timing=True), make(enable_timing=True)
+            begin.record()
+            kernel_call()
+            end.record()
+            pairs.append((begin, end))
+        torch.cuda.synchronize()
+        spent_ms = [begin.elapsed_time(end) for begin, end in pairs]
+    else:
+        for _call in range(_CALLS):
+            begun = time.perf_counter()
+            kernel_call()
+            spent_ms.append(1e3 * (time.perf_counter() - begun))
+    return [min(spent_ms)] * len(quantiles)
+
+
+def _name(tuner: Any) -> str:
+    """Return a file name for a tuner: its kernel and its list of configurations."""
+    code = tuner.base_fn.__code__
+    place = f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}"
+    said = [place, tuner.base_fn.__qualname__, *map(str, tuner.configs)]
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:32]
+
+
+def _read(note: Path) -> str:
+    with contextlib.suppress(OSError), open(note, encoding="utf-8", errors="replace") as file:
+        return file.read(_NOTE_BYTES)
+    return ""
+
+
+def _note(note: Path, choice: str) -> None:
+    """Write a choice unless another process was first: all of a trial's processes use one."""
+    with contextlib.suppress(OSError):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        own = note.with_suffix(f".{os.getpid()}")
+        own.write_text(choice, encoding="utf-8")
+        with contextlib.suppress(FileExistsError):
+            os.link(own, note)
+        own.unlink()

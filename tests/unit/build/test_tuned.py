@@ -1,0 +1,88 @@
+"""Autotuners tune once for a candidate, and every process uses what they chose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuassay.build import tuned
+
+pytest.importorskip("triton")
+
+from triton.runtime.autotuner import Autotuner, Config
+
+Calls = list[object]
+_BRIEF = [8] * 4 + [2] * 4 + [4] * 4  # one call compiles, three are timed
+_ALONE = [2] * 4  # Triton's own benchmark still calls more than once on the same buffers
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for name in ("__init__", "run", "_bench", "prune_configs"):
+        monkeypatch.setattr(Autotuner, name, Autotuner.__dict__[name])
+    monkeypatch.setattr(tuned, "_lists", 0)
+    tuned.tune_once(tmp_path)
+    yield tmp_path
+    delattr(Autotuner, tuned._MARK)
+
+
+class _Kernel:
+    """Takes a millisecond for each unit of its block."""
+
+    def __init__(self, called: Calls) -> None:
+        self.called = called
+
+    @staticmethod
+    def fn(x: object, n: int, BLOCK: int) -> None:
+        """What Triton takes the kernel's name from."""
+
+    def run(self, x: object, n: int, BLOCK: int, **_: object) -> None:
+        self.called.append(BLOCK)
+        time.sleep(0.002 * BLOCK)
+
+
+def _process(*sizes: int, without: int = 0) -> Calls:
+    """Return the blocks called with at each size, in what a new process would do."""
+    called: Calls = []
+
+    def prune(configs: list[Any], _: object, **__: object) -> list[Any]:
+        return [config for config in configs if config.kwargs["BLOCK"] != without]
+
+    configs = [Config({"BLOCK": block}) for block in (8, 2, 4)]
+    pruning = {"early_config_prune": prune}
+    tuner = Autotuner(
+        _Kernel(called), ["x", "n", "BLOCK"], configs, ["n"], None, None, prune_configs_by=pruning
+    )
+    for size in sizes:
+        called.append("call")
+        tuner.run(object(), size)
+    return called
+
+
+def test_a_second_size_and_a_second_process_use_the_first_choice(folder: Path) -> None:
+    assert _process(16, 32) == ["call", *_BRIEF, 2, "call", *_ALONE, 2]
+    assert _process(64) == ["call", *_ALONE, 2]
+
+
+def test_where_pruning_leaves_the_choice_out_it_tunes_again(folder: Path) -> None:
+    _process(16)
+    assert _process(64, without=2) == ["call", *[8] * 4, *[4] * 4, 4]
+    assert _process(64) == ["call", *_ALONE, 2]  # the first choice stays
+
+
+def test_a_note_that_names_nothing_is_passed_over(folder: Path) -> None:
+    _process(16)
+    (note,) = (folder / "tuned").iterdir()
+    note.write_bytes(b"\xff" * (1 << 16))
+    assert _process(64) == ["call", *_BRIEF, 2]
+
+
+def test_lists_of_one_configuration_are_not_counted(folder: Path) -> None:
+    assert tuned.lists() == 0
+    _process()
+    Autotuner(_Kernel([]), ["x"], [Config({})], [], None, None)
+    assert tuned.lists() == 1

@@ -1,0 +1,74 @@
+"""Truth is made once for the same values, and in full only where an answer needs it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from torch import Tensor
+
+from cuassay.catalog import registry
+from cuassay.checks.numeric.common import single_call
+from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.formats.execute import load_reference
+from cuassay.judge import trial as module
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.case import Case
+from cuassay.model.verdict import Lane, Profile
+from cuassay.sandbox.local import LocalRunner
+
+
+@pytest.fixture
+def trial() -> JudgeTrial:
+    problem = registry.get("rmsnorm")
+    return JudgeTrial(
+        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=7
+    )
+
+
+def _made(trial: JudgeTrial) -> int:
+    return sum(span.lane is Lane.TRUTH for span in trial.timeline.spans)
+
+
+def _wrong(trial: JudgeTrial, case: Case, factor: float) -> int:
+    def kernel(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        right = trial.reference.call(x, weight, eps)
+        assert isinstance(right, Tensor)
+        return right * factor
+
+    scenario = single_call(case, label="a call")
+    run = LocalRunner(kernel, trial.problem).run(scenario, trial.inputs, None)
+    return len(wrong_outputs(trial, reads_of(scenario, run)[0], run))
+
+
+def test_cases_that_differ_in_words_alone_share_truth(trial: JudgeTrial) -> None:
+    case = trial.cases("small")[0]
+    again = dataclasses.replace(case, label="under another name", fact="said otherwise")
+    assert trial.truth(case) is trial.truth(again)
+    other = dataclasses.replace(case, seed=case.seed + 1)
+    assert trial.truth(case) is not trial.truth(other)
+    assert _made(trial) == 2
+
+
+def test_a_right_answer_needs_rough_truth_alone(trial: JudgeTrial) -> None:
+    case = trial.cases("small")[0]
+    assert not _wrong(trial, case, 1.0)
+    assert trial.rough(case).draws == 2
+    assert _made(trial) == 1
+    assert len(trial.comparisons) == 1
+
+
+def test_a_wrong_answer_is_held_against_the_full_truth(trial: JudgeTrial) -> None:
+    case = trial.cases("small")[0]
+    assert _wrong(trial, case, 1.01) == 1
+    assert trial.rough(case) is trial.truth(case)
+    assert trial.truth(case).draws == 8
+    assert len(trial.comparisons) == 1
+
+
+def test_full_truth_comes_first_once_rough_truth_explains_too_little(trial: JudgeTrial) -> None:
+    first = trial.cases("small")[0]
+    cases = [dataclasses.replace(first, seed=first.seed + number) for number in range(8)]
+    assert all(_wrong(trial, case, 1.01) for case in cases)
+    rough = [truth for truth in trial._truths.values() if truth.draws == 2]
+    assert len(rough) == module._ROUGH_FAILURES + 1 < len(cases)
