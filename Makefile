@@ -48,7 +48,6 @@ wheels: $(STAMP) ## wheels of ptxsan and cuassay, installed into a new environme
 	$(BIN)/python benchmarks/wheels.py
 
 docs: $(STAMP) ## the documentation site in build/site; a broken link fails
-	$(BIN)/python -m pip install -q 'mkdocs-material>=9.5'
 	$(BIN)/mkdocs build --strict --quiet
 
 clean: ## remove what the other verbs made

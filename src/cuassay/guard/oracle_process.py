@@ -19,8 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cuassay.guard import structure
 from cuassay.guard.judging import Judgement, differentiated, judge
-from cuassay.guard.structure import Template, flatten, rebuild
+from cuassay.guard.structure import Template, flatten
 from cuassay.guard.trusted import Where, load
 from cuassay.model import serial
 from cuassay.model.dtype import DType
@@ -133,7 +134,7 @@ def applied(
         given = list(tensors)
         for place in mutated:
             given[place] = given[place].clone()
-        outputs, _ = flatten(fn(*rebuild(template, given)))
+        outputs, _ = flatten(structure.call(fn, template, given))
         return [*outputs, *[given[place] for place in mutated]]
 
     call.__name__ = getattr(fn, "__name__", "trusted")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -170,6 +170,18 @@ def _same(one: list[inspect.Parameter], two: list[inspect.Parameter]) -> bool:
         a.kind == b.kind and (a.kind is not keyword or a.name == b.name)
         for a, b in zip(one, two, strict=True)
     )
+
+
+def normal_call(
+    call: Call, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return a call's arguments by place, defaults filled in, and those that go by name alone."""
+    signature = _signature(call) if keywords else None
+    if signature is None:
+        return list(arguments), dict(keywords)
+    bound = signature.bind(*arguments, **keywords)
+    bound.apply_defaults()
+    return list(bound.args), dict(bound.kwargs)
 
 
 def positional(call: Call, arguments: Sequence[Any], keywords: dict[str, Any]) -> list[Any]:

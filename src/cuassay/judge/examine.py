@@ -211,7 +211,8 @@ class Examination:
         proposed: Iterable[Scenario] = check.propose(self._trial)
         if check.side_by_side and self._ahead is not None:
             proposed = list(proposed)
-            self._ahead(proposed)
+            if len(proposed) > 1:
+                self._ahead(proposed)
         for scenario in proposed:
             self._guarded(check, scenario, tally)
             if len(tally.wrong) >= _ENOUGH:

@@ -100,7 +100,7 @@ class Runner:
         )
         self.fresh = False
         self._spent_s = 0.0
-        self._tools = SideBySide(self._sanitized)
+        self._tools = SideBySide(self._beside)
         self._given_host = host
         self._host = host or HostNursery(nursery)
         self._machine: WorkerPool | None = None  # of a trial on a GPU: workers without one
@@ -174,12 +174,10 @@ class Runner:
         truth_s = self._trial.truth_s
         answers = self._trial.answers if needs_answers else None
         fresh = self.fresh or scenario.fresh
-        if scenario.mode in sanitizer.TOOLS:
+        if scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS:
             found = self._tools.result(scenario)
             self._spent_s += time.perf_counter() - started
             return found
-        if scenario.mode is Mode.APART:
-            return self._bare(scenario)
         if any(isinstance(step, RecordLaunches) for step in scenario.steps):
             return self._recording(scenario)
         scenario = self._patience.of(scenario)
@@ -236,8 +234,13 @@ class Runner:
             return "without a GPU cuassay executes what it launches"
         return ""
 
-    def _bare(self, scenario: Scenario) -> Run:
-        """Run a scenario in a process that holds nothing of cuassay, where that can be."""
+    def _beside(self, scenario: Scenario) -> Callable[[], Ran]:
+        """Prepare what a thread may run: a process apart, or a call below compute-sanitizer.
+
+        Inputs are made here: a problem's generator sets random states of the whole process.
+        """
+        if scenario.mode is not Mode.APART:
+            return self._sanitized(scenario)
         text = "\n".join(source.text for source in self._candidate.sources)
         why = self._not_apart()
         if why:
@@ -247,14 +250,16 @@ class Runner:
                 "it builds anew in each process without cuassay, which takes too long for quick; "
                 "use --profile standard"
             )
-        started = time.perf_counter()
-        try:
-            return self._apart.run(scenario, self._trial.inputs, fresh=True)
-        except NotLoadedError as error:
-            end = Garbled(index=0, what=str(error)[:4096])
-            return Ran(ScenarioResult(records=(), termination=end), ())
-        finally:
-            self._spent_s += time.perf_counter() - started
+        made = {serial.dumps(case): self._on_host(case) for case in scenario.cases}
+
+        def run() -> Ran:
+            try:
+                return self._apart.run(scenario, lambda case: made[serial.dumps(case)], fresh=True)
+            except NotLoadedError as error:
+                end = Garbled(index=0, what=str(error)[:4096])
+                return Ran(ScenarioResult(records=(), termination=end), ())
+
+        return run
 
     def _recording(self, scenario: Scenario) -> Run:
         """Run a scenario that records launches, once for all checks that ask for it.
@@ -298,7 +303,7 @@ class Runner:
         return {k: v.cpu() if isinstance(v, torch.Tensor) else v for k, v in values.items()}
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
-        """Begin with what is going to be asked for, as far as it may run side by side."""
+        """Begin with what is going to be asked for, beside what is asked for before it."""
         self._tools.ahead(scenarios)
 
     def _sanitized(self, scenario: Scenario) -> Callable[[], Ran]:

@@ -6,12 +6,16 @@ import dataclasses
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import torch
+
 from cuassay.checks.gpu.timing import timed
+from cuassay.checks.machine.faults import MachineCheck, recording_of
 from cuassay.checks.registry import all_checks
+from cuassay.checks.state.apart import Apart001
 from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
@@ -101,6 +105,8 @@ class Session:
         self._nursery = nursery
         self._device, self._digest, self._toolchain = device, digest, toolchain
         self._started = started
+        if device.startswith("cuda"):  # a judge that is kept has judged others
+            torch.cuda.reset_peak_memory_stats(device)
         # Drawn only now: the candidate's digest is fixed before any input exists.
         self.seed = job.seed if job.seed is not None else secrets.randbits(62)
         self.trial = JudgeTrial(
@@ -259,6 +265,8 @@ class Session:
         # A given seed asks for the same trial again: what others left must not change it.
         known = failures.known(self.trial.problem, entry) if self._job.seed is None else ()
         self.trial.preset("known", known)
+        if self._device.startswith("cuda"):
+            self._optional("", lambda: self._begin(runner))
         try:
             for check in self._checks():
                 report = self._checked(check, before, examination, runner)
@@ -287,6 +295,28 @@ class Session:
         self._time(runner, eager)
         self._select()
         return reports, (rule, measured)
+
+    def _begin(self, runner: Runner) -> None:
+        """Begin what takes a while and needs neither the GPU's worker nor this process.
+
+        The PTX machine executes a first recording, and the candidate builds and runs in a process
+        apart, beside the checks that come before theirs. What fails here fails there again.
+        """
+        machine_begins = False
+        for check in self._checks():
+            if isinstance(check, MachineCheck) and machine_begins:
+                continue
+            if not isinstance(check, MachineCheck | Apart001) or check.skip(self.trial):
+                continue
+            scenario = next(iter(check.propose(self.trial)), None)
+            if isinstance(check, Apart001) and scenario is not None:
+                with suppress(CuassayError):  # it will say why it cannot be
+                    runner.ahead([scenario])
+            elif scenario is not None:
+                machine_begins = True
+                recording = recording_of(runner(scenario))
+                if recording is not None:
+                    self._replayer.begin(recording, scenario)
 
     def _checked(
         self, check: Check, before: Check | None, examination: Examination, runner: Runner
@@ -447,7 +477,12 @@ class Session:
             truth_reason=self.trial.kinds.get(kind, ""),
             precision_grade=grade(self.graded),
             checks=reports,
-            conditions=(*conditions(reports), *self._device_condition(), *self._unconfined()),
+            conditions=(
+                *conditions(reports),
+                *self._device_condition(),
+                *self._unconfined(),
+                *self.trial.memory_conditions,
+            ),
             benchmark_rule=extras[0],
             power=extras[1],
             timing=timing,

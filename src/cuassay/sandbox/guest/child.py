@@ -221,6 +221,9 @@ class Worker:
                 _write_all(fds[0], self._made)
                 return {"written": True}, None
             case "begin":
+                self._interpreter = None
+                if self._device != "cpu":
+                    placement.give_back_cuda_memory()
                 self._interpreter = self._make()
                 sizes = request["cases"]
                 self._cases = tuple(Case(label=str(i), axes=a) for i, a in enumerate(sizes))
