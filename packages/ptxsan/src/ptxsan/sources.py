@@ -6,6 +6,7 @@ Of a .cu file with host code the device's part is compiled; host headers and `ma
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import inspect
 import re
@@ -200,9 +201,8 @@ def of_numba(function: Any, arguments: Sequence[tuple[str, Any]], *, arch: str =
 
     Raises UsageError where Numba finds no compiler for it, CompileError with Numba's message.
     """
-    import numba
-    from numba import cuda
-
+    numba: Any = importlib.import_module("numba")
+    cuda: Any = importlib.import_module("numba.cuda")
     number = int((arch or "sm_80").removeprefix("sm_").rstrip("a"))
     types = tuple(numba.typeof(getattr(value, "array", value)) for _, value in arguments)
     capability = divmod(number, 10)
