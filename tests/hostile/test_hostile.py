@@ -26,7 +26,7 @@ from cuassay.sandbox.host.client import WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.limits import Limits
 from tests.hostile.problem import scaled
-from tests.hostile.table import HEAD, TABLE, Hostile, every_attempt
+from tests.hostile.table import HEAD, SUSPECTS, TABLE, Hostile, every_attempt
 from tests.zoo.judging import Gate, Judgement
 
 _SEED = 20261123
@@ -166,6 +166,15 @@ def test_a_slow_attack_is_not_accepted(
 @pytest.mark.parametrize("one", [pytest.param(o, id=o.name) for o in TABLE if o.twin])
 def test_a_twin_is_accepted(target: Target, one: Hostile) -> None:
     found = target.judge(f"twin-{one.name}", one.twin, one.codes)
+    assert found.accepted, str(found)
+
+
+@pytest.mark.parametrize("name", list(SUSPECTS))
+def test_a_correct_kernel_with_the_looks_of_an_attack_is_accepted(
+    target: Target, name: str
+) -> None:
+    codes = ("API001", "PROC001", "APART001")
+    found = target.judge(name, SUSPECTS[name], codes)
     assert found.accepted, str(found)
 
 

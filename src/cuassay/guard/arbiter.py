@@ -89,6 +89,7 @@ def _request(job: CheckJob, names: list[str]) -> Request | None:
         accumulation=trusted.accumulation,
         hits=_hits(job, template, order),
         sys_path=tuple(entry for entry in sys.path if entry),
+        module_file=getattr(sys.modules.get(trusted.where.module), "__file__", None) or "",
     )
 
 

@@ -108,7 +108,7 @@ def _class(place: str | Opaque) -> Any:
     return found
 
 
-def rebuild(template: Template, tensors: Sequence[Tensor]) -> Any:
+def rebuild(template: Template, tensors: Sequence[Tensor]) -> Any:  # noqa: PLR0911  # a line a kind of value
     """Return the value of a template with `tensors` in place."""
     kind, body = template
     match kind:

@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from cuassay.errors import UsageError
@@ -112,6 +113,15 @@ def located(call: Call) -> tuple[Where | None, str]:
     if found is not call and getattr(found, "kernel", None) is not call:
         return None, f"'{module}.{qualname}' is another object"
     return Where(module=module, qualname=qualname), ""
+
+
+def import_root(module: str, file: str) -> str:
+    """Return the folder on sys.path from which `module` was imported, '' if its name says none."""
+    path, parts = Path(file), module.split(".")
+    if path.stem == "__init__":
+        path = path.parent
+    named = [*path.parent.parts, path.stem][-len(parts) :] if file and module else []
+    return str(path.parents[len(parts) - 1]) if named == parts else ""
 
 
 def load(where: Where) -> Call:

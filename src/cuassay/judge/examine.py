@@ -182,8 +182,9 @@ class Examination:
             outcome = Errored(
                 reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
             )
-        self._rejected = self._rejected or bool(tally.wrong)
-        return CheckReport(
+        if tally.wrong and not isinstance(outcome, Failed):
+            outcome = tally.outcome()  # what was seen before the check ended so stands
+        report = CheckReport(
             code=check.code,
             title=check.title,
             outcome=outcome,
@@ -193,6 +194,8 @@ class Examination:
             clean=tally.clean,
             withheld=tally.too_little,
         )
+        self._rejected = self._rejected or bool(report.wrong)
+        return report
 
     def _skipped(self, check: Check) -> Skipped | None:
         """Return why a check does not run, if it does not."""

@@ -147,7 +147,7 @@ class Runner:
     @property
     def walls(self) -> Mapping[str, str]:
         """Which walls stood around the candidate's process: name -> "yes", or why not."""
-        found = self._pool.sandbox
+        found = {**self._apart.walls, **self._pool.sandbox}
         return {wall.name: found[wall.name] for wall in WALLS if wall.name in found}
 
     @property

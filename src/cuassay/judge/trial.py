@@ -19,6 +19,7 @@ from cuassay.contract.facts import Evidence, Known, Related, SizeFact, Source, T
 from cuassay.contract.memory import Room
 from cuassay.contract.observe import related_inputs, value_facts
 from cuassay.contract.sizes import learn_sizes
+from cuassay.contract.slices import slice_cases
 from cuassay.errors import CuassayError
 from cuassay.inputs import plan
 from cuassay.inputs.budget import planned_memory_gib
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
 Truths = OrderedDict[str, Truth]  # by the case's values as JSON, its seed included
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
+SLICES = "slices"  # purpose: those inputs with some slices of one of them changed
+_MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
 _FACT_RUNS = 3
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
@@ -186,8 +189,9 @@ class JudgeTrial:
         """Return the planned cases for a purpose (see inputs.plan)."""
         if purpose in LOOPS:
             return self._states(purpose)
-        if purpose == FACTS:
-            return self._broken_facts()
+        if purpose in (FACTS, SLICES):
+            self._break_inputs()
+            return self._plans[purpose]
         if purpose not in self._plans:
             self._learn()
             accepted = self._accepted(purpose, self._planned(purpose))
@@ -251,21 +255,22 @@ class JudgeTrial:
             return self._own(purpose)
         return tuple(found)
 
-    def _broken_facts(self) -> tuple[Case, ...]:
-        """Return cases that each break one fact of the problem's own inputs.
+    def _break_inputs(self) -> None:
+        """Plan the cases that break one fact, or change slices, of the problem's own inputs.
 
-        Only of inputs that the problem's generator makes: others are drawn freely anyway.
+        Each stands behind the intact one. Only of inputs that the problem's generator makes:
+        others are drawn freely anyway.
         """
         if FACTS in self._plans:
-            return self._plans[FACTS]
-        self._plans[FACTS] = ()
+            return
+        self._plans[FACTS] = self._plans[SLICES] = ()
         small = self.cases("small")
         generator = self._reference.generator
         if generator is None or not small or self._problem.origin == "native":
-            return ()
+            return
         base = own_case(self._problem, small[0].axes, seed=self.seed(FACTS), label="own values")
         if not base.generator or self._acceptor is None or self._acceptor.settle(base) is None:
-            return ()
+            return
         runs = [
             self.inputs(dataclasses.replace(base, seed=self.seed(FACTS, number)))
             for number in range(_FACT_RUNS)
@@ -282,17 +287,32 @@ class JudgeTrial:
             for group in groups
         )
         facts = (*value_facts(self._problem, runs, base.axes), *related)
+
+        def run(values: Mapping[str, torch.Tensor | Scalar]) -> Sequence[torch.Tensor]:
+            return self.as_written(list(values.values()))
+
         found, said = broken_cases(
             self._problem,
             base,
             facts,
             inputs=self.inputs,
-            run=lambda values: self.as_written(list(values.values())),
+            run=run,
             seed=lambda name: self.seed(FACTS, name),
         )
         self._facts = (*self._facts, *said)
         self._plans[FACTS] = tuple(case for broken in found for case in (base, broken))
-        return self._plans[FACTS]
+        sliced = slice_cases(
+            self._problem,
+            base,
+            facts,
+            most=_MOST_SLICES[self._profile],
+            runs=runs,
+            run=run,
+            inputs=self.inputs,
+            seed=lambda name: self.seed(SLICES, name),
+        )
+        if sliced:
+            self._plans[SLICES] = (base, *sliced)
 
     def has_room(self, case: Case, *, truth: bool = True) -> bool:
         """Whether judge and workers have room for a case in the planned GPU memory.
@@ -364,7 +384,7 @@ class JudgeTrial:
 
     def learn_everything(self) -> None:
         """Learn every axis and break every fact, needed for a trial or not."""
-        self._broken_facts()
+        self._break_inputs()
         if self._acceptor is not None and not any(
             isinstance(known.fact, SizeFact) for known in self._facts
         ):

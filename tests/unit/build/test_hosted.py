@@ -205,3 +205,22 @@ def test_load_builds_files_of_the_candidate(folder: Path, tmp_path: Path) -> Non
     made = dataclasses.replace(both, entry_function="entry")
     call = build.load(made, problem(), device="cpu", folder=tmp_path).call
     torch.testing.assert_close(call(torch.ones(5)), torch.full((5,), 2.0))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("torch::Tensor run(torch::Tensor x);", ""),
+        ("torch::Tensor run(torch::Tensor x);", "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}"),
+    ],
+)
+def test_a_binding_that_compiles_nowhere_is_the_candidates_own(
+    tmp_path: Path, old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unavailable, "_noted", [])
+    text = (FALLS_BACK % SMALL).replace(f'cpp_sources="{old}"', f'cpp_sources="{new}"')
+    call = build.load(inline(text), problem(), device="cpu", folder=tmp_path).call
+    torch.testing.assert_close(call(torch.ones(5)), torch.full((5,), 2.0))  # as on a GPU
+    text = text.replace("except Exception:", "except ZeroDivisionError:")
+    with pytest.raises(BuildError, match="Error building extension"):
+        build.load(inline(text), problem(), device="cpu", folder=tmp_path)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,7 @@ _KNOWN = frozenset(
      "extra_ldflags", "extra_include_paths", "with_pytorch_error_handling", "verbose",
      "build_directory", "keep_intermediates", "use_pch", "with_cuda"}
 )  # fmt: skip
+_OWN_BINDING = re.compile(r"^\s*PYBIND11_MODULE\s*\(\s*TORCH_EXTENSION_NAME", re.MULTILINE)
 # What a build without a GPU cannot do; every other option is without effect on what is computed.
 _NOT_HOSTED = {"sycl_sources": None, "with_sycl": None, "is_python_module": True,
                "is_standalone": False, "no_implicit_headers": False}  # fmt: skip
@@ -58,6 +60,10 @@ def install(folder: Path, *, device: str) -> None:
         elif not set(given) <= _KNOWN:
             return original(*arguments, **options)
         flags = _flags(given)
+        if on_cpu and has_device_code:
+            _require_one_binding(
+                given.get("functions"), given["cpp_sources"], given["cuda_sources"]
+            )
         sources = _Sources.of(
             given["cpp_sources"],
             given.get("cuda_sources"),
@@ -88,6 +94,30 @@ def _load_of(current: Any, folder: Path) -> Any:
             return _hosted_files(given["name"], paths, _flags(given), folder=folder)
 
     return load
+
+
+def _require_one_binding(
+    functions: Functions, cpp: str | Sequence[str], cuda: str | Sequence[str]
+) -> None:
+    """Raise RuntimeError where the binding that torch writes cannot compile, on a GPU neither.
+
+    It names `functions`, which cpp_sources must declare, and is the only one of the module. A
+    candidate that goes on without its kernels does so everywhere, and is judged by that.
+    """
+    if functions is None:
+        return
+    text, device = (one if isinstance(one, str) else "\n".join(one) for one in (cpp, cuda))
+    if _OWN_BINDING.search(text) or _OWN_BINDING.search(device):
+        raise RuntimeError(
+            "Error building extension: the sources have a PYBIND11_MODULE, and `functions` asks "
+            "for another one"
+        )
+    for name in [functions] if isinstance(functions, str) else functions:
+        if '#include "' not in text and not re.search(rf"\b{re.escape(name)}\b", text):
+            raise RuntimeError(
+                f"Error building extension: '{name}' is one of `functions`, and cpp_sources does "
+                "not declare it"
+            )
 
 
 def _refuse_options(given: Mapping[str, Any]) -> None:

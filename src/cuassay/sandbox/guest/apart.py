@@ -165,7 +165,9 @@ def _born(request: dict[str, Any], fds: list[int]) -> tuple[socket.socket, dict[
     return channel, report
 
 
-def answer(channel: socket.socket, report: dict[str, Any]) -> None:
+def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be replaced
+    channel: socket.socket, report: dict[str, Any]
+) -> None:
     """Do what is asked for until the channel closes, then end the process.
 
     One function without helpers: all that it needs is bound before anything is loaded, so that

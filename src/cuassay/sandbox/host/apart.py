@@ -102,6 +102,7 @@ class Apart:
         self._segments = Segments(device)
         self._segments.use_bytes("")
         self._worker: WorkerHandle | None = None
+        self.walls: Mapping[str, str] = {}  # which stood around the last process that was started
 
     def run(self, scenario: Scenario, inputs: MakeInputs, *, fresh: bool) -> Ran:
         """Run a scenario; whatever the candidate does ends up in the result.
@@ -150,6 +151,7 @@ class Apart:
         )
         try:
             baseline = worker.ask({"do": "hello"}, limit_s=self._limits.build_s).get("state")
+            self.walls = dict(worker.walls)
             if confined() and walls.fallen(worker.walls):
                 raise CannotJudgeError(walls.why_not_run(worker.walls))
             root = write_sources(self._candidate, worker.folder)
