@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench power docs install clean
+.PHONY: help demo test lint bench power wheels docs install clean
 
 help: ## list the verbs
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -42,6 +42,10 @@ bench: $(STAMP) ## the benchmarks that run on this machine
 power: $(STAMP) ## every planted bug and twin of the zoo through the gate, under fresh seeds
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/power.py
 	OMP_NUM_THREADS=1 PYTHONPATH=.:packages/ptxsan/tests $(BIN)/python benchmarks/machine_power.py
+
+# ptxsan's wheel holds its compiled runtime for this Python and processor; PTXSAN_PURE=1 leaves it out.
+wheels: $(STAMP) ## wheels of ptxsan and cuassay, installed into a new environment and used there
+	$(BIN)/python benchmarks/wheels.py
 
 docs: $(STAMP) ## the documentation site in build/site; a broken link fails
 	$(BIN)/mkdocs build --strict --quiet

@@ -6,7 +6,9 @@ host, which are empty. Needs no GPU. Prints a line for each suite and writes
 benchmarks/results/suites-cpu.json, which keeps what was said of every case.
 
     python benchmarks/suites.py --indigo HiRace-Artifact-SC24/indigo --scor ScoR \\
-        --gpuverify gpuverify --samples compute-sanitizer-samples --litmus Dat3M --matrix MMA-Sim
+        --gpuverify gpuverify --litmus Dat3M --matrix MMA-Sim
+
+Whole programs are the business of suites_programs.py.
 
 A fault counts as found where the machine reports it with severity wrong, as noted where it reports
 it as a visible note. An alarm is a finding of severity wrong in a case that its authors call
@@ -299,26 +301,6 @@ def gpuverify(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
         )
 
 
-def samples(folder: Path, chosen: argparse.Namespace) -> Iterator[Case]:
-    """Yield the kernels of compute-sanitizer's samples, each launched as its program does."""
-    for file, kernel, grid, block, arguments, kinds in SAMPLES:
-        text = (folder / file).read_text()
-        yield Case(
-            suite="samples",
-            name=f"{file}:{kernel}",
-            faulty=bool(kinds),
-            source=device_code(text),
-            grid=(grid, 1, 1),
-            block=(block, 1, 1),
-            kinds=kinds or frozenset(Kind),
-            kernel=kernel,
-            arguments=(arguments,),
-        )
-
-
-SAMPLES: tuple[tuple[str, str, int, int, tuple[Any, ...], frozenset[Kind]], ...] = ()
-
-
 def required(text: str, *, faulty: bool) -> Iterator[tuple[int | str, ...] | None]:
     """Yield scalars for a kernel, by parameter: as `__requires(name == number)` says, or 1.
 
@@ -597,8 +579,8 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     return chosen
 
 
-GPU_SUITES = ("indigo", "scor", "gpuverify", "samples")
-SUITES = {"indigo": indigo, "scor": scor, "gpuverify": gpuverify, "samples": samples}
+GPU_SUITES = ("indigo", "scor", "gpuverify")
+SUITES = {"indigo": indigo, "scor": scor, "gpuverify": gpuverify}
 
 
 def main(arguments: Sequence[str]) -> int:

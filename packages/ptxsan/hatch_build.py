@@ -1,11 +1,12 @@
-"""Puts the prebuilt runtime into a wheel where numba is there to make it; else the wheel is pure.
+"""Puts the prebuilt runtime into a wheel, for the processor and Python that build it.
 
-Build with `pip wheel --no-build-isolation packages/ptxsan` in an environment that has numba.
+`pip install ./packages/ptxsan` builds such a wheel too: compiling takes a minute of one core, once.
+A wheel holds files for one Python and one numba; where others are installed, numba compiles on
+first use instead. `PTXSAN_PURE=1` builds a wheel without the runtime, for any machine.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -20,7 +21,7 @@ class PrebuiltRuntime(BuildHookInterface):  # type: ignore[misc]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the file to a standard wheel; an editable one compiles when it is used."""
-        if version != "standard" or importlib.util.find_spec("numba") is None:
+        if version != "standard" or os.environ.get("PTXSAN_PURE") == "1":
             return
         source = Path(self.root) / "src"
         folder = Path(self.directory) / "prebuilt"

@@ -176,6 +176,8 @@ def _checked(
         raise UsageError("the block's size is not given; expected 256, say, or x, y and z")
     given = [(name, value) for name, value in named if name not in found.constants]
     given += [("scratch", None)] * found.more_arguments
+    if found.shapes:
+        given = [each for name, value in given for each in _with_shape(name, value)]
     if len(given) != len(entry.params):
         raise UsageError(
             f"kernel '{sources.plain_name(entry.name)}' takes {len(entry.params)} arguments, "
@@ -213,6 +215,22 @@ def _checked(
         findings=findings, order=order, ptx=ptx, source=found.text,
         inconclusive=next((one.inconclusive for one in reports if one.inconclusive), None) or "",
     )  # fmt: skip
+
+
+def _with_shape(name: str, value: Any) -> list[tuple[str, Any]]:
+    """Return what Numba passes for an argument: arrays with their sizes and strides in bytes.
+
+    Numba's ArrayModel: meminfo, parent, items, bytes of one, data, shape, strides.
+    """
+    array = value.array if isinstance(value, Fresh) else value
+    if not isinstance(array, np.ndarray):
+        return [(name, value)]
+    sizes = [*array.shape, *array.strides]
+    return [
+        (f"{name}.meminfo", None), (f"{name}.parent", None), (f"{name}.size", array.size),
+        (f"{name}.itemsize", array.itemsize), (name, value),
+        *((f"{name}.shape", size) for size in sizes),
+    ]  # fmt: skip
 
 
 def dim(given: Dim) -> Dim3:

@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         "memory, races and missing fences, barriers, deadlocks, precision.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    run.add_argument("file", type=Path, help=".cu, .ptx, or .py with CuPy or Triton kernels")
+    run.add_argument("file", type=Path, help=".cu, .ptx, or .py with CuPy, Triton or Numba")
     run.add_argument("--kernel", default="", help="its name; scale<float> instantiates a template")
     run.add_argument("--grid", type=_sizes, help="blocks: 4, or 4,2,1")
     run.add_argument("--block", type=_sizes, help="threads: 256, or 16,16")

@@ -6,10 +6,10 @@ import re
 import struct
 
 from ptxsan.errors import MachineError
+from ptxsan.isa import DECLARED_SPACES
 from ptxsan.operands import integer
 from ptxsan.syntax import Declaration, Symbol
 
-_SPACES = ("global", "shared", "local", "const", "param", "reg", "tex")
 _NAME = re.compile(r"([$%\w]+)\s*((?:\[[^\]]*\]\s*)*)")
 _LENGTH = re.compile(r"\[\s*(\w*)\s*\]")
 _SIZES = {
@@ -55,7 +55,7 @@ def parse_variable(text: str, line: int) -> Declaration:
 
 def _space(word: str) -> str:
     base = word.partition("::")[0]
-    return base if base in _SPACES else ""
+    return base if base in DECLARED_SPACES else ""
 
 
 def _count(lengths: list[str], size: int, data: bytes | None) -> int:

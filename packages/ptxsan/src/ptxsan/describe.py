@@ -60,7 +60,9 @@ class Describer:
 
     def finding(self, one: Record) -> MachineFinding | None:
         """Return the finding of a record; None for a mere suspicion."""
-        if one.kind in (L.K_BOUNDS, L.K_MISALIGNED, L.K_READ_ONLY, L.K_EXITED_SHARED):
+        if one.kind in (
+            L.K_BOUNDS, L.K_MISALIGNED, L.K_READ_ONLY, L.K_EXITED_SHARED, L.K_FREED
+        ):  # fmt: skip
             return self._memory(one)
         if one.kind == L.K_RACE:
             return self._race(one)
@@ -109,6 +111,9 @@ class Describer:
             kind = Kind.MISALIGNED
             place = f"offset {offset} of {name}" if name else f"{space} address {one.address:#x}"
             text = f"{head} at {place}, which is not aligned to that"
+        elif one.kind == L.K_FREED:
+            kind = Kind.OUT_OF_BOUNDS
+            text = f"{head} at byte {offset} of {name}, which was freed"
         elif one.kind == L.K_READ_ONLY:
             kind, text = Kind.READ_ONLY, f"{head} in {name}, which the kernel must not write"
         elif one.kind == L.K_EXITED_SHARED:
@@ -137,7 +142,7 @@ class Describer:
         if one.allocation == _NOBODY:
             return "", 0, 0
         if one.space == L.S_GLOBAL:
-            found = self._state.allocations[one.allocation]
+            found = self._state.allocation(one.allocation)
             return f"buffer '{found.name}'", found.base, int(found.data.size)
         table = self._shared if one.space == L.S_SHARED else self._local
         variable = table[one.allocation]
@@ -148,7 +153,7 @@ class Describer:
         """Return the name and offset of the place of a race."""
         if one.space == L.S_GLOBAL:
             index = (one.address >> L.REGION_SHIFT) - 1
-            found = self._state.allocations[index]
+            found = self._state.allocation(index)
             return f"buffer '{found.name}'", one.address - found.base
         place = one.address & ((1 << 27) - 1)
         below = [each for each in self._shared if each.address <= place]
@@ -297,11 +302,18 @@ _UNINITIALISED = {
 _STOPS = {
     L.K_TRAP: (Kind.TRAP, "was reached"),
 }
-_ODD = {
+_ODD: dict[int, tuple[Kind, str]] = {
     L.K_COUNTS: (Kind.DIVERGENT_BARRIER, "names another number of threads than others at it"),
     L.K_TWICE: (Kind.DIVERGENT_BARRIER, "is reached twice by one thread before it opens"),
     L.K_SPIN: (Kind.DEADLOCK, "waits in a loop for memory that nobody will change"),
-}
+    L.K_BAD_FREE: (Kind.INVALID_FREE, "frees an address that malloc did not return"),
+    L.K_FREED_TWICE: (Kind.INVALID_FREE, "frees memory that was freed before"),
+    L.K_NO_TEXTURE: (Kind.OUT_OF_BOUNDS, "uses a handle of no texture or surface"),
+    L.K_SURFACE: (Kind.OUT_OF_BOUNDS, "accesses a surface outside of it"),
+    L.K_SURFACE_ALIGNMENT: (
+        Kind.MISALIGNED, "accesses a surface at an x that is no multiple of its bytes"
+    ),
+}  # fmt: skip
 _WAITS = {
     L.K_DIVERGENT_BARRIER: Kind.DIVERGENT_BARRIER,
     L.K_DIVERGENT_COLLECTIVE: Kind.DIVERGENT_COLLECTIVE,

@@ -44,6 +44,9 @@ def collect(body: Sequence[Instruction], liveness: Liveness, registers: Mapping[
     )
 
 
+_STACK = ("local", "generic")  # generic: it may be
+
+
 def _is_wide(type_: str) -> bool:
     return width_of(type_) in (32, 64)
 
@@ -52,7 +55,10 @@ def _split(body: Sequence[Instruction], wide: set[str]) -> set[str]:
     """Return the wide registers that parts are taken out of or put into (memory may do that, where
     anything narrow is loaded from it), and those that are copied to or from such a register.
     """
-    narrow = any(isa.row(one).memory is Memory.READ and isa.bits_of(one) < 32 for one in body)
+    reads = [one for one in body if isa.row(one).memory is Memory.READ]
+    narrow = any(isa.bits_of(one) < 32 for one in reads)
+    # of a structure's copy on the stack, members are loaded by themselves
+    members = any(isa.bits_of(one) < 64 and isa.space_of(one) in _STACK for one in reads)
     found: set[str] = set()
     copies: dict[str, set[str]] = {}
     for one in body:
@@ -60,7 +66,9 @@ def _split(body: Sequence[Instruction], wide: set[str]) -> set[str]:
         named = wide.intersection((*definitions(one), *uses(one)))
         if not named:
             continue
-        if _takes_apart(one) or (narrow and isa.row(one).memory is Memory.WRITE):
+        written = isa.row(one).memory is Memory.WRITE
+        onto_stack = members and isa.bits_of(one) == 64 and isa.space_of(one) in _STACK
+        if _takes_apart(one) or (written and (narrow or onto_stack)):
             found |= named
         elif row.copies:
             for name in named:

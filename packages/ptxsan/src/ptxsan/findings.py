@@ -16,6 +16,7 @@ class Kind(StrEnum):
     OUT_OF_BOUNDS = "out-of-bounds"
     MISALIGNED = "misaligned"
     READ_ONLY = "write-to-read-only"
+    INVALID_FREE = "invalid-free"
     UNINITIALISED = "uninitialised"
     RACE = "race"
     SAME_VALUE_RACE = "same-value-race"
@@ -107,6 +108,7 @@ class MachineReport:
     findings on races, bounds, initialisation and barriers (or their absence) hold for all data
     at this launch; `data_dependent` lists the PTX lines where it does depend.
     `sites` has the numbers of every float instruction that ran, where shadows were carried.
+    `printed` has a line a call of printf with its thread, `output` the text alone.
     `inconclusive` is None, or why the launch could not be executed to its end (an unknown
     instruction with its line, a limit); its findings up to there are still true.
     """
@@ -118,6 +120,7 @@ class MachineReport:
     schedule: str = ""
     inconclusive: str | None = None
     printed: tuple[str, ...] = ()
+    output: str = ""
     not_covered: tuple[str, ...] = ()
     sites: tuple[SiteNumbers, ...] = ()
 

@@ -31,7 +31,11 @@ from ptxsan.syntax import (
 _TURNS = (48, 24, 12, 8, 5, 3)  # of a function that calls itself: as many as stay below _MOST
 _MOST = 40_000  # instructions
 # What a kernel calls that has no body in PTX: bytes of its result, of its parameters.
-EXTERNAL = {"vprintf": (4, (8, 8)), "__assertfail": (0, (8, 8, 4, 8, 8))}
+EXTERNAL = {
+    "vprintf": (4, (8, 8)), "__assertfail": (0, (8, 8, 4, 8, 8)), "malloc": (8, (8,)),
+    "free": (0, (8,)),
+}  # fmt: skip
+HEAP_CALLS = frozenset(("malloc", "free"))
 TOO_DEEP = "ptxsan: too deep"  # what stands for a call that is not expanded
 
 

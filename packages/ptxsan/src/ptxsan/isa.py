@@ -19,6 +19,7 @@ from ptxsan.errors import MachineError
 from ptxsan.syntax import Address, Instruction, Operand, Register, Symbol
 
 SPACES = ("global", "shared", "local", "param", "const")
+DECLARED_SPACES = (*SPACES, "reg", "tex")
 FLOATS = frozenset(
     ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64", "tf32", "e4m3", "e5m2", "e4m3x2", "e5m2x2")
 )
@@ -100,8 +101,8 @@ class Row:
     `joins`: it waits for, or speaks to, other threads; `suspends`: the thread may stop there.
     `copies`: the result is operand 1; `sums`: it adds; `rows`: it touches whole rows of 16 bytes.
     `objects`: it names an mbarrier or completes on one; `clocks`: vector clocks have to be kept;
-    `near`: shared addresses go into fields of descriptors, and so have to be small; `part`: where
-    the result's type is spelt.
+    `fetches`: the result is what textures or surfaces hold; `near`: shared addresses go into fields
+    of descriptors, and so have to be small; `part`: where the result's type is spelt.
     """
 
     base: str
@@ -123,6 +124,7 @@ class Row:
     clocks: bool = False
     near: bool = False
     calls: bool = False
+    fetches: bool = False
     part: int = -1
     arch: int = 50
     family: bool = False
@@ -233,6 +235,10 @@ TABLE: tuple[Row, ...] = (
         arch=90, family=True),
     Row(base="tensormap", form=("cp_fenceproxy",), result=_N, memory=Memory.COPY, joins=True,
         suspends=True, orders=Orders.SCOPE, arch=90),
+    # textures and surfaces: tables beside global memory, that are not watched for races
+    *_rows("tex", shadow=Shadow.PRODUCED, defined=Defined.OTHERS, fetches=True, cost=8),
+    *_rows("suld", shadow=Shadow.PRODUCED, defined=Defined.OTHERS, fetches=True, cost=8),
+    *_rows("sust", result=_N, cost=8),
     # clusters
     *_rows("mapa", arch=90, clocks=True),
     *_rows("getctarank", arch=90),

@@ -172,6 +172,33 @@ def element_bytes(element: str) -> int:
     return _BYTES.get(element, 4)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Texture:
+    """What the handle of a texture or surface object means.
+
+    Texels lie at `pointer`, rows `pitch` bytes and slices (or layers) `slice_bytes` apart; `bits`
+    and `kind` (enum cudaChannelFormatKind: 0 signed, 1 unsigned, 2 float) are those of each of
+    its `channels`. `modes` are address modes along x, y and z (enum cudaTextureAddressMode);
+    `fractions`: integers are read as fractions of their largest value.
+    """
+
+    handle: int
+    pointer: Pointer
+    width: int
+    height: int = 1
+    depth: int = 1
+    pitch: int = 0
+    slice_bytes: int = 0
+    channels: int = 1
+    bits: int = 32
+    kind: int = 2
+    normalized: bool = False
+    linear: bool = False
+    fractions: bool = False
+    modes: tuple[int, int, int] = (1, 1, 1)
+    border: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+
 Argument = Pointer | bytes | TensorMap
 """A pointer, a tensor map, or the raw little-endian bytes of a scalar or struct parameter."""
 
@@ -183,7 +210,8 @@ class Launch:
     `arguments` are in the order of the entry's parameters. A struct that holds pointers is given
     as bytes, with `pointers_inside` saying (argument index, byte offset, Pointer).
     `buffers` lists memory that is reachable only through pointers stored in other memory.
-    `stored_pointers` are pointers stored in buffers: (holder, byte offset, Pointer).
+    `stored_pointers` are pointers stored in buffers: (holder, byte offset, Pointer); `textures`
+    are what handles of textures and surfaces mean.
     """
 
     kernel: str
@@ -195,3 +223,4 @@ class Launch:
     pointers_inside: tuple[tuple[int, int, Pointer], ...] = ()
     buffers: tuple[Buffer, ...] = ()
     stored_pointers: tuple[tuple[Buffer, int, Pointer], ...] = field(default=())
+    textures: tuple[Texture, ...] = ()

@@ -41,6 +41,20 @@ def lines(launch: Launch, state: LaunchState) -> tuple[str, ...]:
     return tuple(found)
 
 
+def output(state: LaunchState) -> str:
+    """Return what was printed as a terminal would get it: control characters and all.
+
+    It is for programs that the caller runs anyway; `lines` is for reports.
+    """
+    calls = state.get32(L.PRINT_COUNT) if state.prints.size else 0
+    found = []
+    for index in range(min(calls, state.prints.size // L.P_RECORD)):
+        _, _, size, text = _record(state, index)
+        if size != L.P_ASSERTED:
+            found.append(_whole(state, _string(state, text), _payload(state, index)[:size]))
+    return "".join(found)
+
+
 def assertion(state: LaunchState, index: int) -> str:
     """Return the words of a failed assertion: message, file, line and function."""
     if not 0 <= index < state.prints.size // L.P_RECORD:
@@ -55,6 +69,12 @@ def assertion(state: LaunchState, index: int) -> str:
 
 def formatted(state: LaunchState, pattern: str, data: bytes) -> str:
     """Return a C format over the bytes of its arguments, on one line and bounded."""
+    said = _plain(_whole(state, pattern, data).removesuffix("\n"))
+    return said if len(said) <= MOST_CHARACTERS else said[: MOST_CHARACTERS - 1] + "…"
+
+
+def _whole(state: LaunchState, pattern: str, data: bytes) -> str:
+    """Return a C format over the bytes of its arguments; no more is formatted behind the limit."""
     pieces: list[str] = []
     arguments = _Arguments(state, data)
     end = 0
@@ -65,8 +85,7 @@ def formatted(state: LaunchState, pattern: str, data: bytes) -> str:
             break
     else:
         pieces.append(pattern[end:])
-    said = _plain("".join(pieces).removesuffix("\n"))
-    return said if len(said) <= MOST_CHARACTERS else said[: MOST_CHARACTERS - 1] + "…"
+    return "".join(pieces)
 
 
 class _Arguments:

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ptxsan import isa, pages
+from ptxsan import isa, pages, textures
 from ptxsan.codegen import Code
 from ptxsan.emit.frame import global_address
 from ptxsan.errors import MachineError
+from ptxsan.heap import Heap
 from ptxsan.launch import Buffer, Launch, Pointer, TensorMap
 from ptxsan.options import Options
 from ptxsan.program import Program, Variable
@@ -54,6 +55,8 @@ class LaunchState:
     prints: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
     observed: NDArray[np.uint64] | None = None
     covered: Bytes = field(default_factory=lambda: np.zeros(0, np.uint8))
+    heap: Heap | None = None
+    heap_records: NDArray[np.uint64] | None = None
     stats: list[NDArray[np.float64]] = field(default_factory=list)
     meta_names: list[str] = field(default_factory=list)
 
@@ -76,6 +79,22 @@ class LaunchState:
     def get64(self, offset: int) -> int:
         """Return a 64-bit field of the launch record."""
         return int(struct.unpack_from("<Q", self.record.data, offset)[0])
+
+    def allocation(self, index: int) -> Allocation:
+        """Return the memory of a region of addresses: an allocation, or a block of the heap."""
+        if index < L.HEAP_FIRST or self.heap is None:
+            return self.allocations[index]
+        base, size, start = self.heap.block(index - L.HEAP_FIRST)
+        if self.heap_records is None:
+            meta = np.zeros(0, np.uint64)
+        else:
+            shift = self.heap.granule.bit_length() - 1
+            meta = self.heap_records[2 * (start >> shift) :]
+        return Allocation(
+            name=f"block {index - L.HEAP_FIRST + 1} of malloc ({size} bytes)", buffer=None,
+            data=self.heap.data[start : start + size], init=self.heap.init[start : start + size],
+            shadow=self.heap.shadow, meta=meta, base=base, writable=True,
+        )  # fmt: skip
 
     def table(self, offset: int, array: NDArray[Any]) -> None:
         """Keep an array and put its address into the launch record."""
@@ -108,9 +127,12 @@ def _misplaced(buffer: Buffer) -> int:
 
 
 def prepare(
-    program: Program, code: Code, launch: Launch, options: Options, variables: dict[str, Bytes]
-) -> LaunchState:
+    program: Program, code: Code, launch: Launch, options: Options, variables: dict[str, Bytes],
+    heap: Heap | None = None,
+) -> LaunchState:  # fmt: skip
     """Return the launch laid out; `variables` holds the module's global variables by name.
+
+    `heap` is that of device malloc, where the kernel may use one.
 
     Raises MachineError where arguments do not fit the kernel's parameters.
     """
@@ -136,6 +158,13 @@ def prepare(
     _fill_allocations(state, program)
     _fill_tables(state, program, code, launch, options)
     _fill_arguments(state, program, launch, places)
+    if heap is not None:
+        state.heap = heap
+        if options.races:
+            state.heap_records = heap.race_records(program.granule["global"])
+        state.table(L.HEAP, heap.record)
+    if launch.textures:
+        state.table(L.TEXTURES, textures.table(launch.textures))
     return state
 
 

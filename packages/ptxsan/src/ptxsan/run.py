@@ -32,6 +32,7 @@ from ptxsan.emit.calls import TOO_DEEP_CODE
 from ptxsan.errors import LaunchError, MachineError
 from ptxsan.findings import Kind, MachineFinding, MachineReport, Severity, Statistics
 from ptxsan.globals import module_memory
+from ptxsan.heap import module_heap
 from ptxsan.interplay import Interplay, interplay
 from ptxsan.launch import Launch
 from ptxsan.options import Options
@@ -56,6 +57,7 @@ _FULL = {
     5: f"more than {inflight.ENTRIES} asynchronous operations of one block at once",
     6: "more computed values in memory than the algebra keeps residues of",
     TOO_DEEP_CODE: "a function that calls itself more deeply than the machine expands it",
+    9: "more memory of device malloc than the machine has room for (freed memory is not reused)",
     7: "an im2col copy that begins outside of its bounding box, of which no documentation tells",
 }
 _ONE_ORDER = "other orders of what atomics ordered: one run took too long for a second"
@@ -165,12 +167,13 @@ class _Run:
         self._module, self._loaded, self._launch = module, loaded, launch
         self._options = options
         self._variables = module_memory(module, loaded.program)
+        self._heap = module_heap(module, loaded.program)
         self._one_by_one = (
             loaded.interplay is Interplay.UPDATES and options.schedule != "random"
             and math.prod(launch.cluster) == 1
         )  # fmt: skip
         again = options.races or self._one_by_one
-        self._watch = watching.Snapshot(launch, self._variables) if again else None
+        self._watch = watching.Snapshot(launch, self._variables, self._heap) if again else None
         self._run_s = 0.0
         self._inconclusive: str | None = None
         self._left_out: tuple[str, ...] = ()
@@ -207,7 +210,7 @@ class _Run:
 
     def _other_order(self, before: watching.Snapshot) -> list[MachineFinding | None]:
         """Return what the launch shows when those who came last come first; keep memory."""
-        after = watching.Snapshot(self._launch, self._variables)
+        after = watching.Snapshot(self._launch, self._variables, self._heap)
         before.restore()
         schedule = "forward" if self._options.schedule == "reverse" else "reverse"
         options = replace(self._options, schedule=schedule, predict=False, advice=False)
@@ -239,7 +242,7 @@ class _Run:
             return frozenset()
         if blind.bytes_needed(state) > self._options.memory_bytes:
             return frozenset()
-        after = watching.Snapshot(self._launch, self._variables)
+        after = watching.Snapshot(self._launch, self._variables, self._heap)
         unused = self._nothing_differs(loads, found, state, before=self._watch, after=after)
         self._inconclusive = None
         after.restore()
@@ -280,7 +283,7 @@ class _Run:
         self, suspects: list[Record] | None, ready: _Ready = lambda state: None
     ) -> LaunchState:
         loaded, launch, options = self._loaded, self._launch, self._options
-        state = prepare(loaded.program, loaded.code, launch, options, self._variables)
+        state = prepare(loaded.program, loaded.code, launch, options, self._variables, self._heap)
         _fill_code(state, loaded)
         one_by_one = self._one_by_one and suspects is None
         parallel = one_by_one or (
@@ -306,6 +309,8 @@ class _Run:
         ready(state)
         with watching.stored_pointers(loaded.program, launch):
             self._start(state, places)
+        if self._heap is not None:
+            self._heap.forget_marks()
         for one in state.allocations:
             if one.buffer is not None and one.buffer.initialised is not None:
                 one.init &= 1  # flags beside "written" are the machine's own
@@ -373,7 +378,7 @@ class _Run:
             findings=tuple(findings), statistics=statistics, oblivious=not loaded.dependent,
             data_dependent=loaded.dependent, schedule=schedule, inconclusive=self._inconclusive,
             not_covered=NOT_COVERED + self._left_out, sites=sites,
-            printed=printed.lines(self._launch, state),
+            printed=printed.lines(self._launch, state), output=printed.output(state),
         )  # fmt: skip
 
 

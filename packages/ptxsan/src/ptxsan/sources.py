@@ -6,13 +6,15 @@ Of a .cu file with host code the device's part is compiled; host headers and `ma
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from ptxsan.errors import CompileError, UsageError
@@ -39,6 +41,7 @@ class Ptx:
     shared_bytes: int = 0
     more_arguments: int = 0  # pointers to scratch memory behind the kernel's own arguments
     constants: frozenset[str] = frozenset()  # arguments that are no parameters of the PTX
+    shapes: bool = False  # arrays are passed with their shape and strides, as Numba does
 
 
 def of_cuda(
@@ -168,20 +171,63 @@ def _of_python(path: Path, kernel: str, arch: str, arguments: Sequence[tuple[str
     sys.modules[name] = module
     spec.loader.exec_module(module)
     function = _jitted(module, path, kernel)
-    return of_triton(function, arguments, arch=arch)
+    compiled = of_numba if _is_numba(function) else of_triton
+    return compiled(function, arguments, arch=arch)
 
 
 def _jitted(module: ModuleType, path: Path, kernel: str) -> Any:
-    found = {name: one for name, one in vars(module).items() if hasattr(one, "arg_names")}
-    if kernel:
-        found = {name: one for name, one in found.items() if name == kernel}
+    every = {
+        name: one
+        for name, one in vars(module).items()
+        if hasattr(one, "arg_names") or _is_numba(one)
+    }
+    found = {name: one for name, one in every.items() if kernel in (name, "")}
     if len(found) != 1:
-        names = sorted(name for name, one in vars(module).items() if hasattr(one, "arg_names"))
         raise UsageError(
-            f"{path}: no single Triton function '{kernel}'; name one with --kernel "
-            f"(found: {', '.join(names) or 'none'}) "
+            f"{path}: no single Triton function or Numba kernel '{kernel}'; name one with "
+            f"--kernel (found: {', '.join(sorted(every)) or 'none'})"
         )
     return next(iter(found.values()))
+
+
+def _is_numba(one: Any) -> bool:
+    """Whether an object is what `numba.cuda.jit` makes of a kernel."""
+    options = getattr(one, "targetoptions", None)
+    return isinstance(options, dict) and hasattr(one, "py_func") and not options.get("device")
+
+
+def of_numba(function: Any, arguments: Sequence[tuple[str, Any]], *, arch: str = "") -> Ptx:
+    """Compile a kernel of `numba.cuda.jit` for arguments (name, value), typed as Numba does.
+
+    Raises UsageError where Numba finds no compiler for it, CompileError with Numba's message.
+    """
+    numba: Any = importlib.import_module("numba")
+    cuda: Any = importlib.import_module("numba.cuda")
+    number = int((arch or "sm_80").removeprefix("sm_").rstrip("a"))
+    types = tuple(numba.typeof(getattr(value, "array", value)) for _, value in arguments)
+    capability = divmod(number, 10)
+    dispatcher: Any = sys.modules[type(function).__module__]
+    asked = dispatcher.get_current_device
+    # for a function that the kernel calls, Numba asks the driver for which device it compiles
+    dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=capability)
+    try:
+        ptx, _ = cuda.compile_ptx(
+            function.py_func, types, cc=capability, lineinfo=True, device=False
+        )
+    except numba.core.errors.NumbaError as error:
+        raise CompileError(
+            f"Numba does not compile '{function.py_func.__name__}'", str(error)
+        ) from None
+    except Exception as error:  # of several packages, all of which say that NVVM is missing
+        raise UsageError(
+            "a Numba kernel needs NVIDIA's compiler library: pip install 'ptxsan[numba]' "
+            f"({str(error).strip().splitlines()[0] if str(error).strip() else error!r})"
+        ) from None
+    finally:
+        dispatcher.get_current_device = asked
+    entries = re.findall(r"\.visible \.entry (\S+?)\(", ptx)
+    names = {function.py_func.__name__: entries[0], "": entries[0]}
+    return Ptx(text=inspect.getsource(function.py_func), ptx=ptx, names=names, shapes=True)
 
 
 _TRITON_TYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64",

@@ -45,6 +45,8 @@ def _tainted(program: Program) -> set[str]:
 
 def _is_data(one: Instruction, memory: set[str]) -> bool:
     """Whether the result is, in part, what lies in memory that holds data."""
+    if isa.row(one).fetches:
+        return True
     reads = isa.row(one).memory in (Memory.READ, Memory.UPDATE)
     return reads and isa.space_read(one) in memory
 

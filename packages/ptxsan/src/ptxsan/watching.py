@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ptxsan import pages
 from ptxsan.contexts import Contexts
+from ptxsan.heap import Heap
 from ptxsan.launch import Launch
 from ptxsan.program import Program
 from ptxsan.record import Record
@@ -23,7 +24,11 @@ _SLOTS, _NODES = 1 << 14, 1 << 20
 class Snapshot:
     """The contents of all memory before a launch, to run it again."""
 
-    def __init__(self, launch: Launch, variables: dict[str, NDArray[np.uint8]]) -> None:
+    def __init__(
+        self, launch: Launch, variables: dict[str, NDArray[np.uint8]], heap: Heap | None
+    ) -> None:
+        self._heap = heap
+        self._heap_before = None if heap is None else heap.keep()
         self._kept = [
             (one, one.data.copy(), None if one.initialised is None else one.initialised.copy())
             for one in buffers_of(launch)
@@ -37,6 +42,9 @@ class Snapshot:
         """Whether all memory holds what it held then, and the same bytes count as written."""
         flags = [(one.initialised, before) for one, _, before in self._kept]
         pairs = [(one.data, before) for one, before, _ in self._kept] + self._variables
+        heap, before = self._heap, self._heap_before
+        if heap is not None and before is not None and not heap.holds(before):
+            return False
         return all(np.array_equal(now, before) for now, before in pairs) and all(
             np.array_equal(now, before)
             for now, before in flags
@@ -45,6 +53,8 @@ class Snapshot:
 
     def restore(self) -> None:
         """Put everything back."""
+        if self._heap is not None and self._heap_before is not None:
+            self._heap.restore(self._heap_before)
         for buffer, data, initialised in self._kept:
             buffer.data[...] = data
             if buffer.initialised is not None and initialised is not None:
@@ -77,7 +87,7 @@ def fill(state: LaunchState, suspects: list[Record], places: list[Contexts]) -> 
 
 
 def _global_granule(state: LaunchState, one: Record) -> int:
-    found = state.allocations[(one.address >> L.REGION_SHIFT) - 1]
+    found = state.allocation((one.address >> L.REGION_SHIFT) - 1)
     shift = _allocation_shift(state)
     return int(found.meta.ctypes.data) + 16 * ((one.address - found.base) >> shift)
 

@@ -10,6 +10,7 @@ import pytest
 
 from ptxsan.numerics import dot, rounding
 from ptxsan.numerics.formats import BF16, BY_NAME, E4M3, E5M2, F16, F32, TF32, FloatFormat
+from ptxsan.runtime.matrix import product
 from ptxsan_support.rounding import floor_log2
 
 
@@ -188,3 +189,21 @@ def test_f16_accumulators_follow_the_rule() -> None:
             quantum = Fraction(2) ** (max(exponent for value, exponent in terms if value) - 25)
             total = sum((_cut(value, quantum) for value, _ in terms), Fraction(0))
             assert result[m, n] == rounding.encode(float(total), 0, 0, 0) & 0xFFFF
+
+
+def test_a_subnormal_factor_keeps_its_exponent_beside_another_format() -> None:
+    """One element of m16n8k16 e4m3 x e5m2 on sm_89; MMA-Sim has 0xbe6c6000.
+
+    The largest exponent is 0, that of 0x81 (e4m3, subnormal: -6) times 0x54 (e5m2: 6).
+    """
+    row = [0x82, 0x81, 0x83, 0x51, 0x81, 0x02, 0x22, 0x47,
+           0x53, 0xA8, 0xB4, 0x47, 0x9B, 0x04, 0x1C, 0x48]  # fmt: skip
+    column = [0xA7, 0x54, 0x12, 0x21, 0x36, 0xA8, 0xA3, 0x9B,
+              0xAF, 0xB0, 0x1B, 0x2F, 0x39, 0x55, 0x43, 0x2A]  # fmt: skip
+    a = np.array([row], np.int64)
+    b = np.zeros((1, 16, 8), np.int64)
+    b[0, :, 3] = column
+    result = np.full((1, 1, 8), rounding.encode(-1.84716796875 * 2.0**-3, F32.index, 0, 1))
+    kinds = (E4M3.index, E5M2.index, F32.index)
+    product(a, b, result, kinds, (16, 13), (np.empty(a.shape), np.empty(b.shape)))
+    assert hex(result[0, 0, 3]) == "0xbe6c6000"

@@ -18,7 +18,7 @@ from cuassay.build.machine.launch import LaunchFault, MachineLauncher
 from cuassay.build.recording.ledger import LEDGER
 from cuassay.build.unavailable import note
 from cuassay.errors import MissingToolError
-from ptxsan.host.runtime import SUCCESS, Dim3, Runtime
+from ptxsan.host.runtime import NOT_SUPPORTED, SUCCESS, Dim3, Runtime, Texels
 
 if TYPE_CHECKING:
     from ptxsan.syntax import Module
@@ -103,6 +103,13 @@ class HostedLaunches:
                 flags[base - start : base - start + nbytes] = True
                 return
         self.launcher.arena.mark_bytes(base, nbytes)
+
+    def textured(self, texels: Texels) -> int:
+        """Refuse: textures are not kept with a launch."""
+        return NOT_SUPPORTED
+
+    def untextured(self, handle: int) -> None:
+        """Nothing is kept of textures."""
 
     def watch(self, module: types.ModuleType) -> types.ModuleType:
         """Make the module's functions tell the arena of the tensors that they are given."""

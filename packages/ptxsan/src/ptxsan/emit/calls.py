@@ -1,4 +1,4 @@
-"""Calls of what has no body in PTX: vprintf and __assertfail; others are refused by name."""
+"""Calls of what has no body in PTX: vprintf, __assertfail, malloc and free; others are refused."""
 
 from __future__ import annotations
 
@@ -43,3 +43,19 @@ def emit_assert(cx: Emit, ins: Instruction) -> None:
     words = ("%thread.i", "%launch.i", text, file, line, function, str(cx.site))
     cx.call("void", "rt_assert", *[("i64", one) for one in words])
     leave(cx)
+
+
+@emits("call", where=lambda ins: ins.parts[1:] == ("malloc",))
+def emit_malloc(cx: Emit, ins: Instruction) -> None:
+    """Give out memory of the device's heap (runtime/heap.py)."""
+    size = cx.read(ins.operands[1], "u64")
+    found = cx.call("i64", "rt_malloc", ("i64", "%launch.i"), ("i64", size.bits))
+    cx.write(ins.operands[0], "u64", found, sources=(size,))
+
+
+@emits("call", where=lambda ins: ins.parts[1:] == ("free",))
+def emit_free(cx: Emit, ins: Instruction) -> None:
+    """Take memory of the device's heap back."""
+    address = cx.read(ins.operands[1], "u64").bits
+    words = ("%thread.i", "%launch.i", address, str(cx.site))
+    cx.call("void", "rt_free", *[("i64", one) for one in words])

@@ -47,6 +47,7 @@ _FAMILIES = (
     "tensor_maps",
     "small_dots",
     "calls",
+    "textures",
 )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from ptxsan.errors import CompileError
 from ptxsan.host.tokens import Kind, tokenize
 from ptxsan.isa import SIGNS_OF_90A
-from ptxsan.nvrtc import compile_named
+from ptxsan.nvrtc import compile_named, include_folders
 
 # What nvcc knows of the host's headers in device code, for NVRTC, on an LP64 host.
 _HEADERS = {
@@ -82,7 +84,7 @@ def compile_device(
     Raises CompileError with NVRTC's log, which speaks of the lines of the source.
     """
     arch = "sm_90a" if any(sign in text for sign in SIGNS_OF_90A) else "sm_90"
-    known = {**_HEADERS, **(headers or {})}
+    known = {**_HEADERS, **_libcu(), **(headers or {})}
     options = [*(f"--pre-include={one}" for one in _ALWAYS), *flags]
 
     def compiled(body: str) -> DeviceCode:
@@ -117,6 +119,20 @@ def compile_device(
             continue
         return compiled(text)
     raise first
+
+
+@cache
+def _libcu() -> dict[str, str]:
+    """Return libcu++'s own integer types as an LP64 host has them, so that names are mangled alike.
+
+    For NVRTC it declares int64_t as long long.
+    """
+    name = "cuda/std/cstdint"
+    for folder in include_folders():
+        file = Path(folder) / name
+        if file.is_file():
+            return {name: file.read_text().replace("signed long long", "signed long")}
+    return {}
 
 
 def _without(text: str, start: int, last: int) -> str:

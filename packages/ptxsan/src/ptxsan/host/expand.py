@@ -28,6 +28,8 @@ _NVCC = (
     "__CUDACC__", "__NVCC__", "__CUDACC_VER_MAJOR__=13", "__CUDACC_VER_MINOR__=0",
     "__CUDACC_VER_BUILD__=88", "CUDART_VERSION=13000", "CUDA_VERSION=13000",
     "__CUDA_API_VERSION=13000",
+    # it includes cuda_runtime.h first: programs ask for the guards of what that includes
+    "__CUDA_RUNTIME_H__", "__CUDA_RUNTIME_API_H__", "__DRIVER_TYPES_H__", "__VECTOR_TYPES_H__",
 )  # fmt: skip
 _TIMEOUT_S = 60.0
 

@@ -23,16 +23,17 @@ from ptxsan.findings import Kind as Fault
 from ptxsan.findings import MachineFinding, MachineReport
 from ptxsan.host.build import Linked, Options, compile_unit, find_compiler, link, runtime_library
 from ptxsan.host.memory import Memory
-from ptxsan.host.runtime import LAUNCH_FAILURE, SUCCESS, Dim3, Runtime
+from ptxsan.host.runtime import LAUNCH_FAILURE, NOT_SUPPORTED, SUCCESS, Dim3, Runtime, Texels
 from ptxsan.host.split import Rename
 from ptxsan.host.tokens import Kind
-from ptxsan.launch import Launch
+from ptxsan.launch import Launch, Texture
 from ptxsan.options import Options as RunOptions
 from ptxsan.parser import parse
 from ptxsan.run import run
 from ptxsan.syntax import Module
 
 _MAIN = "cuda_host_main"
+_MOST_KIND = 2  # enum cudaChannelFormatKind: signed, unsigned, float; others are compressed
 _FATAL = (Fault.DEADLOCK, Fault.TRAP, Fault.ASSERT)
 
 
@@ -183,6 +184,7 @@ class _Sanitizer:
         self._options, self._report = options, report
         self._memory = Memory()
         self._modules: dict[str, Module] = {}
+        self._textures: dict[int, Texture] = {}
 
     def module(self, ptx: str) -> Module:
         if ptx not in self._modules:
@@ -207,6 +209,7 @@ class _Sanitizer:
             dynamic_shared_bytes=shared_bytes, arguments=tuple(map(self._memory.argument, raw)),
             pointers_inside=self._memory.inside(raw), buffers=self._memory.buffers,
             stored_pointers=self._memory.stored_pointers(),
+            textures=tuple(self._textures.values()),
         )  # fmt: skip
         findings: Sequence[MachineFinding] = ()
         why, run_s = "", 0.0
@@ -214,8 +217,7 @@ class _Sanitizer:
             report: MachineReport = run(module, launch, options=self._options)
             findings, why = report.findings, report.inconclusive or ""
             run_s = report.statistics.run_s
-            for line in report.printed:
-                sys.stdout.write(line.rstrip("\n") + "\n")
+            sys.stdout.write(report.output)
             sys.stdout.flush()
         except MachineError as error:
             why = str(error)
@@ -236,6 +238,24 @@ class _Sanitizer:
 
     def written(self, base: int, nbytes: int, source: int | None) -> None:
         self._memory.mark_written(base, nbytes, source)
+
+    def textured(self, texels: Texels) -> int:
+        pointer = self._memory.pointer(texels.data)
+        if pointer is None or texels.bits not in (8, 16, 32) or texels.kind > _MOST_KIND:
+            return NOT_SUPPORTED
+        self._textures[texels.handle] = Texture(
+            handle=texels.handle, pointer=pointer, width=texels.width, height=texels.height,
+            depth=texels.depth, pitch=texels.pitch, slice_bytes=texels.slice,
+            channels=texels.channels, bits=texels.bits, kind=texels.kind,
+            normalized=bool(texels.normalized), linear=bool(texels.linear),
+            fractions=bool(texels.fractions),
+            modes=(texels.modes[0], texels.modes[1], texels.modes[2]),
+            border=(texels.border[0], texels.border[1], texels.border[2], texels.border[3]),
+        )  # fmt: skip
+        return SUCCESS
+
+    def untextured(self, handle: int) -> None:
+        self._textures.pop(handle, None)
 
 
 def _described(finding: MachineFinding) -> dict[str, Any]:

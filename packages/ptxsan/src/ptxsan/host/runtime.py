@@ -21,7 +21,7 @@ from ptxsan.syntax import Function, Module
 Dim3 = tuple[int, int, int]
 # CUDA Runtime API, enum cudaError
 SUCCESS, INVALID_VALUE, INVALID_CONFIGURATION, INVALID_FUNCTION = 0, 1, 9, 98
-OUT_OF_RESOURCES, LAUNCH_FAILURE = 701, 719
+LAUNCH_FAILURE, NOT_SUPPORTED = 719, 801
 _ERRORS = {
     Limit.EXTENTS: INVALID_CONFIGURATION, Limit.THREADS: INVALID_CONFIGURATION,
     Limit.CLUSTER: INVALID_CONFIGURATION, Limit.BOUND: INVALID_VALUE,
@@ -29,6 +29,19 @@ _ERRORS = {
 }  # fmt: skip
 _ARCH = 90
 _REGISTERS = 32  # a thread's: what ptxas would give is not known here
+
+
+class Texels(ctypes.Structure):
+    """What a handle of a texture or surface means: `Texels` of native/cuda_host.cpp."""
+
+    _fields_ = (
+        ("handle", ctypes.c_uint64), ("data", ctypes.c_uint64), ("pitch", ctypes.c_uint64),
+        ("slice", ctypes.c_uint64), ("width", ctypes.c_uint32), ("height", ctypes.c_uint32),
+        ("depth", ctypes.c_uint32), ("channels", ctypes.c_uint32), ("bits", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32), ("normalized", ctypes.c_uint32), ("linear", ctypes.c_uint32),
+        ("fractions", ctypes.c_uint32), ("modes", ctypes.c_uint32 * 3),
+        ("border", ctypes.c_float * 4),
+    )  # fmt: skip
 
 
 class Executor(Protocol):
@@ -59,6 +72,12 @@ class Executor(Protocol):
     def written(self, base: int, nbytes: int, source: int | None) -> None:
         """Learn that the host wrote memory: copied from `source`, where that is known."""
 
+    def textured(self, texels: Texels) -> int:
+        """Learn what the handle of a texture or surface means; return CUDA's error code."""
+
+    def untextured(self, handle: int) -> None:
+        """Learn that a handle means nothing any more."""
+
 
 class Runtime:
     """The CUDA runtime of this process, connected to an executor.
@@ -83,6 +102,8 @@ class Runtime:
             (ctypes.CFUNCTYPE(None, pointer, size, pointer), self._written),
             (ctypes.CFUNCTYPE(pointer, pointer, ctypes.POINTER(size)), self._symbol),
             (ctypes.CFUNCTYPE(integer, pointer, ctypes.POINTER(integer)), self._attributes),
+            (ctypes.CFUNCTYPE(integer, ctypes.POINTER(Texels)), self._textured),
+            (ctypes.CFUNCTYPE(None, ctypes.c_uint64), executor.untextured),
         )  # fmt: skip
         self._alive = [kind(function) for kind, function in functions]
         table = (pointer * len(functions))(*(ctypes.cast(one, pointer) for one in self._alive))
@@ -167,6 +188,9 @@ class Runtime:
 
     def _written(self, base: int, nbytes: int, source: int | None) -> None:
         self._executor.written(base, nbytes, source)
+
+    def _textured(self, texels: Any) -> int:
+        return self._executor.textured(texels[0])
 
     def _symbol(self, address: int, nbytes: Any) -> int | None:
         try:

@@ -164,11 +164,24 @@ def half_factors(
 
 
 @native
+def read_factors(
+    codes: NDArray[np.int64], index: int, value: NDArray[np.float64], size: NDArray[np.float64]
+) -> None:
+    """Do the same for any format."""
+    if index == 1:
+        brain_factors(codes, value, size)
+    elif index == 0:
+        half_factors(codes, value, size)
+    else:
+        factors(codes, index, value, size)
+
+
+@native
 def multiply(
     a_codes: NDArray[np.int64],
     b_codes: NDArray[np.int64],
     result: NDArray[np.int64],
-    factor: int,
+    formats: tuple[int, int],
     index: int,
     rule: tuple[int, int],
     a: NDArray[np.float64],
@@ -176,19 +189,12 @@ def multiply(
 ) -> None:
     """Add A B to result in place, all codes; fill a and b with the factors' values.
 
-    a_codes, a: [M, K]; b_codes, b: [N / 8, K, 8] of format `factor`; result: [M, N / 8, 8] of
+    a_codes, a: [M, K]; b_codes, b: [N / 8, K, 8], of these two `formats`; result: [M, N / 8, 8] of
     format `index` (f32 or f16). `rule`: products a step, bits below the largest exponent.
     """
     a_size, b_size = np.empty(a.shape), np.empty(b.shape)
-    if factor == 1:
-        brain_factors(a_codes.reshape(-1), a.reshape(-1), a_size.reshape(-1))
-        brain_factors(b_codes.reshape(-1), b.reshape(-1), b_size.reshape(-1))
-    elif factor == 0:
-        half_factors(a_codes.reshape(-1), a.reshape(-1), a_size.reshape(-1))
-        half_factors(b_codes.reshape(-1), b.reshape(-1), b_size.reshape(-1))
-    else:
-        factors(a_codes.reshape(-1), factor, a.reshape(-1), a_size.reshape(-1))
-        factors(b_codes.reshape(-1), factor, b.reshape(-1), b_size.reshape(-1))
+    read_factors(a_codes.reshape(-1), formats[0], a.reshape(-1), a_size.reshape(-1))
+    read_factors(b_codes.reshape(-1), formats[1], b.reshape(-1), b_size.reshape(-1))
     block, fraction_bits = rule
     for first in range(0, a.shape[1], block):
         if index == 0:
@@ -224,7 +230,7 @@ def tile(
         for m in range(rows):
             padded[m, n // 8, n % 8] = c_codes[m, n]
     values = np.empty((rows, depth)), np.empty((panels, depth, 8))
-    multiply(a, b, padded, factor, index, (block, fraction_bits), values[0], values[1])
+    multiply(a, b, padded, (factor, factor), index, (block, fraction_bits), values[0], values[1])
     for n in range(columns):
         for m in range(rows):
             result[m, n] = padded[m, n // 8, n % 8]

@@ -204,7 +204,9 @@ CARRY_OUT = 440  # u64: address of what does a deferred update
 BLIND = 448  # u64: loads whose values are taken away (blind.py), 0: none
 ROLES = 456  # u64: what each strong access is for (roles.py), 0: not asked
 CHOSEN = 464  # u32: 1: accesses are ordered by who came first at an atomic (order.py)
-LAUNCH_BYTES = 472
+HEAP = 472  # u64: heap record (heap.py), 0: none
+TEXTURES = 480  # u64: table of textures and surfaces (textures.py), 0: none
+LAUNCH_BYTES = 488
 OBSERVED = 4  # executions of each instruction that are observed
 
 # pending cp.async: 128 bytes of scratch, then entries of u64 target, u64 source bytes, flags and
@@ -229,6 +231,28 @@ A_WRITERS = 64  # u64: who writes each granule (blind.py), 0: not asked
 A_GIVEN = 72  # u64: what blind loads of this allocation see, 0: B_GARBAGE
 A_RECORD = 80
 REGION_SHIFT = 34  # each allocation has 16 GiB of addresses for itself, its bytes in the middle
+
+A_FREED = 4  # of A_FLAGS: beside 1, read-only
+
+# the heap of device malloc: u64 allocation records, u32 how many, u32 at most, u64 bytes used and
+# in all, u64 bytes that are not free and how many CUDA grants, u64 bytes, flags, shadows, race
+# records (0: none), u32 log2 of the granule
+H_TABLE, H_COUNT, H_LIMIT, H_USED, H_BYTES, H_LIVE, H_MOST = 0, 8, 12, 16, 24, 32, 40
+H_DATA, H_INIT, H_SHADOW, H_META, H_SHIFT = 48, 56, 64, 72, 80
+H_RECORD = 88
+HEAP_FIRST = 1 << 20  # the number of its first region of addresses
+
+# textures and surfaces: u32 how many, then records of u64 handle, u64 texels and their flags (0:
+# all written), u32 width, height, depth (layers), pitch in bytes, u64 bytes of a slice, u32
+# channels, bits and kind of one, flags, u8 x 3 address modes, f32 x 4 border
+X_TABLE, X_RECORD = 8, 96
+X_HANDLE, X_DATA, X_INIT, X_WIDTH, X_HEIGHT, X_DEPTH, X_PITCH = 0, 8, 16, 24, 28, 32, 36
+X_SLICE, X_CHANNELS, X_BITS, X_KIND, X_FLAGS, X_MODES, X_BORDER = 40, 48, 52, 56, 60, 64, 68
+X_NORMALIZED, X_LINEAR, X_FRACTIONS = 1, 2, 4  # flags: coordinates, filter, integers as floats
+X_SIGNED, X_UNSIGNED, X_FLOAT = 0, 1, 2  # enum cudaChannelFormatKind
+X_WRAP, X_CLAMP, X_MIRROR, X_OUTSIDE = 0, 1, 2, 3  # enum cudaTextureAddressMode
+X_INTEGERS, X_LAYERED = 16, 32  # in `info` of a fetch
+X_TRAPS, X_ZERO, X_CLAMPED = 0, 1, 2  # in `info` of a surface access
 
 # blind loads: 64 bytes of garbage, 64 flags that say unwritten, then a byte an instruction
 B_GARBAGE, B_UNWRITTEN, B_SITES = 0, 64, 128
@@ -281,6 +305,8 @@ K_OBJECT_WAIT, K_IN_FLIGHT, K_LEFT_BEHIND, K_PROXY, K_BULK_SHAPE = 26, 27, 28, 2
 K_OBJECT_BUSY, K_LEFT_READING, K_TENSOR_MAP, K_NO_COMPLETE = 31, 32, 33, 34
 K_CLUSTER_ORDER, K_OUTLIVED = 35, 36
 K_UNORDERED, K_ACQUIRE = 37, 38
+K_FREED, K_BAD_FREE, K_FREED_TWICE = 39, 40, 41
+K_NO_TEXTURE, K_SURFACE, K_SURFACE_ALIGNMENT = 42, 43, 44
 K_EXITED_SHARED, K_POISON_BRANCH, K_POISON_ADDRESS, K_POISON_STORE, K_SUSPECT = 12, 13, 14, 15, 16
 
 INSIDE = 256  # added to the kind of a race in global memory between threads of one block

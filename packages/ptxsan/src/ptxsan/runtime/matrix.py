@@ -94,12 +94,8 @@ def product(
     a_kind, b_kind, c_kind = kinds
     if a_kind >= 4 and rule == (16, 25):
         eight_bit_product(as_f16(a, a_kind), as_f16(b, b_kind), result, rule[1])
-    elif a_kind != b_kind:
-        x, y = as_f16(a, a_kind), as_f16(b, b_kind)
-        multiply(x, y, result, 0, c_kind, rule, values[0], values[1])
-        return
     else:
-        multiply(a, b, result, a_kind, c_kind, rule, values[0], values[1])
+        multiply(a, b, result, (a_kind, b_kind), c_kind, rule, values[0], values[1])
         if a_kind != 3:
             return
     # A shadow sees the bits of a TF32 register that are cut off.
@@ -132,7 +128,7 @@ def eight_bit_product(
         to = half * (depth // 2) + place
         x[:, to], y[:, to, :] = a[:, index], b[:, index, :]
     sums = np.zeros_like(result)
-    multiply(x, y, sums, 0, 2, (16, bits_kept), np.empty(x.shape), np.empty(y.shape))
+    multiply(x, y, sums, (0, 0), 2, (16, bits_kept), np.empty(x.shape), np.empty(y.shape))
     flat, added = result.reshape(-1), sums.reshape(-1)
     for at in range(flat.size):
         flat[at] = code32(float32(added[at]) + float32(flat[at]))

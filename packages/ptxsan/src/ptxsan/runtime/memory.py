@@ -9,7 +9,7 @@ is sent to scratch memory, so that execution can go on.
 from __future__ import annotations
 
 from ptxsan.program import PARAM_WINDOW
-from ptxsan.runtime import inflight
+from ptxsan.runtime import heap, inflight
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.blind import note_or_blind
 from ptxsan.runtime.native import export, native
@@ -136,8 +136,13 @@ def rt_access_global(
     nbytes, kind = info & 0xFFFF, (info >> 16) & 15
     index = ((address >> L.REGION_SHIFT) & 0x3FFFFFFF) - 1
     if index < 0 or index >= load_u32(launch + L.ALLOCATION_COUNT):
-        return _fault(thread, launch, L.K_BOUNDS, info, address, 0xFFFFFFFF, L.S_GLOBAL, out)
-    record = load_u64(launch + L.ALLOCATIONS) + index * L.A_RECORD
+        record = heap.of_region(launch, index)
+        if record == 0:
+            return _fault(thread, launch, L.K_BOUNDS, info, address, 0xFFFFFFFF, L.S_GLOBAL, out)
+        if load_u32(record + L.A_FLAGS) & L.A_FREED:
+            return _fault(thread, launch, L.K_FREED, info, address, index, L.S_GLOBAL, out)
+    else:
+        record = load_u64(launch + L.ALLOCATIONS) + index * L.A_RECORD
     offset = address - load_u64(record + L.A_BASE)
     if offset < 0 or offset + nbytes > load_u64(record + L.A_BYTES):
         return _fault(thread, launch, L.K_BOUNDS, info, address, index, L.S_GLOBAL, out)

@@ -30,6 +30,8 @@ HELPERS = (
     "ptxsan.runtime.deferred",
     "ptxsan.runtime.value_issue",
     "ptxsan.runtime.tile_issue",
+    "ptxsan.runtime.heap",
+    "ptxsan.runtime.textures",
 )
 _SLOWEST = ("collective:mma_float", "rt_run", "rt_access_global", "f_binary")  # to compile
 

@@ -20,6 +20,20 @@ struct Callbacks {
   void (*written)(void* base, std::size_t bytes, const void* from);
   void* (*symbol)(const void* variable, std::size_t* bytes);
   int (*attributes)(const void* function, int* values);
+  int (*textured)(const struct Texels* texels);
+  void (*untextured)(std::uint64_t handle);
+};
+
+// What the handle of a texture or surface means; Python reads it by this layout.
+struct Texels {
+  std::uint64_t handle;
+  const void* data;
+  std::uint64_t pitch, slice;
+  std::uint32_t width, height, depth;
+  std::uint32_t channels, bits, kind;
+  std::uint32_t normalized, linear, fractions;
+  std::uint32_t modes[3];
+  float border[4];
 };
 
 Callbacks connected{};
@@ -419,6 +433,230 @@ EXPORT cudaError_t cudaMemAdvise(const void*, std::size_t, cudaMemoryAdvise, cud
 EXPORT cudaError_t cudaMemPrefetchAsync(const void*, std::size_t, cudaMemLocation, unsigned,
                                         cudaStream_t) {
   return cudaSuccess;
+}
+
+// Arrays, textures and surfaces ------------------------------------------------------------------
+
+namespace {
+// What a cudaArray_t points to.
+struct Array {
+  void* data;
+  cudaChannelFormatDesc format;
+  cudaExtent extent;  // as given: 0 where a dimension is missing
+  unsigned flags;
+  std::size_t texel() const { return (format.x + format.y + format.z + format.w) / 8; }
+  std::size_t pitch() const { return extent.width * texel(); }
+  std::size_t height() const { return extent.height ? extent.height : 1; }
+  std::size_t depth() const { return extent.depth ? extent.depth : 1; }
+  char* at(std::size_t x_bytes, std::size_t y, std::size_t z) const {
+    return static_cast<char*>(data) + (z * height() + y) * pitch() + x_bytes;
+  }
+};
+
+std::uint64_t handles = 0;
+
+Texels texels_of(const Array& array) {
+  Texels found{};
+  found.data = array.data;
+  found.pitch = array.pitch();
+  found.slice = array.pitch() * array.height();
+  found.width = array.extent.width;
+  found.height = array.height();
+  found.depth = array.depth();
+  return found;
+}
+
+void describe_format(Texels& texels, const cudaChannelFormatDesc& format) {
+  texels.bits = format.x;
+  texels.channels = (format.x > 0) + (format.y > 0) + (format.z > 0) + (format.w > 0);
+  texels.kind = format.f;
+}
+
+cudaError_t announce(Texels& texels, unsigned long long* handle) {
+  texels.handle = *handle = (std::uint64_t{0x7E} << 48) + ++handles;
+  if (!connected.textured) return result(cudaErrorNotSupported);
+  return result(static_cast<cudaError_t>(connected.textured(&texels)));
+}
+
+cudaError_t copy_rows(const Array* array, std::size_t x, std::size_t y, char* memory,
+                      std::size_t pitch, std::size_t width, std::size_t height, bool to_array,
+                      cudaMemcpyKind kind) {
+  if (x + width > array->pitch() || y + height > array->height())
+    return result(cudaErrorInvalidValue);
+  for (std::size_t row = 0; row < height; ++row) {
+    char *inside = array->at(x, y + row, 0), *outside = memory + row * pitch;
+    const cudaError_t error =
+        to_array ? copy(inside, outside, width, kind) : copy(outside, inside, width, kind);
+    if (error != cudaSuccess) return error;
+  }
+  return result(cudaSuccess);
+}
+const Array* array_of(cudaArray_const_t array) { return reinterpret_cast<const Array*>(array); }
+}  // namespace
+
+EXPORT cudaChannelFormatDesc cudaCreateChannelDesc(int x, int y, int z, int w,
+                                                   cudaChannelFormatKind kind) {
+  return cudaChannelFormatDesc{x, y, z, w, kind};
+}
+EXPORT cudaError_t cudaGetChannelDesc(cudaChannelFormatDesc* format, cudaArray_const_t array) {
+  *format = array_of(array)->format;
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc* format, cudaExtent* extent,
+                                    unsigned* flags, cudaArray_t array) {
+  if (format) *format = array_of(array)->format;
+  if (extent) *extent = array_of(array)->extent;
+  if (flags) *flags = array_of(array)->flags;
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaMalloc3DArray(cudaArray_t* made, const cudaChannelFormatDesc* format,
+                                     cudaExtent extent, unsigned flags) {
+  if (flags & cudaArrayCubemap) return result(cudaErrorNotSupported);
+  auto* array = new Array{nullptr, *format, extent, flags};
+  const cudaError_t error =
+      allocate(&array->data, array->pitch() * array->height() * array->depth(), true);
+  *made = reinterpret_cast<cudaArray_t>(array);
+  return result(error);
+}
+EXPORT cudaError_t cudaMallocArray(cudaArray_t* made, const cudaChannelFormatDesc* format,
+                                   std::size_t width, std::size_t height, unsigned flags) {
+  return cudaMalloc3DArray(made, format, cudaExtent{width, height, 0}, flags);
+}
+EXPORT cudaError_t cudaFreeArray(cudaArray_t array) {
+  if (array == nullptr) return result(cudaSuccess);
+  const cudaError_t error = release(array_of(array)->data);
+  delete array_of(array);
+  return error;
+}
+EXPORT cudaError_t cudaMemcpy2DToArray(cudaArray_t to, std::size_t x, std::size_t y,
+                                       const void* from, std::size_t pitch, std::size_t width,
+                                       std::size_t height, cudaMemcpyKind kind) {
+  return copy_rows(array_of(to), x, y, static_cast<char*>(const_cast<void*>(from)), pitch, width,
+                   height, true, kind);
+}
+EXPORT cudaError_t cudaMemcpy2DToArrayAsync(cudaArray_t to, std::size_t x, std::size_t y,
+                                            const void* from, std::size_t pitch, std::size_t width,
+                                            std::size_t height, cudaMemcpyKind kind,
+                                            cudaStream_t) {
+  return cudaMemcpy2DToArray(to, x, y, from, pitch, width, height, kind);
+}
+EXPORT cudaError_t cudaMemcpy2DFromArray(void* to, std::size_t pitch, cudaArray_const_t from,
+                                         std::size_t x, std::size_t y, std::size_t width,
+                                         std::size_t height, cudaMemcpyKind kind) {
+  return copy_rows(array_of(from), x, y, static_cast<char*>(to), pitch, width, height, false,
+                   kind);
+}
+EXPORT cudaError_t cudaMemcpyToArray(cudaArray_t to, std::size_t x, std::size_t y,
+                                     const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  const Array* array = array_of(to);
+  const std::size_t start = y * array->pitch() + x;
+  if (start + bytes > array->pitch() * array->height()) return result(cudaErrorInvalidValue);
+  return result(copy(array->at(start, 0, 0), from, bytes, kind));
+}
+EXPORT cudaError_t cudaMemcpyFromArray(void* to, cudaArray_const_t from, std::size_t x,
+                                       std::size_t y, std::size_t bytes, cudaMemcpyKind kind) {
+  const Array* array = array_of(from);
+  const std::size_t start = y * array->pitch() + x;
+  if (start + bytes > array->pitch() * array->height()) return result(cudaErrorInvalidValue);
+  return result(copy(to, array->at(start, 0, 0), bytes, kind));
+}
+EXPORT cudaError_t cudaMalloc3D(cudaPitchedPtr* made, cudaExtent extent) {
+  made->pitch = (extent.width + 511) / 512 * 512;
+  made->xsize = extent.width;
+  made->ysize = extent.height;
+  return allocate(&made->ptr, made->pitch * extent.height * extent.depth, true);
+}
+EXPORT cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) {
+  for (std::size_t row = 0; row < extent.height * extent.depth; ++row) {
+    const std::size_t line = row / extent.height * to.ysize + row % extent.height;
+    const cudaError_t error = fill(static_cast<char*>(to.ptr) + line * to.pitch, value,
+                                   extent.width);
+    if (error != cudaSuccess) return error;
+  }
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms* p) {
+  const Array *from = array_of(p->srcArray), *to = array_of(p->dstArray);
+  const std::size_t texel = from ? from->texel() : to ? to->texel() : 1;
+  const std::size_t width = p->extent.width * texel;
+  for (std::size_t z = 0; z < p->extent.depth; ++z)
+    for (std::size_t y = 0; y < p->extent.height; ++y) {
+      auto place = [&](const Array* array, const cudaPitchedPtr& pointer, const cudaPos& at) {
+        if (array) return array->at(at.x * texel, at.y + y, at.z + z);
+        return static_cast<char*>(pointer.ptr) +
+               ((at.z + z) * pointer.ysize + at.y + y) * pointer.pitch + at.x;
+      };
+      const cudaError_t error = copy(place(to, p->dstPtr, p->dstPos),
+                                     place(from, p->srcPtr, p->srcPos), width, p->kind);
+      if (error != cudaSuccess) return error;
+    }
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms* p, cudaStream_t) {
+  return cudaMemcpy3D(p);
+}
+EXPORT cudaError_t cudaCreateTextureObject(cudaTextureObject_t* handle,
+                                           const cudaResourceDesc* resource,
+                                           const cudaTextureDesc* texture,
+                                           const cudaResourceViewDesc* view) {
+  if (view != nullptr) return result(cudaErrorNotSupported);
+  Texels texels{};
+  cudaChannelFormatDesc format;
+  switch (resource->resType) {
+    case cudaResourceTypeArray: {
+      const Array& array = *array_of(resource->res.array.array);
+      texels = texels_of(array);
+      format = array.format;
+      break;
+    }
+    case cudaResourceTypeLinear:
+      format = resource->res.linear.desc;
+      texels.data = resource->res.linear.devPtr;
+      texels.pitch = texels.slice = resource->res.linear.sizeInBytes;
+      texels.height = texels.depth = 1;
+      texels.width = texels.pitch * 8 / (format.x + format.y + format.z + format.w);
+      break;
+    case cudaResourceTypePitch2D:
+      format = resource->res.pitch2D.desc;
+      texels.data = resource->res.pitch2D.devPtr;
+      texels.pitch = resource->res.pitch2D.pitchInBytes;
+      texels.width = resource->res.pitch2D.width;
+      texels.height = resource->res.pitch2D.height;
+      texels.slice = texels.pitch * texels.height;
+      texels.depth = 1;
+      break;
+    default:
+      return result(cudaErrorNotSupported);
+  }
+  describe_format(texels, format);
+  texels.normalized = texture->normalizedCoords != 0;
+  texels.linear = texture->filterMode == cudaFilterModeLinear;
+  texels.fractions = texture->readMode == cudaReadModeNormalizedFloat;
+  for (int axis = 0; axis < 3; ++axis) {
+    const cudaTextureAddressMode mode = texture->addressMode[axis];
+    const bool repeats = mode == cudaAddressModeWrap || mode == cudaAddressModeMirror;
+    texels.modes[axis] = repeats && !texels.normalized ? cudaAddressModeClamp : mode;
+  }
+  if (resource->resType == cudaResourceTypeLinear)  // whatever it says: zeros outside
+    texels.modes[0] = cudaAddressModeBorder;
+  else
+    std::memcpy(texels.border, texture->borderColor, sizeof texels.border);
+  return announce(texels, handle);
+}
+EXPORT cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t* handle,
+                                           const cudaResourceDesc* resource) {
+  if (resource->resType != cudaResourceTypeArray) return result(cudaErrorInvalidValue);
+  const Array& array = *array_of(resource->res.array.array);
+  Texels texels = texels_of(array);
+  describe_format(texels, array.format);
+  return announce(texels, handle);
+}
+EXPORT cudaError_t cudaDestroyTextureObject(cudaTextureObject_t handle) {
+  if (connected.untextured) connected.untextured(handle);
+  return result(cudaSuccess);
+}
+EXPORT cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t handle) {
+  return cudaDestroyTextureObject(handle);
 }
 
 // Variables of the device ------------------------------------------------------------------------

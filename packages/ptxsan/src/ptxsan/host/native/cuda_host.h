@@ -3,6 +3,12 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <assert.h>
+#include <math.h>
+#include <time.h>
+
+#include <climits>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
