@@ -44,7 +44,6 @@ power: $(STAMP) ## every planted bug and twin of the zoo through the gate, under
 	OMP_NUM_THREADS=1 PYTHONPATH=.:packages/ptxsan/tests $(BIN)/python benchmarks/machine_power.py
 
 docs: $(STAMP) ## the documentation site in build/site; a broken link fails
-	$(BIN)/python -m pip install -q 'mkdocs-material>=9.5'
 	$(BIN)/mkdocs build --strict --quiet
 
 clean: ## remove what the other verbs made

@@ -10,41 +10,26 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from common import ROOT
 
 sys.path.insert(0, str(ROOT))
 
 from tests.zoo.causes import causes_of, planted_lines
-from tests.zoo.judging import BriefSession, Gate
+from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, Pair, load
 
-from cuassay.judge.session import Session
 from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.verdict import Decision, Profile
 
-T = TypeVar("T")
 RESULTS = ROOT / "benchmarks" / "results"
 # NUM001 and SHP001 tell a fault of the numbers from one of memory or state; the relations make
 # the trial as noisy as a real one.
 MACHINE = ("MEM101", "INIT101", "RACE101", "PREC101")
 ALWAYS = ("API002", "API001", "API003", "STATE001", "MEM001", "NUM001", "SHP001", "META001")
-
-
-class Diagnosing(BriefSession):
-    """A brief session that looks for smallest inputs and causes."""
-
-    _minimised = Session._minimised
-    _diagnosed = Session._diagnosed
-
-    def _optional(self, what: str, make: Callable[[], T | None]) -> T | None:
-        return Session._optional(self, what, make) if what == "the cause" else None
-
-    def _select(self) -> None:
-        return
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -117,8 +102,7 @@ def main(arguments: Sequence[str]) -> int:
     pairs = [p for p in pairs if not chosen.pairs or p.name in chosen.pairs][part::parts]
     rows: list[dict[str, Any]] = []
     until = time.monotonic() + chosen.time_limit_s
-    Gate.session = Diagnosing
-    with Gate(chosen.device, machine=True) as gate:
+    with Gate(chosen.device, machine=True, smallest=True, causes=True) as gate:
         for pair in sorted(pairs, key=lambda p: p.problem):
             if time.monotonic() > until:
                 break

@@ -26,7 +26,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,8 @@ class Item:
 class Row:
     """How one trial ended. `ending` is a verdict, READY, REFUSED (exit 2), STOPPED or TIMEOUT.
 
-    `gpu_gib` is the judge's peak of reserved GPU memory, `host_gib` the largest process of it.
+    `gpu_gib` is the judge's peak of reserved GPU memory, `device_gib` the most that all processes
+    held on the GPU while it ran (its own where trials run alone), `host_gib` the largest process.
     """
 
     key: str
@@ -69,6 +70,7 @@ class Row:
     conditions: tuple[str, ...] = ()
     gpu_gib: float | None = None
     host_gib: float | None = None
+    device_gib: float | None = None
 
     @property
     def id(self) -> str:
@@ -192,6 +194,41 @@ def ready(place: str, device: str, seed: int) -> dict[str, Any]:
     return found
 
 
+class Device:
+    """Watches how much of a GPU's memory is in use, while it is entered."""
+
+    def __init__(self, gpu: int | None) -> None:
+        self._gpu, self._done = gpu, threading.Event()
+        self._most_mib = 0
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Device:
+        if self._gpu is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        if self._gpu is not None:
+            self._thread.join()
+
+    @property
+    def most_gib(self) -> float | None:
+        """The most that was in use; None where nobody could tell."""
+        return round(self._most_mib / 1024, 2) if self._most_mib else None
+
+    def _watch(self) -> None:
+        command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+        while not self._done.wait(0.25):
+            try:
+                said = subprocess.run(
+                    [*command, f"--id={self._gpu}"], capture_output=True, text=True, timeout=10
+                ).stdout
+                self._most_mib = max(self._most_mib, int(said.strip()))
+            except (OSError, ValueError, subprocess.TimeoutExpired):
+                return
+
+
 class Bench:
     """Runs trials side by side until all are done or the time is up."""
 
@@ -233,7 +270,9 @@ class Bench:
             self.rows[row.id] = row
             with open(self._journal, "a", encoding="utf-8") as out:
                 out.write(json.dumps(asdict(row)) + "\n")
-            memory = f"{row.gpu_gib:5.1f} GiB" if row.gpu_gib is not None else ""
+            memory = f"judge {row.gpu_gib:.1f} GiB" if row.gpu_gib is not None else ""
+            if row.device_gib is not None:
+                memory += f", device {row.device_gib:.1f} GiB"
             print(
                 f"{row.key:28s}{row.ending:13s}{row.seconds:6.1f} s {memory} "
                 f"{' '.join(row.checks)} {row.reason[:140]}",
@@ -281,16 +320,19 @@ class Bench:
             start_new_session=True,
         )
         timed_out = False
-        try:
-            said, errors = process.communicate(timeout=min(given.each, left_s))
-        except subprocess.TimeoutExpired:
-            timed_out = True
-            os.killpg(process.pid, signal.SIGKILL)
-            said, errors = process.communicate()
+        watch = Device(slot % self._gpus if self._device == "cuda" else None)
+        with watch:
+            try:
+                said, errors = process.communicate(timeout=min(given.each, left_s))
+            except subprocess.TimeoutExpired:
+                timed_out = True
+                os.killpg(process.pid, signal.SIGKILL)
+                said, errors = process.communicate()
         seconds = round(time.monotonic() - started, 1)
         if timed_out and seconds < given.each:
             return None
-        return self._row(item, said, errors, process.returncode, seconds, timed_out=timed_out)
+        row = self._row(item, said, errors, process.returncode, seconds, timed_out=timed_out)
+        return replace(row, device_gib=watch.most_gib)
 
     def _row(
         self,
@@ -369,6 +411,9 @@ def show(rows: Sequence[Row]) -> dict[str, Any]:
         print(f"\n{name}: {len(of)} problems, {dict(endings)}")
         for why, names in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
             print(f"  {len(names):3d}  {why}: {', '.join(names)}")
+        used = [row.device_gib for row in of if row.device_gib is not None]
+        if used:
+            print(f"  peak use of a GPU by all processes: {max(used):.1f} GiB")
         if peaks:
             print(f"  peak GPU memory of a judge: {max(peaks):.1f} GiB, "
                   f"above 8 GiB: {sum(peak > 8 for peak in peaks)}")  # fmt: skip

@@ -26,7 +26,7 @@ from cuassay.inputs.plan import plan_cases
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import make_truth
-from cuassay.oracle.truth.memory import bytes_needed, truth_bytes
+from cuassay.oracle.truth.memory import bytes_needed, live_bytes, truth_bytes
 
 PROBLEMS = (
     "rmsnorm", "rmsnorm_backward", "softmax_softcap", "cross_entropy", "attention",
@@ -65,7 +65,9 @@ def row(name: str, device: str, most: int) -> dict[str, Any]:
         "draws": truth.draws,
         "seconds": round(taken_s, 3),
         "peak_bytes": _peak(device) - before,
-        "planned_bytes": bytes_needed(reference, values, shapes, draws=truth.draws),
+        "planned_bytes": bytes_needed(
+            live_bytes(reference, values, device=device), values, shapes, draws=truth.draws
+        ),
         "kept_bytes": truth_bytes(truth),
     }
 

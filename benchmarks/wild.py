@@ -83,6 +83,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--each", type=float, default=240.0, help="seconds for one kernel")
     parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
     parser.add_argument("--journal", type=Path, help="where rows go as they come")
+    parser.add_argument("--home", type=Path, help="build caches kept between runs; else none are")
     parser.add_argument("--report", action="store_true", help="print the journal's table and stop")
     return parser.parse_args(arguments)
 
@@ -102,7 +103,7 @@ class Bench:
         else:
             self._journal.unlink(missing_ok=True)
         self._journal.parent.mkdir(parents=True, exist_ok=True)
-        self._home = Path(tempfile.mkdtemp(prefix="cuassay-wild-"))
+        self._home = given.home or Path(tempfile.mkdtemp(prefix="cuassay-wild-"))
 
     def run(self, kernels: Sequence[Kernel], profiles: Sequence[str]) -> None:
         """Judge every kernel that has no row yet."""

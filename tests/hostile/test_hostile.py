@@ -11,11 +11,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 
+from cuassay.formats import load_candidate
+from cuassay.judge import examine
+from cuassay.model.case import Case
 from cuassay.model.problem import Problem
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from cuassay.model.steps import Mode
+from cuassay.model.trace import StepDone
 from cuassay.sandbox import processes
+from cuassay.sandbox.host.apart import Apart
+from cuassay.sandbox.host.client import WorkerPool
+from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.limits import Limits
 from tests.hostile.problem import scaled
-from tests.hostile.table import HEAD, TABLE, Hostile
+from tests.hostile.table import HEAD, SUSPECTS, TABLE, Hostile, every_attempt
 from tests.zoo.judging import Gate, Judgement
 
 _SEED = 20261123
@@ -32,12 +43,16 @@ class Target:
     port: int
     folder: Path
 
-    def judge(self, name: str, body: str, codes: tuple[str, ...]) -> Judgement:
-        """Judge a candidate."""
+    def write(self, name: str, body: str) -> Path:
+        """Write a candidate that knows where what it wants lies."""
         path = self.folder / f"{name}.py"
         places = f"HOME, JUDGE, PORT = {str(self.home)!r}, {os.getpid()}, {self.port}\n"
         path.write_text(places + HEAD + body, encoding="utf-8")
-        return self.gate.judge(_PROBLEM, path, seed=_SEED, only=codes)
+        return path
+
+    def judge(self, name: str, body: str, codes: tuple[str, ...]) -> Judgement:
+        """Judge a candidate."""
+        return self.gate.judge(_PROBLEM, self.write(name, body), seed=_SEED, only=codes)
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +73,41 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
             held.bind(str(home / path))
             if kind is socket.SOCK_STREAM:
                 held.listen()
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(examine, "_ENOUGH", 1)  # one wrong answer refuses a kernel
         gate = stack.enter_context(Gate("cpu", without=("machine",)))
         made = Target(gate, home, ports.getsockname()[1], tmp_path_factory.mktemp("candidates"))
         made.judge("first", "def run(x):\n    return right(x)\n", ("NUM001",))  # all is started
         yield made
 
 
+@pytest.fixture(scope="module")
+def climbed(target: Target) -> set[str]:
+    """Return the names of the attempts that succeed in a worker or in a process apart."""
+    candidate = load_candidate(str(target.write("every-attempt", every_attempt())), _PROBLEM)
+    names = [one.name for one in TABLE if one.attempt]
+    case = Case(label="one", axes={"rows": 4})
+    steps = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
+    found: set[str] = set()
+    with (
+        Nursery("cpu", hide=[target.home]) as nursery,
+        WorkerPool(candidate, _PROBLEM, device="cpu", nursery=nursery, keep=target.folder) as pool,
+        Apart(candidate, _PROBLEM, device="cpu", nursery=lambda: nursery, limits=Limits()) as apart,
+    ):
+        for mode in (Mode.PLAIN, Mode.APART):
+            scenario = Scenario(label="attempts", cases=(case,), steps=steps, mode=mode)
+            made = pool if mode is Mode.PLAIN else apart
+            run = made.run(scenario, lambda case: {"x": torch.ones(4)}, fresh=True)
+            read = run.result.records[-1]
+            assert isinstance(read, StepDone), run.result
+            outcomes = run.tensor(read.items[0]).tolist()
+            found |= {name for name, one in zip(names, outcomes, strict=True) if one}
+    return found
+
+
 def _rows(*, slow: bool) -> list[object]:
-    return [pytest.param(one, id=one.name) for one in TABLE if one.slow == slow]
+    whole = [one for one in TABLE if not one.attempt or one.name == "key"]
+    return [pytest.param(one, id=one.name) for one in whole if one.slow == slow]
 
 
 def _is_refused(target: Target, walls: Mapping[str, str], one: Hostile) -> None:
@@ -95,6 +137,19 @@ def _below() -> set[int]:
     return {pid for pid in below if table[pid].state != "Z"}
 
 
+@pytest.mark.parametrize("one", [pytest.param(o, id=o.name) for o in TABLE if o.attempt])
+def test_an_attempt_fails(climbed: set[str], walls: Mapping[str, str], one: Hostile) -> None:
+    for wall in one.needs:
+        if walls[wall] != "yes":
+            pytest.skip(f"{wall}: {walls[wall]}")
+    assert one.name not in climbed
+
+
+def test_an_attempt_that_nothing_refuses_succeeds(target: Target) -> None:
+    body = "def run(x):\n    return right(x) if os.listdir('.') is not None else wrong(x)\n"
+    assert target.judge("nothing-refuses", body, ("NUM001",)).accepted
+
+
 @pytest.mark.parametrize("one", _rows(slow=False))
 def test_an_attack_is_not_accepted(target: Target, walls: Mapping[str, str], one: Hostile) -> None:
     _is_refused(target, walls, one)
@@ -111,6 +166,15 @@ def test_a_slow_attack_is_not_accepted(
 @pytest.mark.parametrize("one", [pytest.param(o, id=o.name) for o in TABLE if o.twin])
 def test_a_twin_is_accepted(target: Target, one: Hostile) -> None:
     found = target.judge(f"twin-{one.name}", one.twin, one.codes)
+    assert found.accepted, str(found)
+
+
+@pytest.mark.parametrize("name", list(SUSPECTS))
+def test_a_correct_kernel_with_the_looks_of_an_attack_is_accepted(
+    target: Target, name: str
+) -> None:
+    codes = ("API001", "PROC001", "APART001")
+    found = target.judge(name, SUSPECTS[name], codes)
     assert found.accepted, str(found)
 
 

@@ -59,7 +59,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "cli": {
         "model", "errors", "home", "engine", "report", "store", "audit", "capture",
         "catalog.registry",
-        "checks.registry", "__version__",
+        "checks.registry", "diagnosis", "__version__",
         "attest", "agents", "verifier", "view",
     },
     "api": {"model", "errors", "home", "engine", "report", "store", "formats"},

@@ -75,6 +75,10 @@ class FakeTrial:
         """Return a seed derived from a fixed root."""
         return derive(20261121, *path)
 
+    def has_room(self, case: Case, *, truth: bool = True) -> bool:
+        """Return True: memory is not limited."""
+        return True
+
     def cases(self, purpose: str) -> tuple[Case, ...]:
         """Return the cases set in `plans`, else the planner's."""
         if purpose in LOOPS:

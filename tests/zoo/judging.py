@@ -16,20 +16,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
 
 import torch
 
 from cuassay import build
-from cuassay.checks.base import Check
+from cuassay.checks.registry import all_checks
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
-from cuassay.judge.control import Control
 from cuassay.judge.decide import condition_key
 from cuassay.judge.runner import Runner
-from cuassay.judge.session import Session
+from cuassay.judge.session import Ended, Plan, StartRunner, judge
 from cuassay.judge.trial import Truths
-from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.jobs import TrialJob
@@ -37,8 +34,6 @@ from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass
 from cuassay.model.problem import Problem
 from cuassay.model.verdict import Decision, Profile, Verdict
 from cuassay.sandbox.host.nursery import Nursery
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,37 +65,6 @@ class Judgement:
         return f"{verdict.decision} {' '.join(self.codes)} seed {verdict.seed}: {verdict.reason}"
 
 
-class BriefSession(Session):
-    """A session without what decides nothing: counterexamples, their rule, power, choices.
-
-    With `only` it runs the checks of these codes alone, else all but those of the groups
-    `without`.
-    """
-
-    only: Collection[str] = ()
-    without: Collection[str] = ()
-
-    def _checks(self) -> tuple[Check, ...]:
-        found = super()._checks()
-        if self.only:
-            return tuple(check for check in found if check.code in self.only)
-        return tuple(check for check in found if check.group not in self.without)
-
-    def _minimised(
-        self, reports: list[CheckReport], runner: Runner, control: Control
-    ) -> list[CheckReport]:
-        return reports
-
-    def _diagnosed(self, reports: Sequence[CheckReport], runner: Runner) -> tuple[Diagnosis, ...]:
-        return ()
-
-    def _optional(self, what: str, make: Callable[[], T | None]) -> T | None:
-        return None
-
-    def _select(self) -> None:
-        return
-
-
 class _Enough(BaseException):
     """A finding was seen; BaseException, since checks guard themselves against Exception."""
 
@@ -117,24 +81,25 @@ def _rejects(finding: Finding, codes: Collection[str], require: Sequence[str]) -
 class Gate:
     """Judges candidates on one device; one zygote serves them all, one after another.
 
-    `whole` sessions also make minimal counterexamples and measure power, which takes longer
-    and changes no decision. Brief ones run no check of the groups `without`. With `machine` the
-    PTX machine is loaded before workers are forked, as `cuassay check` does for kernels.
+    It runs no check of the groups `without`, and leaves out what decides nothing: minimal
+    counterexamples (`smallest`), `causes`, the benchmark's rule, power and times. With `machine`
+    the PTX machine is loaded before workers are forked, as `cuassay check` does for kernels.
     """
 
-    session: type[Session] = BriefSession
+    start: StartRunner = Runner
     isolated = True
 
     def __init__(
         self,
         device: str = "cpu",
         *,
-        whole: bool = False,
         without: Collection[str] = (),
         machine: bool = False,
+        smallest: bool = False,
+        causes: bool = False,
     ) -> None:
         self.device, self._without = device, without
-        self._session = Session if whole else self.session
+        self._smallest, self._causes = smallest, causes
         self._stack = ExitStack()
         self._home = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
         with _home(self._home):
@@ -169,24 +134,21 @@ class Gate:
         Raises CannotJudgeError and UsageError as `cuassay check` would.
         """
         started = time.time()
-        session = self._open(
+        ended = self._trial(
             problem,
             path,
             profile=profile,
             seed=seed,
             require=require,
+            only=only,
             emit=emit,
             fail_fast=fail_fast,
         )
-        if isinstance(session, BriefSession):
-            session.only, session.without = only, self._without
-        with self._private():
-            verdict = session.judge()
-        wrong = (f.code for f in verdict.findings if f.finding_class is FindingClass.WRONG)
+        wrong = (finding.code for report in ended.verdict.checks for finding in report.wrong)
         return Judgement(
-            verdict=verdict,
+            verdict=ended.verdict,
             codes=tuple(dict.fromkeys(wrong)),
-            share=max((c.share for c in session.graded), default=0.0),
+            share=max((c.share for c in ended.graded), default=0.0),
             seconds=time.time() - started,
         )
 
@@ -216,18 +178,14 @@ class Gate:
                             raise _Enough(finding)
 
         try:
-            session = self._open(
-                problem, path, profile=profile, seed=seed, require=require, emit=listen
+            self._trial(
+                problem, path, profile=profile, seed=seed, require=require, only=only, emit=listen
             )
-            if isinstance(session, BriefSession):
-                session.only, session.without = only, self._without
-            with self._private():
-                session.judge()
         except _Enough as enough:
             return enough.finding
         return None
 
-    def _open(
+    def _trial(
         self,
         problem: Problem,
         path: Path,
@@ -235,30 +193,44 @@ class Gate:
         profile: Profile,
         seed: int | None,
         require: Sequence[str],
+        only: Collection[str],
         emit: Callable[[Event], None],
         fail_fast: bool = False,
-    ) -> Session:
-        candidate = load_candidate(str(path), problem)
-        return self._session(
-            TrialJob(
-                problem=problem.name,
-                candidate=str(path),
-                profile=profile,
-                seed=seed,
-                require=tuple(require),
-                fail_fast=fail_fast,
-            ),
-            problem,
-            candidate,
-            reference=self._reference(problem),
-            device=self.device,
-            digest=candidate_digest(candidate, self._toolchain),
-            toolchain=self._toolchain,
-            emit=emit,
-            started=time.time(),
-            nursery=self._nursery,
-            truths=self.truths(problem, seed),
+    ) -> Ended:
+        checks = tuple(
+            check
+            for check in all_checks()
+            if (check.code in only if only else check.group not in self._without)
         )
+        candidate = load_candidate(str(path), problem)
+        with self._private():
+            return judge(
+                TrialJob(
+                    problem=problem.name,
+                    candidate=str(path),
+                    profile=profile,
+                    seed=seed,
+                    require=tuple(require),
+                    fail_fast=fail_fast,
+                ),
+                problem,
+                candidate,
+                reference=self._reference(problem),
+                device=self.device,
+                digest=candidate_digest(candidate, self._toolchain),
+                toolchain=self._toolchain,
+                emit=emit,
+                started=time.time(),
+                nursery=self._nursery,
+                truths=self.truths(problem, seed),
+                plan=Plan(
+                    checks=checks,
+                    smallest=self._smallest,
+                    causes=self._causes,
+                    extras=False,
+                    start=type(self).start,
+                ),
+            )
 
     def truths(self, problem: Problem, seed: int | None) -> Truths | None:
         """Return the truths of the last trial if it was on the same inputs.

@@ -14,14 +14,13 @@ from types import MappingProxyType, TracebackType
 from cuassay import build
 from cuassay.checks.base import Run
 from cuassay.home import cache_dir
-from cuassay.judge.session import Session
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Lane
 from cuassay.sandbox.local import LocalRunner
-from tests.zoo.judging import BriefSession, Gate
+from tests.zoo.judging import Gate
 
 
 class InProcess:
@@ -31,7 +30,15 @@ class InProcess:
     walls: Mapping[str, str] = MappingProxyType({})  # none: this process is the judge
     fresh = False  # whatever is asked for: one process runs everything
 
-    def __init__(self, trial: JudgeTrial, candidate: Candidate, *, device: str, lane: Lane) -> None:
+    def __init__(
+        self,
+        trial: JudgeTrial,
+        candidate: Candidate,
+        *,
+        device: str,
+        lane: Lane = Lane.CANDIDATE,
+        **ignored: object,
+    ) -> None:
         self._trial, self._lane = trial, lane
         self.candidate_s = 0.0
         digest = candidate_digest(candidate, build.toolchain(device))
@@ -65,20 +72,8 @@ class InProcess:
         return run
 
 
-class _LocalSession(BriefSession):
-    def _runner(  # type: ignore[override]
-        self,
-        candidate: Candidate,
-        *,
-        lazy: bool = False,
-        spares: int | None = None,
-        lane: Lane = Lane.CANDIDATE,
-    ) -> InProcess:
-        return InProcess(self.trial, candidate, device=self._device, lane=lane)
-
-
 class LocalGate(Gate):
     """Judges trusted kernels in this process; no zygote is started."""
 
-    session: type[Session] = _LocalSession
+    start = InProcess  # type: ignore[assignment]  # what a trial needs of a runner, not all
     isolated = False

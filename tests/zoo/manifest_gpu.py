@@ -3,7 +3,8 @@
 # name | problem | codes | classes | first profile that can show it, or `require KEY`
 PAIRS = """
 # streams: the caller's stream
-gpu_default_stream          | rmsnorm        | STREAM001          | A9    | require streams
+gpu_default_stream          | rmsnorm        | STREAM001          | A9
+gpu_default_stream_only     | zoo:inverse_frequencies | STREAM001 | A9
 gpu_unjoined_stream         | swiglu         | STREAM001 NUM001   | H3 A9
 gpu_static_workspace        | softmax_masked | STREAM001 | S1 | standard | require streams threads
 # graphs: what is frozen at capture

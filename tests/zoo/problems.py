@@ -288,3 +288,13 @@ def swiglu_eager(
 ) -> Annotated[torch.Tensor, tensor("bfloat16", "rows", "hidden", name="y")]:
     """SwiGLU as eager models write it: silu(gate) is rounded to bfloat16 before the product."""
     return torch.nn.functional.silu(gate) * up
+
+
+@problem(axes={"half": 64}, workloads=({"theta": 10_000.0}, {"theta": 1_000_000.0}))
+def inverse_frequencies(
+    theta: Annotated[float, scalar("float32", low=1e3, high=1e7, default=1e4)],
+) -> Annotated[torch.Tensor, tensor("float32", "half", name="y")]:
+    """Inverse frequencies of rotary embeddings: one number in, no tensor (arXiv 2104.09864)."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    places = torch.arange(64, dtype=torch.float32, device=device)
+    return 1.0 / torch.pow(float(theta), places / 64)

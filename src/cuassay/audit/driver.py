@@ -145,6 +145,7 @@ def _task(one: Planned, header: AuditHeader, folder: AuditFolder) -> Task:
         run_label=_quoted(place),
         isolated=True,
         hide=(str(folder.path),),
+        within=(header.tree,),
     )
     return Task(id=item.id, job=job, folder=place, attempt=attempt, files=one.files)
 

@@ -123,6 +123,7 @@ def _one(
         seed=seed_for(header.seed, key),
         strict=header.strict,
         isolated=True,
+        within=(header.tree,),
     )
     try:
         found = run.document(

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from cuassay.build import tuned
 from cuassay.build.cuda.toolkit import architecture, cuda_home, hopper_arch
 from cuassay.build.sources import build_lock, candidate_traceback, write_sources
+from cuassay.build.unavailable import went_without
 from cuassay.errors import BuildError, CuassayError, MissingToolError, suggestion
 from cuassay.model.candidate import Candidate, speaks_of_triton
 
@@ -173,7 +174,7 @@ def _translated(root: Path, doing: str, *, on_cpu: bool) -> Iterator[None]:
     except (CuassayError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        missing = _missing(error, root, on_cpu=on_cpu)
+        missing = _missing(error, root, on_cpu=on_cpu) or went_without()
         if missing:
             raise MissingToolError(missing) from error
         log = candidate_traceback(error, root)
@@ -219,7 +220,8 @@ def _guarded(
     """Wrap the entry function for the cpu; on a GPU it is returned as it is.
 
     The candidate's own exceptions pass unchanged. One that says that only a GPU is missing
-    becomes MissingToolError: no verdict follows from it.
+    becomes MissingToolError, and so does an answer without kernels that could not be built or run
+    here: no verdict follows from it.
     """
     if not on_cpu:
         return function
@@ -227,11 +229,14 @@ def _guarded(
     def call(*arguments: object, **options: object) -> object:
         try:
             with around():
-                return function(*arguments, **options)
+                answer = function(*arguments, **options)
         except Exception as error:
-            missing = _missing(error, root, on_cpu=True)
+            missing = _missing(error, root, on_cpu=True) or went_without()
             if missing and not isinstance(error, MissingToolError):
                 raise MissingToolError(missing) from error
             raise
+        if went_without():
+            raise MissingToolError(went_without())
+        return answer
 
     return call

@@ -87,6 +87,12 @@ class Trial(Protocol):
     def seed(self, *path: object) -> int:
         """Return a secret seed derived from the trial's root seed and a path of names."""
 
+    def has_room(self, case: Case, *, truth: bool = True) -> bool:
+        """Whether judge and workers have room for a case in the planned GPU memory.
+
+        Without `truth` where its answer is held against the reference as written.
+        """
+
     def cases(self, purpose: str) -> tuple[Case, ...]:
         """Return the planned cases for a purpose: numeric, shapes, small, benchmark, growth."""
 

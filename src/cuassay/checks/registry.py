@@ -20,7 +20,8 @@ HEADINGS = (
 )
 _FOLDER = Path(__file__).parent
 # Every check in running order, cheap host-state checks first and violent ones last. Those with a
-# process of their own stand together: before and after one of them each costs a CUDA context.
+# process of their own stand together: before and after one of them each costs a CUDA context. What
+# the machine and a process apart do beside the others (`judge.session`) is asked for late.
 _CHECKS = {
     "API002": "interface.outputs",
     "API001": "interface.inputs_unchanged",
@@ -31,11 +32,6 @@ _CHECKS = {
     "MEM001": "memory.unwritten_outputs",
     "MEM002": "memory.out_of_bounds",
     "MEM004": "memory.masked_values",
-    "MEM101": "machine.accesses",
-    "INIT101": "machine.uninitialized",
-    "RACE101": "machine.races",
-    "SYNC101": "machine.barriers",
-    "PREC101": "machine.precision",
     "KNOWN001": "numeric.known_failures",
     "NUM001": "numeric.values",
     "NUM002": "numeric.growth",
@@ -54,6 +50,11 @@ _CHECKS = {
     "KERNEL001": "kernels.requirements",
     "OPCHECK001": "interface.custom_ops",
     "COMPILE001": "interface.compiled",
+    "MEM101": "machine.accesses",
+    "INIT101": "machine.uninitialized",
+    "RACE101": "machine.races",
+    "SYNC101": "machine.barriers",
+    "PREC101": "machine.precision",
     "APART001": "state.apart",
     "PERF001": "gpu.timing",
     "STREAM001": "gpu.streams",
@@ -96,6 +97,18 @@ def page(code: str) -> Page:
         raise UnknownNameError("code", code, codes(), "see `cuassay explain` for all of them")
     module, name = _place(known)
     return _parse(known, _docstring(_FOLDER / f"{module.replace('.', '/')}.py", name))
+
+
+def classes(code: str) -> tuple[str, ...]:
+    """Return the failure classes that a code covers, read from its source."""
+    module, name = _place(code)
+    tree = ast.parse((_FOLDER / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        for line in node.body if isinstance(node, ast.ClassDef) and node.name == name else ():
+            if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "classes":
+                found: tuple[str, ...] = ast.literal_eval(line.value)
+                return found
+    return ()
 
 
 def _docstring(file: Path, class_name: str) -> str:

@@ -33,7 +33,7 @@ def attest(*, where: str, key: str | None, out: str | None, days: int) -> None:
 
     It is an in-toto statement in a DSSE envelope: bound to the kernel's sources and flags, the
     environment, the cases tried, the power of the inputs and a day of expiry. Exit code 0:
-    written, 2: the call is off, or the verdict is not ACCEPTED.
+    written, 2: invalid arguments, or the verdict is not ACCEPTED.
     """
     from cuassay.attest import envelope
     from cuassay.attest.statement import canonical, statement
@@ -83,7 +83,7 @@ def verify(
     """Say whether CERT covers KERNEL, here and now. Nothing is run.
 
     Exit code 0: it does, 1: it does not (a changed byte or flag, an unknown key, expired,
-    revoked), 2: the call is off.
+    revoked), 2: invalid arguments.
     """
     from cuassay.attest import verify as verifying
 

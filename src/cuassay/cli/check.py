@@ -102,8 +102,13 @@ def check(
     if broken is not None and all(target.form == "terminal" for target in output.targets):
         context.exit(_unparsable(path, broken))
     if not problem:
-        problem, why = early.found_problem(path)
-        say(f"cuassay: judging against {problem}: {why}")
+        found = early.found_problem(path)
+        problem = found.problem
+        if found.reference:
+            say(f"cuassay: judging {found.why}; the file runs as trusted code to learn its inputs")
+            problem, candidate = early.prepared(found)
+        else:
+            say(f"cuassay: judging against {problem}: {found.why}")
     job = TrialJob(
         problem=problem,
         candidate=candidate,

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import ast
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from cuassay.catalog import registry
 from cuassay.errors import UsageError
+
+_REFERENCE = "reference"
+_INPUTS = ("inputs", "get_inputs", "make_inputs", "example_inputs")
+_PREPARE_TIMEOUT_S = 300.0
 
 
 def syntax_error(path: str) -> SyntaxError | None:
@@ -23,35 +32,145 @@ def syntax_error(path: str) -> SyntaxError | None:
     return None
 
 
-def found_problem(path: str) -> tuple[str, str]:
-    """Return the problem of a kernel for which none was named, and in words why it is that one.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a kernel is judged against when nobody named a problem, and in words why.
 
-    A function of the file that is decorated with `problem`, else the catalogue's operator that is
-    called like the entry function or the file. Raises UsageError where there is neither.
+    `kernel` is the candidate as `cuassay check` takes it. With `reference` (a function of the
+    kernel's file) `problem` is empty: it is written from that function and the arguments that the
+    function `inputs` returns.
+    """
+
+    problem: str
+    kernel: str
+    why: str
+    reference: str = ""
+    inputs: str = ""
+
+
+def found_problem(path: str) -> Found:
+    """Return the problem of a kernel for which none was named.
+
+    A function of the file that is decorated with `problem`; a KernelBench problem (`Model` and
+    `get_inputs`) in the file or beside it, for a kernel that defines `ModelNew`; a function
+    `reference` of the file with one that returns its inputs; else the catalogue's operator that is
+    called like the entry function or the file. Raises UsageError where there is none of these.
     """
     place, _, function = path.partition("::")
     file = Path(place).expanduser()
     names = [function] if function else []
     if file.suffix == ".py" and file.is_file():
-        try:
-            tree = ast.parse(file.read_bytes())
-        except (SyntaxError, ValueError):
-            tree = ast.Module(body=[], type_ignores=[])
+        tree = _parsed(file)
         functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
         for node in functions:
             if any(_is_problem(decorator) for decorator in node.decorator_list):
-                return f"{file}:{node.name}", f"the file declares it as '{node.name}'"
+                why = f"the file declares it as '{node.name}'"
+                return Found(problem=f"{file}:{node.name}", kernel=path, why=why)
+        if "ModelNew" in _classes(tree):
+            return _pair(file, tree, path)
+        if any(node.name == _REFERENCE for node in functions):
+            return _with_reference(file, functions, function)
         names += [node.name for node in functions if not node.name.startswith("_")]
     names.append(file.stem)
     known = registry.names()
     for name in names:
         if name in known:
-            return name, f"the catalogue has an operator called '{name}'"
+            why = f"the catalogue has an operator called '{name}'"
+            return Found(problem=name, kernel=path, why=why)
     raise UsageError(
         f"--problem is missing, and nothing says what {path} computes: no function in it is "
-        "decorated with @problem, and neither the file nor a function is called like an operator "
-        "of the catalogue (`cuassay problem list`); give --problem NAME, a folder or a file"
+        "decorated with @problem or called 'reference', and neither the file nor a function is "
+        "called like an operator of the catalogue (`cuassay problem list`); give --problem NAME, "
+        "a folder or a file"
     )
+
+
+def prepared(found: Found) -> tuple[str, str]:
+    """Return the problem and the candidate of a kernel with a reference beside it.
+
+    They are written by a process of its own, which imports the file. Raises UsageError with what
+    that process says.
+    """
+    file, _, kernel = found.kernel.partition("::")
+    command = (sys.executable, "-m", "cuassay.formats.beside")
+    ran = subprocess.run(
+        [*command, file, kernel, found.reference, found.inputs],
+        capture_output=True,
+        text=True,
+        timeout=_PREPARE_TIMEOUT_S,
+        check=False,
+    )
+    last = (ran.stdout.strip().splitlines() or [""])[-1]
+    if ran.returncode == 0 and last.startswith("{"):
+        places = json.loads(last)
+        return str(places["problem"]), str(places["candidate"])
+    said = (ran.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+    raise UsageError(f"{file}: {said}")
+
+
+def _with_reference(file: Path, functions: Sequence[ast.FunctionDef], chosen: str) -> Found:
+    names = [node.name for node in functions]
+    inputs = next((name for name in _INPUTS if name in names), "")
+    if not inputs:
+        raise UsageError(
+            f"{file} has a function 'reference' and none that returns its inputs; add "
+            'def inputs(): return {"x": torch.randn(64, 256)}, with the arguments of one call by '
+            "name, or give --problem"
+        )
+    others = [
+        node.name
+        for node in functions
+        if node.name not in (_REFERENCE, *_INPUTS)
+        and not node.name.startswith("_")
+        and not any("jit" in ast.unparse(decorator) for decorator in node.decorator_list)
+    ]
+    preferred = [name for name in (chosen, "run", "kernel", file.stem) if name in others]
+    kernel = (preferred or others or [""])[0]
+    if not kernel or (not preferred and len(others) > 1):
+        raise UsageError(
+            f"{file} has a function 'reference', and nothing says which of its other functions "
+            f"({', '.join(others) or 'none'}) is the kernel; give {file}::FUNCTION"
+        )
+    why = f"'{kernel}' against the function 'reference' of the same file, on '{inputs}()'"
+    return Found(
+        problem="", kernel=f"{file}::{kernel}", why=why, reference=_REFERENCE, inputs=inputs
+    )
+
+
+def _pair(file: Path, tree: ast.Module, path: str) -> Found:
+    """Return the KernelBench problem of a file that defines ModelNew."""
+    if _is_kernelbench(tree):
+        return Found(problem=str(file), kernel=path, why="the file defines Model beside ModelNew")
+    beside = [
+        other
+        for other in sorted(file.parent.glob("*.py"))
+        if other != file and _is_kernelbench(_parsed(other))
+    ]
+    fitting = [o for o in beside if o.stem in file.stem or file.stem in o.stem] or beside
+    if len(fitting) == 1:
+        why = f"{fitting[0].name} defines Model and get_inputs"
+        return Found(problem=str(fitting[0]), kernel=path, why=why)
+    listed = ", ".join(other.name for other in beside) or "none"
+    raise UsageError(
+        f"--problem is missing: {file} defines ModelNew, and of the files beside it {listed} "
+        "define Model and get_inputs; give --problem FILE.py"
+    )
+
+
+def _parsed(file: Path) -> ast.Module:
+    try:
+        return ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, OSError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+def _classes(tree: ast.Module) -> frozenset[str]:
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+
+
+def _is_kernelbench(tree: ast.Module) -> bool:
+    made = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    return "Model" in _classes(tree) and "get_inputs" in made
 
 
 def _is_problem(decorator: ast.expr) -> bool:

@@ -8,13 +8,22 @@ import click
 @click.command("explain")
 @click.argument("code", required=False)
 def explain(*, code: str | None) -> None:
-    """Say what CODE means, how it decides, and when it can be wrong."""
+    """Explain a check's CODE, such as NUM001, or a failure class, such as N1.
+
+    Without CODE: the list of all checks.
+    """
     from cuassay.checks import registry
+    from cuassay.model.failure_classes import FAILURE_CLASSES
 
     if code is None:
         for known in registry.codes():
             click.echo(f"{known:<9} {registry.page(known).title}")
         click.echo("\ncuassay explain CODE tells how it decides and when it can be wrong.")
+        return
+    one = FAILURE_CLASSES.get(code.strip().upper())
+    if one is not None:
+        click.echo(f"{click.style(one.code, bold=True)}: {one.name} ({one.group})")
+        click.echo(f"\n{click.style('How it comes about', bold=True)}\n  {one.mechanism}")
         return
     page = registry.page(code)
     click.echo(f"{click.style(page.code, bold=True)}: {page.title}")

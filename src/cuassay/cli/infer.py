@@ -8,11 +8,21 @@ from cuassay.cli import loop_options, options
 
 
 @click.command("infer")
-@click.argument("path", metavar="CANDIDATE_OR_ZOO_NAME")
+@click.argument("path", metavar="KERNEL")
 @click.option(
-    "--site", required=True, metavar="SITE", help="Where it is plugged in: attention_decode."
+    "--site",
+    required=True,
+    metavar="SITE",
+    help="The operator of the model that the kernel replaces: "
+    f"{', '.join(loop_options.INFER_SITES)}. `cuassay problem show SITE` prints its inputs.",
 )
-@click.option("--problem", default="", metavar="PROBLEM", help="The problem it was written for.")
+@click.option(
+    "--problem",
+    default="",
+    metavar="PROBLEM",
+    help="The problem that the kernel was written for, where it is not the site's own: a name "
+    "of the catalogue, a folder or a file, as for `cuassay check`.",
+)
 @click.option("--data", default="real", show_default=True, metavar="NAME", help="What is decoded.")
 @click.option("--precision", default="bf16", show_default=True, help="bf16, fp16 or fp32.")
 @click.option("--preset", default="", metavar="NAME", help="tiny, small, medium or large.")
@@ -45,7 +55,7 @@ def infer(
 
     Logits are compared with a float64 model position by position; batches, pages and unused rows
     are varied; contexts are lengthened. The kernel runs in a process of its own. Exit code 0:
-    accepted, 1: rejected, 2: the call is off, 3: could not be decided.
+    accepted, 1: rejected, 2: invalid arguments, 3: could not be decided.
     """
     from cuassay.cli.loop_drive import drive_infer
     from cuassay.model.jobs import InferJob

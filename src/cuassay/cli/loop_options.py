@@ -16,6 +16,20 @@ from cuassay.model.loop import LoopSettings
 
 _Verb = TypeVar("_Verb", bound=Callable[..., Any])
 _Job = TypeVar("_Job", TrainJob, InferJob)
+# Named here, for the help alone: cuassay.loops loads torch. A test compares them with its sites.
+TRAIN_SITES = (
+    "embedding", "embedding_grad", "embedding_rmsnorm_backward", "rmsnorm", "rmsnorm_backward",
+    "fused_add_rmsnorm", "rope_neox", "rope_neox_backward", "attention",
+    "attention_window_softcap", "attention_backward", "swiglu", "swiglu_backward", "linear",
+    "cross_entropy", "cross_entropy_backward", "linear_cross_entropy",
+    "linear_cross_entropy_backward", "moe_route", "moe_gather", "moe_experts", "moe_combine",
+    "moe_scatter", "adamw_step", "sgd_momentum_step", "muon_step",
+)  # fmt: skip
+INFER_SITES = (
+    "attention_decode", "attention", "attention_window_softcap", "embedding", "rmsnorm",
+    "fused_add_rmsnorm", "rope_neox", "swiglu", "linear", "moe_route", "moe_gather", "moe_experts",
+    "moe_combine", "layernorm", "gemm_bias_gelu", "softmax_masked", "batched_gemm",
+)  # fmt: skip
 _RENAMED = {"checkpointing": "checkpoint_every_block", "lr": "learning_rate"}
 
 

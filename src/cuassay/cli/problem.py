@@ -84,7 +84,9 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _template(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a kernel file to start from: its signature, and what the call has to return."""
+    """Yield a kernel file to start from, and the reference: what the call has to return."""
+    from cuassay.report.clean import clean
+
     inputs: Sequence[Mapping[str, Any]] = document.get("inputs") or ()
     outputs: Sequence[Mapping[str, Any]] = document.get("outputs") or ()
     names = ", ".join(_text(item.get("name", "")) for item in inputs)
@@ -100,6 +102,8 @@ def _template(document: Mapping[str, Any]) -> Iterator[str]:
     reference = document.get("reference") or {}
     place = _text(reference.get("path", ""))
     yield f"\nReference: {place}, function {_text(reference.get('function', ''))}"
+    text = clean(str(reference.get("text") or ""))
+    yield from (f"  {line}".rstrip() for line in text.splitlines())
 
 
 def _judged_by(document: Mapping[str, Any]) -> Iterator[str]:

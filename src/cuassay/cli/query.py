@@ -27,7 +27,7 @@ def query(
 ) -> None:
     """Ask a saved QUESTION of all kept runs and audits; without one, list the questions.
 
-    Exit code 0: answered, 2: the call is off.
+    Exit code 0: answered, 2: invalid arguments.
     """
     from cuassay.errors import UsageError
     from cuassay.store import index, questions
@@ -59,7 +59,7 @@ def diff(context: click.Context, *, old: str, new: str, as_json: bool) -> None:
     """Show what changed from OLD to NEW: two audits, or two runs.
 
     Each is a folder, an id or the start of one. Exit code 1: a kernel that was accepted no
-    longer is, 0: none, 2: the call is off.
+    longer is, 0: none, 2: invalid arguments.
     """
     from cuassay.report import audit_diff
 

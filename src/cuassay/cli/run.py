@@ -62,7 +62,7 @@ def run(
     KERNEL is a .cu file with declared launches or a Python file with Triton kernels, called
     once on a small case of PROBLEM; or a .safetensors file of recorded launches. With --device
     cuda the call runs on the GPU, and what it left there is compared as well. Exit code 0:
-    nothing wrong, 1: a fault, 2: the call is off, 3: it could not be executed. With --against
+    nothing wrong, 1: a fault, 2: invalid arguments, 3: it could not be executed. With --against
     nothing is looked for but whether both kernels are the same expressions, apart from rounding:
     0 where they are, 3 where that asks for a second look.
     """

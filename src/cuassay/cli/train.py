@@ -8,11 +8,22 @@ from cuassay.cli import loop_options, options
 
 
 @click.command("train")
-@click.argument("path", metavar="CANDIDATE_OR_ZOO_NAME")
+@click.argument("path", metavar="KERNEL")
 @click.option(
-    "--site", required=True, metavar="SITE", help="Where the kernel is plugged in: embedding_grad."
+    "--site",
+    required=True,
+    metavar="SITE",
+    help="The operator of the model that the kernel replaces: "
+    f"{', '.join(loop_options.TRAIN_SITES)}. Each is an operator of the catalogue: `cuassay "
+    "problem show SITE` prints its inputs.",
 )
-@click.option("--problem", default="", metavar="PROBLEM", help="The problem it was written for.")
+@click.option(
+    "--problem",
+    default="",
+    metavar="PROBLEM",
+    help="The problem that the kernel was written for, where it is not the site's own: a name "
+    "of the catalogue, a folder or a file, as for `cuassay check`.",
+)
 @click.option("--data", multiple=True, metavar="NAME", help="real, uniform, zipf1.0, file:PATH ...")
 @click.option("--optimizer", multiple=True, metavar="NAME", help="sgd, momentum, adamw, muon ...")
 @click.option("--precision", multiple=True, metavar="NAME", help="bf16 (default), fp16, fp32.")

@@ -7,18 +7,13 @@ data, and what fakes refuse, runs for real.
 from __future__ import annotations
 
 import dataclasses
-import logging
 import math
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import torch
-from torch.utils import _pytree as pytree
 
 from cuassay.contract.facts import Tried
-from cuassay.dispatch_modes import UntracedMode
 from cuassay.errors import CuassayError, ProblemError
 from cuassay.inputs.case_inputs import case_inputs, workload_of
 from cuassay.inputs.geometry import elements, try_sizes
@@ -39,6 +34,7 @@ from cuassay.model.problem import (
     VarAxis,
 )
 from cuassay.oracle.lift.run import run_as_written
+from cuassay.oracle.truth.memory import silent
 
 if TYPE_CHECKING:
     from cuassay.formats.execute import LoadedReference
@@ -61,24 +57,6 @@ class _Refused(Exception):
         super().__init__(why)
 
 
-class _Largest(UntracedMode):
-    """Watches for the operation with the most elements read and written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elements = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
-        if not func.is_view:
-            count = sum(tensor.numel() for tensor in pytree.tree_leaves((args, kwargs, out))
-                        if isinstance(tensor, torch.Tensor))  # fmt: skip
-            self.elements = max(self.elements, count)
-        return out
-
-
 class Acceptor:
     """Answers for one problem on one device; every answer is remembered in `tried`."""
 
@@ -88,7 +66,6 @@ class Acceptor:
         self._reference, self._device = reference, device
         self._kind = "cuda" if device.startswith("cuda") else "cpu"
         self._answers: dict[str, Case | None] = {}
-        self._largest: dict[tuple[tuple[str, int], ...], int] = {}
         self._fakes_work = False  # whether some case went through without data
 
     def settle(self, case: Case) -> Case | None:
@@ -109,39 +86,6 @@ class Acceptor:
         if found is None:
             return None
         return dataclasses.replace(found, label=case.label, seed=case.seed)
-
-    def truth_bytes(self, case: Case) -> int:
-        """Return about how many bytes the truth of a case takes on the device.
-
-        Inputs and the largest operation in float64 with noise beside it, and for each output
-        its draws, errors and scale. Of a reference that fake tensors cannot follow, inputs and
-        outputs alone count.
-        """
-        key = tuple(sorted(case.axes.items()))
-        if key not in self._largest:
-            self._largest[key] = self._largest_operation(case)
-        inputs = [spec for spec in self.problem.inputs if isinstance(spec, TensorSpec)]
-        given, returned = (
-            sum(math.prod(shape_of(spec.shape, case.axes)) for spec in specs)
-            for specs in (inputs, self.problem.outputs)
-        )
-        return 8 * given + 24 * self._largest[key] + 64 * returned
-
-    def _largest_operation(self, case: Case) -> int:
-        """Return the elements that the largest operation of the reference reads and writes."""
-        from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import
-
-        seen = _Largest()
-        try:
-            with _unlogged(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                with FakeTensorMode(allow_non_fake_inputs=True):
-                    fakes = self._fake_inputs(case, {})
-                    with seen:
-                        run_as_written(self._reference.call, fakes)
-        except Exception:
-            return seen.elements  # as far as it got
-        return seen.elements
 
     def sizes(self, base: Case, changes: Mapping[str, int]) -> dict[str, int] | None:
         """Return the sizes that `base` really has with some axes changed, None where refused."""
@@ -197,8 +141,7 @@ class Acceptor:
 
         names = [spec.name for spec in self.problem.outputs]
         try:
-            with _unlogged(), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with silent():
                 if real:
                     made = self._made(case)
                     sizes = self._read_sizes(case, _shapes(made))
@@ -353,18 +296,6 @@ def own_case(problem: Problem, axes: Mapping[str, int], *, seed: int, label: str
 
 def _shapes(values: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
     return {n: tuple(value.shape) for n, value in values.items() if isinstance(value, torch.Tensor)}
-
-
-@contextmanager
-def _unlogged() -> Iterator[None]:
-    """Keep torch from logging what fake tensors refuse: it is an answer, not an error."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = before
 
 
 def _needs_data() -> tuple[type[BaseException], ...]:

@@ -61,15 +61,32 @@ def broken_cases(
             case, fact=in_words(known.fact), related=tuple(related), in_domain=not related
         )
         try:
-            values = inputs(case)
-            refused = _stated(problem, name, values[name], base.axes)
-            refused = refused or _refusal(before, _run(run, values))
+            refused = accepts(problem, case, name, before, inputs=inputs, run=run)
         except CuassayError as error:
             refused = str(error)
         if not refused:
             found.append(case)
         said.append(dataclasses.replace(known, broken=refused or "the reference accepts it"))
     return tuple(found), tuple(said)
+
+
+def accepts(
+    problem: Problem,
+    case: Case,
+    name: str,
+    before: Sequence[torch.Tensor],
+    *,
+    inputs: Callable[[Case], Values],
+    run: Callable[[Values], Sequence[torch.Tensor]],
+) -> str:
+    """Return why a case with input `name` changed is no case, empty where the reference accepts it.
+
+    `before` are the reference's outputs without the change. Raises CuassayError where the inputs
+    cannot be made.
+    """
+    values = inputs(case)
+    refused = _stated(problem, name, values[name], case.axes)
+    return refused or _refusal(before, _run(run, values))
 
 
 def stated_facts(problem: Problem) -> tuple[Known, ...]:

@@ -210,7 +210,7 @@ class Contract:
     tried: tuple[Tried, ...] = field(default=())
 
 
-def in_words(fact: Fact) -> str:
+def in_words(fact: Fact) -> str:  # noqa: C901, PLR0911, PLR0912  # a sentence a kind of fact
     """Return a fact as a clause, such as `position_ids has the same values in every row`."""
     match fact:
         case AnySize(axis=axis):

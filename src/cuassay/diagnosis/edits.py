@@ -244,7 +244,9 @@ class _Source:
             if isinstance(node, ast.expr):
                 yield from self._expression(node)
 
-    def _expression(self, node: ast.expr) -> Iterator[Edit]:
+    def _expression(  # noqa: C901, PLR0912  # an edit a kind of node
+        self, node: ast.expr
+    ) -> Iterator[Edit]:
         match node:
             case ast.Attribute(attr=attr) if attr in _LOW and not self._called(node):
                 text = f"{self._of(node.value)}.{_LOW[attr]}"

@@ -211,7 +211,13 @@ class LocalExecutor:
 def judge_for(lane: Lane, task: Task, *, prewarm: bool) -> JudgeProcess:
     """Start a judge; its log is moved into the run folder when it gets its job."""
     log = task.folder.with_name(f".judge-{os.getpid()}-{time.monotonic_ns()}.log")
-    wish = {"device": lane.device or "cpu", "hide": list(task.job.hide)}
+    job = task.job
+    wish = {
+        "device": lane.device or "cpu",
+        "hide": list(job.hide),
+        "within": list(job.within),
+        "no_sandbox": job.no_sandbox,
+    }
     return JudgeProcess(log=log, environment=lane.environment, prewarm=wish if prewarm else None)
 
 

@@ -62,6 +62,8 @@ class Worker:
         given: TrialJob = serial.loads(TrialJob, job_text)
         job = unpacked(given, contents, place / "files")
         job = dataclasses.replace(job, device=options["device"], hide=(str(self._folder),))
+        if job.within:  # what was shipped lies here now
+            job = dataclasses.replace(job, within=(str(self._folder),))
         lane = Lane(name="ray", device=options["device"])
         task = Task(id=str(self._count), job=job, folder=place / "run")
         waiting, self._waiting = self._waiting, None

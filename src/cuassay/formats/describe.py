@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +15,21 @@ from cuassay.model.problem import (
     ExprAxis,
     InputSpec,
     Problem,
+    Reference,
     ScalarSpec,
     TensorSpec,
     Workload,
 )
+
+
+def _function_text(reference: Reference) -> str:
+    """Return the source of the reference's function; the whole file where it is not found."""
+    text = reference.source or reference.path.read_text(encoding="utf-8")
+    name = reference.function.rpartition(".")[2]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return textwrap.dedent(ast.get_source_segment(text, node, padded=True) or "")
+    return text
 
 
 def problem_document(
@@ -41,6 +54,7 @@ def problem_document(
             "path": str(reference.path),
             "function": reference.function,
             "generator": reference.generator,
+            "text": _function_text(reference),
         },
         "axes": [_axis(axis) for axis in problem.axes],
         "inputs": [_spec(spec) for spec in problem.inputs],

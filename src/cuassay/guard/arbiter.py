@@ -16,8 +16,8 @@ from cuassay.guard.config import OracleChoice
 from cuassay.guard.judging import Judgement, judge
 from cuassay.guard.oracle_client import ORACLE, OracleGoneError
 from cuassay.guard.oracle_process import Request
-from cuassay.guard.structure import Template, flatten, portable, rebuild
-from cuassay.guard.trusted import positional
+from cuassay.guard.structure import Template, flatten, flatten_call, places_of, portable, rebuild
+from cuassay.guard.trusted import normal_call
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.truth.runs import fingerprint as checksum
 from cuassay.oracle.truth.types import Truth
@@ -89,11 +89,12 @@ def _request(job: CheckJob, names: list[str]) -> Request | None:
         accumulation=trusted.accumulation,
         hits=_hits(job, template, order),
         sys_path=tuple(entry for entry in sys.path if entry),
+        module_file=getattr(sys.modules.get(trusted.where.module), "__file__", None) or "",
     )
 
 
 def template_of(job: CheckJob) -> tuple[Template, list[int]] | None:
-    """Return the call as positional arguments alone, and the order of its tensors.
+    """Return the call by place, as far as its parameters go so, and the order of its tensors.
 
     The order says which tensor of the snapshot stands where. None where the call holds objects
     that another process cannot.
@@ -102,7 +103,7 @@ def template_of(job: CheckJob) -> tuple[Template, list[int]] | None:
     count = len(snapshot.tensors) - job.upstream
     marks = [torch.empty(0) for _ in range(count)]
     arguments, keywords = rebuild(snapshot.template, marks)
-    flat, template = flatten(tuple(positional(job.kernel, arguments, dict(keywords))))
+    flat, template = flatten_call(*normal_call(job.kernel, arguments, keywords))
     known = {id(mark): place for place, mark in enumerate(marks)}
     if not portable(template) or any(id(tensor) not in known for tensor in flat):
         return None
@@ -118,7 +119,8 @@ def _hits(job: CheckJob, template: Template, order: list[int]) -> dict[str, int]
     found: dict[str, int] = {}
     for name, outputs in problem.index_inputs.items():
         place = names.index(name)
-        body: Template = template[1][place] if place < len(template[1]) else ["value", None]
+        given = places_of(template)
+        body: Template = given[place] if place < len(given) else ["value", None]
         if body[0] == "tensor":
             found |= dict.fromkeys(outputs, int(body[1]))
     return found

@@ -19,9 +19,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cuassay.guard import structure
 from cuassay.guard.judging import Judgement, differentiated, judge
-from cuassay.guard.structure import Template, flatten, rebuild
-from cuassay.guard.trusted import Where, load
+from cuassay.guard.structure import Template, flatten
+from cuassay.guard.trusted import Where, import_root, load
 from cuassay.model import serial
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
@@ -39,7 +40,8 @@ class Request:
     `template` puts the positional arguments together from the inputs; `mutated` are places of
     inputs whose values after the call are the last outputs; `gradient_of` the places of inputs
     whose gradients are judged (the upstream gradients follow the call's inputs); `hits` maps an
-    output to the place of the index tensor that addresses its rows.
+    output to the place of the index tensor that addresses its rows. `module_file` is the file of
+    the trusted operator's module: what is imported here must be that one, not its namesake.
     """
 
     file: str
@@ -54,6 +56,7 @@ class Request:
     accumulation: DType = DType.FLOAT32
     hits: Mapping[str, int] = field(default_factory=dict)
     sys_path: tuple[str, ...] = ()
+    module_file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,14 +89,20 @@ def _function(request: Request) -> Callable[..., object]:
         if entry not in sys.path:
             sys.path.insert(0, entry)
     try:
-        return _loaded(request.where)
+        return _loaded(request.where, request.module_file)
     except (Exception, SystemExit) as failure:
         raise _CannotLoadError(f"{type(failure).__name__}: {failure}"[:500]) from failure
 
 
 @lru_cache(maxsize=64)
-def _loaded(where: Where) -> Callable[..., object]:
-    return load(where)
+def _loaded(where: Where, module_file: str) -> Callable[..., object]:
+    if root := import_root(where.module, module_file):
+        sys.path.insert(0, root)  # before what else the guarded process has on its path by now
+    found = load(where)
+    here = getattr(sys.modules.get(where.module), "__file__", None) or ""
+    if module_file and here != module_file:
+        raise ImportError(f"'{where.module}' is {here} here and {module_file} where it is guarded")
+    return found
 
 
 def _judgement(request: Request, fn: Callable[..., object]) -> Judgement:
@@ -133,7 +142,7 @@ def applied(
         given = list(tensors)
         for place in mutated:
             given[place] = given[place].clone()
-        outputs, _ = flatten(fn(*rebuild(template, given)))
+        outputs, _ = flatten(structure.call(fn, template, given))
         return [*outputs, *[given[place] for place in mutated]]
 
     call.__name__ = getattr(fn, "__name__", "trusted")

@@ -7,7 +7,8 @@ of everything else. The key is made on every call, so it holds what is cheapest 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
 from typing import Any
 
 import torch
@@ -97,6 +98,11 @@ def _other(value: Any) -> Hashable:
         return type(value), tuple([_any(item) for item in value])
     if isinstance(value, Mapping):
         return type(value), tuple([(str(key), _any(item)) for key, item in value.items()])
+    if isinstance(value, Enum):
+        return type(value), value.name
+    if is_dataclass(value) and not isinstance(value, type):
+        held = [_any(getattr(value, each.name, None)) for each in fields(value)]
+        return type(value), tuple(held)
     kind: Any = type(value)
     return kind  # type: ignore[no-any-return]
 
@@ -118,8 +124,11 @@ def _words(value: Any) -> str:
         return f"({', '.join(_words(item) for item in value)})"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_words(item)}' for key, item in value.items())}}}"
-    if isinstance(value, bool | str | type(None) | torch.dtype):
-        return repr(value)
+    if isinstance(value, bool | str | type(None) | torch.dtype | Enum):
+        return str(value) if isinstance(value, Enum) else repr(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        held = ((each.name, getattr(value, each.name, None)) for each in fields(value))
+        return f"{type(value).__name__}({', '.join(f'{n}={_words(v)}' for n, v in held)})"
     return type(value).__name__
 
 

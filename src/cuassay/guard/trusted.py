@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from cuassay.errors import UsageError
@@ -114,6 +115,15 @@ def located(call: Call) -> tuple[Where | None, str]:
     return Where(module=module, qualname=qualname), ""
 
 
+def import_root(module: str, file: str) -> str:
+    """Return the folder on sys.path from which `module` was imported, '' if its name says none."""
+    path, parts = Path(file), module.split(".")
+    if path.stem == "__init__":
+        path = path.parent
+    named = [*path.parent.parts, path.stem][-len(parts) :] if file and module else []
+    return str(path.parents[len(parts) - 1]) if named == parts else ""
+
+
 def load(where: Where) -> Call:
     """Return the function; for the oracle's process. Raises what importing it raises."""
     if where.problem:
@@ -170,6 +180,18 @@ def _same(one: list[inspect.Parameter], two: list[inspect.Parameter]) -> bool:
         a.kind == b.kind and (a.kind is not keyword or a.name == b.name)
         for a, b in zip(one, two, strict=True)
     )
+
+
+def normal_call(
+    call: Call, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return a call's arguments by place, defaults filled in, and those that go by name alone."""
+    signature = _signature(call) if keywords else None
+    if signature is None:
+        return list(arguments), dict(keywords)
+    bound = signature.bind(*arguments, **keywords)
+    bound.apply_defaults()
+    return list(bound.args), dict(bound.kwargs)
 
 
 def positional(call: Call, arguments: Sequence[Any], keywords: dict[str, Any]) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from cuassay.errors import ProblemError
 from cuassay.inputs.constraints import holds
@@ -98,9 +98,30 @@ def fit(
     Axes stop at `floor` (or their minimum); the result may exceed the budget where the
     constant axes alone do.
     """
+    return shrink(
+        problem,
+        sizes,
+        small_enough=lambda tried: elements(problem, tried) <= budget,
+        keep=keep,
+        floor=floor,
+    )
+
+
+def shrink(
+    problem: Problem,
+    sizes: Mapping[str, int],
+    *,
+    small_enough: Callable[[Mapping[str, int]], bool],
+    keep: Collection[str] = (),
+    floor: int = 2,
+) -> dict[str, int]:
+    """Halve the longest var axis outside `keep` until `small_enough`, or until none is left.
+
+    Axes stop at `floor` or at their own minimum.
+    """
     current = dict(sizes)
     frozen = set(keep)
-    while elements(problem, current) > budget:
+    while not small_enough(current):
         free = [axis for axis in problem.var_axes() if axis.name not in frozen]
         if not free:
             break

@@ -13,6 +13,9 @@ roll_slices                roll slice i along this dimension by i places along a
 permute                    one random order (by this seed) of the last dimension, for all rows
 vary, vary_seed            a constant c is replaced: floats by c * (1 +- vary), around 0 by normal
                            numbers times vary; integers by 1..c; of bools the ends of rows flip
+slices, slices_axis,       slices at these places along a dimension take other values: of a few
+slices_seed                values another one of them, else integers from the tensor's range and
+                           floats as under vary
 spoil, spoil_with          set the elements at these places of the flat tensor to a number, or to
                            "nan": what no output depends on may hold anything
 
@@ -50,6 +53,8 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
         value = _permuted(spec, fill, value)
     if "vary" in fill.parameters:
         value = _varied(spec, fill, value)
+    if "slices" in fill.parameters:
+        value = _resliced(spec, fill, value)
     if "spoil" in fill.parameters:
         value = _spoiled(spec, fill, value)
     return value.contiguous()
@@ -129,6 +134,41 @@ def _varied(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
     drawn = torch.rand(value.shape, generator=generator, dtype=torch.float64).to(value.device)
     around = double * (1.0 + by * (2.0 * drawn - 1.0))
     return torch.where(double == 0, by * (2.0 * drawn - 1.0), around).to(value.dtype)
+
+
+_FEW = 2  # values of a tensor that takes no others: a mask of zeros and minus infinities, say
+
+
+def _resliced(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
+    places, dim = fill.parameters["slices"], int(_number(spec, fill, "slices_axis"))
+    if not 0 <= dim < value.dim():
+        raise _unfit(spec, "slices_axis", dim, f"a dimension of {spec.shape}")
+    if not isinstance(places, tuple) or not all(0 <= p < value.shape[dim] for p in places):
+        raise _unfit(spec, "slices", places, f"places within {value.shape[dim]} slices")
+    seed = int(_number(spec, fill, "slices_seed"))
+    chosen = torch.zeros(value.shape[dim], dtype=torch.bool)
+    chosen[torch.tensor([int(place) for place in places])] = True
+    shape = [-1 if d == dim else 1 for d in range(value.dim())]
+    other = _others(value, torch.Generator(device="cpu").manual_seed(seed))
+    return torch.where(chosen.reshape(shape).to(value.device), other, value)
+
+
+def _others(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return values for every element, most of them other than those that are there."""
+    drawn = torch.rand(value.shape, generator=generator, dtype=torch.float64).to(value.device)
+    if value.dtype is torch.bool:
+        return value ^ (drawn < 0.5)
+    known = torch.unique(value)
+    if len(known) == _FEW:
+        low, high = known[0].to(value.dtype), known[1].to(value.dtype)
+        return torch.where(drawn < 0.5, low, high)
+    if not value.is_floating_point():
+        low, high = int(known[0]), int(known[-1])
+        return (low + (drawn * (high - low + 1)).floor()).to(value.dtype)
+    double = value.double()
+    around = double * (1.0 + 0.5 * (2.0 * drawn - 1.0))
+    least = -1.0 if bool((double < 0).any()) else 0.0
+    return torch.where(double == 0, least + (1.0 - least) * drawn, around).to(value.dtype)
 
 
 def _spoiled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:

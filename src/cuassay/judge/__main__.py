@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -48,7 +48,6 @@ _KERNEL_SIGNS = ("triton", "load_inline", "__global__")
 def main() -> int:
     """Judge the job on standard input and write its events; return the exit code."""
     started = float(os.environ.get("CUASSAY_STARTED", time.time()))
-    _end_with_driver()
     set_dumpable(False)  # no other process of this user reads the seed out of this one
     with os.fdopen(int(sys.argv[1]), "wb", buffering=0) as sink, ExitStack() as stack:
 
@@ -56,21 +55,26 @@ def main() -> int:
             sink.write(serial.dumps(event).encode() + b"\n")
 
         nursery = None
+        driver = int(os.environ.pop(DRIVER, "0"))
         if PREWARM in os.environ:
-            nursery = stack.enter_context(_prepared(json.loads(os.environ.pop(PREWARM))))
+            wish = json.loads(os.environ.pop(PREWARM))
+            nursery = stack.enter_context(_prepared(wish, driver))
             text = sys.stdin.read()
             if not text:
                 return 0  # it was not needed
             started = time.time()
         else:
             text = sys.stdin.read()
-        return _guarded(serial.loads(Job, text), emit, started, nursery)
+        return _guarded(serial.loads(Job, text), emit, started, nursery, driver)
 
 
-def _prepared(wish: dict[str, Any]) -> Nursery:
+def _prepared(wish: dict[str, Any], driver: int) -> Nursery:
     """Do what takes long and needs no job: a spare judge waits for one."""
     hidden = [*private_dirs(), *map(Path, wish["hide"])]
     nursery = Nursery(wish["device"], hide=hidden, machine=wish["device"] == "cpu")
+    if not wish.get("no_sandbox"):
+        _confined(wish["device"], wish.get("within", ()), wish["hide"])
+    _end_with_driver(driver)
     with contextlib.suppress(ImportError):  # told with the job
         from cuassay.judge.verbs import prepare
 
@@ -78,12 +82,25 @@ def _prepared(wish: dict[str, Any]) -> Nursery:
     return nursery
 
 
-def _end_with_driver() -> None:
+def _confined(device: str, within: Sequence[str], writable: Sequence[str]) -> None:
+    """Confine this process where the reference is a foreign one. Raises CannotJudgeError."""
+    if not within or settings.get("CUASSAY_SANDBOX") == "off":
+        return
+    from cuassay.judge.confine_judge import confine
+
+    why = confine(device=device, within=within, writable=writable)
+    if why:
+        raise CannotJudgeError(
+            f"this machine does not confine the references of an audit ({why}). `cuassay doctor` "
+            "tests each wall. For problems that you trust like your own code: --no-sandbox"
+        )
+
+
+def _end_with_driver(driver: int) -> None:
     """Kill this process group when the driver is gone: nobody would read the verdict.
 
     A parent-death signal would come when the driver's *thread* ends.
     """
-    driver = int(os.environ.pop(DRIVER, "0"))
 
     def watch() -> None:
         while os.getppid() == driver:
@@ -95,17 +112,23 @@ def _end_with_driver() -> None:
 
 
 def _guarded(
-    job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None
+    job: Job, emit: Callable[[Event], None], started: float, nursery: Nursery | None, driver: int
 ) -> int:
     """Run the job; every failure becomes one EngineStopped event."""
     try:
         with ExitStack() as stack:
             _known_settings()
+            prepared = nursery is not None
+            writable: tuple[str, ...] = ()
             if not isinstance(job, ShowJob | PowerJob):
+                writable = job.hide
                 if job.no_sandbox:
                     settings.tell(settings.told() | {"CUASSAY_SANDBOX": "off"})
                 # Before torch is imported here: the zygote imports its own copy meanwhile.
                 nursery = nursery or stack.enter_context(_nursery(job))
+            if not prepared:  # a thread that is started before would not be confined
+                _confined(job.device or _likely_kind(), job.within, writable)
+                _end_with_driver(driver)
             from cuassay.judge.verbs import run
 
             run(job, emit, started, nursery)
@@ -163,8 +186,10 @@ def _known_settings() -> None:
 
 def _likely_device(job: _RunsCandidate) -> str:
     """Return the device that torch will most likely choose; a wrong guess costs time only."""
-    if job.device:
-        return job.device
+    return job.device or _likely_kind()
+
+
+def _likely_kind() -> str:
     return "cuda" if Path("/dev/nvidiactl").exists() else "cpu"
 
 

@@ -51,6 +51,8 @@ def evaluate(trial: JudgeTrial, run: RunScenario) -> BenchmarkRule | None:
     for workload in affordable(trial)[: _WORKLOADS[trial.profile]]:
         if elements(trial.problem, resolve(trial.problem.axes, workload.axes)) > most:
             continue
+        if not trial.has_room(benchmark_case(trial, workload), truth=False):
+            continue
         rule = _one(trial, run, workload)
         if worst is None or _badness(rule) > _badness(worst):
             worst = rule
@@ -58,14 +60,21 @@ def evaluate(trial: JudgeTrial, run: RunScenario) -> BenchmarkRule | None:
 
 
 def affordable(trial: JudgeTrial) -> list[Workload]:
-    """Return the workloads whose inputs fit the device's element budget, largest first."""
+    """Return the workloads that fit the device and the planned memory, largest first.
+
+    The smallest where none does.
+    """
     limit = _limit(trial)
     sized = [
         (elements(trial.problem, resolve(trial.problem.axes, workload.axes)), workload)
         for workload in trial.problem.workloads
         if not workload.recorded  # those are ours, not the benchmark's
     ]
-    fitting = [pair for pair in sized if pair[0] <= limit] or [min(sized, key=lambda p: p[0])]
+    fitting = [
+        pair
+        for pair in sized
+        if pair[0] <= limit and trial.has_room(benchmark_case(trial, pair[1]), truth=False)
+    ] or [min(sized, key=lambda p: p[0])]
     return [workload for _, workload in sorted(fitting, key=lambda pair: -pair[0])]
 
 

@@ -23,8 +23,10 @@ def choose(trial: JudgeTrial) -> Selection:
         profile=Profile.DEEP,
         device=trial.device,
         root_seed=SEARCH_SEED,
+        gpu_memory_gib=trial.memory_gib,
     )
-    cases = regime_cases(planner_for(trial.problem, device=trial.device))
+    planned = regime_cases(planner_for(trial.problem, device=trial.device))
+    cases = {name: case for name, case in planned.items() if trial.has_room(case)}
     names, listed = list(cases), list(cases.values())
     mutants = dict(enumerate(all_mutants(own, listed)))
     first = try_case(own, listed[0], mutants)

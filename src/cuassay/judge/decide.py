@@ -49,7 +49,7 @@ def condition_key(finding: Finding) -> str:
 
 def decide(reports: Sequence[CheckReport], *, profile: Profile) -> tuple[Decision, str]:
     """Return the decision and its reason in one sentence."""
-    wrong = [finding for report in reports for finding in _of(report, FindingClass.WRONG)]
+    wrong = [finding for report in reports for finding in report.wrong]
     if wrong:
         return Decision.REJECTED, _first(wrong)
     undecided = [reason for report in reports if (reason := _undecided(report, profile))]
@@ -68,15 +68,11 @@ def conditions(reports: Iterable[CheckReport]) -> tuple[str, ...]:
     found = [
         finding.condition or finding.message
         for report in reports
-        for finding in _of(report, FindingClass.UNSAFE)
+        if isinstance(report.outcome, Failed)
+        for finding in report.outcome.findings
+        if finding.finding_class is FindingClass.UNSAFE
     ]
     return tuple(dict.fromkeys(found))
-
-
-def _of(report: CheckReport, kind: FindingClass) -> list[Finding]:
-    outcome = report.outcome
-    findings = outcome.findings if isinstance(outcome, Failed) else ()
-    return [finding for finding in findings if finding.finding_class is kind]
 
 
 def _first(wrong: list[Finding]) -> str:

@@ -182,8 +182,9 @@ class Examination:
             outcome = Errored(
                 reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
             )
-        self._rejected = self._rejected or bool(tally.wrong)
-        return CheckReport(
+        if tally.wrong and not isinstance(outcome, Failed):
+            outcome = tally.outcome()  # what was seen before the check ended so stands
+        report = CheckReport(
             code=check.code,
             title=check.title,
             outcome=outcome,
@@ -193,6 +194,8 @@ class Examination:
             clean=tally.clean,
             withheld=tally.too_little,
         )
+        self._rejected = self._rejected or bool(report.wrong)
+        return report
 
     def _skipped(self, check: Check) -> Skipped | None:
         """Return why a check does not run, if it does not."""
@@ -211,7 +214,8 @@ class Examination:
         proposed: Iterable[Scenario] = check.propose(self._trial)
         if check.side_by_side and self._ahead is not None:
             proposed = list(proposed)
-            self._ahead(proposed)
+            if len(proposed) > 1:
+                self._ahead(proposed)
         for scenario in proposed:
             self._guarded(check, scenario, tally)
             if len(tally.wrong) >= _ENOUGH:

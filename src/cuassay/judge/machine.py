@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import PurePosixPath
 from types import TracebackType
 from typing import assert_never
@@ -90,6 +91,8 @@ class Replayer:
         self._host = host
         self._of_cases: dict[str, MachineEvidence] = {}
         self._caller: Caller | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._begun: dict[str, Future[MachineEvidence]] = {}
         self._seen: OrderedDict[str, MachineEvidence] = OrderedDict()
         self.executed_s = 0.0
 
@@ -103,7 +106,9 @@ class Replayer:
         traceback: TracebackType | None,
     ) -> None:
         if self._caller is not None:
-            self._caller.close()
+            self._caller.close()  # what a thread still waits for ends with it
+        if self._thread is not None:
+            self._thread.shutdown(wait=True, cancel_futures=True)
 
     @property
     def absent(self) -> str:
@@ -149,31 +154,53 @@ class Replayer:
         `launches` says how many may take the time that one is given. Raises CannotJudgeError
         where the machine's process ends without an answer.
         """
-        data = recording.cpu().contiguous()
-        key = sha256_fields(bytes(data.numpy()).hex())
-        if key not in self._seen:
-            with self._timeline.span(Lane.MACHINE, scenario.label):
-                self._seen[key] = self._execute(data, launches)
+        data, key = _keyed(recording)
+        begun = self._begun.pop(key, None)
+        if begun is not None:
+            self._seen[key] = begun.result()
+        elif key not in self._seen:
+            wait(self._begun.values())  # the machine does one thing at a time
+            self._seen[key] = self._execute(data, scenario, launches)
             while len(self._seen) > _KEPT:
                 self._seen.popitem(last=False)
         self._seen.move_to_end(key)
         self._of_cases[serial.dumps(scenario.cases)] = self._seen[key]
         return self._seen[key]
 
-    def _execute(self, recording: torch.Tensor, launches: int) -> MachineEvidence:
+    def begin(self, recording: torch.Tensor, scenario: Scenario) -> None:
+        """Begin to execute a recording that will be asked for, beside what the judge does.
+
+        Only on a GPU: elsewhere the machine's worker and the candidate's have one parent, which
+        is asked by one thread.
+        """
+        data, key = _keyed(recording)
+        if self._device.startswith("cuda") and key not in self._seen:
+            self._thread = self._thread or ThreadPoolExecutor(max_workers=1)
+            self._begun[key] = self._thread.submit(self._execute, data, scenario, 1)
+
+    def _execute(
+        self, recording: torch.Tensor, scenario: Scenario, launches: int
+    ) -> MachineEvidence:
         schedules = SCHEDULES[self._profile]
         limit_s = _LIMIT_S[self._profile]
         wanted = json.dumps({"schedules": schedules, "limit_s": limit_s}).encode()
-        return asked(
-            self._machine(),
-            _FUNCTION,
-            [host_memory(recording), memoryview(wanted)],
-            MachineEvidence,
-            timeout_s=min(limit_s * (len(schedules) * launches + 1), max(_MOST_S, limit_s * 5)),
-        )
+        with self._timeline.span(Lane.MACHINE, scenario.label):
+            return asked(
+                self._machine(),
+                _FUNCTION,
+                [host_memory(recording), memoryview(wanted)],
+                MachineEvidence,
+                timeout_s=min(limit_s * (len(schedules) * launches + 1), max(_MOST_S, limit_s * 5)),
+            )
 
     def _machine(self) -> Caller:
         if self._caller is None:
             name = sha256_fields("ptx-machine", self._digest)
             self._caller = Caller(self._host.get(), name=name)
         return self._caller
+
+
+def _keyed(recording: torch.Tensor) -> tuple[torch.Tensor, str]:
+    """Return a recording in the host's memory, and what names its bytes."""
+    data = recording.cpu().contiguous()
+    return data, sha256_fields(bytes(data.numpy()).hex())

@@ -19,6 +19,37 @@ _SHARED = 0.25
 _CONTEXT_BYTES = _GIB  # of this process, with its libraries
 
 
+class Cap:
+    """Holds this process's torch allocator to a share of a GPU while a trial runs.
+
+    Beyond it torch first gives back what it keeps, so that what is planned is what is taken.
+    `limit_bytes` None lifts the cap of a trial before.
+    """
+
+    def __init__(self, device: str, limit_bytes: int | None) -> None:
+        self._device, self._limit = device, limit_bytes
+        self.active = limit_bytes is not None and device.startswith("cuda")
+        if device.startswith("cuda"):
+            self._set()
+
+    def widen(self) -> None:
+        """Allow twice as much: the plan was wrong."""
+        if self._limit is not None and self.active:
+            self._limit *= 2
+            self._set()
+
+    def _set(self) -> None:
+        total = torch.cuda.mem_get_info(self._device)[1]
+        share = 1.0 if self._limit is None else min(1.0, self._limit / total)
+        self.active = share < 1.0
+        torch.cuda.set_per_process_memory_fraction(share, _index(self._device))
+
+
+def _index(device: str) -> int:
+    index = torch.device(device).index
+    return torch.cuda.current_device() if index is None else index
+
+
 def available_bytes(device: str) -> int:
     """Return the bytes that a new process could take now on `device` (cpu, cuda, cuda:N)."""
     if device.startswith("cuda"):

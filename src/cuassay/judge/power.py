@@ -146,9 +146,10 @@ def searched(
         profile=Profile.DEEP,
         device=trial.device,
         root_seed=SEARCH_SEED,
+        gpu_memory_gib=trial.memory_gib,
     )
     deadline = time.monotonic() + search_s
-    cases = search_cases(trial.problem, device=trial.device)
+    cases = filter(trial.has_room, search_cases(trial.problem, device=trial.device))
     tried, stopped = try_cases(search, cases, alive, until_killed=True, deadline=deadline)
     survivors, equivalent = [], {}
     for number in alive:

@@ -26,18 +26,19 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.model.steps import Mode, RecordLaunches
-from cuassay.model.trace import StepDone
+from cuassay.model.trace import Garbled, ScenarioResult, StepDone, TimedOut
 from cuassay.model.verdict import Lane, Profile
 from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
-from cuassay.sandbox.host.apart import run_apart
+from cuassay.sandbox.host.apart import Apart, NotLoadedError, clean, covers
 from cuassay.sandbox.host.client import DEFAULT_LIMITS, WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.ran import Ran
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
     from cuassay.judge.trial import JudgeTrial
-    from cuassay.sandbox.ran import Ran
+    from cuassay.sandbox.local import MakeAnswers
 
 _RECORDED = 16
 _RECORDING_BUILDER = "cuassay.build:load_to_record"
@@ -84,9 +85,22 @@ class Runner:
         self._pool = WorkerPool(
             candidate, trial.problem, device=device, nursery=nursery, lazy=lazy, spares=spares
         )
+        self._apart = Apart(
+            candidate,
+            trial.problem,
+            device=device,
+            nursery=lambda: self._pool.nursery,
+            limits=DEFAULT_LIMITS,
+        )
+        self._leaves_traces = (
+            lane is not Lane.CANDIDATE
+            or device != "cpu"
+            or bool(self._not_apart())
+            or any(sign in source.text for sign in _BUILDS_LONG for source in candidate.sources)
+        )
         self.fresh = False
         self._spent_s = 0.0
-        self._tools = SideBySide(self._sanitized)
+        self._tools = SideBySide(self._beside)
         self._given_host = host
         self._host = host or HostNursery(nursery)
         self._machine: WorkerPool | None = None  # of a trial on a GPU: workers without one
@@ -103,6 +117,7 @@ class Runner:
         traceback: TracebackType | None,
     ) -> None:
         self._tools.close()
+        self._apart.close()
         self._pool.close()
         if self._machine is not None:
             self._machine.close()
@@ -132,7 +147,7 @@ class Runner:
     @property
     def walls(self) -> Mapping[str, str]:
         """Which walls stood around the candidate's process: name -> "yes", or why not."""
-        found = self._pool.sandbox
+        found = {**self._apart.walls, **self._pool.sandbox}
         return {wall.name: found[wall.name] for wall in WALLS if wall.name in found}
 
     @property
@@ -159,17 +174,15 @@ class Runner:
         truth_s = self._trial.truth_s
         answers = self._trial.answers if needs_answers else None
         fresh = self.fresh or scenario.fresh
-        if scenario.mode in sanitizer.TOOLS:
+        if scenario.mode is Mode.APART or scenario.mode in sanitizer.TOOLS:
             found = self._tools.result(scenario)
             self._spent_s += time.perf_counter() - started
             return found
-        if scenario.mode is Mode.APART:
-            return self._apart(scenario)
         if any(isinstance(step, RecordLaunches) for step in scenario.steps):
             return self._recording(scenario)
         scenario = self._patience.of(scenario)
         with keep_busy(scenario.busy):
-            run = self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
+            run = self._once(scenario, answers, fresh=fresh)
             longer = self._patience.longer(scenario, run)
             if longer is not None:
                 run = self._pool.run(longer, self._trial.inputs, answers, fresh=True)
@@ -188,29 +201,64 @@ class Runner:
         self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)
         return run
 
-    def _apart(self, scenario: Scenario) -> Run:
-        """Run a scenario in a process that holds nothing of cuassay, where that can be."""
+    def _once(self, scenario: Scenario, answers: MakeAnswers | None, *, fresh: bool) -> Ran:
+        """Run a scenario where nothing of cuassay is, if it can be run there, else in a worker.
+
+        What raises or ends there is asked of a worker too, which can say more of it. A candidate
+        that fails in the one alone has failed: what counts is what it does unwatched.
+        """
+        if self._leaves_traces or not covers(scenario):
+            return self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
+        if not self._pool.built:
+            run = self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
+            if not clean(run) or not self._pool.built:
+                return run
+        try:
+            unwatched = self._apart.run(scenario, self._trial.inputs, fresh=fresh)
+        except NotLoadedError:  # APART001 says so, unless the reference cannot be loaded either
+            self._leaves_traces = True
+            return self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
+        if clean(unwatched) or isinstance(unwatched.result.termination, TimedOut):
+            return unwatched
+        run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
+        return unwatched if clean(run) else run
+
+    def _not_apart(self) -> str:
+        """Return why the candidate cannot do without cuassay in its process, if so."""
         text = "\n".join(source.text for source in self._candidate.sources)
         if self._candidate.language is not Language.PYTHON:
-            raise NothingToCheckError("a kernel that cuassay's own code launches cannot do without")
-        if self._device == "cpu" and speaks_of_a_gpu(text):
-            raise NothingToCheckError("without a GPU cuassay executes what it launches")
+            return "a kernel that cuassay's own code launches cannot do without"
+        if self._device != "cpu":
+            return "" if self._device.startswith("cuda") else "no such device"
+        if speaks_of_a_gpu(text):
+            return "without a GPU cuassay executes what it launches"
+        return ""
+
+    def _beside(self, scenario: Scenario) -> Callable[[], Ran]:
+        """Prepare what a thread may run: a process apart, or a call below compute-sanitizer.
+
+        Inputs are made here: a problem's generator sets random states of the whole process.
+        """
+        if scenario.mode is not Mode.APART:
+            return self._sanitized(scenario)
+        text = "\n".join(source.text for source in self._candidate.sources)
+        why = self._not_apart()
+        if why:
+            raise NothingToCheckError(why)
         if self._trial.profile is Profile.QUICK and any(sign in text for sign in _BUILDS_LONG):
             raise CannotJudgeError(
                 "it builds anew in each process without cuassay, which takes too long for quick; "
                 "use --profile standard"
             )
-        started = time.perf_counter()
-        run = run_apart(
-            scenario,
-            self._trial.inputs,
-            candidate=self._candidate,
-            problem=self._trial.problem,
-            device=self._device,
-            nursery=self._pool.nursery,
-            limits=DEFAULT_LIMITS,
-        )
-        self._spent_s += time.perf_counter() - started
+        made = {serial.dumps(case): self._on_host(case) for case in scenario.cases}
+
+        def run() -> Ran:
+            try:
+                return self._apart.run(scenario, lambda case: made[serial.dumps(case)], fresh=True)
+            except NotLoadedError as error:
+                end = Garbled(index=0, what=str(error)[:4096])
+                return Ran(ScenarioResult(records=(), termination=end), ())
+
         return run
 
     def _recording(self, scenario: Scenario) -> Run:
@@ -255,7 +303,7 @@ class Runner:
         return {k: v.cpu() if isinstance(v, torch.Tensor) else v for k, v in values.items()}
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
-        """Begin with what is going to be asked for, as far as it may run side by side."""
+        """Begin with what is going to be asked for, beside what is asked for before it."""
         self._tools.ahead(scenarios)
 
     def _sanitized(self, scenario: Scenario) -> Callable[[], Ran]:

@@ -96,6 +96,7 @@ class _Search:
     planner: Planner
     effort: Effort
     deadline: float
+    has_room: Callable[[Case], bool] = lambda case: True
     known: dict[str, Answer] = field(default_factory=dict)
     best: list[tuple[float, Case]] = field(default_factory=list)
 
@@ -111,6 +112,8 @@ class _Search:
         return self.known[key].share
 
     def _asked(self, case: Case) -> Answer:
+        if not self.has_room(case):
+            return Answer(share=None, failed=False)
         try:
             answer = self.ask(case)
         except BaseException as error:  # the judge's own; Hypothesis must not meddle with it
@@ -141,13 +144,15 @@ def search(trial: JudgeTrial, ask: Ask, *, effort: Effort | None = None) -> int:
     seed = trial.seed("search")
     planner = Planner(
         problem=trial.problem,
-        budget=budget_for(trial.profile, device=trial.device),
+        budget=budget_for(trial.profile, device=trial.device, memory_gib=trial.memory_gib),
         root_seed=seed,
     )
     # An audit's verdicts must not turn on how fast its lane is: there, rounds bound the search.
     patience = _ISOLATED_PATIENCE if trial.isolated else 1.0
     deadline = time.perf_counter() + effort.seconds * patience
-    one = _Search(ask=ask, planner=planner, effort=effort, deadline=deadline)
+    one = _Search(
+        ask=ask, planner=planner, effort=effort, deadline=deadline, has_room=trial.has_room
+    )
     try:
         for number in range(effort.rounds):
             _explore(one, derive(seed, "explore", number))

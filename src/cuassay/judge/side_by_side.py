@@ -1,7 +1,8 @@
-"""Runs below compute-sanitizer, several at a time: each tool has a process of its own anyway.
+"""Runs that need neither the judge nor the candidate's worker go on beside it, several at a time.
 
-One tool keeps a core and little of the GPU busy for up to a minute; four after another are the
-longest part of a verdict, four at once take as long as the slowest.
+Below compute-sanitizer one tool keeps a core and little of the GPU busy for up to a minute; four
+after another are the longest part of a verdict, four at once take as long as the slowest. A
+process apart compiles all that the candidate's worker has compiled already.
 """
 
 from __future__ import annotations
@@ -11,14 +12,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from cuassay.model.scenario import Scenario
-from cuassay.sandbox.host import sanitizer
 
 if TYPE_CHECKING:
     from cuassay.sandbox.ran import Ran
 
+_AT_ONCE = 4
+
 
 class SideBySide:
-    """Results of sanitized scenarios, of which those announced together run together."""
+    """Results of scenarios with processes of their own; those announced together run together."""
 
     def __init__(self, start: Callable[[Scenario], Callable[[], Ran]]) -> None:
         """`start` prepares a run in the caller's thread and returns what a thread may do."""
@@ -27,12 +29,9 @@ class SideBySide:
         self._pool: ThreadPoolExecutor | None = None
 
     def ahead(self, scenarios: Sequence[Scenario]) -> None:
-        """Begin with those of `scenarios` that run below a tool, unless there is but one."""
-        found = [scenario for scenario in scenarios if scenario.mode in sanitizer.TOOLS]
-        if len(found) < 2:
-            return
-        self._pool = self._pool or ThreadPoolExecutor(max_workers=len(sanitizer.TOOLS))
-        for scenario in found:
+        """Begin with these, in the order given; each is asked for later."""
+        self._pool = self._pool or ThreadPoolExecutor(max_workers=_AT_ONCE)
+        for scenario in scenarios:
             self._running.append((scenario, self._pool.submit(self._start(scenario))))
 
     def result(self, scenario: Scenario) -> Ran:

@@ -16,16 +16,19 @@ from cuassay.checks.state.answers import raw_bytes
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.breaks import broken_cases, stated_facts
 from cuassay.contract.facts import Evidence, Known, Related, SizeFact, Source, Tried
+from cuassay.contract.memory import Room
 from cuassay.contract.observe import related_inputs, value_facts
 from cuassay.contract.sizes import learn_sizes
+from cuassay.contract.slices import slice_cases
 from cuassay.errors import CuassayError
 from cuassay.inputs import plan
-from cuassay.inputs.budget import planned_memory_gib, room_bytes
+from cuassay.inputs.budget import planned_memory_gib
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
+from cuassay.judge.memory import Cap
 from cuassay.judge.reduced import reduced_axes
 from cuassay.judge.structure import matched
 from cuassay.judge.timeline import Timeline
@@ -41,6 +44,7 @@ from cuassay.oracle.compare.outputs import Comparison, compare, measure
 from cuassay.oracle.grade import least_family
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.truth.make import Truth, make_truth
+from cuassay.oracle.truth.memory import truth_bytes
 from cuassay.oracle.truth.precision import family_of
 
 if TYPE_CHECKING:
@@ -49,10 +53,13 @@ if TYPE_CHECKING:
 
 Truths = OrderedDict[str, Truth]  # by the case's values as JSON, its seed included
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
+SLICES = "slices"  # purpose: those inputs with some slices of one of them changed
+_MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
 _FACT_RUNS = 3
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
+_BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
 _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 
@@ -93,10 +100,12 @@ class JudgeTrial:
         self._isolated = isolated
         self._profile, self._device, self._root = profile, device, root_seed
         self._truths: Truths = OrderedDict() if truths is None else truths
-        self._memory_gib = planned_memory_gib(profile, gpu_memory_gib)
+        gpu = device.startswith("cuda")
+        self._memory_gib = planned_memory_gib(profile, gpu_memory_gib) if gpu else None
+        self._room = Room(reference, device=device, limit_gib=self._memory_gib)
+        self._cap = Cap(device, self._room.bytes)
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None
-        self._memory: Acceptor | None = None  # says how much memory a case takes
         self._own_alone = False
         self._facts: tuple[Known, ...] = stated_facts(problem)
         self._deterministic: bool | None = None
@@ -180,8 +189,9 @@ class JudgeTrial:
         """Return the planned cases for a purpose (see inputs.plan)."""
         if purpose in LOOPS:
             return self._states(purpose)
-        if purpose == FACTS:
-            return self._broken_facts()
+        if purpose in (FACTS, SLICES):
+            self._break_inputs()
+            return self._plans[purpose]
         if purpose not in self._plans:
             self._learn()
             accepted = self._accepted(purpose, self._planned(purpose))
@@ -245,21 +255,22 @@ class JudgeTrial:
             return self._own(purpose)
         return tuple(found)
 
-    def _broken_facts(self) -> tuple[Case, ...]:
-        """Return cases that each break one fact of the problem's own inputs.
+    def _break_inputs(self) -> None:
+        """Plan the cases that break one fact, or change slices, of the problem's own inputs.
 
-        Only of inputs that the problem's generator makes: others are drawn freely anyway.
+        Each stands behind the intact one. Only of inputs that the problem's generator makes:
+        others are drawn freely anyway.
         """
         if FACTS in self._plans:
-            return self._plans[FACTS]
-        self._plans[FACTS] = ()
+            return
+        self._plans[FACTS] = self._plans[SLICES] = ()
         small = self.cases("small")
         generator = self._reference.generator
         if generator is None or not small or self._problem.origin == "native":
-            return ()
+            return
         base = own_case(self._problem, small[0].axes, seed=self.seed(FACTS), label="own values")
         if not base.generator or self._acceptor is None or self._acceptor.settle(base) is None:
-            return ()
+            return
         runs = [
             self.inputs(dataclasses.replace(base, seed=self.seed(FACTS, number)))
             for number in range(_FACT_RUNS)
@@ -276,37 +287,77 @@ class JudgeTrial:
             for group in groups
         )
         facts = (*value_facts(self._problem, runs, base.axes), *related)
+
+        def run(values: Mapping[str, torch.Tensor | Scalar]) -> Sequence[torch.Tensor]:
+            return self.as_written(list(values.values()))
+
         found, said = broken_cases(
             self._problem,
             base,
             facts,
             inputs=self.inputs,
-            run=lambda values: self.as_written(list(values.values())),
+            run=run,
             seed=lambda name: self.seed(FACTS, name),
         )
         self._facts = (*self._facts, *said)
         self._plans[FACTS] = tuple(case for broken in found for case in (base, broken))
-        return self._plans[FACTS]
+        sliced = slice_cases(
+            self._problem,
+            base,
+            facts,
+            most=_MOST_SLICES[self._profile],
+            runs=runs,
+            run=run,
+            inputs=self.inputs,
+            seed=lambda name: self.seed(SLICES, name),
+        )
+        if sliced:
+            self._plans[SLICES] = (base, *sliced)
+
+    def has_room(self, case: Case, *, truth: bool = True) -> bool:
+        """Whether judge and workers have room for a case in the planned GPU memory.
+
+        Without `truth` where its answer is held against the reference as written.
+        """
+        return self._room.holds(self._problem, case, truth=truth)
 
     def _within_memory(self, purpose: str, cases: tuple[Case, ...]) -> tuple[Case, ...]:
-        """Return the cases whose truth has room in the planned GPU memory.
+        """Return the cases that have room in the planned GPU memory, the others made smaller.
 
         Of those that a check cannot do without, the smallest stays whatever it needs.
         """
-        if self._memory_gib is None or not self._device.startswith("cuda") or not cases:
-            return cases
-        if self._memory is None:
-            self._memory = self._acceptor or Acceptor(
-                self._problem, self._reference, device=self._device
+        found: list[Case] = []
+        pairs = purpose == "arguments"  # a base and the same with one argument moved
+        for number, case in enumerate(cases):
+            if self.has_room(case):
+                found.append(case)
+                continue
+            if purpose in _BY_SIZE:
+                continue  # a smaller one says nothing new
+            instead = self._room.smaller(
+                self._problem, case, keep=self._lengthened(purpose, case), settle=self._settle
             )
-        needs = [self._memory.truth_bytes(case) for case in cases]
-        room = room_bytes(self._memory_gib)
-        if purpose == "arguments":  # pairs stay together; both have the same sizes
-            needs = [max(needs[i - i % 2 : i - i % 2 + 2]) for i in range(len(needs))]
-        found = tuple(case for case, need in zip(cases, needs, strict=True) if need <= room)
-        if found or purpose not in (*_NEEDED, "benchmark"):
-            return found
-        return (cases[needs.index(min(needs))],)
+            if instead is not None:
+                found.append(instead)
+            elif pairs:
+                del found[number - number % 2 :]
+                return tuple(found)
+            if case.benchmark and instead is not None:
+                self._room.note(self._problem, case, instead)
+        if found or not cases or purpose not in (*_NEEDED, "benchmark"):
+            return tuple(found)
+        least = min(cases, key=lambda case: self._room.need(self._problem, case).total)
+        self._room.note(self._problem, least, None)
+        return (least,)
+
+    def _settle(self, case: Case) -> Case | None:
+        return case if self._acceptor is None else self._acceptor.settle(case)
+
+    def _lengthened(self, purpose: str, case: Case) -> tuple[str, ...]:
+        """Return the axis that a case was made to lengthen: it is not shortened again."""
+        if purpose != "hot":
+            return ()
+        return (max(self._problem.var_axes(), key=lambda axis: case.axes[axis.name]).name,)
 
     def _own(self, purpose: str) -> tuple[Case, ...]:
         """Return cases of the problem's own workloads, the smallest first."""
@@ -333,12 +384,22 @@ class JudgeTrial:
 
     def learn_everything(self) -> None:
         """Learn every axis and break every fact, needed for a trial or not."""
-        self._broken_facts()
+        self._break_inputs()
         if self._acceptor is not None and not any(
             isinstance(known.fact, SizeFact) for known in self._facts
         ):
             learnt = learn_sizes(self._acceptor)[1]
             self._facts = (*learnt, *self._facts)
+
+    @property
+    def memory_gib(self) -> float | None:
+        """The GPU memory that cases are planned for; None where it is not limited."""
+        return self._memory_gib
+
+    @property
+    def memory_conditions(self) -> tuple[str, ...]:
+        """What had no room in the planned GPU memory, a sentence each."""
+        return self._room.conditions
 
     @property
     def facts(self) -> tuple[Known, ...]:
@@ -445,23 +506,43 @@ class JudgeTrial:
             self.kinds[truth.kind] = truth.reason
             return truth
         started = time.perf_counter()
+        self._make_room(case)
         with self.timeline.span(Lane.TRUTH, _sizes(case)):
-            inputs = self.inputs(case)
-            truth = make_truth(
-                self._reference.call,
-                list(inputs.values()),
-                self._problem.outputs,
-                seed=derive(case.seed, "truth"),
-                accumulation=self._problem.accumulation,
-                draws=draws,
-                index_hits=self._hits(case, inputs),
-                family=family_of(precision, self._problem.low_type),
-            )
+            try:
+                truth = self._made_truth(case, precision, draws)
+            except torch.OutOfMemoryError:
+                if not self._cap.active:
+                    raise
+                self.forget()
+                truth = self._made_truth(case, precision, draws)
         self.truth_s += time.perf_counter() - started
         self.kinds[truth.kind] = truth.reason
         self._truths[key] = truth
         self._evict()
         return truth
+
+    def _made_truth(self, case: Case, precision: Precision, draws: int | None) -> Truth:
+        inputs = self.inputs(case)
+        return make_truth(
+            self._reference.call,
+            list(inputs.values()),
+            self._problem.outputs,
+            seed=derive(case.seed, "truth"),
+            accumulation=self._problem.accumulation,
+            draws=draws,
+            index_hits=self._hits(case, inputs),
+            family=family_of(precision, self._problem.low_type),
+            budget_bytes=self._room.bytes,
+        )
+
+    def _make_room(self, case: Case) -> None:
+        """Let go of kept truths until one of `case` has room beside the others."""
+        room = self._room.bytes
+        if room is None or not self._truths:
+            return
+        left = room - self._room.need(self._problem, case).judge
+        while self._truths and sum(map(truth_bytes, self._truths.values())) > left:
+            self._truths.popitem(last=False)
 
     def gradients(
         self,
@@ -602,16 +683,21 @@ class JudgeTrial:
         return hits
 
     def forget(self) -> None:
-        """Let go of every kept truth and of the device memory behind it."""
+        """Let go of every kept truth and of the device memory behind it, since it ran short.
+
+        Where cuassay's own plan made it short, the judge may take more from now on: no plan
+        keeps a case from being judged.
+        """
         self._truths.clear()
         if self._device.startswith("cuda"):
             torch.cuda.empty_cache()
+            self._cap.widen()
 
     def _evict(self) -> None:
         limit = _CACHE_BYTES["cuda" if self._device.startswith("cuda") else "cpu"]
-        if self._memory_gib is not None and self._device.startswith("cuda"):
-            limit = min(limit, int(self._memory_gib / _CACHE_SHARE) << 30)
-        while len(self._truths) > 1 and sum(_bytes(t) for t in self._truths.values()) > limit:
+        if self._memory_gib is not None:
+            limit = min(limit, int(self._memory_gib / _CACHE_SHARE * 2**30))
+        while len(self._truths) > 1 and sum(map(truth_bytes, self._truths.values())) > limit:
             self._truths.popitem(last=False)
 
 
@@ -636,13 +722,6 @@ def _counts(ids: torch.Tensor, spec: TensorSpec, sizes: Mapping[str, int]) -> to
     rows = sizes.get(spec.shape[0], 0) if spec.shape else 0
     legal = ids[(ids >= 0) & (ids < rows)].reshape(-1).long()
     return torch.bincount(legal, minlength=rows)
-
-
-def _bytes(truth: Truth) -> int:
-    total = 0
-    for output in truth.outputs:
-        total += output.value.nbytes + (0 if output.scale is None else output.scale.nbytes)
-    return total
 
 
 def _same_bits(first: torch.Tensor, second: torch.Tensor) -> bool:

@@ -23,7 +23,7 @@ from cuassay.judge.execute import execute
 from cuassay.judge.power_document import power_document
 from cuassay.judge.prebuild import prebuild
 from cuassay.judge.replay import replay
-from cuassay.judge.session import Session
+from cuassay.judge.session import judge
 from cuassay.judge.smoke import smoke
 from cuassay.judge.snapshot import save
 from cuassay.judge.trial import JudgeTrial
@@ -93,7 +93,7 @@ def check(
     toolchain = build.toolchain(device)
     if job.run_dir:
         save(Path(job.run_dir), problem, candidate)
-    session = Session(
+    ended = judge(
         job,
         problem,
         candidate,
@@ -105,7 +105,7 @@ def check(
         started=started,
         nursery=nursery if nursery and nursery.device == device else None,
     )
-    verdict = dataclasses.replace(session.judge(), notes=tuple(notes))
+    verdict = dataclasses.replace(ended.verdict, notes=tuple(notes))
     emit(EngineFinished(verdict=verdict))
 
 

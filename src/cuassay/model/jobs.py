@@ -17,12 +17,17 @@ from cuassay.model.verdict import Profile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What every job says. `seed` None: a secret one is drawn; `strict`: as `--strict`."""
+    """What every job says. `seed` None: a secret one is drawn; `strict`: as `--strict`.
+
+    `within` are the folders that the problem of an audit and its candidates lie in. Where there
+    are any, the judge, in which the reference runs, confines itself to reading them.
+    """
 
     problem: str
     device: str | None = None
     seed: int | None = None
     strict: bool = False
+    within: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

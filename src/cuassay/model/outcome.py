@@ -178,6 +178,13 @@ class CheckReport:
     clean: int = 0
     withheld: str = ""
 
+    @property
+    def wrong(self) -> tuple[Finding, ...]:
+        """The wrong results that the check saw: any of them rejects, whatever is required."""
+        if not isinstance(self.outcome, Failed):
+            return ()
+        return tuple(f for f in self.outcome.findings if f.finding_class is FindingClass.WRONG)
+
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Return findings wrong first, then unsafe, then advice, worst share first."""

@@ -108,7 +108,9 @@ class StreamCall(StepBase):
 
     On `stream` in this order: `delay_ms` of other work, a copy of the values of `case` into
     `slot` where one is given, the call, a copy of what it returned, held under `result`.
-    `stream` is any name, or "default" for the legacy default stream.
+    `stream` is any name, or "default" for the legacy default stream. First the legacy default
+    stream gets `default_delay_ms` of other work: only a kernel that does not run on `stream` waits
+    for it. Free memory of the device is poisoned before all of this.
     """
 
     words: ClassVar = "being called on a busy stream"
@@ -118,6 +120,7 @@ class StreamCall(StepBase):
     case: int | None = None
     stream: str = "side"
     delay_ms: float = 20.0
+    default_delay_ms: float = 0.0
 
     @property
     def fills(self) -> tuple[str, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import glob
 import os
 import signal
@@ -18,6 +19,7 @@ _MS_REC, _MS_PRIVATE, _MS_NOSUID, _MS_NODEV = 0x4000, 0x40000, 2, 4
 _SYS_LANDLOCK = 444  # create_ruleset, add_rule, restrict_self follow one another everywhere
 _CAPABILITY_VERSION = 0x20080522
 _LAST_CAPABILITY = 63
+_CHUNK = 1 << 30
 
 # Landlock access rights (linux/landlock.h): every right that changes a file system.
 _WRITE_FILE, _TRUNCATE, _REFER = 1 << 1, 1 << 14, 1 << 13
@@ -95,6 +97,20 @@ def read_memory(pid: int, address: int, size: int) -> bytes:
     one = ctypes.c_ulong(1)
     read = _libc.process_vm_readv(pid, here, one, there, one, ctypes.c_ulong(0))
     return held.raw[: _check(int(read), f"the memory of process {pid}")]
+
+
+def read_memory_into(pid: int, address: int, target: memoryview) -> None:
+    """Fill `target` with another process's memory. Raises OSError; EFAULT for what it has not."""
+    done, one = 0, ctypes.c_ulong(1)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(target)) if len(target) else 0
+    while done < len(target):
+        size = min(len(target) - done, _CHUNK)
+        here, there = struct.pack("PN", start + done, size), struct.pack("PN", address + done, size)
+        read = _libc.process_vm_readv(pid, here, one, there, one, ctypes.c_ulong(0))
+        moved = _check(int(read), f"the memory of process {pid}")
+        if not moved:
+            raise OSError(errno.EFAULT, f"the memory of process {pid} ends")
+        done += moved
 
 
 def forbid_new_privileges() -> None:

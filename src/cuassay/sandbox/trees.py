@@ -26,6 +26,20 @@ def remove(root: str | Path) -> None:
         os.rmdir(root)
 
 
+def holds_more(root: str | Path, most: int) -> bool:
+    """Whether a folder holds more than `most` files and folders; what cannot be listed counts 0."""
+    waiting, found = [os.fspath(root)], 0
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                found += 1
+                if found > most:
+                    return True
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+    return False
+
+
 def _emptied(top: int) -> int:
     """Remove what is below an open folder; return the descriptor that is open in its place.
 

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from cuassay import build
+from cuassay.build import unavailable
 from cuassay.build.cuda.hosted import prepare_headers
 from cuassay.build.machine import candidates as machine
-from cuassay.errors import BuildError
+from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import Candidate
 from tests.support.builds import candidate, problem
 
@@ -130,8 +131,96 @@ def test_an_error_that_nobody_asked_for_is_raised_as_on_a_gpu(folder: Path) -> N
         call(torch.randn(5, 8), 2.0)
 
 
-def test_a_source_that_does_not_compile_is_the_candidates_fault(tmp_path: Path) -> None:
-    broken = CUDA.replace("y[i] = ", "unknown_name = ")
+def test_a_name_that_nothing_declares_is_the_candidates_fault(tmp_path: Path) -> None:
+    broken = CUDA.replace("y[i] = ", "no_such_thing_anywhere = ")
     with pytest.raises(BuildError) as raised:
         build.load(inline(PYTHON % broken), problem(), device="cpu", folder=tmp_path)
-    assert "unknown_name" in raised.value.log
+    assert "no_such_thing_anywhere" in raised.value.log
+
+
+SMALL = r"""
+#include <torch/extension.h>
+extern "C" int cublasCreate_v2(void*);
+__global__ void twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  int blocks = max(1, min(65535, (int(x.numel()) + 31) / 32));
+  twice<<<blocks, 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.numel());
+  return y;
+}
+"""
+FALLS_BACK = """
+from torch.utils.cpp_extension import load_inline
+CUDA = r'''%s'''
+try:
+    module = load_inline("m", cpp_sources="torch::Tensor run(torch::Tensor x);", functions=["run"],
+                         cuda_sources=CUDA, with_cuda=True)
+except Exception:
+    module = None
+def entry(x):
+    return module.run(x) if module is not None else x * 2
+"""
+FROM_FILES = """
+import pathlib
+from torch.utils.cpp_extension import load
+here = pathlib.Path(__file__).parent
+module = load("files", [str(here / "kernel.cu")], extra_cuda_cflags=["-O3"], verbose=True)
+def entry(x):
+    return module.run(x)
+"""
+BEYOND_US = {
+    "getCurrentCUDABlasHandle": ("return y;", "at::cuda::getCurrentCUDABlasHandle(); return y;"),
+    "cuBLAS (cublasCreate_v2)": ("return y;", "return cublasCreate_v2(nullptr) ? y : x;"),
+}
+
+
+def test_options_that_change_nothing_are_taken(folder: Path) -> None:
+    call = build.load(inline(FALLS_BACK % SMALL), problem(), device="cpu", folder=folder).call
+    launcher = machine.current
+    assert launcher is not None
+    launcher.recorder.start()
+    torch.testing.assert_close(call(torch.ones(5)), torch.full((5,), 2.0))
+    assert len(launcher.recorder.recording().launches) == 1
+    launcher.recorder.on = False
+
+
+@pytest.mark.parametrize("what", BEYOND_US)
+def test_what_the_cpu_runtime_lacks_is_never_the_candidates_fault(
+    folder: Path, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unavailable, "_noted", [])
+    text = FALLS_BACK % SMALL.replace(*BEYOND_US[what])
+    call = build.load(inline(text), problem(), device="cpu", folder=tmp_path).call
+    with pytest.raises(MissingToolError, match="went on without its kernels") as raised:
+        call(torch.ones(5))
+    assert what in str(raised.value)
+
+
+def test_load_builds_files_of_the_candidate(folder: Path, tmp_path: Path) -> None:
+    bound = SMALL + 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }\n'
+    both = candidate(FROM_FILES, bound, paths=("k.py", "kernel.cu"))
+    made = dataclasses.replace(both, entry_function="entry")
+    call = build.load(made, problem(), device="cpu", folder=tmp_path).call
+    torch.testing.assert_close(call(torch.ones(5)), torch.full((5,), 2.0))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("torch::Tensor run(torch::Tensor x);", ""),
+        ("torch::Tensor run(torch::Tensor x);", "PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {}"),
+    ],
+)
+def test_a_binding_that_compiles_nowhere_is_the_candidates_own(
+    tmp_path: Path, old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unavailable, "_noted", [])
+    text = (FALLS_BACK % SMALL).replace(f'cpp_sources="{old}"', f'cpp_sources="{new}"')
+    call = build.load(inline(text), problem(), device="cpu", folder=tmp_path).call
+    torch.testing.assert_close(call(torch.ones(5)), torch.full((5,), 2.0))  # as on a GPU
+    text = text.replace("except Exception:", "except ZeroDivisionError:")
+    with pytest.raises(BuildError, match="Error building extension"):
+        build.load(inline(text), problem(), device="cpu", folder=tmp_path)

@@ -9,7 +9,8 @@ import pytest
 from cuassay.checks.interface.own_inputs import Api004
 from cuassay.contract.facts import in_words
 from cuassay.model.outcome import FindingClass
-from tests.unit.contract.problems import ROTARY, findings_of, rotary, trial_of
+from cuassay.model.problem import Problem
+from tests.unit.contract.problems import ROTARY, findings_of, foreign, rotary, trial_of
 
 _BUGS = {
     "row 0 of position_ids": ("position_ids[..., None]", "position_ids[:1][..., None]"),
@@ -62,3 +63,62 @@ def test_other_facts_of_a_stated_input_are_broken(tmp_path: Path) -> None:
     assert [finding.finding_class for finding in found] == [FindingClass.WRONG]
     declared = [in_words(known.fact) for known in trial.facts if known.evidence.text]
     assert declared == ["all slices of position_ids along batch are equal"]
+
+
+PADDED = """import torch
+
+def get_inputs(axes_and_scalars, device):
+    r, c = (axes_and_scalars[n] for n in ("rows", "columns"))
+    table = torch.randn(c, device=device)
+    table[-1] = 0.0
+    half = torch.linspace(0.5, 1.0, (c + 1) // 2, device=device)
+    return {
+        "x": torch.randn(r, c, device=device),
+        "table": table,
+        "twice": torch.cat((half, half))[:c].contiguous(),
+    }
+
+def run(x, table, twice):
+    return x * twice + table
+"""
+_PADDED_BUGS = {
+    "the last element is never read": ("+ table", "+ torch.cat((table[:-1], table[-1:] * 0))"),
+    "half a table is read": (
+        "* twice",
+        "* torch.cat((twice[: (len(twice) + 1) // 2],) * 2)[: len(twice)]",
+    ),
+}
+
+
+def padded(folder: Path) -> Problem:
+    """A sum with a table whose last element the generator always sets to 0."""
+    vector = (("columns",), "float32")
+    return foreign(
+        folder,
+        PADDED,
+        axes=("rows", "columns"),
+        inputs={"x": (("rows", "columns"), "float32"), "table": vector, "twice": vector},
+        output=("rows", "columns"),
+        sizes=({"rows": 3, "columns": 16}, {"rows": 16, "columns": 64}),
+        generator="get_inputs",
+    )
+
+
+def test_a_slice_that_never_changes_and_is_not_read_is_wrong(tmp_path: Path) -> None:
+    old, new = _PADDED_BUGS["the last element is never read"]
+    found = findings_of(Api004(), trial_of(padded(tmp_path)), PADDED.replace(old, new))
+    assert found[0].finding_class is FindingClass.WRONG
+    assert "of table along columns never changes by itself" in found[0].message
+
+
+def test_a_slice_that_repeats_another_one_is_a_condition(tmp_path: Path) -> None:
+    old, new = _PADDED_BUGS["half a table is read"]
+    found = findings_of(Api004(), trial_of(padded(tmp_path)), PADDED.replace(old, new))
+    assert [finding.finding_class for finding in found] == [FindingClass.UNSAFE]
+    assert found[0].condition.startswith("consistent: slices of twice repeat one another")
+
+
+def test_a_kernel_that_reads_every_slice_passes(tmp_path: Path) -> None:
+    trial = trial_of(padded(tmp_path))
+    assert len(trial.cases("slices")) > 2
+    assert findings_of(Api004(), trial, PADDED) == []

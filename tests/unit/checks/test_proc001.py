@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cuassay.checks.state.process_kinds import Kind, changes_of, kind_of
-from cuassay.checks.state.process_state import GENERATORS, REFUSED, STATE, Proc001
+from cuassay.checks.state.process_state import GENERATORS, REFUSED, STATE, UNWATCHED, Proc001
 from cuassay.cli.options import CONDITIONS
 from cuassay.judge.decide import condition_key
 from cuassay.model.outcome import Finding, FindingClass, Severity
@@ -173,7 +173,7 @@ def test_a_value_that_changes_again_is_told_from_the_last_one() -> None:
 
 
 def test_every_reading_of_a_worker_has_a_kind() -> None:
-    from cuassay.sandbox.guest.process_state import snapshot
+    from cuassay.sandbox.guest.state_snapshot import snapshot
 
     unknown = [name for name in snapshot() if kind_of(name) is Kind.NONE]
     assert all(name.startswith("environment _TORCH") for name in unknown)
@@ -184,5 +184,5 @@ def test_only_the_reads_around_the_import_take_a_process(profile: Profile) -> No
     trial = scaled_add()
     trial.profile = profile
     made = scenarios(trial)
-    assert list(made) == [STATE, GENERATORS, REFUSED]
-    assert [scenario.fresh for scenario in made.values()] == [True, False, False]
+    assert list(made) == [STATE, GENERATORS, REFUSED, UNWATCHED]
+    assert [scenario.fresh for scenario in made.values()] == [True, False, False, True]

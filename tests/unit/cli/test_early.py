@@ -9,6 +9,7 @@ import pytest
 from cuassay.cli.early import found_problem
 from cuassay.cli.main import main
 from cuassay.errors import UsageError
+from cuassay.formats import load_candidate, load_problem
 from tests.support import fake_engine, samples
 
 
@@ -39,7 +40,83 @@ def test_a_kernel_called_like_an_operator_needs_no_problem(
 def test_a_file_that_declares_its_problem_is_judged_against_it(tmp_path: Path) -> None:
     file = tmp_path / "scale.py"
     file.write_text("@problem(axes={})\ndef scale(x):\n    ...\n\ndef run(x):\n    ...\n")
-    assert found_problem(str(file)) == (f"{file}:scale", "the file declares it as 'scale'")
+    found = found_problem(str(file))
+    assert (found.problem, found.why) == (f"{file}:scale", "the file declares it as 'scale'")
+
+
+_MODEL = "class Model:\n    ...\n\ndef get_inputs():\n    ...\n"
+
+
+def test_a_kernelbench_pair_is_found(tmp_path: Path) -> None:
+    kernel = tmp_path / "19_relu_new.py"
+    kernel.write_text("class ModelNew:\n    ...\n")
+    (tmp_path / "19_relu.py").write_text(_MODEL)
+    (tmp_path / "20_gelu.py").write_text(_MODEL)
+    assert found_problem(str(kernel)).problem == str(tmp_path / "19_relu.py")
+    alone = tmp_path / "both.py"
+    alone.write_text(_MODEL + "class ModelNew:\n    ...\n")
+    assert found_problem(str(alone)).problem == str(alone)
+
+
+def test_two_kernelbench_problems_that_fit_alike_are_named(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("class ModelNew:\n    ...\n")
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text(_MODEL)
+    with pytest.raises(UsageError, match=r"a\.py, b\.py"):
+        found_problem(str(kernel))
+
+
+_BESIDE = """\
+import torch
+
+
+def fused(x, *, scale, mode="twice"):
+    return x * scale
+
+
+def reference(x, *, scale, mode="twice"):
+    return x * scale
+
+
+def inputs():
+    return {"x": torch.ones(4, 6), "scale": 2.0, "mode": "twice"}
+"""
+
+
+def test_a_reference_beside_the_kernel_is_taken_with_its_inputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = fake_engine.install(monkeypatch, samples.accepted())
+    kernel = tmp_path / "scale_kernel.py"
+    kernel.write_text(_BESIDE)
+    assert main(["check", str(kernel)]) == 0
+    assert "'fused' against the function 'reference' of the same file" in capsys.readouterr().err
+    problem = load_problem(fake.jobs[0].problem)
+    assert [spec.name for spec in problem.inputs] == ["x", "scale"]
+    assert load_candidate(fake.jobs[0].candidate, problem).entry_function == "run"
+
+
+def test_a_reference_without_inputs_or_with_two_kernels_is_a_usage_error(tmp_path: Path) -> None:
+    kernel = tmp_path / "k.py"
+    kernel.write_text("def run(x): ...\n\ndef reference(x): ...\n")
+    with pytest.raises(UsageError, match="none that returns its inputs"):
+        found_problem(str(kernel))
+    kernel.write_text("def a(x): ...\ndef b(x): ...\ndef reference(x): ...\ndef inputs(): ...\n")
+    with pytest.raises(UsageError, match=r"\(a, b\) is the kernel"):
+        found_problem(str(kernel))
+    assert found_problem(f"{kernel}::b").kernel.endswith("k.py::b")
+
+
+def test_what_a_reference_beside_the_kernel_raises_is_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = tmp_path / "k.py"
+    kernel.write_text(_BESIDE.replace('return {"x"', 'return {}\n    return {"x"'))
+    assert main(["check", str(kernel)]) == 2
+    err = capsys.readouterr().err
+    assert "inputs is empty" in err
+    assert "Traceback" not in err
 
 
 def test_a_kernel_that_nothing_says_the_problem_of(tmp_path: Path) -> None:

@@ -1,16 +1,29 @@
-"""How much memory a case takes is known before it is made."""
+"""How much memory a case takes in a trial is known before it is made, and smaller cases fit."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
 
-from cuassay.contract.accept import Acceptor, own_case
+from cuassay.contract.accept import own_case
+from cuassay.contract.memory import GIB, Room
 from cuassay.formats.execute import load_reference
-from cuassay.judge import trial as judge_trial
-from cuassay.model.problem import Problem
-from tests.unit.contract.problems import foreign, trial_of
+from cuassay.judge import benchmark_rule
+from cuassay.judge.search import Answer, Effort, search
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.case import Case
+from cuassay.model.domain import Real
+from cuassay.model.dtype import DType
+from cuassay.model.problem import Problem, TensorSpec
+from cuassay.model.verdict import Profile
+from cuassay.oracle.truth.make import make_truth
+from cuassay.oracle.truth.memory import bytes_needed, live_bytes
+from tests.unit.contract.problems import foreign, rotary, trial_of
 
 _SCORES = """def run(x):
     return (x @ x.mT).softmax(-1) @ x
@@ -28,26 +41,147 @@ def _attention(folder: Path) -> Problem:
     )
 
 
-def test_intermediates_count(tmp_path: Path) -> None:
+def _planned(problem: Problem, gib: float, monkeypatch: pytest.MonkeyPatch) -> JudgeTrial:
+    """Return a trial on the CPU that plans as if it had `gib` of a GPU's memory."""
+    trial = trial_of(problem)
+    monkeypatch.setattr(trial, "_memory_gib", gib)
+    monkeypatch.setattr(trial._room, "limit_gib", gib)
+    monkeypatch.setattr("cuassay.contract.memory.room_bytes", lambda gib: int(gib * GIB))
+    return trial
+
+
+def _peak_bytes(call: Callable[[], object], folder: Path) -> int:
+    """Return how many bytes torch's CPU allocator holds at most while `call` runs."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        call()
+    place = folder / "trace.json"
+    profiled.export_chrome_trace(str(place))
+    events = [e for e in json.loads(place.read_text())["traceEvents"] if e["name"] == "[memory]"]
+    now = most = 0
+    for event in sorted(events, key=lambda event: event["ts"]):
+        now += event["args"]["Bytes"]
+        most = max(most, now)
+    return most
+
+
+_MADE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "elementwise": lambda x: ((x * 2).exp() + x).tanh(),
+    "product": lambda x: x @ x.mT,
+    "norm": lambda x: torch.nn.functional.layer_norm(x, (x.shape[-1],)),
+    "attention": lambda x: torch.nn.functional.scaled_dot_product_attention(
+        x[None, None], x[None, None], x[None, None]
+    )[0, 0],
+}
+
+
+@pytest.mark.parametrize("name", _MADE)
+def test_the_plan_is_near_what_a_truth_takes(name: str, tmp_path: Path) -> None:
+    call, x = _MADE[name], torch.randn(384, 384 if name != "attention" else 32)
+    spec = TensorSpec(name="y", dtype=DType.FLOAT32, shape=("a", "b"), domain=Real())
+    live = live_bytes(call, [x])
+    taken = _peak_bytes(lambda: make_truth(call, [x], [spec], seed=1, draws=4), tmp_path)
+    need = bytes_needed(live, [x], [call(x).shape], draws=4)
+    assert 0.8 <= need / taken <= 2.5
+
+
+def test_live_bytes_are_those_of_a_run(tmp_path: Path) -> None:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3):  # what is let go of does not add up
+            x = (x + 1).sort(-1).values
+        return x.sum()
+
+    x = torch.randn(256, 256)
+    taken = _peak_bytes(lambda: call(x), tmp_path)
+    live = live_bytes(call, [x])
+    assert 0.7 <= live.written / taken <= 1.3
+    assert live.complete
+    assert not live_bytes(lambda x: x * x.sum().item(), [x]).complete
+
+
+def test_every_process_counts_and_so_do_intermediates(tmp_path: Path) -> None:
     problem = _attention(tmp_path)
-    acceptor = Acceptor(problem, load_reference(problem), device="cpu")
+    room = Room(load_reference(problem), device="cpu", limit_gib=8.0)
     rows = 1 << 17  # scores of 2^34 elements: nothing of it is made
-    case = own_case(problem, {"rows": rows, "cols": 16}, seed=1, label="")
-    assert acceptor.truth_bytes(case) >= 8 * rows * rows
-    small = own_case(problem, {"rows": 64, "cols": 16}, seed=1, label="")
-    assert acceptor.truth_bytes(small) < 1 << 20
+    need = room.need(problem, own_case(problem, {"rows": rows, "cols": 16}, seed=1, label=""))
+    assert need.judge >= 8 * rows * rows
+    assert need.worker >= 4 * rows * rows
+    assert need.total == need.judge + 2 * need.worker
+    assert need.without_truth < need.total
+    small = room.need(problem, own_case(problem, {"rows": 64, "cols": 16}, seed=1, label=""))
+    assert small.total < 4 << 20
 
 
-def test_cases_without_room_are_not_planned_and_one_always_is(
+def test_cases_without_room_are_made_smaller_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial = trial_of(_attention(tmp_path))
+    problem = _attention(tmp_path)
+    usual = trial_of(problem).cases("numeric")
+    assert {case.axes["rows"] for case in usual} == {64, 256}
+    trial = _planned(problem, 0.005, monkeypatch)
     numeric = trial.cases("numeric")
-    assert {case.axes["rows"] for case in numeric} == {64, 256}
-    monkeypatch.setattr(trial, "_device", "cuda")
-    monkeypatch.setattr(judge_trial, "room_bytes", lambda gib: 1 << 20)
-    kept = trial._within_memory("numeric", numeric)
-    assert {case.axes["rows"] for case in kept} == {64}
-    monkeypatch.setattr(judge_trial, "room_bytes", lambda gib: 1)
-    assert len(trial._within_memory("numeric", numeric)) == 1
-    assert trial._within_memory("growth", numeric) == ()
+    assert len(numeric) == len(usual)
+    assert max(case.axes["rows"] for case in numeric) == 128
+    assert all(trial.has_room(case) for case in numeric)
+    assert trial.memory_conditions == ()  # ours to choose
+    tight = _planned(problem, 0.0005, monkeypatch)
+    (benchmark,) = tight.cases("benchmark")
+    assert benchmark.axes["rows"] < 64
+    assert tight.inputs(benchmark)["x"].shape == (benchmark.axes["rows"], benchmark.axes["cols"])  # type: ignore[union-attr]
+    (said,) = tight.memory_conditions
+    assert said.startswith(f"memory: judged at rows={benchmark.axes['rows']}, cols=")
+    assert "--gpu-memory 2GiB" in said
+
+
+def test_a_problem_that_never_fits_is_judged_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = _planned(_attention(tmp_path), 1e-9, monkeypatch)
+    assert len(trial.cases("small")) == 1
+    assert len(trial.cases("numeric")) == 1
+    assert trial.cases("growth") == ()
+    assert trial.cases("arguments") == ()
+    assert any("judge it alone" in said for said in trial.memory_conditions)
+
+
+def test_pairs_stay_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = _planned(rotary(tmp_path), 0.0001, monkeypatch)
+    pairs = trial.cases("arguments")
+    assert pairs
+    for base, moved in zip(pairs[::2], pairs[1::2], strict=True):
+        assert base.axes == moved.axes
+        assert base.seed == moved.seed
+
+
+def test_truth_lets_go_of_others_before_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = _planned(_attention(tmp_path), 8.0, monkeypatch)
+    first, second = trial.cases("small")[:2]
+    trial.truth(first)
+    trial.truth(second)
+    assert len(trial._truths) == 2
+    other = trial.cases("numeric")[0]
+    need = trial._room.need(trial.problem, other).judge
+    monkeypatch.setattr(trial._room, "limit_gib", (need + 1) / GIB)
+    trial.truth(other)
+    assert len(trial._truths) == 1
+
+
+def test_the_benchmarks_rule_and_the_search_keep_to_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = _attention(tmp_path)
+    trial = _planned(problem, 8.0, monkeypatch)
+    assert [w.axes["rows"] for w in benchmark_rule.affordable(trial)] == [256, 64]
+    trial = _planned(problem, 0.001, monkeypatch)
+    assert [w.axes["rows"] for w in benchmark_rule.affordable(trial)] == [64]
+    asked: list[Case] = []
+
+    def ask(case: Case) -> Answer:
+        asked.append(case)
+        return Answer(share=0.5, failed=False)
+
+    effort = Effort(seconds=60.0, rounds=1, explore=20, climb=1, elements=1 << 15)
+    monkeypatch.setattr(trial, "_profile", Profile.STANDARD)
+    search(trial, ask, effort=effort)
+    assert all(trial.has_room(case) for case in asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,12 +12,10 @@ from torch import Tensor
 
 import cuassay
 from cuassay.guard.oracle_client import ORACLE
+from cuassay.guard.trusted import import_root
 from tests.support.guards import Faulty, honest, inputs, rmsnorm
 
 ALL: dict[str, Any] = {"capsules": None, "max_overhead": None, "sample": 1.0}
-
-
-pytestmark = pytest.mark.usefixtures("quiet_guards")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -51,7 +50,7 @@ def test_a_gain_of_one_rounding_is_seen_in_float32() -> None:
     guarded = cuassay.guard(gained, trusted=rmsnorm, oracle="process", **ALL)
     with guarded:
         guarded(*inputs(64, 256, dtype=torch.float32))
-    assert guarded.stats().violations == 1
+    assert (guarded.stats().violations, guarded.stats().errors) == (1, 0)
     twin = cuassay.guard(honest, trusted=rmsnorm, oracle="process", **ALL)
     with twin:
         for seed in range(40):
@@ -133,6 +132,41 @@ def test_the_oracle_s_process_is_started_again_when_it_was_killed() -> None:
         guarded(*inputs(seed=1), 1e-6)
     assert ORACLE._process is not first
     assert guarded.stats().judged == 2
+
+
+def test_the_guarded_process_s_own_operator_decides_and_not_a_namesake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that came onto sys.path since may hold another module of that name."""
+    namesake = tmp_path / "tests" / "support"
+    namesake.mkdir(parents=True)
+    for folder in (namesake.parent, namesake):
+        (folder / "__init__.py").touch()
+    (namesake / "guards.py").write_text("def rmsnorm(x, weight, eps=1e-6):\n    return x * 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    ORACLE.close()  # the next one has imported nothing yet
+    guarded = cuassay.guard(honest, trusted=rmsnorm, oracle="process", **ALL)
+    with guarded:
+        guarded(*inputs())
+    found = guarded.stats()
+    assert (found.judged, found.violations, found.errors) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "root"),
+    [
+        ("ops", "/a/ops.py", "/a"),
+        ("pack.ops", "/a/pack/ops.py", "/a"),
+        ("pack", "/a/pack/__init__.py", "/a"),
+        ("pack.sub", "/a/pack/sub/__init__.py", "/a"),
+        ("renamed", "/a/ops.py", ""),
+        ("builtin", "", ""),
+    ],
+)
+def test_a_module_s_folder_on_the_path_follows_from_its_file(
+    module: str, file: str, root: str
+) -> None:
+    assert import_root(module, file) == root
 
 
 def test_a_reference_that_another_process_cannot_run_is_judged_here() -> None:

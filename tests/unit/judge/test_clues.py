@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from cuassay.judge.session import Session
 from cuassay.model.diagnosis import Basis, Cause, Diagnosis
 from tests.zoo.causes import causes_of, planted_lines
-from tests.zoo.judging import BriefSession, Gate
+from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, load
-
-T = TypeVar("T")
-
-
-class Diagnosing(BriefSession):
-    """A brief session that diagnoses, and measures nothing else beside the verdict."""
-
-    _diagnosed = Session._diagnosed
-
-    def _optional(self, what: str, make: Callable[[], T | None]) -> T | None:
-        return Session._optional(self, what, make) if what == "the cause" else None
 
 
 @pytest.fixture(scope="module")
 def gate() -> Iterator[Gate]:
     """Return one gate for all: a zygote is a second."""
-    with Gate() as made:
-        made._session = Diagnosing
+    with Gate(causes=True) as made:
         yield made
 
 

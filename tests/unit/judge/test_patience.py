@@ -75,6 +75,8 @@ def test_long_limits_are_left_alone() -> None:
 class _Pool:
     """Ends runs as it is told, and keeps what was asked."""
 
+    built = False
+
     def __init__(self, *ends: Any) -> None:
         self.ends, self.asked = list(ends), list[tuple[float, bool]]()
         self.build_s = 0.0

@@ -7,9 +7,15 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from cuassay.catalog import registry
 from cuassay.checks.memory.sanitizer import Mem003
+from cuassay.checks.state.apart import Apart001
+from cuassay.formats.execute import load_reference
+from cuassay.judge.control import reference_candidate
 from cuassay.judge.examine import Examination
+from cuassay.judge.runner import Runner
 from cuassay.judge.side_by_side import SideBySide
+from cuassay.judge.trial import JudgeTrial
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import Finished, ScenarioResult
 from cuassay.model.verdict import Profile
@@ -61,8 +67,6 @@ def test_announced_runs_overlap_and_each_gets_its_own_result() -> None:
 def test_a_run_that_nobody_announced_happens_when_it_is_asked_for() -> None:
     tools, scenarios = Tools(1), proposed()
     runs = SideBySide(tools.start)
-    runs.ahead(scenarios[:1])
-    assert tools.prepared == []
     assert runs.result(scenarios[0]).result.output_text == scenarios[0].mode.value
     runs.close()
 
@@ -125,3 +129,19 @@ def test_the_examination_announces_what_may_run_side_by_side() -> None:
         "synccheck",
         "initcheck",
     ]
+
+
+def test_a_process_apart_that_was_begun_gives_the_run_that_is_asked_for_later() -> None:
+    problem = registry.get("rmsnorm")
+    trial = JudgeTrial(
+        problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
+    )
+    candidate = reference_candidate(problem)
+    check = Apart001()
+    (early,) = check.propose(trial)
+    with Runner(trial, candidate, device="cpu", nursery=None, spares=0) as runner:
+        runner.ahead([early])
+        assert len(runner._tools._running) == 1
+        (asked,) = check.propose(trial)
+        assert not list(check.judge(trial, asked, runner(asked)))
+        assert not runner._tools._running

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import secrets
 import subprocess
@@ -86,6 +87,24 @@ def test_a_fork_bomb_is_bounded(cpu: Nursery, tmp_path: Path) -> None:
     result = attack(source, tmp_path, cpu, limits=limits)
     assert result.termination == Killed(index=1, signal=9)
     assert "allowed 20" in result.output_text
+
+
+def test_a_flood_of_files_is_ended(cpu: Nursery, tmp_path: Path) -> None:
+    few = dataclasses.replace(LIMITS, files=200)
+    body = "os.makedirs('a', exist_ok=True); [open(f'a/{i}', 'w').close() for i in range({})]"
+    result = attack(HEAD + body.replace("{}", "300") + "\n    return x", tmp_path, cpu, limits=few)
+    assert isinstance(result.termination, Killed)
+    assert "more than 200 files in its folder" in result.output_text
+    some = attack(HEAD + body.replace("{}", "90") + "\n    return x", tmp_path, cpu, limits=few)
+    assert some.termination == Finished()
+
+
+def test_processor_time_is_bounded(cpu: Nursery, tmp_path: Path) -> None:
+    short = dataclasses.replace(LIMITS, processor_s=7)
+    body = (
+        "import resource; print(resource.getrlimit(resource.RLIMIT_CPU), flush=True)\n    return x"
+    )
+    assert "(7, 7)" in attack(HEAD + body, tmp_path, cpu, limits=short).output_text
 
 
 def test_a_flood_of_output_is_ended(cpu: Nursery, tmp_path: Path) -> None:

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 import torch
 
-from cuassay.sandbox.guest import process_probes, process_state
+from cuassay.sandbox.guest import process_probes, process_state, state_snapshot
 from cuassay.sandbox.guest.interface import Around
 
 
 def changed(act: Callable[[], object]) -> Mapping[str, tuple[str, str]]:
-    before = process_state.snapshot()
+    before = state_snapshot.snapshot()
     act()
-    return process_state.differences(before, process_state.snapshot())
+    return state_snapshot.differences(before, state_snapshot.snapshot())
 
 
 @pytest.fixture(autouse=True)
@@ -48,14 +48,14 @@ def restored() -> Iterator[None]:
 
 
 def test_nothing_changes_by_itself_or_by_reading() -> None:
-    assert changed(process_state.snapshot) == {}
+    assert changed(state_snapshot.snapshot) == {}
 
 
 def test_reading_warns_of_nothing_and_keeps_the_filters() -> None:
     before = list(warnings.filters)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        process_state.snapshot()
+        state_snapshot.snapshot()
     assert seen == []
     assert list(warnings.filters) == before
 
@@ -151,12 +151,12 @@ def test_environment_variables_come_change_and_go_without_their_values(
     found = changed(act)
     assert set(found) == {f"environment CUASSAY_TEST_{which}" for which in ("OLD", "NEW", "GONE")}
     assert "secret" not in str(found)
-    assert found["environment CUASSAY_TEST_NEW"][0] == process_state.ABSENT
+    assert found["environment CUASSAY_TEST_NEW"][0] == state_snapshot.ABSENT
 
 
 def test_what_cannot_be_read_on_one_side_is_no_difference() -> None:
     before, after = {"flag a": "1", "flag b": "2"}, {"flag b": "3", "flag c": "4"}
-    assert process_state.differences(before, after) == {"flag b": ("2", "3")}
+    assert state_snapshot.differences(before, after) == {"flag b": ("2", "3")}
 
 
 def test_a_broken_reading_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,18 +164,18 @@ def test_a_broken_reading_loses_no_other(monkeypatch: pytest.MonkeyPatch) -> Non
         raise RuntimeError("no")
 
     monkeypatch.setattr(process_probes, "signals", broken)
-    assert "flag torch threads" in process_state.snapshot()
+    assert "flag torch threads" in state_snapshot.snapshot()
 
 
 def test_every_kind_of_reading_has_a_known_first_word() -> None:
-    words = {name.split()[0] for name in process_state.snapshot()}
+    words = {name.split()[0] for name in state_snapshot.snapshot()}
     assert words == {
         *("flag", "generator", "seed", "function", "library", "environment", "process"),
     }
 
 
 def test_a_read_reports_old_and_new_and_needs_a_baseline() -> None:
-    around = Around(baseline=process_state.snapshot())
+    around = Around(baseline=state_snapshot.snapshot())
     gc.disable()
     assert process_state.read(around).facts == (("process garbage collector", "on -> off"),)
     with pytest.raises(RuntimeError, match="no baseline"):
@@ -184,12 +184,12 @@ def test_a_read_reports_old_and_new_and_needs_a_baseline() -> None:
 
 def test_reading_starts_no_cuda() -> None:
     before = process_probes._CUDA_IS_UP()
-    process_state.snapshot()
+    state_snapshot.snapshot()
     assert process_probes._CUDA_IS_UP() == before
 
 
 def test_numbers_round_to_nearest_and_denormals_are_kept() -> None:
-    found = process_state.snapshot()
+    found = state_snapshot.snapshot()
     assert found["flag denormal numbers"] == "kept"
     assert found["flag rounding"] == "to nearest"
     assert sys.float_info.min * 0.5 > 0.0

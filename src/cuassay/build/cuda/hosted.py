@@ -12,6 +12,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -45,6 +46,9 @@ _DEVICE_FLAGS = ("--use_fast_math", "-use_fast_math", "--fmad", "-fmad", "--ftz"
                  "--prec-div", "-prec-div", "--prec-sqrt", "-prec-sqrt", "-D", "-U")  # fmt: skip
 _CUDA_LIBRARIES = ("-lcuda", "-lcudart", "-lcublas", "-lcudnn", "-lcurand", "-lcusparse",
                    "-lcusolver", "-lcufft", "-lnvrtc", "-lc10_cuda", "-ltorch_cuda")  # fmt: skip
+_LIBRARIES = {"cublas": "cuBLAS", "cudnn": "cuDNN", "cufft": "cuFFT", "curand": "cuRAND",
+              "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "nvrtc": "NVRTC", "nccl": "NCCL",
+              "cuda": "the CUDA runtime", "cu": "the CUDA driver"}  # fmt: skip
 _DEVICE_WORDS = frozenset({"c10", "at", "torch", "gpuAtomicAdd", "gpuAtomicAddNoReturn"})
 
 
@@ -65,19 +69,44 @@ def build_hosted(
 ) -> types.ModuleType:
     """Build units into the extension `name` in `folder`, import it, and watch what it launches.
 
-    Raises BuildError with the compiler's log, and MissingToolError where a compiler or a header
-    of a CUDA library is missing here.
+    Raises BuildError with the compiler's log where the fault is certainly the candidate's, and
+    MissingToolError for all else: a compiler, a CUDA library, or what the CUDA runtime for the CPU
+    does not stand in for.
     """
+    from ptxsan.host.build import Linked
+
     library = folder / f"{name}.so"
     if not library.is_file():
         with build_lock(folder):
             if not library.is_file():
-                _build(name, units, flags, library)
-    from ptxsan.host.build import Linked
+                _build_once(name, units, flags, library)
 
     launches = _launches(folder)
-    launches.runtime.register(Linked.read(library))
-    return launches.watch(import_library(name, library))
+    try:
+        launches.runtime.register(Linked.read(library))
+        return launches.watch(import_library(name, library))
+    except (ImportError, OSError) as error:
+        _, found, symbol = str(error).partition("undefined symbol: ")
+        what = f"calls {_holder(symbol.strip())}" if found else f"does not load ({error})"
+        raise MissingToolError(
+            f"the CUDA extension {what}, which cuassay's CUDA runtime for the CPU does not cover; "
+            "judge it on an NVIDIA GPU"
+        ) from None
+
+
+def _build_once(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: Path) -> None:
+    """Build a library, or raise what an earlier process learned of these very sources.
+
+    A candidate that goes on without its kernels would compile them in vain in every process.
+    """
+    kept = library.with_suffix(".missing")
+    if kept.is_file():
+        raise MissingToolError(kept.read_text(encoding="utf-8"))
+    try:
+        _build(name, units, flags, library)
+    except MissingToolError as error:
+        write_text(kept, str(error))
+        raise
 
 
 def _build(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: Path) -> None:
@@ -107,7 +136,62 @@ def _build(name: str, units: Sequence[HostedUnit], flags: BuildFlags, library: P
                 f"the candidate includes {missing}, which is not installed here and which "
                 "cuassay's CUDA runtime for the CPU does not stand in for; judge it on a GPU"
             ) from None
-        raise BuildError(str(error).split("\n", 1)[0], clip_log(error.log)) from None
+        if _undeclared_anywhere(error.log, [unit.text for unit in units]):
+            raise BuildError(str(error).split("\n", 1)[0], clip_log(error.log)) from None
+        raise MissingToolError(
+            "the CUDA extension does not compile against cuassay's CUDA runtime for the CPU "
+            f"({_first_error(error.log)}): the candidate or that runtime may be at fault; judge "
+            "it on an NVIDIA GPU"
+        ) from None
+
+
+def _holder(symbol: str) -> str:
+    """Return a library of CUDA and the symbol of it, or the symbol alone."""
+    for prefix, library in _LIBRARIES.items():
+        if symbol.startswith(prefix):
+            return f"{library} ({symbol})"
+    return symbol
+
+
+# How g++ and NVRTC say that nothing of a name is declared.
+_UNDECLARED = re.compile(
+    r"^[^\n:(]+[:(](?P<line>\d+).*?error: (?:"
+    r"[‘'](?P<host>\w+)[’'] was not declared in this scope|"
+    r'identifier "(?P<device>\w+)" is undefined)',
+    re.MULTILINE,
+)
+_ERROR = re.compile(r"^[^\n]*\berror: [^\n]*", re.MULTILINE)
+
+
+def _first_error(log: str) -> str:
+    found = _ERROR.search(log)
+    return (found[0] if found else log.strip().partition("\n")[0])[:300]
+
+
+def _undeclared_anywhere(log: str, texts: Sequence[str]) -> bool:
+    """Whether every error is of a name that no header and no other line of the sources has.
+
+    Such a source compiles nowhere. All else may be what the CUDA runtime for the CPU lacks.
+    """
+    faults = [(one["host"] or one["device"], int(one["line"])) for one in _UNDECLARED.finditer(log)]
+    if not faults or len(faults) != len(_ERROR.findall(log)):
+        return False
+    names = {name for name, _ in faults}
+    lines = [line for text in texts for line in text.splitlines()]
+    for name in names:
+        uses = sum(bool(re.search(rf"\b{name}\b", line)) for line in lines)
+        if uses > len({line for one, line in faults if one == name}):
+            return False
+    return not any(map(_in_headers, names))
+
+
+def _in_headers(name: str) -> bool:
+    """Whether an installed header of torch, CUDA or the system has a word."""
+    from ptxsan.nvrtc import include_folders
+
+    folders = [*map(str, _system()), *include_folders(), "/usr/include", str(_NATIVE)]
+    command = ["grep", "-rqwF", "--", name, *(one for one in folders if Path(one).is_dir())]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def _missing_header(log: str) -> str:

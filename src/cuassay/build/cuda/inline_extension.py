@@ -2,15 +2,17 @@
 
 Most CUDA C++ written by language models stands in a Python string and is built by load_inline
 when the file is imported. Built torch's way it takes a minute, most of it in headers, and a
-killed build can block the next one. Calls that use an option that is not known here go to
-torch. The host's part starts with torch/extension.h, the device's with torch/types.h and the
-CUDA runtime, as torch documents.
+killed build can block the next one. On a GPU, calls that use an option that is not known here go
+to torch; without one, `load_inline` and `load` never do: torch would not find a GPU or nvcc, and
+what a candidate does then says nothing. The host's part starts with torch/extension.h, the
+device's with torch/types.h and the CUDA runtime, as torch documents.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import re
 import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +22,8 @@ from cuassay.build.cuda.compile_units import Unit, compile_units, link
 from cuassay.build.cuda.extension import import_library
 from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
 from cuassay.build.sources import write_text
-from cuassay.errors import BuildError
+from cuassay.build.unavailable import noted
+from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import BuildFlags
 from cuassay.model.digest import sha256_fields
 
@@ -31,28 +34,36 @@ _DEVICE_HEADER = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_ru
 _KNOWN = frozenset(
     {"name", "cpp_sources", "cuda_sources", "functions", "extra_cflags", "extra_cuda_cflags",
      "extra_ldflags", "extra_include_paths", "with_pytorch_error_handling", "verbose",
-     "build_directory", "keep_intermediates", "use_pch"}
+     "build_directory", "keep_intermediates", "use_pch", "with_cuda"}
 )  # fmt: skip
+_OWN_BINDING = re.compile(r"^\s*PYBIND11_MODULE\s*\(\s*TORCH_EXTENSION_NAME", re.MULTILINE)
+# What a build without a GPU cannot do; every other option is without effect on what is computed.
+_NOT_HOSTED = {"sycl_sources": None, "with_sycl": None, "is_python_module": True,
+               "is_standalone": False, "no_implicit_headers": False}  # fmt: skip
 
 
 def install(folder: Path, *, device: str) -> None:
-    """Replace load_inline in this process; builds go below `folder`."""
+    """Replace load_inline, and without a GPU load, in this process; builds go below `folder`."""
     from torch.utils import cpp_extension
 
     original = getattr(cpp_extension.load_inline, "__wrapped__", cpp_extension.load_inline)
     signature = inspect.signature(original)
+    on_cpu = not device.startswith("cuda")
 
     @functools.wraps(original)
     def load_inline(*arguments: Any, **options: Any) -> Any:
         given = signature.bind(*arguments, **options).arguments
-        if not set(given) <= _KNOWN:
+        has_device_code = bool(given.get("cuda_sources"))
+        if on_cpu and has_device_code:
+            with noted():
+                _refuse_options(given)
+        elif not set(given) <= _KNOWN:
             return original(*arguments, **options)
-        flags = _flags(
-            given.get("extra_cflags"),
-            given.get("extra_cuda_cflags"),
-            given.get("extra_ldflags"),
-            given.get("extra_include_paths"),
-        )
+        flags = _flags(given)
+        if on_cpu and has_device_code:
+            _require_one_binding(
+                given.get("functions"), given["cpp_sources"], given["cuda_sources"]
+            )
         sources = _Sources.of(
             given["cpp_sources"],
             given.get("cuda_sources"),
@@ -62,22 +73,98 @@ def install(folder: Path, *, device: str) -> None:
         return _load(given["name"], sources, flags, folder=folder, device=device)
 
     cpp_extension.load_inline = load_inline
+    if on_cpu:
+        cpp_extension.load = _load_of(cpp_extension.load, folder)
 
 
-def _flags(
-    host: Sequence[str] | None,
-    device: Sequence[str] | None,
-    linker: Sequence[str] | None,
-    includes: Sequence[str] | None,
-) -> BuildFlags:
+def _load_of(current: Any, folder: Path) -> Any:
+    """Return `load` for a machine without a GPU: sources with kernels are built for the machine."""
+    original = getattr(current, "__wrapped__", current)
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def load(*arguments: Any, **options: Any) -> Any:
+        given = signature.bind(*arguments, **options).arguments
+        named = given["sources"]
+        paths = [Path(one) for one in ([named] if isinstance(named, str) else named)]
+        if not any(path.suffix == ".cu" for path in paths):
+            return original(*arguments, **options)
+        with noted():
+            _refuse_options(given)
+            return _hosted_files(given["name"], paths, _flags(given), folder=folder)
+
+    return load
+
+
+def _require_one_binding(
+    functions: Functions, cpp: str | Sequence[str], cuda: str | Sequence[str]
+) -> None:
+    """Raise RuntimeError where the binding that torch writes cannot compile, on a GPU neither.
+
+    It names `functions`, which cpp_sources must declare, and is the only one of the module. A
+    candidate that goes on without its kernels does so everywhere, and is judged by that.
+    """
+    if functions is None:
+        return
+    text, device = (one if isinstance(one, str) else "\n".join(one) for one in (cpp, cuda))
+    if _OWN_BINDING.search(text) or _OWN_BINDING.search(device):
+        raise RuntimeError(
+            "Error building extension: the sources have a PYBIND11_MODULE, and `functions` asks "
+            "for another one"
+        )
+    for name in [functions] if isinstance(functions, str) else functions:
+        if '#include "' not in text and not re.search(rf"\b{re.escape(name)}\b", text):
+            raise RuntimeError(
+                f"Error building extension: '{name}' is one of `functions`, and cpp_sources does "
+                "not declare it"
+            )
+
+
+def _refuse_options(given: Mapping[str, Any]) -> None:
+    """Raise MissingToolError for an option that changes what is built in a way not known here."""
+    for name, usual in _NOT_HOSTED.items():
+        if given.get(name, usual) != usual:
+            raise MissingToolError(
+                f"a CUDA extension is built with {name}={given[name]!r}, which cuassay's CUDA "
+                "runtime for the CPU does not cover; judge it on an NVIDIA GPU"
+            )
+
+
+def _flags(given: Mapping[str, Any]) -> BuildFlags:
+    """Return the flags of a call of load or load_inline."""
+    includes = given.get("extra_include_paths")
     folders = tuple(
         f"-I{path}" for path in ([includes] if isinstance(includes, str) else includes or ())
     )
     return BuildFlags(
-        cflags=(*(host or ()), *folders),
-        cuda_cflags=(*(device or ()), *folders),
-        ld_flags=tuple(linker or ()),
+        cflags=(*(given.get("extra_cflags") or ()), *folders),
+        cuda_cflags=(*(given.get("extra_cuda_cflags") or ()), *folders),
+        ld_flags=tuple(given.get("extra_ldflags") or ()),
     )
+
+
+def _hosted_files(
+    name: str, paths: Sequence[Path], flags: BuildFlags, *, folder: Path
+) -> types.ModuleType:
+    """Build files for a machine without a GPU; relative paths may begin in the sources."""
+    from cuassay.build.cuda.hosted import HostedUnit, build_hosted
+
+    found = [path if path.is_file() else folder / "src" / path for path in paths]
+    units = [
+        HostedUnit(name=path.name, text=path.read_text(encoding="utf-8"), folder=path.parent)
+        for path in found
+    ]
+    headers = [
+        header.read_text(encoding="utf-8", errors="replace")
+        for place in dict.fromkeys(path.parent for path in found)
+        for header in sorted(place.glob("*.[hc]*"))
+    ]
+    options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
+    digest = sha256_fields(*(unit.text for unit in units), "|", *headers, *options)[:24]
+    try:
+        return build_hosted(f"{name}_{digest}", units, flags, folder=folder / "inline" / digest)
+    except BuildError as error:
+        raise RuntimeError(f"Error building extension '{name}': {error}\n{error.log}") from None
 
 
 class _Sources:
@@ -113,7 +200,8 @@ def _load(
     name: str, sources: _Sources, flags: BuildFlags, *, folder: Path, device: str
 ) -> types.ModuleType:
     if sources.device and not device.startswith("cuda"):
-        return _hosted(name, sources, flags, folder=folder)
+        with noted():
+            return _hosted(name, sources, flags, folder=folder)
     arch = hopper_arch(architecture(device), sources.device)
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
     digest = sha256_fields(sources.host, sources.device, arch, *options)[:24]
@@ -143,7 +231,7 @@ def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) ->
     try:
         try:
             return build_hosted(f"{name}_{digest}", [both], flags, folder=home)
-        except BuildError:
+        except (BuildError, MissingToolError):
             return build_hosted(f"{name}_{digest}", apart, flags, folder=home)
     except BuildError as error:
         raise RuntimeError(f"Error building extension '{name}': {error}\n{error.log}") from None

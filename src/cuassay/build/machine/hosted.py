@@ -16,6 +16,8 @@ import torch
 
 from cuassay.build.machine.launch import LaunchFault, MachineLauncher
 from cuassay.build.recording.ledger import LEDGER
+from cuassay.build.unavailable import note
+from cuassay.errors import MissingToolError
 from ptxsan.host.runtime import SUCCESS, Dim3, Runtime
 
 if TYPE_CHECKING:
@@ -131,6 +133,8 @@ class HostedLaunches:
         finally:
             failure, error = self.runtime.failure, self.runtime.take_error()
             self.runtime.forget()
+            if isinstance(failure, MissingToolError):
+                note(failure)
             if failure is not None:
                 raise failure
         if error != SUCCESS:

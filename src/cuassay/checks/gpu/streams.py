@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 _DEFAULT = "streams: consumer on the default stream"
 _SIDE = "streams: producer and consumer on a side stream"
+_BESIDE = "streams: a side stream beside a busy default stream"
 _TWO = "streams: two streams at once"
 _THREADS = "streams: two threads at once"
+_ONE_STREAM = (_DEFAULT, _SIDE, _BESIDE)
 _DELAY_MS = 40.0
 _WAITED = 0.9  # of the delay: the call came back only when the device was done
 _ROUNDS = {Profile.QUICK: 4, Profile.STANDARD: 24, Profile.DEEP: 200}
@@ -41,28 +43,33 @@ class Stream001(Check):
     What it does
         Puts 40 ms of other work on a stream, behind it a copy that changes the inputs, behind
         that the call, and behind that a copy of the result, while the host waits for nothing:
-        on the default stream and on a side stream. Then two calls with other inputs at once,
-        on two streams and from two threads. A plain call comes first and must be right.
+        on the default stream and on a side stream. Then the other way round: the 40 ms keep
+        the default stream busy, while the call and the copy go to an idle side stream. Then two
+        calls with other inputs at once, on two streams and from two threads. Free memory is
+        poisoned before each call. A plain call comes first and must be right.
 
     Why it matters
         A kernel launched on the default stream, while the caller works on another one, reads
         inputs that are not there yet: 7 or 8 of 8 answers were stale in a library's report.
-        Work on a private stream that nobody waits for looks fast and is read too early. A
-        static workspace is overwritten by the call beside it.
+        The caller reads its result before it is written, and a CUDA graph, which is captured
+        on a side stream, misses the kernel. Work on a private stream that nobody waits for
+        looks fast and is read too early. A static workspace is overwritten by the call beside
+        it.
 
     How it decides
-        Every answer must be right for the inputs that its stream had put there. A result
-        that is not ready on the caller's own default stream is wrong. A fault that only a side
-        stream, two streams or two threads show is a condition of use. A call that returns
-        only when the device has caught up is advice: it breaks overlap and graph capture.
+        Every answer must be right for the inputs that its stream had put there. An answer
+        that is wrong while the caller uses one stream, the default stream or another one, is
+        wrong. A fault that only two streams or two threads show is a condition of use. A call
+        that returns only when the device has caught up is advice: it breaks overlap and graph
+        capture.
 
     Can it be wrong?
         Where 40 ms are over before the call was made, nothing is shown. Overlap of two calls
         is likely, not certain. The reference goes through the same scenario first.
 
     Example
-        `kernel<<<grid, block>>>` without a stream: "on a side stream returned the answer to
-        the values that were there before".
+        `kernel<<<grid, block>>>` without a stream: "is wrong on a side stream behind other
+        work: it gave the answer to the values that were there before".
 
     Options
         --require streams and --require threads make the conditions binding; --profile sets how
@@ -84,8 +91,9 @@ class Stream001(Check):
         """Yield one scenario a condition, the plainest first."""
         base = with_scalars(trial, trial.cases("small")[0])
         others = other_values(trial, base, 1, purpose=self.code)
-        yield _behind_work(_DEFAULT, "default", (base, *others))
-        yield _behind_work(_SIDE, "side", (base, *others))
+        yield _one_stream(_DEFAULT, "default", (base, *others), delay_ms=_DELAY_MS)
+        yield _one_stream(_SIDE, "side", (base, *others), delay_ms=_DELAY_MS)
+        yield _one_stream(_BESIDE, "side", (base, *others), default_delay_ms=_DELAY_MS)
         rounds = _ROUNDS[trial.profile]
         yield _at_once(_TWO, (base, *others), rounds=rounds, threads=False)
         yield _at_once(_THREADS, (base, *others), rounds=rounds, threads=True)
@@ -93,7 +101,7 @@ class Stream001(Check):
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Blame the condition where the plain calls are right and the others are not."""
         reads = reads_of(scenario, run)
-        plain = 1 if scenario.label in (_DEFAULT, _SIDE) else 2
+        plain = 1 if scenario.label in _ONE_STREAM else 2
         if len(reads) <= plain or any(wrong_read(trial, run, read) for read in reads[:plain]):
             return
         for read in reads[plain:]:
@@ -110,13 +118,15 @@ class Stream001(Check):
         said = {
             _DEFAULT: "its result is not ready for the next operation on the caller's stream",
             _SIDE: "is wrong on a side stream behind other work",
+            _BESIDE: "its result is not ready for the next operation on the caller's stream, "
+            "a side stream, while the default stream is busy",
             _TWO: "is wrong while another call runs on a second stream",
             _THREADS: "is wrong while another thread calls it as well",
         }[scenario.label]
         if other is not None:
             said += ": it gave the answer to " + (
                 "the values that were there before"
-                if scenario.label in (_DEFAULT, _SIDE)
+                if scenario.label in _ONE_STREAM
                 else "the other call's inputs"
             )
         extra = measured(found, read.case)
@@ -142,13 +152,11 @@ class Stream001(Check):
 
 
 def _class_of(label: str) -> dict[str, object]:
-    if label == _DEFAULT:
+    if label in _ONE_STREAM:
         return {"finding_class": FindingClass.WRONG, "severity": Severity.CRITICAL}
     condition = (
         "threads: calls from one thread at a time"
         if label == _THREADS
-        else "streams: the default stream alone"
-        if label == _SIDE
         else "streams: one stream at a time"
     )
     return {"finding_class": FindingClass.UNSAFE, "condition": condition}
@@ -169,7 +177,14 @@ def _waited_ms(scenario: Scenario, run: Run) -> float | None:
         return None
 
 
-def _behind_work(label: str, stream: str, cases: Sequence[Case]) -> Scenario:
+def _one_stream(
+    label: str,
+    stream: str,
+    cases: Sequence[Case],
+    *,
+    delay_ms: float = 0.0,
+    default_delay_ms: float = 0.0,
+) -> Scenario:
     steps: list[Step] = [
         Allocate(slot="a", case=0),
         Call(slot="a", result="plain"),
@@ -178,7 +193,12 @@ def _behind_work(label: str, stream: str, cases: Sequence[Case]) -> Scenario:
     for number in (1, 0):  # there and back: one of the two cannot be what lay there by luck
         steps += [
             StreamCall(
-                slot="a", result=f"r{number}", case=number, stream=stream, delay_ms=_DELAY_MS
+                slot="a",
+                result=f"r{number}",
+                case=number,
+                stream=stream,
+                delay_ms=delay_ms,
+                default_delay_ms=default_delay_ms,
             ),
             ReadResult(result=f"r{number}"),
         ]

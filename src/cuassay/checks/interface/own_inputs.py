@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import comparison_finding
-from cuassay.checks.state.answers import is_right_for, reads_of, same_bits, wrong_outputs
+from cuassay.checks.state.answers import Read, is_right_for, reads_of, same_bits, wrong_outputs
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
-from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
+from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.verdict import Profile
 
 _MOST = {Profile.QUICK: 6, Profile.STANDARD: 16, Profile.DEEP: 64}
@@ -23,7 +23,9 @@ class Api004(Check):
     What it does
         Runs the problem's generator several times and notes what holds in every run: an input
         is constant, its rows are equal, it counts up, it is sorted. Each such fact of one input
-        is broken alone, where the reference accepts that, and the kernel is called.
+        is broken alone, where the reference accepts that, and the kernel is called. Then slices
+        that never change by themselves, along every axis, take other values: one or a few at a
+        time.
 
     Why it matters
         A generator that gives every row of `position_ids` the same values cannot tell a kernel
@@ -33,7 +35,8 @@ class Api004(Check):
         The kernel must be right for the broken inputs, at a shape whose axes are at least 2.
         The reference accepts them if it runs, stays finite where it was finite, and returns
         something else than before. Where the input shares an ancestor with others (a saved
-        statistic, a mask made from lengths) a failure is a condition of use, `consistent`.
+        statistic, a mask made from lengths), or the slice that changed repeats another one (the
+        two halves of a rotary table), a failure is a condition of use, `consistent`.
 
     Can it be wrong?
         A fact that callers always keep and the problem does not state looks like one that
@@ -44,7 +47,8 @@ class Api004(Check):
         position_ids[0] is used for every row: rejected with the fact in the message.
 
     Options
-        --profile quick breaks 6 facts, standard 16, deep 64.
+        --profile quick breaks 6 facts and changes slices in 6 calls, standard 16 and 32, deep
+        64 and 128.
     """
 
     code = "API004"
@@ -55,7 +59,7 @@ class Api004(Check):
 
     def skip(self, trial: Trial) -> str:
         """Return why no fact can be broken, or an empty string."""
-        if trial.cases("facts"):
+        if trial.cases("facts") or trial.cases("slices"):
             return ""
         return "no fact of the problem's own inputs can be broken"
 
@@ -75,15 +79,32 @@ class Api004(Check):
                     ReadResult(result="r1"),
                 ),
             )
+        sliced = trial.cases("slices")
+        steps: list[Step] = []
+        for number in range(len(sliced)):
+            slot, result = f"s{number}", f"r{number}"
+            steps += [
+                Allocate(slot=slot, case=number),
+                Call(slot=slot, result=result),
+                ReadResult(result=result),
+            ]
+        if sliced:
+            yield Scenario(label="own inputs: slices changed", cases=sliced, steps=tuple(steps))
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Judge the broken inputs where the kernel is right for the intact ones."""
         reads = reads_of(scenario, run)
-        if len(reads) < 2:
+        if len(reads) < 2 or wrong_outputs(trial, reads[0], run):
             return
-        intact, broken = reads[0], reads[1]
-        if wrong_outputs(trial, intact, run):
-            return
+        for broken in reads[1:]:
+            found = next(self._relies(trial, scenario, run, intact=reads[0], broken=broken), None)
+            if found is not None:
+                yield found
+                return
+
+    def _relies(
+        self, trial: Trial, scenario: Scenario, run: Run, *, intact: Read, broken: Read
+    ) -> Iterator[Finding]:
         for comparison in wrong_outputs(trial, broken, run):
             case = broken.case
             same = same_bits(run, intact.items, broken.items) or is_right_for(
@@ -93,7 +114,6 @@ class Api004(Check):
             lead = f"in the problem's own inputs {case.fact}; {how}, the reference does not"
             found = comparison_finding(self, trial, scenario, _legal(case), comparison, lead=lead)
             yield _conditional(found, case) if case.related else found
-            return
 
 
 def _legal(case: Case) -> Case:
@@ -103,9 +123,12 @@ def _legal(case: Case) -> Case:
 def _conditional(finding: Finding, case: Case) -> Finding:
     """Return the finding as a condition of use: the inputs have to stay consistent."""
     changed = next(name for name, fill in case.fills.items() if fill.parameters)
+    words = f"{changed} belongs to {', '.join(case.related)}"
+    if case.related == (changed,):
+        words = f"slices of {changed} repeat one another as in the problem's own inputs"
     return dataclasses.replace(
         finding,
         finding_class=FindingClass.UNSAFE,
         severity=Severity.MEDIUM,
-        condition=f"consistent: {changed} belongs to {', '.join(case.related)}",
+        condition=f"consistent: {words}",
     )

@@ -164,12 +164,16 @@ def recorded_evidence(trial: Trial, scenario: Scenario, run: Run) -> MachineEvid
     return _executed(trial, scenario, run)[1]
 
 
-def _executed(trial: Trial, scenario: Scenario, run: Run) -> tuple[Machine, MachineEvidence]:
+def recording_of(run: Run) -> torch.Tensor | None:
+    """Return the recording (uint8) that a run of `recorded_call` sent; None where it sent none."""
     record = done(run, _READ)
-    machine = trial.machine
-    if machine is None or record is None or not record.items:
+    return run.tensor(record.items[0]) if record is not None and record.items else None
+
+
+def _executed(trial: Trial, scenario: Scenario, run: Run) -> tuple[Machine, MachineEvidence]:
+    machine, recording = trial.machine, recording_of(run)
+    if machine is None or recording is None:
         raise CannotJudgeError("the call's launches were not recorded")
-    recording: torch.Tensor = run.tensor(record.items[0])
     evidence = machine.execute(recording, scenario)
     if evidence.refused:
         raise CannotJudgeError(f"the launches cannot be executed: {evidence.refused}")

@@ -56,7 +56,10 @@ def home_axes(trial: Trial) -> dict[str, int] | None:
         return None
     sizes = smallest_workload_axes(problem)
     budget = HOME_ELEMENTS["cuda" if trial.device.startswith("cuda") else "cpu"]
-    return sizes if elements_of(problem, sizes) <= budget else None
+    if elements_of(problem, sizes) > budget:
+        return None
+    asked = Case(label="a workload's sizes", axes=sizes, workload=problem.workloads[0].id)
+    return sizes if trial.has_room(asked) else None
 
 
 def settings(trial: Trial) -> list[dict[str, int]]:

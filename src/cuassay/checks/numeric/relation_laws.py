@@ -74,12 +74,9 @@ def _laws(
     relation: Relation, cases: Sequence[Case], spec: TensorSpec, position: int
 ) -> Iterator[Law]:
     match relation:
-        case RowsIndependent(axis=axis) | PermutationEquivariant(axis=axis):
-            independent = isinstance(relation, RowsIndependent)
-            if independent and spec.shape.count(axis) != 1:
-                return
+        case PermutationEquivariant(axis=axis):
             yield from _selected(cases, spec, position, axis)
-        case PrefixStable(axis=axis) if spec.shape.count(axis) == 1:
+        case RowsIndependent(axis=axis) | PrefixStable(axis=axis) if spec.shape.count(axis) == 1:
             yield from _selected(cases, spec, position, axis)
         case DuplicatesAgree(axis=axis) if spec.shape.count(axis) == 1:
             for member, case in enumerate(cases):
@@ -89,24 +86,30 @@ def _laws(
         case LinearIn():
             yield from _linear(cases, position)
         case Homogeneous(input=name, degree=degree):
-            for member, case in enumerate(cases):
-                factor = _number(case, name, "scale_by")
-                if factor is not None:
-                    yield _equal(position, Term(member=member), Term(
-                        member=0, coefficient=-(factor**degree)
-                    ))  # fmt: skip
+            yield from _scaled(cases, position, name, by="scale_by", degree=degree)
         case ShiftInvariant(input=name):
-            for member, case in enumerate(cases):
-                if _number(case, name, "shift") is not None:
-                    yield _equal(position, Term(member=member), Term(member=0, coefficient=-1.0))
+            yield from _scaled(cases, position, name, by="shift", degree=0)
         case RowsSumToOne(axis=axis) if axis in spec.shape:
             for member in range(len(cases)):
                 term = Term(member=member, summed=spec.shape.index(axis))
                 yield Law(output=position, terms=(term,), constant=1.0)
         case Conserves(input=name):
-            for member, case in enumerate(cases):
-                if name in case.fills and case.fills[name].kind == "ones":
-                    yield Law(output=position, terms=(Term(member=member),), constant=1.0)
+            ones = [
+                m for m, c in enumerate(cases) if name in c.fills and c.fills[name].kind == "ones"
+            ]
+            for member in ones:
+                yield Law(output=position, terms=(Term(member=member),), constant=1.0)
+
+
+def _scaled(
+    cases: Sequence[Case], position: int, name: str, *, by: str, degree: float
+) -> Iterator[Law]:
+    """Each member moved `by` a number has the base's answer times that number to the `degree`."""
+    for member, case in enumerate(cases):
+        number = _number(case, name, by)
+        if number is not None:
+            base = Term(member=0, coefficient=-(number**degree))
+            yield _equal(position, Term(member=member), base)
 
 
 def _selected(cases: Sequence[Case], spec: TensorSpec, position: int, axis: str) -> Iterator[Law]:

@@ -13,12 +13,13 @@ from cuassay.checks.state.process_kinds import Change, Kind, changes_of, kind_of
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Allocate, Call, Scenario, Step
-from cuassay.model.steps import Arrange, ReadState
+from cuassay.model.steps import Arrange, Mode, ReadState
 from cuassay.model.trace import StepRaised
 
 STATE = "process: after the import and after calls"
 GENERATORS = "process: random numbers"
 REFUSED = "process: after a call that may be refused"
+UNWATCHED = "process: where nothing of cuassay is"
 _SHOWN = 4
 
 
@@ -28,10 +29,11 @@ class Proc001(Check):
     What it does
         Reads some 200 process-wide settings before the kernel is imported, after its import
         and after each of several calls, one of them on tensors in unusual layouts that it may
-        refuse: precision flags of torch, default dtype and device, gradient and autocast
-        modes, threads, rounding and denormal numbers, random generators and their seeds,
-        environment, working directory, umask, signal handlers, hooks, the current CUDA device
-        and stream, and whether functions that measure, compare and compute are still the same.
+        refuse; then once more in another process, which holds nothing of cuassay until the
+        calls are over: precision flags of torch, default dtype and device, gradient and
+        autocast modes, threads, rounding and denormal numbers, random generators and their
+        seeds, environment, working directory, umask, signal handlers, hooks, the current CUDA
+        device and stream, and whether functions that measure, compare and compute are the same.
 
     Why it matters
         A kernel that switches TF32 on for the whole process changes every other float32 matmul
@@ -48,9 +50,9 @@ class Proc001(Check):
         reported, nor what importing Triton or compiling with torch leaves behind.
 
     Can it be wrong?
-        The kernel shares the process in which this is read and could restore everything for
-        that moment; casual changes show. State that is changed and put back within a call is
-        not seen, unless the call raises in between.
+        The kernel shares the process in which this is read. One that restores everything where
+        it finds cuassay is seen in the process without it. State that is changed and put back
+        within a call is not seen, unless the call raises in between.
 
     Example
         `torch.set_float32_matmul_precision("high")` at import: "importing it sets
@@ -98,6 +100,14 @@ class Proc001(Check):
                 ReadState(),
             )
             yield Scenario(label=REFUSED, cases=cases[:1], steps=refused)
+        calls = [step for step in steps if not isinstance(step, ReadState)]
+        yield Scenario(
+            label=UNWATCHED,
+            cases=cases,
+            steps=(*calls, ReadState()),
+            mode=Mode.APART,
+            fresh=True,
+        )
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report each kind of change once, with what brought it about."""
@@ -142,7 +152,7 @@ class _Seen:
     change: Change
 
 
-_IMPORT = "importing it"
+_IMPORT, _BOTH = "importing it", "importing and calling it"
 
 
 def _changes(scenario: Scenario, run: Run) -> Iterator[tuple[str, Change]]:
@@ -156,7 +166,7 @@ def _changes(scenario: Scenario, run: Run) -> Iterator[tuple[str, Change]]:
     for step, record in zip(scenario.steps, run.result.records, strict=False):
         if isinstance(step, Call):
             calls += 1
-            event = f"call {calls}"
+            event = f"call {calls}" if scenario.label != UNWATCHED else _BOTH
             if isinstance(record, StepRaised):
                 event += f", which raised {record.exception[:60]},"
         if not isinstance(step, ReadState) or isinstance(record, StepRaised):

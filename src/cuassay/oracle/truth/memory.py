@@ -1,38 +1,66 @@
-"""How much memory a truth takes while it is made: planned before anything is allocated.
+"""How much memory a reference and its truth take: planned before anything is allocated.
 
-The reference runs once on meta tensors, which have sizes and no memory, and the largest number
-of bytes that its floating tensors hold at one time is noted. A lifted run holds them in float64
-beside their noise; afterwards the runs and the achievable errors of the outputs lie side by
-side. The larger of both is the need.
+The reference runs once on fake tensors, which have sizes and no memory. What its tensors hold at
+one time is noted twice: as written, which is what a process that calls it takes, and with every
+float in float64, which is what a lifted run holds. Noise stands beside the largest operation;
+afterwards the runs and the achievable errors of the outputs lie side by side.
 """
 
 from __future__ import annotations
 
+import logging
+import math
+import warnings
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from cuassay.dispatch_modes import UntracedMode
 from cuassay.model.problem import Scalar
+from cuassay.oracle.truth.composite import COMPOSITES
+from cuassay.oracle.truth.operations import base_name
+from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS
 from cuassay.oracle.truth.types import OutputTruth, Truth
 
 _LIFTED = 8  # bytes of an element
-_NOISE = 3.0  # a result, its noisy copy and the normals, over the result alone
+_NOISE = 3 * 8  # normals, sizes and the noisy copy beside what the largest operation touches
+_SUMMED = 5  # a sum's deviation takes so many times the memory of its result
 _RUN = 4  # bytes of an element of one draw's deviation
-_KNOWN = 2 * 4  # errors of the reference as written and of its float32 lift
-_FINISH = 6 * 8  # truth, mean, rounding, noise, scale and one temporary, while errors are found
+_KNOWN = 3 * 8  # the reference as written and its float32 lift, and the errors of both
+_FINISH = 14 * 8  # mean, rounding, noise, scale and their temporaries, while errors are found
+_DEVIATION = 4  # bytes of an element of a reduction's deviation, kept for all draws
+_ATTENTION = "_scaled_dot_product"  # how the names of fused operations begin that hide scores
 
 
-class _Live(UntracedMode):
-    """Counts the elements of floating storages that live at one time."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """What one run of a reference holds at most, beside its inputs.
+
+    `written` are bytes in the types that it names, `lifted` bytes with every float in float64.
+    `largest` counts the elements that noise on its largest operation touches, `reduced` those
+    of all results of sums, products and norms. `complete` is False where it ended early.
+    """
+
+    written: int
+    lifted: int
+    largest: int
+    reduced: int
+    complete: bool = True
+
+
+class _Watch(UntracedMode):
+    """Adds up the storages that live at one time."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.now: int = 0
-        self.peak: int = 0
+        self.now = self.peak = self.now_lifted = self.peak_lifted = 0
+        self.largest = self.reduced = 0
         self._known: set[int] = set()
 
     def __torch_dispatch__(
@@ -44,9 +72,24 @@ class _Live(UntracedMode):
     ) -> Any:
         """Run the operation and note what it makes."""
         out = func(*args, **(kwargs or {}))
-        for made in out if isinstance(out, list | tuple) else (out,):
-            if isinstance(made, Tensor) and made.dtype.is_floating_point:
-                self._note(made)
+        made = [t for t in pytree.tree_leaves(out) if isinstance(t, Tensor)]
+        for tensor in made:
+            self._note(tensor)
+        if func.is_view:
+            return out
+        given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        name, results = base_name(func), sum(t.numel() for t in made)
+        touched = sum(t.numel() for t in given) + results
+        if any(name in known for known in (REDUCTIONS, PRODUCTS, COMPOSITES)):
+            self.reduced += results
+            touched += (_SUMMED - 1) * results
+        if name.startswith(_ATTENTION) and "backward" not in name:
+            query, key = given[0], given[1]
+            scores = math.prod(query.shape[:-1]) * key.shape[-2]
+            self.reduced += scores
+            touched += _SUMMED * scores
+            self.peak_lifted = max(self.peak_lifted, self.now_lifted + 2 * _LIFTED * scores)
+        self.largest = max(self.largest, touched)
         return out
 
     def _note(self, made: Tensor) -> None:
@@ -54,53 +97,92 @@ class _Live(UntracedMode):
         key = storage._cdata
         if key in self._known:
             return
-        count = storage.nbytes() // max(made.element_size(), 1)
+        size = storage.nbytes()
+        floating = made.dtype.is_floating_point and made.dtype.itemsize > 1
+        lifted = size // made.element_size() * _LIFTED if floating else size
         self._known.add(key)
-        self.now += count
+        self.now += size
+        self.now_lifted += lifted
         self.peak = max(self.peak, self.now)
+        self.peak_lifted = max(self.peak_lifted, self.now_lifted)
 
         def gone() -> None:
             self._known.discard(key)
-            self.now -= count
+            self.now -= size
+            self.now_lifted -= lifted
 
         weakref.finalize(storage, gone)
 
 
-def live_elements(fn: Callable[..., object], inputs: Sequence[Tensor | Scalar]) -> int | None:
-    """Return how many floating elements `fn` holds at most at one time, beside its inputs.
+def live_bytes(
+    fn: Callable[..., object], inputs: Sequence[Tensor | Scalar], *, device: str = "cpu"
+) -> Live:
+    """Return what `fn` holds at most at one time, beside its inputs.
 
-    Nothing is allocated: `inputs` may be meta tensors, others are replaced by such. None where the
-    reference cannot run on them, because its control flow or its shapes depend on values.
+    Nothing is allocated: of `inputs` only shapes and dtypes count, as if on `device`. A reference
+    that fake tensors cannot follow to its end, since its control flow depends on values say, is
+    known as far as it got.
     """
-    given = [v.to("meta") if isinstance(v, Tensor) else v for v in inputs]
+    from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import
+
+    watch, complete = _Watch(), True
+    with silent(), FakeTensorMode(allow_non_fake_inputs=True):
+        given = [
+            torch.empty(v.shape, dtype=v.dtype, device=device) if isinstance(v, Tensor) else v
+            for v in inputs
+        ]
+        try:
+            with watch:
+                fn(*given)
+        except Exception:  # whatever a foreign reference says of tensors without values
+            complete = False
+    return Live(
+        written=watch.peak,
+        lifted=watch.peak_lifted,
+        largest=watch.largest,
+        reduced=watch.reduced,
+        complete=complete,
+    )
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Keep torch from saying what fake tensors refuse: it is an answer, not an error."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before = logger.disabled
+    logger.disabled = True
     try:
-        with _Live() as live:
-            fn(*given)
-    except Exception:  # whatever a foreign reference says of tensors without values
-        return None
-    peak: int = live.peak
-    return peak
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.disabled = before
 
 
 def bytes_needed(
-    fn: Callable[..., object],
+    live: Live,
     inputs: Sequence[Tensor | Scalar],
     outputs: Sequence[Sequence[int]],
     *,
     draws: int,
+    budget_bytes: int | None = None,
 ) -> int:
     """Return about how many bytes `make_truth` takes at its peak, beside the inputs themselves.
 
-    `inputs` may be meta tensors; `outputs` are the shapes of the outputs, `draws` how many
-    noisy runs are made. A reference that cannot run on meta tensors is taken to hold as much as
-    all its inputs and outputs together. The estimate leaves out what torch's allocator keeps.
+    `live` is what the reference holds (see `live_bytes`); of `inputs` shapes and dtypes count,
+    they may be meta tensors. `outputs` are the shapes of the outputs, `draws` how many noisy
+    runs are made, `budget_bytes` is what `make_truth` is given. The estimate leaves out what
+    torch's allocator keeps.
     """
     own = sum(v.numel() for v in inputs if isinstance(v, Tensor) and v.dtype.is_floating_point)
     given = [torch.Size(shape).numel() for shape in outputs]
-    live = live_elements(fn, inputs)
-    held = own + sum(given) if live is None else max(live, sum(given))
+    held = max(live.lifted, sum(given) * _LIFTED)
+    largest = max(live.largest, max(given, default=0))
+    deviations = live.reduced * _DEVIATION
+    if budget_bytes is not None:
+        deviations = min(deviations, budget_bytes // 4)
     kept = sum(given) * (_LIFTED + _KNOWN + draws * _RUN)
-    run = own * _LIFTED + int(held * _LIFTED * _NOISE)
+    run = own * _LIFTED + held + largest * _NOISE + deviations
     return kept + max(run, max(given, default=0) * _FINISH)
 
 

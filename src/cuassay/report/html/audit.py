@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cuassay.model.audit import Audit, ProblemPower
+from cuassay.model.failure_classes import class_name
 from cuassay.report import audit_tables as tables
 from cuassay.report import words
 from cuassay.report.clean import html_text, one_line
@@ -208,7 +209,11 @@ def _heat(audit: Audit) -> str:
     classes = sorted(name for name, _ in totals.most_common(_CLASSES))
     families = sorted({family for family, _ in counts})[:_LISTED]
     most = max(counts.values())
-    head = "".join(f"<th>{_text(name, limit=20)}</th>" for name in classes)
+    head = "".join(
+        f'<th title="{_text(class_name(name), limit=120)}">{_text(name, limit=20)}</th>'
+        for name in classes
+    )
+    told = "; ".join(f"{_text(n, limit=20)}: {_text(class_name(n), limit=120)}" for n in classes)
     body = "".join(
         f"<tr><th>{_text(family, limit=80)}</th>"
         + "".join(_cell(family, name, counts[family, name], most) for name in classes)
@@ -220,7 +225,7 @@ def _heat(audit: Audit) -> str:
     return (
         "<section><h2>Operator family by failure class</h2>"
         '<div class="card scroll"><table class="heat"><thead><tr><th></th>'
-        f"{head}</tr></thead>{body}</table>{rest}</div></section>"
+        f'{head}</tr></thead>{body}</table><p class="key">{told}</p>{rest}</div></section>'
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import quote
 
 from cuassay.model.audit import Audit, AuditFinding, AuditResult, Ending
+from cuassay.model.failure_classes import class_name
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Decision
 from cuassay.report import words
@@ -222,7 +223,7 @@ def _finding(finding: AuditFinding) -> str:
     kind = {FindingClass.WRONG: "bad", FindingClass.UNSAFE: "mid", FindingClass.ADVICE: "calm"}
     share = f" <b>{html_text(words.times(finding.share))}</b>" if finding.share is not None else ""
     chips = "".join(
-        f'<span class="chip">{html_text(one_line(name, limit=20))}</span>'
+        f'<span class="chip">{html_text(one_line(class_name(name), limit=80))}</span>'
         for name in finding.classes[:8]
     )
     replay = code_block(one_line(finding.reproduce), wrap=True) if finding.reproduce else ""

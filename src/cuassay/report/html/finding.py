@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from cuassay.model.failure_classes import class_names
 from cuassay.model.outcome import ErrorMap, Finding, Growth
 from cuassay.report import words
 from cuassay.report.clean import clean, html_text, one_line
+from cuassay.report.html.rules import rule_anchor
 from cuassay.report.html.svg import budget_bar, error_map, growth_plot, map_key, tells
 
 TONES = {"wrong": "bad", "unsafe": "mid", "advice": "calm"}
@@ -32,7 +34,8 @@ def finding_card(finding: Finding, *, pictures: bool, text_bytes: int) -> str:
         f'<article class="card finding {TONES[kind]}" id="{name}">'
         f'<div class="head"><a class="name" href="#{name}">{name}</a>'
         f'<span class="tag">{kind}, {finding.severity.value}</span>'
-        f'<span class="mono">{html_text(one_line(finding.code, limit=20))}</span>'
+        f'<a class="mono" href="#{html_text(rule_anchor(finding.code))}">'
+        f"{html_text(one_line(finding.code, limit=20))}</a>"
         f"<span>{html_text(one_line(finding.title, limit=160))}</span></div>"
         f'<p class="message">{html_text(one_line(finding.message))}</p>'
         + _budget(finding)
@@ -81,7 +84,7 @@ def _statistics(finding: Finding) -> str:
         for name, value in finding.details[:20]
         if name != "holds for"
     ]
-    classes = ", ".join(one_line(name, limit=20) for name in finding.classes)
+    classes = one_line(class_names(finding.classes), limit=400)
     seed = "" if finding.seed is None else str(finding.seed)
     shown = rows([*pairs, ("failure classes", classes), ("seed", seed)])
     return f"<details><summary>All measures</summary>{shown}</details>" if shown else ""

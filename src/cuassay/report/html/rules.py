@@ -8,7 +8,7 @@ from cuassay.model.outcome import Finding
 from cuassay.report.clean import html_text, one_line
 from cuassay.report.rules import Rule, Rules
 
-_PAGES = 10
+_PAGES = 40
 
 
 def rules_section(findings: Iterable[Finding], rules: Rules | None) -> str:
@@ -23,6 +23,11 @@ def rules_section(findings: Iterable[Finding], rules: Rules | None) -> str:
     return f'<section><h2>What these checks look for</h2><div class="card">{body}</div></section>'
 
 
+def rule_anchor(code: str) -> str:
+    """Return the id of a check's page in the report."""
+    return f"rule-{one_line(code, limit=20)}"
+
+
 def _page(rule: Rule) -> str:
     """Return one page: `cuassay explain` prints the same text."""
     parts = "".join(
@@ -30,7 +35,8 @@ def _page(rule: Rule) -> str:
         for heading, text in rule.sections
     )
     title = html_text(f"{rule.code}: {rule.title}")
-    return f"<details><summary>{title}</summary>{parts}</details>"
+    place = html_text(rule_anchor(rule.code))
+    return f'<details id="{place}"><summary>{title}</summary>{parts}</details>'
 
 
 def _paragraphs(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from cuassay.model.audit import Audit, AuditItem, AuditResult, Oddity, ProblemPower
+from cuassay.model.failure_classes import class_name
 from cuassay.model.verdict import Decision
 from cuassay.report import audit_tables as tables
 from cuassay.report.clean import one_line
@@ -250,6 +251,7 @@ def _cells(audit: Audit) -> Iterator[str]:
     yield "Rejected kernels by operator family and failure class"
     rows = [(f, *(str(counts.get((f, c), "") or "") for c in classes)) for f in families]
     yield from _columns(("", *classes), rows, right=range(1, len(classes) + 1))
+    yield from (f"  {name}: {class_name(name)}" for name in classes)
     yield from _more(len(weight) - _CLASSES, what="failure classes")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from cuassay.model.diagnosis import Diagnosis
+from cuassay.model.failure_classes import class_names
 from cuassay.model.outcome import Finding
 from cuassay.report import words
 from cuassay.report.clean import clean, one_line
@@ -73,7 +74,7 @@ def brief(finding: Finding, *, signs: Marks) -> Text:
 def _head(finding: Finding, *, signs: Marks) -> Text:
     kind = finding.finding_class.value
     sign = {"wrong": signs.failed, "unsafe": signs.condition}.get(kind, signs.dot)
-    classes = f" ({', '.join(one_line(name, limit=20) for name in finding.classes[:6])})"
+    classes = f" ({one_line(class_names(finding.classes[:6]), limit=160)})"
     return Text.assemble(
         (f"{sign} {one_line(finding.id, limit=20)} {one_line(finding.code, limit=20)}",
          STYLES[kind]),

@@ -31,7 +31,7 @@ _TEXT = 4096
 _CHUNK = 1 << 30
 
 
-def begin(first: int, second: int) -> tuple[socket.socket, dict[str, str]] | None:
+def begin(first: int, second: int) -> tuple[socket.socket, dict[str, Any]] | None:
     """Import, fork the zygote, then fork on request; returns in such a fork alone."""
     control = socket.socket(fileno=second)
     control.set_inheritable(False)
@@ -53,7 +53,7 @@ def begin(first: int, second: int) -> tuple[socket.socket, dict[str, str]] | Non
     return _watch(control, elder)
 
 
-def _watch(control: socket.socket, elder: int) -> tuple[socket.socket, dict[str, str]] | None:
+def _watch(control: socket.socket, elder: int) -> tuple[socket.socket, dict[str, Any]] | None:
     living: dict[int, int] = {}
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -135,7 +135,7 @@ def _children() -> list[int]:
         return []
 
 
-def _born(request: dict[str, Any], fds: list[int]) -> tuple[socket.socket, dict[str, str]]:
+def _born(request: dict[str, Any], fds: list[int]) -> tuple[socket.socket, dict[str, Any]]:
     """Turn a fork into a confined process and forget how that is done."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGINT):
@@ -147,7 +147,9 @@ def _born(request: dict[str, Any], fds: list[int]) -> tuple[socket.socket, dict[
     os.closerange(4, 4096)
     os.set_inheritable(3, False)
     channel = socket.socket(fileno=3)
-    report: dict[str, str] = importlib.import_module(request["confine"]).confine(request)
+    report = {"walls": importlib.import_module(request["confine"]).confine(request)}
+    if "look" in request:
+        report["state"] = importlib.import_module(request["look"]).look()
     package = request["confine"].partition(".")[0]
     home = os.path.dirname(str(sys.modules[package].__file__))
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
@@ -163,161 +165,226 @@ def _born(request: dict[str, Any], fds: list[int]) -> tuple[socket.socket, dict[
     return channel, report
 
 
-class Loaded:
-    """A function and the memory that it is called on."""
+def answer(  # noqa: C901, PLR0912, PLR0915  # what it calls by name could be replaced
+    channel: socket.socket, report: dict[str, Any]
+) -> None:
+    """Do what is asked for until the channel closes, then end the process.
 
-    def __init__(self, device: str) -> None:
-        self.device = device
-        self.function: Any = None
-        self.shared: dict[str, Any] = {}
-        self.arguments: dict[str, list[Any]] = {}
-        self.held: dict[str, list[tuple[str, Any]]] = {}
+    One function without helpers: all that it needs is bound before anything is loaded, so that
+    nothing of it can be replaced by name. What a call returned is described as the call ends,
+    and where it lies is said then, once: whoever asked reads it from outside.
+    """
+    import torch
 
-    def load(self, root: str, file: str, name: str) -> None:
-        """Import a function from a file below `root`."""
-        place = os.path.join(root, file)
-        for folder in dict.fromkeys((root, os.path.dirname(place))):
-            sys.path.insert(0, folder)
-        stem = os.path.splitext(os.path.basename(file))[0]
-        inside = os.path.isfile(os.path.join(os.path.dirname(place), "__init__.py"))
-        if inside and os.path.dirname(file):
-            module = importlib.import_module(os.path.splitext(file)[0].replace(os.sep, "."))
-        else:
-            spec = importlib.util.spec_from_file_location(stem, place)
-            assert spec is not None
-            assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[stem] = module
-            spec.loader.exec_module(module)
-        self.function = getattr(module, name)
-
-    def place(self, slot: str, layout: list[dict[str, Any]], fd: int, size: int) -> None:
-        """Lay arguments into memory that is shared with whoever gave the descriptor."""
-        import torch
-
-        view = mmap.mmap(fd, size)
-        whole = torch.frombuffer(view, dtype=torch.uint8)
-        self.shared[slot] = []
-        found: list[Any] = []
-        for entry in layout:
-            if "scalar" in entry:
-                found.append(entry["scalar"])
-                continue
-            start = entry["offset"]
-            dtype = getattr(torch, entry["dtype"])
-            count = dtype.itemsize
-            for length in entry["shape"]:
-                count *= length
-            here = whole[start : start + count].view(dtype).reshape(entry["shape"])
-            used = here if self.device == "cpu" else here.to(self.device)
-            self.shared[slot].append((here, used))
-            found.append(used)
-        self.arguments[slot] = found
-
-    def back(self, slot: str) -> None:
-        """Bring arguments on a device back into the shared memory."""
-        for here, used in self.shared[slot]:
-            if here is not used and here.numel():
-                here.copy_(used)
-
-    def call(self, slot: str, result: str, outputs: list[str]) -> None:
-        """Call the function; with `outputs` its last arguments are its results."""
-        arguments = self.arguments[slot]
-        returned = self.function(*arguments)
-        if outputs:
-            self.held[result] = list(zip(outputs, arguments[-len(outputs) :], strict=True))
-        elif isinstance(returned, dict):
-            self.held[result] = [(str(name)[:200], value) for name, value in returned.items()][:256]
-        elif isinstance(returned, tuple | list):
-            self.held[result] = [("", value) for value in returned[:256]]
-        else:
-            self.held[result] = [("", returned)]
-        if self.device != "cpu":
-            import torch
-
-            torch.cuda.synchronize()
-
-    def describe(self, result: str) -> list[dict[str, Any]]:
-        """Return what a call returned, without its values."""
-        import torch
-
-        found: list[dict[str, Any]] = []
-        for name, value in self.held[result]:
-            kind = f"{type(value).__module__}.{type(value).__qualname__}"[:200]
-            item: dict[str, Any] = {"kind": "other", "type_name": kind, "name": name}
-            if isinstance(value, torch.Tensor) and value.layout is torch.strided:
-                dtype = str(value.dtype).removeprefix("torch.")
-                item |= {"kind": "tensor", "dtype": dtype, "shape": list(value.shape)}
-            elif type(value) in (bool, int, float):
-                item |= {"kind": "scalar", "scalar": float(value)}
-            elif value is None:
-                item |= {"kind": "none"}
-            found.append(item)
-        return found
-
-    def write(self, result: str, offsets: list[int], fd: int) -> None:
-        """Write the tensors of a result at the given places of a file."""
-        import torch
-
-        tensors = [value for _, value in self.held[result] if isinstance(value, torch.Tensor)]
-        for tensor, offset in zip(tensors, offsets, strict=True):
-            whole = tensor.detach().cpu().contiguous()
-            size = whole.numel() * whole.element_size()
-            source = memoryview((ctypes.c_char * size).from_address(whole.data_ptr())).cast("B")
-            done = 0
-            while done < size:
-                done += os.pwrite(fd, source[done : done + _CHUNK], offset + done)
-
-
-def answer(channel: socket.socket, report: dict[str, str]) -> None:
-    """Do what is asked for until the channel closes."""
-    loaded = Loaded("cpu")
+    base: Any = torch._C.TensorBase
+    quiet: Any = torch._C.DisableTorchFunctionSubclass
+    no_grad, strided, cpu = torch.no_grad, torch.strided, torch.device("cpu")
+    data_ptr, storage, copy = base.data_ptr, torch.Tensor.untyped_storage, base.copy_
+    contiguous, detach, to_cpu = base.contiguous, base.detach, base.cpu
+    dtype_of, shape_of, layout_of = base.dtype.__get__, base.shape.__get__, base.layout.__get__
+    device_of, strides_of, conj, neg = base.device.__get__, base.stride, base.is_conj, base.is_neg
+    nested = base.is_nested.__get__
+    size_of, count_of, resize = base.element_size, base.numel, base.resize_
+    frombuffer, empty, synchronize = torch.frombuffer, torch.empty, torch.cuda.synchronize
+    dtypes, unless = dict(vars(torch)), contextlib.suppress
+    decoder: Any = json.JSONDecoder()
+    scan = decoder.scan_once
+    encode = json.JSONEncoder(ensure_ascii=True).encode
+    pack, unpack, head_size = _HEAD.pack, _HEAD.unpack, _HEAD.size
+    receive, take, send, rights = channel.recvmsg, channel.recv, channel.sendall, socket.SCM_RIGHTS
+    numbers, room = struct.Struct("@i"), socket.CMSG_SPACE(16)
+    close, leave, write, memory = os.close, os._exit, os.pwrite, mmap.mmap
+    char = ctypes.c_char
+    say, insert = os.path, sys.path.insert
+    listed, texts, kind_of, get = isinstance, str, type, getattr
+    least, most, chunk, text_most = min, _MOST, _CHUNK, _TEXT
+    perturb = get(ctypes.CDLL(None), "mallopt", None)
+    modules, importer, util = sys.modules, importlib.import_module, importlib.util
+    for name in [name for name in globals() if name[:2] != "__"]:
+        del globals()[name]
+    slots: dict[str, list[Any]] = {}
+    mapped: dict[str, list[tuple[Any, Any]]] = {}
+    held: dict[str, list[tuple[str, Any]]] = {}
+    function: Any = None
+    device = "cpu"
+    if perturb is not None:
+        perturb(-4, 0)  # freed blocks stay in the heap: their addresses are used again
+        perturb(-1, 2**31 - 1)
     while True:
-        head, fds, _, _ = socket.recv_fds(channel, _HEAD.size, 4)
-        while 0 < len(head) < _HEAD.size:
-            head += channel.recv(_HEAD.size - len(head))
+        head, ancillary, _, _ = receive(head_size, room)
+        while 0 < len(head) < head_size:
+            head += take(head_size - len(head))
         if not head:
-            return
-        left = min(_HEAD.unpack(head)[0], _MOST)
+            leave(0)
+        left = least(unpack(head)[0], most)
         body = bytearray()
         while len(body) < left:
-            body += channel.recv(left - len(body))
-        request = json.loads(body)
+            body += take(left - len(body))
+        fds = [
+            n for _, kind, data in ancillary if kind == rights for (n,) in numbers.iter_unpack(data)
+        ]
+        request, _ = scan(body.decode(), 0)
         reply: dict[str, Any] = {"done": True}
         try:
             match request["do"]:
                 case "hello":
-                    reply = {"walls": report}
+                    reply = {"walls": report["walls"], "state": report.get("state")}
+                case "look":
+                    insert(0, request["path"])
+                    reply = {"state": importer(request["import"]).look()}
                 case "load":
-                    loaded = Loaded(request["device"])
-                    loaded.load(request["root"], request["file"], request["name"])
+                    report.clear()
+                    device, root = request["device"], request["root"]
+                    place = say.join(root, request["file"])
+                    for folder in dict.fromkeys((root, say.dirname(place))):
+                        insert(0, folder)
+                    stem = say.splitext(say.basename(place))[0]
+                    inside = say.isfile(say.join(say.dirname(place), "__init__.py"))
+                    if inside and say.dirname(request["file"]):
+                        dotted = say.splitext(request["file"])[0].replace("/", ".")
+                        function = get(importer(dotted), request["name"])
+                    else:
+                        spec: Any = util.spec_from_file_location(stem, place)
+                        module = util.module_from_spec(spec)
+                        modules[stem] = module
+                        spec.loader.exec_module(module)
+                        function = get(module, request["name"])
+                        del spec, module
                 case "place":
-                    loaded.place(request["slot"], request["layout"], fds[0], request["size"])
+                    view = memory(fds[0], request["size"])
+                    slot: list[Any] = []
+                    both: list[tuple[Any, Any]] = []
+                    for entry in request["layout"]:
+                        if "scalar" in entry:
+                            slot.append(entry["scalar"])
+                            continue
+                        dtype, count = dtypes[entry["dtype"]], 1
+                        for length in entry["shape"]:
+                            count *= length
+                        if count:
+                            here = frombuffer(
+                                view, dtype=dtype, count=count, offset=entry["offset"]
+                            )
+                            here = resize(here, entry["shape"])
+                        else:
+                            here = empty(entry["shape"], dtype=dtype)
+                        used = here if device == "cpu" else here.to(device)
+                        slot.append(used)
+                        both.append((here, used))
+                    reply = {"at": [data_ptr(used) for _, used in both]}
+                    slots[request["slot"]], mapped[request["slot"]] = slot, both
+                    del view, both, slot
                 case "call":
-                    loaded.call(request["slot"], request["result"], request["outputs"])
+                    arguments, names = slots[request["slot"]], request["outputs"]
+                    held.pop(request["result"], None)
+                    byte = request.get("fill")
+                    if byte is not None and perturb is not None:
+                        perturb(-6, byte ^ 0xFF or 0x100)
+                    try:
+                        returned = function(*arguments)
+                    finally:
+                        if byte is not None and perturb is not None:
+                            perturb(-6, 0)
+                    if device != "cpu":
+                        synchronize()
+                    if names:
+                        found = list(zip(names, arguments[-len(names) :], strict=True))
+                    elif listed(returned, dict):
+                        found = [(texts(name)[:200], one) for name, one in returned.items()][:256]
+                    elif listed(returned, (tuple, list)):
+                        found = [("", one) for one in returned[:256]]
+                    else:
+                        found = [("", returned)]
+                    del returned, arguments
+                    held[request["result"]] = found
+                    items = []
+                    for name, one in found:
+                        own = kind_of(one)
+                        exact = f"{own.__module__}.{own.__qualname__}".removeprefix("builtins.")[
+                            :200
+                        ]
+                        item: dict[str, Any] = {"kind": "other", "type_name": exact, "name": name}
+                        if listed(one, base):
+                            with quiet():
+                                dtype = texts(dtype_of(one)).removeprefix("torch.")
+                                if layout_of(one) is strided and not nested(one):
+                                    item |= {
+                                        "kind": "tensor",
+                                        "dtype": dtype,
+                                        "shape": list(shape_of(one)),
+                                        "strides": list(strides_of(one)),
+                                        "device": texts(device_of(one)),
+                                    }
+                                    try:
+                                        item["storage"] = storage(one).data_ptr()
+                                    except RuntimeError:
+                                        item["storage"] = 0  # it has none to ask
+                                    plain = own is torch.Tensor and not conj(one) and not neg(one)
+                                    if plain and device_of(one) == cpu:
+                                        item["at"] = data_ptr(one)
+                                else:
+                                    item["type_name"] = f"{exact}[{layout_of(one)}]"
+                        elif own in (bool, int, float):
+                            try:
+                                item |= {"kind": "scalar", "scalar": texts(float(one))}
+                            except OverflowError:
+                                item |= {"kind": "scalar", "scalar": "inf"}
+                        elif one is None:
+                            item |= {"kind": "none", "type_name": "NoneType"}
+                        items.append(item)
+                    reply = {"items": items}
+                    del found, one, own
                 case "back":
-                    loaded.back(request["slot"])
-                case "describe":
-                    reply = {"items": loaded.describe(request["result"])}
+                    for here, used in mapped[request["slot"]]:
+                        if here is not used and count_of(here):
+                            copy(here, used)
+                case "forth":
+                    for number, scalar in request["scalars"]:
+                        slots[request["slot"]][number] = scalar
+                    for here, used in mapped[request["slot"]]:
+                        if here is not used and count_of(here):
+                            copy(used, here)
                 case "write":
-                    loaded.write(request["result"], request["data"]["offsets"], fds[0])
+                    tensors = [held[request["result"]][number][1] for number in request["which"]]
+                    for tensor, offset in zip(tensors, request["data"]["offsets"], strict=True):
+                        with no_grad():
+                            if (
+                                kind_of(tensor) is torch.Tensor
+                                and not conj(tensor)
+                                and not neg(tensor)
+                            ):
+                                whole = contiguous(to_cpu(detach(tensor)))
+                            else:
+                                whole = empty(list(shape_of(tensor)), dtype=dtype_of(tensor))
+                                copy(whole, tensor)
+                        size = count_of(whole) * size_of(whole)
+                        source = memoryview((char * size).from_address(data_ptr(whole))).cast("B")
+                        done = 0
+                        while done < size:
+                            done += write(fds[0], source[done : done + chunk], offset + done)
+                    tensors.clear()
                     reply = {"written": True}
                 case "release":
-                    loaded.held.clear()
+                    for kept in (slots, mapped, held):
+                        kept.pop(request["name"], None)
+                case "begin":
+                    for kept in (slots, mapped, held):
+                        kept.clear()
         except Exception as error:
-            text = str(error)[:_TEXT]
-            reply = {"raised": {"exception": type(error).__name__[:200], "message": text}}
+            text = ""
+            try:
+                text = texts(error)[:text_most]
+            except Exception:
+                text = "(the exception's own __str__ raised)"
+            reply = {"raised": {"exception": kind_of(error).__name__[:200], "message": text}}
         for fd in fds:
-            with contextlib.suppress(OSError):
-                os.close(fd)
-        sent = json.dumps({"nonce": request["nonce"], **reply}).encode()
-        channel.sendall(_HEAD.pack(len(sent)) + sent)
+            with unless(OSError):
+                close(fd)
+        sent = encode({"nonce": request["nonce"], **reply}).encode()
+        send(pack(len(sent)) + sent)
 
 
 if __name__ == "__main__":
     _made = begin(int(sys.argv[1]), int(sys.argv[2]))
     if _made is not None:
-        try:
-            answer(*_made)
-        finally:
-            os._exit(0)
+        answer(*_made)

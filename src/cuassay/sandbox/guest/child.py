@@ -37,7 +37,7 @@ from cuassay.model.trace import LOST_CHANNEL, StepRaised
 from cuassay.sandbox import environment, kernel_names, wire
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.device_memory import DeviceMemoryError
-from cuassay.sandbox.guest import call_trace, compiled, guards, placement, process_state, transport
+from cuassay.sandbox.guest import call_trace, compiled, guards, placement, state_snapshot, transport
 from cuassay.sandbox.guest import walls as sandbox
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
@@ -221,6 +221,9 @@ class Worker:
                 _write_all(fds[0], self._made)
                 return {"written": True}, None
             case "begin":
+                self._interpreter = None
+                if self._device != "cpu":
+                    placement.give_back_cuda_memory()
                 self._interpreter = self._make()
                 sizes = request["cases"]
                 self._cases = tuple(Case(label=str(i), axes=a) for i, a in enumerate(sizes))
@@ -234,7 +237,7 @@ class Worker:
         candidate = serial.from_json(Candidate, request["candidate"])
         problem = serial.from_json(Problem, request["problem"])
         module, _, function = str(request["builder"]).partition(":")
-        self._around.baseline = process_state.snapshot()
+        self._around.baseline = state_snapshot.snapshot()
         guards.fit(self._around, candidate)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
         self._around.kernels = kernel_names.kernels_of(candidate)

@@ -65,7 +65,7 @@ class Around:
     """What surrounds every call of the candidate in this process.
 
     `entered` are context managers to call it in, by name; `baseline` is the process-wide state
-    from before its import, as `process_state.snapshot` returns it; `guards` the allocator with
+    from before its import, as `state_snapshot.snapshot` returns it; `guards` the allocator with
     guard zones of a process in guarded mode (None: guards are made when first asked for);
     `untraceable` why torch.compile and opcheck are not for this candidate here; `kernels` the
     names of the GPU kernels that its sources define; `outgoing` is told the outputs that a call

@@ -251,6 +251,16 @@ def _who(holder: Any, attribute: str, kept: object) -> str:
     return _identity(found)
 
 
+def identities() -> dict[str, str]:
+    """Return which object each watched function is now, by name; torch's own are alike."""
+    found = {}
+    for name, holder, attribute, _ in _FUNCTIONS:
+        now = getattr(holder, attribute, None)
+        file = str(getattr(getattr(now, "__code__", None), "co_filename", ""))
+        found[name] = "as imported" if file.startswith(_TORCH) else _identity(now)
+    return found
+
+
 def signals() -> dict[str, str]:
     """Return the handler of every signal, by name."""
     found = {}

@@ -62,7 +62,9 @@ class Production:
         self._differentiator = autograd.Differentiator(host)
         self._compiler = compiled.Compiler(host)
 
-    def execute(self, step: ProductionStep, cases: Sequence[Case], given: Given) -> Made:
+    def execute(  # noqa: C901, PLR0911, PLR0912  # a line a step
+        self, step: ProductionStep, cases: Sequence[Case], given: Given
+    ) -> Made:
         """Execute a production step."""
         match step:
             case Arrange():

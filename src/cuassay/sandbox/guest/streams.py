@@ -122,7 +122,15 @@ def stream_call(host: Host, step: StreamCall, given: Given, case: Case | None) -
     }
     outputs = host.destinations(step.slot, Poison.NAN)
     settle(host)
+    if host.device != "cpu":
+        # A result that is read too early may lie where the last one lay, with the right values.
+        placement.fill_free_cuda_blocks(0xFF)
     started = time.perf_counter()
+    if step.default_delay_ms:
+        # Streams of torch do not wait for the legacy stream; what is launched without a stream,
+        # on the stream of a thread, or on a stream of cudaStreamCreate does.
+        with on_stream("default"):
+            sleep(step.default_delay_ms)
     with on_stream(step.stream):
         sleep(step.delay_ms)
         for name, value in staged.items():

@@ -170,6 +170,7 @@ def _set_limits(limits: Limits, device: str, own_users: bool) -> None:
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: limits.file_bytes,
         resource.RLIMIT_NOFILE: limits.open_files,
+        resource.RLIMIT_CPU: limits.processor_s,
     }
     if device == "cpu":  # the CUDA driver reserves far more address space than it uses
         bounds[resource.RLIMIT_DATA] = limits.memory_bytes

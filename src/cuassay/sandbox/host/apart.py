@@ -1,72 +1,198 @@
 """Scenarios in processes that hold nothing of cuassay: this side owns memory, order and reading.
 
 The guest (`guest.apart`) loads a function and calls it. Where its inputs lie, what they were,
-what they are after a call, and what a result is are all read here, from memory that the judge
-made and shares with it: on the CPU the bytes that the candidate saw, on a GPU their copies.
+what they are after a call, and what a result is are all read here: inputs from memory that the
+judge made and shares, results from the guest's memory at the place where they lay as the call
+ended. On a GPU both are copies that the guest makes.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
+from types import TracebackType
 from typing import Any
 
 import torch
 
 from cuassay.build.sources import write_sources
-from cuassay.model import serial
+from cuassay.errors import CannotJudgeError
+from cuassay.model import serial, walls
 from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Candidate, Convention
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar
-from cuassay.model.scenario import Allocate, Call, ReadInputs, ReadResult, Release, Scenario
-from cuassay.model.trace import ResultItem, ScenarioResult, StepDone, StepRaised, StepRecord
-from cuassay.sandbox.guest.items import DTYPES, host_memory
-from cuassay.sandbox.guest.transport import place
+from cuassay.model.scenario import (
+    Allocate,
+    Call,
+    HashResult,
+    Poison,
+    ReadInputs,
+    ReadResult,
+    Refill,
+    Release,
+    Scenario,
+    Step,
+)
+from cuassay.model.steps import Mode, ReadState
+from cuassay.model.trace import (
+    Finished,
+    ResultItem,
+    ScenarioResult,
+    StepDone,
+    StepRaised,
+    StepRecord,
+)
+from cuassay.sandbox.guest.items import DTYPES, digest, host_memory
+from cuassay.sandbox.guest.placement import byte_of
+from cuassay.sandbox.guest.state_snapshot import TEXT_MOST, differences
+from cuassay.sandbox.guest.transport import nbytes, place
 from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import GoneError, WorkerHandle
-from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.host.nursery import ROOT, STATE, Nursery, confined
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeInputs
-from cuassay.sandbox.ran import Ran
+from cuassay.sandbox.ran import Ran, renumbered
+from cuassay.sandbox.syscalls import read_memory_into
 
 _CHUNK = 1 << 30
+_SPREAD = 4  # a result may span this many times the bytes it has, and is read as a whole
 
 
-def run_apart(
-    scenario: Scenario,
-    inputs: MakeInputs,
-    *,
-    candidate: Candidate,
-    problem: Problem,
-    device: str,
-    nursery: Nursery,
-    limits: Limits,
-) -> Ran:
-    """Run a scenario of Allocate, Call, ReadResult, ReadInputs and Release in a new process.
+class NotLoadedError(Exception):
+    """The candidate cannot be loaded in a process that holds nothing of cuassay."""
 
-    `candidate` is a Python function. Raises NurseryError where no process can be had.
+
+def covers(scenario: Scenario) -> bool:
+    """Whether a process that holds nothing of cuassay can take a scenario of Mode.PLAIN."""
+    plain = scenario.mode is Mode.PLAIN and not scenario.busy
+    return plain and all(_covered(step) for step in scenario.steps)
+
+
+def _covered(step: Step) -> bool:
+    match step:
+        case Allocate() | Refill() | ReadResult() | ReadInputs() | HashResult() | Release():
+            return True
+        case Call(stream="", thread=False, gradients=False, poison=poison):
+            return poison not in (Poison.NEGATED, Poison.RIGHT)  # they leave answers in memory
+        case _:
+            return False
+
+
+class Apart:
+    """The processes of one candidate that hold nothing of cuassay, one at a time.
+
+    `candidate` is a Python function. Closing it ends the process.
     """
-    nursery.wait_ready()
-    worker = WorkerHandle(nursery.plain, cache=nursery.folder, limits=limits)
-    segments = Segments(device)
-    segments.use_bytes("")
-    execution = _Apart(
-        worker, segments, scenario, limits=limits, problem=problem, candidate=candidate
-    )
-    try:
-        end = execution.run_on(device, inputs)
-        text = execution.text if not execution.healthy else worker.take_output()
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        problem: Problem,
+        *,
+        device: str,
+        nursery: Callable[[], Nursery],
+        limits: Limits,
+    ) -> None:
+        self._candidate, self._problem = candidate, problem
+        self._device, self._nursery, self._limits = device, nursery, limits
+        self._segments = Segments(device)
+        self._segments.use_bytes("")
+        self._worker: WorkerHandle | None = None
+        self.walls: Mapping[str, str] = {}  # which stood around the last process that was started
+
+    def run(self, scenario: Scenario, inputs: MakeInputs, *, fresh: bool) -> Ran:
+        """Run a scenario; whatever the candidate does ends up in the result.
+
+        With `fresh` in a process that ran no other, and that ends with it. One of Mode.APART is
+        run as production would: no memory is filled. Raises NotLoadedError where loading the
+        candidate raises, NurseryError where no process can be had, and CannotJudgeError where a
+        required wall does not stand.
+        """
+        bare = scenario.mode is Mode.APART
+        if self._worker is not None and (fresh or bare):
+            self._end()
+        try:
+            worker, baseline = self._ready(bare)
+            execution = _Apart(
+                worker,
+                self._segments,
+                scenario,
+                limits=self._limits,
+                problem=self._problem,
+                candidate=self._candidate,
+                baseline=baseline,
+            )
+            try:
+                end = execution.run(inputs, None)
+            finally:
+                execution.close()
+            text = execution.text if not execution.healthy else worker.take_output()
+            if bare or not execution.healthy:
+                self._end()
+        except BaseException:
+            self._end()
+            raise
         result = ScenarioResult(records=tuple(execution.records), termination=end, output_text=text)
         return Ran(result, execution.tensors)
-    finally:
-        worker.end()
-        worker.close()
-        execution.close()
-        segments.close()
+
+    def _ready(self, bare: bool) -> tuple[WorkerHandle, Mapping[str, str] | None]:
+        """Return a process that has loaded the candidate, and the state from before it did."""
+        if self._worker is not None:
+            return self._worker, None
+        nursery = self._nursery()
+        nursery.wait_ready()
+        mode = Mode.APART if bare else Mode.PLAIN
+        worker = self._worker = WorkerHandle(
+            nursery.plain, cache=nursery.folder, limits=self._limits, mode=mode
+        )
+        try:
+            baseline = worker.ask({"do": "hello"}, limit_s=self._limits.build_s).get("state")
+            self.walls = dict(worker.walls)
+            if confined() and walls.fallen(worker.walls):
+                raise CannotJudgeError(walls.why_not_run(worker.walls))
+            root = write_sources(self._candidate, worker.folder)
+            reply = worker.ask(
+                {
+                    "do": "load",
+                    "device": self._device,
+                    "root": str(root),
+                    "file": str(PurePosixPath(self._candidate.entry_file)),
+                    "name": self._candidate.entry_function,
+                },
+                limit_s=self._limits.build_s,
+            )
+        except GoneError as gone:
+            raise NotLoadedError(f"while it was loaded: {gone}") from None
+        raised = _raised(reply, 0)
+        if raised is not None:
+            raise NotLoadedError(f"{raised.exception} while it was loaded: {raised.message}")
+        return worker, _texts(baseline)
+
+    def _end(self) -> None:
+        if self._worker is not None:
+            worker, self._worker = self._worker, None
+            worker.end()
+            worker.close()
+
+    def close(self) -> None:
+        """End the process."""
+        self._end()
+        self._segments.close()
+
+    def __enter__(self) -> Apart:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 class _Apart(Execution):
@@ -81,31 +207,15 @@ class _Apart(Execution):
         limits: Limits,
         problem: Problem,
         candidate: Candidate,
+        baseline: Mapping[str, str] | None,
     ) -> None:
         super().__init__(worker, segments, scenario, limits=limits, problem=problem)
-        self._candidate = candidate
-        self._device = ""
+        self._candidate, self._baseline = candidate, baseline
         self._shared: dict[str, _Shared] = {}
-
-    def run_on(self, device: str, inputs: MakeInputs) -> Any:
-        """Load the candidate and execute every step; return how the process ended."""
-        self._device = device
-        return self.run(inputs, None)
+        self._results: dict[str, tuple[_Described, ...]] = {}
 
     def _begin(self) -> None:
-        root = write_sources(self._candidate, self._worker.folder)
-        reply = self._ask(
-            {
-                "do": "load",
-                "device": self._device,
-                "root": str(root),
-                "file": str(PurePosixPath(self._candidate.entry_file)),
-                "name": self._candidate.entry_function,
-            }
-        )
-        raised = self._raised(reply)
-        if raised is not None:
-            raise GoneError("garbled", f"{raised.exception} while it was loaded: {raised.message}")
+        self._ask({"do": "begin"})
 
     def _step(self, inputs: MakeInputs, answers: object) -> bool:
         self.records.append(self._record_of(inputs))
@@ -116,39 +226,49 @@ class _Apart(Execution):
         done = StepDone(index=self._index)
         match step:
             case Allocate(slot=slot, case=case):
-                self._lay(slot, self._scenario.cases[case], inputs)
-                held = self._shared[slot]
-                reply = self._ask(
-                    {"do": "place", "slot": slot, "layout": held.layout, "size": held.size},
-                    (held.fd,),
-                )
-                return self._raised(reply) or done
-            case Call(slot=slot, result=result):
-                names = self._shared[slot].outputs
-                reply = self._ask({"do": "call", "slot": slot, "result": result, "outputs": names})
-                return self._raised(reply) or done
+                return self._allocate(slot, self._scenario.cases[case], inputs)
+            case Refill(slot=slot, case=case):
+                found = self._slot(slot)
+                if isinstance(found, StepRaised):
+                    return found
+                refused = found.refill(inputs(self._scenario.cases[case]))
+                if refused:
+                    return StepRaised(index=self._index, exception="ValueError", message=refused)
+                return self._told(found.forth(slot)) or done
+            case Call():
+                return self._call(step)
             case ReadResult(result=result):
                 return self._read(result)
+            case HashResult(result=result):
+                return self._hash(result)
             case ReadInputs(slot=slot):
-                reply = self._ask({"do": "back", "slot": slot})
-                return self._raised(reply) or self._inputs_now(self._shared[slot])
-            case Release():
-                return self._raised(self._ask({"do": "release"})) or done
+                found = self._slot(slot)
+                if isinstance(found, StepRaised):
+                    return found
+                return self._told({"do": "back", "slot": slot}) or self._inputs_now(found)
+            case Release(name=name):
+                told = self._told({"do": "release", "name": name})
+                self._results.pop(name, None)
+                if name in self._shared:
+                    self._shared.pop(name).close()
+                return told or done
+            case ReadState():
+                return self._state()
             case _:
                 raise AssertionError(f"{type(step).__name__} is no step of a process apart")
 
-    def _raised(self, reply: Mapping[str, Any]) -> StepRaised | None:
-        found = reply.get("raised")
-        if not isinstance(found, dict):
-            return None
-        return StepRaised(
-            index=self._index,
-            exception=str(found.get("exception"))[:200],
-            message=str(found.get("message"))[:4096],
-            out_of_memory=found.get("exception") in ("MemoryError", "OutOfMemoryError"),
-        )
+    def _told(self, message: dict[str, Any], fds: Sequence[int] = ()) -> StepRaised | None:
+        """Ask for something that has no answer; return what was raised instead."""
+        return _raised(self._ask(message, fds), self._index)
 
-    def _lay(self, slot: str, case: Case, inputs: MakeInputs) -> None:
+    def _slot(self, name: str) -> _Shared | StepRaised:
+        held = self._shared.get(name)
+        if held is None:
+            what = f"slot '{name}' holds nothing: its Allocate step is missing"
+            return StepRaised(index=self._index, exception="NoResultError", message=what)
+        return held
+
+    def _allocate(self, slot: str, case: Case, inputs: MakeInputs) -> StepRecord:
         if slot in self._shared:
             self._shared.pop(slot).close()
         values = dict(inputs(case))
@@ -159,7 +279,104 @@ class _Apart(Execution):
                 filled = torch.full((*shape, dtype.itemsize), 0xFF, dtype=torch.uint8)
                 values[spec.name] = filled.view(dtype).reshape(shape)
                 outputs.append(spec.name)
-        self._shared[slot] = _Shared(values, outputs)
+        held = self._shared[slot] = _Shared(values, outputs)
+        reply = self._ask(
+            {"do": "place", "slot": slot, "layout": held.layout, "size": held.size}, (held.fd,)
+        )
+        raised = _raised(reply, self._index)
+        if raised is not None:
+            return raised
+        held.places = _numbers(reply.get("at"), len(held.names))
+        return StepDone(index=self._index, items=held.described)
+
+    def _call(self, step: Call) -> StepRecord:
+        held = self._slot(step.slot)
+        if isinstance(held, StepRaised):
+            return held
+        self._results.pop(step.result, None)
+        message: dict[str, Any] = {
+            "do": "call",
+            "slot": step.slot,
+            "result": step.result,
+            "outputs": held.outputs,
+        }
+        byte = byte_of(step.poison)
+        if self._scenario.mode is not Mode.APART and byte is not None:
+            message["fill"] = byte
+            if held.outputs:
+                held.fill_outputs(byte)
+                raised = self._told(held.forth(step.slot))
+                if raised is not None:
+                    return raised
+        reply = self._ask(message)
+        raised = _raised(reply, self._index)
+        if raised is not None:
+            return raised
+        found = reply.get("items")
+        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+            raise GoneError("garbled", "a result that is not described")
+        found = [{**item, "number": number} for number, item in enumerate(found[:256])]
+        if self._candidate.convention is Convention.RETURNS:
+            found = _in_order(found, [spec.name for spec in self._problem.outputs])
+        described = tuple(_described(item, held) for item in found)
+        record = StepDone(index=self._index, items=tuple(one.item for one in described))
+        self._check_items(record)
+        self._results[step.result] = described
+        return record
+
+    def _read(self, result: str) -> StepRecord:
+        if result not in self._results:
+            what = f"result '{result}' is not there: its Call step raised"
+            return StepRaised(index=self._index, exception="NoResultError", message=what)
+        described = self._results[result]
+        numbered: list[ResultItem] = []
+        for one in described:
+            sent = sum(found.buffer >= 0 for found in numbered)
+            tensor = one.item.kind == "tensor"
+            numbered.append(replace(one.item, buffer=sent) if tensor else one.item)
+        record = StepDone(index=self._index, items=tuple(numbered))
+        self._check_items(record, read_here=True)
+        plausible = self._of_plausible_size(record)
+        if not isinstance(plausible, StepDone) or not any(i.buffer >= 0 for i in numbered):
+            return plausible
+        seen = self._seen(described)
+        if seen is not None:
+            base = len(self.tensors)
+            self.tensors += seen
+            return renumbered(plausible, base)
+        which = [one.number for one in described if one.item.kind == "tensor"]
+        return self._fetch(plausible, {"do": "write", "result": result, "which": which})
+
+    def _seen(self, described: Sequence[_Described]) -> list[torch.Tensor] | None:
+        """Return the tensors of a result as they lie in the process's memory.
+
+        None where one does not lie there as it is, or where the system lets nobody read it.
+        """
+        pid = self._worker.pid
+        wanted = [one for one in described if one.item.kind == "tensor"]
+        if pid is None or not all(one.readable for one in wanted):
+            return None
+        found = []
+        for one in wanted:
+            raw = torch.empty(one.span, dtype=torch.uint8)
+            try:
+                read_memory_into(pid, one.at, host_memory(raw))
+            except OSError:
+                return None
+            dtype, shape = one.item.dtype, one.item.shape
+            whole = (raw != 0) if dtype == "bool" else raw.view(DTYPES[dtype])
+            found.append(whole.as_strided(shape, one.item.strides).contiguous())
+        return found
+
+    def _hash(self, result: str) -> StepRecord:
+        mark = len(self.tensors)
+        record = self._read(result)
+        if isinstance(record, StepRaised):
+            return record
+        made = digest([self.tensors[item.buffer] for item in record.items if item.buffer >= 0])
+        del self.tensors[mark:]
+        items = tuple(replace(item, buffer=-1) for item in record.items)
+        return replace(record, items=items, digest=made)
 
     def _inputs_now(self, held: _Shared) -> StepDone:
         """Return the bytes of the inputs as they are, read from memory that the judge made."""
@@ -180,59 +397,121 @@ class _Apart(Execution):
             self.tensors.append(data)
         return StepDone(index=self._index, items=tuple(items))
 
-    def _read(self, result: str) -> StepRecord:
-        reply = self._ask({"do": "describe", "result": result})
-        raised = self._raised(reply)
+    def _state(self) -> StepRecord:
+        """Return what differs from the state before the candidate was loaded."""
+        if self._baseline is None:
+            what = "there is no state to compare with: this process took no baseline"
+            return StepRaised(index=self._index, exception="RuntimeError", message=what)
+        reply = self._ask({"do": "look", "import": STATE, "path": ROOT})
+        raised = _raised(reply, self._index)
         if raised is not None:
             return raised
-        numbered: list[ResultItem] = []
-        for found in self._listed(reply):
-            item = self._item(found)
-            sent = sum(one.buffer >= 0 for one in numbered)
-            numbered.append(replace(item, buffer=sent) if item.kind == "tensor" else item)
-        record = StepDone(index=self._index, items=tuple(numbered))
-        self._check_items(record)
-        plausible = self._of_plausible_size(record)
-        if not isinstance(plausible, StepDone) or not any(i.buffer >= 0 for i in numbered):
-            return plausible
-        return self._fetch(plausible, {"do": "write", "result": result})
-
-    def _listed(self, reply: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        found = reply.get("items")
-        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-            raise GoneError("garbled", "a result that is not described")
-        return found[:256]
-
-    def _item(self, found: Mapping[str, Any]) -> ResultItem:
-        """Return one described value. Raises GoneError where it is none."""
-        names = [spec.name for spec in self._problem.outputs]
-        name = str(found.get("name", ""))[:200] or (names[0] if len(names) == 1 else "")
-        kind = str(found.get("type_name", ""))[:200]
-        try:
-            match found.get("kind"):
-                case "tensor":
-                    shape = tuple(int(length) for length in found["shape"])
-                    dtype = str(found["dtype"])
-                    if dtype not in DTYPES:
-                        return ResultItem(kind="other", type_name=kind, name=name)
-                    return ResultItem(
-                        kind="tensor", type_name=kind, dtype=dtype, shape=shape, name=name
-                    )
-                case "scalar":
-                    number = float(found["scalar"])
-                    return ResultItem(kind="scalar", type_name=kind, scalar=number, name=name)
-                case "none":
-                    return ResultItem(kind="none", type_name="NoneType", name=name)
-                case _:
-                    return ResultItem(kind="other", type_name=kind, name=name)
-        except (KeyError, TypeError, ValueError, OverflowError):
-            raise GoneError("garbled", "a result that is not described") from None
+        now = _texts(reply.get("state")) or {}
+        if any(name not in now for name in self._baseline if not name.startswith("environment ")):
+            raise GoneError("garbled", "a state of the process that is not whole")
+        changed = differences(self._baseline, now)
+        facts = [(name[:TEXT_MOST], f"{old} -> {new}") for name, (old, new) in changed.items()]
+        return StepDone(index=self._index, facts=tuple(facts[:200]))
 
     def close(self) -> None:
         """Close what was shared with the process."""
         for held in self._shared.values():
             held.close()
         super().close()
+
+
+class _Described:
+    """One value that a call returned, and where it lay as the call ended."""
+
+    def __init__(self, item: ResultItem, *, at: int, number: int) -> None:
+        self.item, self.at, self.number = item, at, number
+        size = DTYPES[item.dtype].itemsize if item.dtype in DTYPES else 0
+        steps = zip(item.shape, item.strides, strict=False)
+        empty = 0 in item.shape
+        self.span = 0 if empty else size * (1 + sum((n - 1) * step for n, step in steps))
+
+    @property
+    def readable(self) -> bool:
+        """Whether its bytes can be read where they lie."""
+        item = self.item
+        if item.dtype not in DTYPES or len(item.shape) != len(item.strides):
+            return False
+        strided = all(step >= 0 for step in item.strides)
+        whole = nbytes(item.dtype, item.shape)
+        # An expanded tensor has few bytes for many elements, which are made here.
+        return bool(self.at) and strided and 0 < self.span <= _SPREAD * whole
+
+
+def _described(found: Mapping[str, Any], held: _Shared) -> _Described:
+    """Return one described value. Raises GoneError where it is none."""
+    name, kind = str(found.get("name", ""))[:200], str(found.get("type_name", ""))[:200]
+    number = int(found["number"])
+    try:
+        match found.get("kind"):
+            case "tensor":
+                dtype = str(found["dtype"])
+                if dtype not in DTYPES:
+                    item = ResultItem(kind="other", type_name=kind, dtype=dtype[:80], name=name)
+                    return _Described(item, at=0, number=number)
+                item = ResultItem(
+                    kind="tensor",
+                    type_name=kind,
+                    dtype=dtype,
+                    shape=tuple(int(length) for length in found["shape"]),
+                    strides=tuple(int(step) for step in found["strides"]),
+                    device=str(found["device"])[:80],
+                    aliases=held.sharing(int(found.get("storage", 0))),
+                    name=name,
+                )
+                if len(item.strides) != len(item.shape):
+                    raise ValueError
+                return _Described(item, at=int(found.get("at", 0)), number=number)
+            case "scalar":
+                item = ResultItem(
+                    kind="scalar", type_name=kind, scalar=float(found["scalar"]), name=name
+                )
+            case "none":
+                item = ResultItem(kind="none", type_name="NoneType", name=name)
+            case _:
+                item = ResultItem(kind="other", type_name=kind, name=name)
+        return _Described(item, at=0, number=number)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise GoneError("garbled", "a result that is not described") from None
+
+
+def _in_order(found: list[Mapping[str, Any]], names: list[str]) -> list[Mapping[str, Any]]:
+    """Return what a call returned with names, in the declared order; see `items.elements`."""
+    given = [str(item.get("name", "")) for item in found]
+    if any(given):
+        by_name = dict(zip(given, found, strict=True))
+        return [by_name[name] for name in names] if set(given) == set(names) else found
+    if len(found) != len(names):
+        return found
+    return [{**item, "name": name} for item, name in zip(found, names, strict=True)]
+
+
+def _raised(reply: Mapping[str, Any], index: int) -> StepRaised | None:
+    found = reply.get("raised")
+    if not isinstance(found, dict):
+        return None
+    return StepRaised(
+        index=index,
+        exception=str(found.get("exception"))[:200],
+        message=str(found.get("message"))[:4096],
+        out_of_memory=found.get("exception") in ("MemoryError", "OutOfMemoryError"),
+    )
+
+
+def _texts(found: object) -> Mapping[str, str] | None:
+    if not isinstance(found, dict):
+        return None
+    return {str(name): str(text) for name, text in list(found.items())[:4096]}
+
+
+def _numbers(found: object, count: int) -> list[int]:
+    if not isinstance(found, list) or len(found) != count:
+        raise GoneError("garbled", "arguments that are not where they were laid")
+    return [one if isinstance(one, int) else 0 for one in found]
 
 
 class _Shared:
@@ -245,7 +524,13 @@ class _Shared:
             if isinstance(value, torch.Tensor)
         }
         offsets, size = place([tensor.nbytes for tensor in tensors.values()])
-        self.outputs, self.size = outputs, max(size, 1)
+        self.outputs, self.size, self.names = outputs, max(size, 1), tuple(tensors)
+        self.places: list[int] = []  # addresses of the tensors in the process
+        self._order = tuple(values)
+        self._scalars = {
+            name: value for name, value in values.items() if not isinstance(value, torch.Tensor)
+        }
+        self._like = {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
         self._places = {
             name: (offset, tensor.nbytes)
             for (name, tensor), offset in zip(tensors.items(), offsets, strict=True)
@@ -253,7 +538,7 @@ class _Shared:
         self.fd = os.memfd_create("shared", os.MFD_CLOEXEC)
         os.ftruncate(self.fd, self.size)
         for name, tensor in tensors.items():
-            _all(os.pwrite, self.fd, host_memory(tensor), self._places[name][0])
+            self._put(name, tensor)
         self.layout = [
             {
                 "dtype": str(tensors[name].dtype).removeprefix("torch."),
@@ -264,6 +549,58 @@ class _Shared:
             else {"scalar": serial.to_json(value)}
             for name, value in values.items()
         ]
+        self.described = tuple(
+            ResultItem(
+                kind="tensor",
+                type_name="torch.Tensor",
+                dtype=str(tensor.dtype).removeprefix("torch."),
+                shape=tuple(tensor.shape),
+                strides=tuple(tensor.stride()),
+                device="cpu",
+                scalar=0.0,
+                name=name,
+            )
+            for name, tensor in tensors.items()
+            if name not in outputs
+        )
+
+    def _put(self, name: str, tensor: torch.Tensor) -> None:
+        _all(os.pwrite, self.fd, host_memory(tensor), self._places[name][0])
+
+    def refill(self, values: Mapping[str, torch.Tensor | Scalar]) -> str:
+        """Copy the values of another case into the same memory; return why they do not fit."""
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor) and name in self._like:
+                dtype, shape = self._like[name]
+                if value.shape != shape or value.dtype != dtype:
+                    return (
+                        f"refill of '{name}': {tuple(value.shape)} {value.dtype} does not fit "
+                        f"{tuple(shape)} {dtype}; refill with a case of equal shapes"
+                    )
+                self._put(name, value.detach().cpu().contiguous())
+            elif not isinstance(value, torch.Tensor):
+                self._scalars[name] = value
+        return ""
+
+    def forth(self, slot: str) -> dict[str, Any]:
+        """Return the request that makes what was written here the arguments of `slot`."""
+        scalars = [[self._order.index(name), serial.to_json(self._scalars[name])]
+                   for name in self._scalars]  # fmt: skip
+        return {"do": "forth", "slot": slot, "scalars": scalars}
+
+    def fill_outputs(self, byte: int) -> None:
+        """Fill the outputs of a destination-style candidate with one byte."""
+        for name in self.outputs:
+            offset, size = self._places[name]
+            filled = torch.full((size,), byte, dtype=torch.uint8)
+            _all(os.pwrite, self.fd, host_memory(filled), offset)
+
+    def sharing(self, storage: int) -> tuple[str, ...]:
+        """Return the inputs that lie in the storage at an address."""
+        found = zip(self.names, self.places, strict=False)
+        return tuple(
+            name for name, at in found if at and at == storage and name not in self.outputs
+        )
 
     def inputs(self) -> dict[str, torch.Tensor]:
         """Return the bytes of every input as they are now, uint8."""
@@ -291,3 +628,9 @@ def _all(
         if not moved:
             raise GoneError("garbled", "the process cut the memory of its arguments off")
         done += moved
+
+
+def clean(run: Ran) -> bool:
+    """Whether a run came to its end without an exception."""
+    raised = any(isinstance(record, StepRaised) for record in run.result.records)
+    return isinstance(run.result.termination, Finished) and not raised

@@ -97,6 +97,11 @@ class WorkerPool:
         return self._build_s
 
     @property
+    def built(self) -> bool:
+        """Whether a worker has built the candidate."""
+        return self._built_once
+
+    @property
     def kind(self) -> str:
         """What the last worker says that it built, such as cuda_kernel+ptx-machine."""
         return self._kind

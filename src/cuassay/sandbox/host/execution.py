@@ -167,8 +167,12 @@ class Execution:
             self._check_items(record)
         return record
 
-    def _check_items(self, record: StepDone) -> None:
-        reads = self._scenario.steps[self._index].sends
+    def _check_items(self, record: StepDone, *, read_here: bool = False) -> None:
+        """Raise GoneError for items that the current step cannot have.
+
+        With `read_here` the judge reads their bytes itself.
+        """
+        reads = read_here or self._scenario.steps[self._index].sends
         if len(record.facts) > _FACTS or any(len(a) + len(b) > _FACT_CAP for a, b in record.facts):
             raise GoneError("garbled", "more facts than any step has")
         sent = [item for item in record.items if item.buffer >= 0]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cuassay.model.steps import Mode
-from cuassay.sandbox import processes, wire
+from cuassay.sandbox import processes, trees, wire
 from cuassay.sandbox.host.nursery import ForkServer, NurseryError
 from cuassay.sandbox.limits import Limits
 
@@ -93,6 +93,7 @@ class WorkerHandle:
         while True:
             reply = self._whole_reply(nonce)
             if reply is not None:
+                self._count_files()
                 return reply
             if self._nursery.has_ended(self._id):
                 self._drain()
@@ -209,7 +210,12 @@ class WorkerHandle:
         self._printed, self._text = 0, bytearray()
         return bytes(text).decode(errors="replace")
 
+    def _count_files(self) -> None:
+        if trees.holds_more(self.folder, self._limits.files):
+            raise GoneError("excess", f"more than {self._limits.files} files in its folder")
+
     def _watch(self) -> None:
+        self._count_files()
         pid = self._nursery.pids.get(self._id)
         if pid is None:
             return
@@ -232,6 +238,11 @@ class WorkerHandle:
         if exact > allowed:
             raise GoneError("excess", f"{exact} bytes held, allowed {allowed}")
         self._shared_bytes, self._count_at = held - exact, now + _COUNT_S
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, as this side sees it; None where that is not known."""
+        return self._nursery.pids.get(self._id)
 
     def kill(self) -> None:
         """Kill the worker with its tree without waiting for its end. Raises NurseryError."""

@@ -34,6 +34,8 @@ _COMPILING_S = 900.0  # the PTX machine's runtime, the first time on a busy comp
 _END_S = 20.0
 _YOUNG_S = 60.0
 _PREFIX = "py-sandbox-"  # in the paths that a candidate sees: it names nobody
+STATE = "cuassay.sandbox.guest.state_snapshot"
+ROOT = str(Path(cuassay.__file__).resolve().parent.parent)
 _PROGRAM = Path(__file__).parents[1] / "guest" / "apart.py"
 
 
@@ -271,7 +273,6 @@ class Plain(ForkServer):
     ) -> tuple[int, Path]:
         """See ForkServer. The process has no cache: it writes to its own folder alone."""
         folder = self._place()
-        root = str(Path(cuassay.__file__).resolve().parent.parent)
         request = {
             **self._common,
             "do": "spawn",
@@ -288,8 +289,10 @@ class Plain(ForkServer):
             },
             "without": ["PYTHONPATH"],
             # A folder of other packages, as where cuassay is installed, stays.
-            "forget": [] if root in sysconfig.get_paths().values() else [root],
+            "forget": [] if ROOT in sysconfig.get_paths().values() else [ROOT],
         }
+        if mode is Mode.APART:  # the state before a candidate is loaded, to compare with
+            request["look"] = STATE
         self._tell(request, (channel, output))
         return self._count, folder
 

@@ -80,5 +80,28 @@ cudaError_t cudaFuncSetCacheConfig(T* kernel, cudaFuncCache) {
   return kernel ? cudaSuccess : cudaErrorInvalidDeviceFunction;
 }
 
+// crt/math_functions.hpp: min and max for the host, with the very overloads that nvcc's has.
+#define CUDA_HOST_LEAST_AND_MOST(A, B, R)                                                \
+  inline R min(const A a, const B b) {                                                   \
+    const R c = a, d = b;                                                                \
+    return c < d ? c : d;                                                                \
+  }                                                                                      \
+  inline R max(const A a, const B b) {                                                   \
+    const R c = a, d = b;                                                                \
+    return c > d ? c : d;                                                                \
+  }
+#define CUDA_HOST_LEAST_AND_MOST_WHOLE(S, U)                                             \
+  CUDA_HOST_LEAST_AND_MOST(S, S, S) CUDA_HOST_LEAST_AND_MOST(U, U, U)                    \
+  CUDA_HOST_LEAST_AND_MOST(S, U, U) CUDA_HOST_LEAST_AND_MOST(U, S, U)
+CUDA_HOST_LEAST_AND_MOST_WHOLE(int, unsigned int)
+CUDA_HOST_LEAST_AND_MOST_WHOLE(long, unsigned long)
+CUDA_HOST_LEAST_AND_MOST_WHOLE(long long, unsigned long long)
+CUDA_HOST_LEAST_AND_MOST(float, float, float)
+CUDA_HOST_LEAST_AND_MOST(double, double, double)
+CUDA_HOST_LEAST_AND_MOST(float, double, double)
+CUDA_HOST_LEAST_AND_MOST(double, float, double)
+#undef CUDA_HOST_LEAST_AND_MOST_WHOLE
+#undef CUDA_HOST_LEAST_AND_MOST
+
 // Atomics and intrinsics in functions for both sides are declared for nvcc's host pass as well.
 template <class T> inline T __ldg(const T* place) { return *place; }

@@ -1,0 +1,203 @@
+"""Seconds from command to verdict for real kernels, one at a time, with a peer beside them.
+
+    python benchmarks/time_to_verdict.py --packed build/wild --peer SOL-ExecBench --time-limit 500
+
+Every kernel is judged three times by `cuassay check` at one profile: with nothing kept (an empty
+CUASSAY_HOME), again (its build is kept), and with `cuassay serve` waiting. The peer is
+SOL-ExecBench's own evaluator out of a checkout (github.com/NVIDIA/SOL-ExecBench, which needs
+cupti-python, click, rich and safetensors), on the same solution and all its workloads, twice. What
+it decides is another question than ours: a few draws of each workload, and times. Kernels are
+those packed by `benchmarks/wild.py --pack`: correct ones, one of each problem first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from common import ROOT, save
+from wild_sets import Kernel, read_packed
+
+_SOURCES = (ROOT / "src", ROOT / "packages" / "ptxsan" / "src")
+_PEER = "from sol_execbench.cli import cli; cli()"
+_KINDS = ("first", "again", "served", "peer_first", "peer_again")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Wall seconds of one kernel; None where it was not run or came to no verdict."""
+
+    name: str
+    language: str
+    verdict: str
+    peer: str
+    seconds: Mapping[str, float | None]
+    judge_gpu_peak_gib: str = ""
+
+
+def spread(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Return the kernels in turns over their problems, so that any beginning is a sample."""
+    rounds: dict[str, int] = {}
+    keyed = []
+    for kernel in kernels:
+        rounds[kernel.problem] = rounds.get(kernel.problem, 0) + 1
+        keyed.append((rounds[kernel.problem], kernel))
+    return [kernel for _, kernel in sorted(keyed, key=lambda pair: (pair[0], pair[1].name))]
+
+
+def timed(
+    command: Sequence[str], environment: Mapping[str, str], limit_s: float
+) -> tuple[float | None, str]:
+    """Return the wall seconds of a command and what it printed; None where it took too long."""
+    begun = time.perf_counter()
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=dict(environment),
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return None, ""
+    return time.perf_counter() - begun, said
+
+
+@contextmanager
+def waiting(environment: Mapping[str, str]) -> Iterator[None]:
+    """Keep a judge waiting in this block."""
+    command = [sys.executable, "-m", "cuassay", "serve", "--device", "cuda", "--workers", "1"]
+    server = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=dict(environment),
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        server.send_signal(signal.SIGINT)
+        try:
+            server.wait(20.0)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def peer_said(text: str) -> str:
+    """Return how many of its workloads the peer passed."""
+    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    states = [str((one.get("evaluation") or {}).get("status")) for one in lines]
+    return f"{states.count('PASSED')} of {len(states)} passed"
+
+
+class Bench:
+    """Times kernels until the time is up."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self._given = given
+        self._deadline = time.monotonic() + given.time_limit
+        path = filter(None, [*map(str, _SOURCES), os.environ.get("PYTHONPATH", "")])
+        self._environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
+        self._environment.setdefault("OMP_NUM_THREADS", "1")
+        self.rows: list[Row] = []
+
+    def run(self, kernels: Sequence[Kernel]) -> None:
+        """Time each kernel; those that do not fit into the time are left out whole."""
+        with tempfile.TemporaryDirectory(prefix="cuassay-time-") as base:
+            served = self._environment | {"CUASSAY_HOME": str(Path(base, "served"))}
+            with waiting(served):
+                for number, kernel in enumerate(kernels):
+                    if time.monotonic() > self._deadline:
+                        return
+                    home = Path(base, f"home{number}")
+                    row = self._row(kernel, self._environment | {"CUASSAY_HOME": str(home)}, served)
+                    self.rows.append(row)
+                    times = "  ".join(
+                        f"{kind} {'-' if s is None else f'{s:.1f}'}"
+                        for kind, s in row.seconds.items()
+                    )
+                    print(f"{row.name:20s}{row.language:10s}{row.verdict:13s}{times}  {row.peer}")
+                    self.save()
+
+    def _row(self, kernel: Kernel, own: Mapping[str, str], served: Mapping[str, str]) -> Row:
+        folder, each_s = self._given.packed, self._given.each
+        solution, problem = str(folder / kernel.path), str(folder / kernel.problem)
+        check = [sys.executable, "-m", "cuassay", "check", solution, "--problem", problem]
+        check += ["--profile", self._given.profile, "--device", "cuda", "--json"]
+        seconds: dict[str, float | None] = dict.fromkeys(_KINDS)
+        seconds["first"], said = timed(check, own, each_s)
+        seconds["again"], again = timed(check, own, each_s)
+        timed(check, served, each_s)  # builds there, as `first` did
+        seconds["served"], _ = timed(check, served, each_s)
+        document = json.loads(again or said or "{}")
+        peer = ""
+        if self._given.peer:
+            path = os.pathsep.join([str(self._given.peer / "src"), own["PYTHONPATH"]])
+            command = [sys.executable, "-c", _PEER, problem, "--solution", solution, "--json"]
+            for kind in ("peer_first", "peer_again"):
+                seconds[kind], told = timed(command, own | {"PYTHONPATH": path}, each_s)
+                peer = peer_said(told)
+        return Row(
+            name=kernel.name,
+            language=kernel.language,
+            verdict=str(document.get("verdict", "none")),
+            peer=peer,
+            seconds={kind: None if s is None else round(s, 2) for kind, s in seconds.items()},
+            judge_gpu_peak_gib=str(document.get("environment", {}).get("judge_gpu_peak_gib", "")),
+        )
+
+    def save(self) -> None:
+        """Write the rows and their medians."""
+        medians = {}
+        for kind in _KINDS:
+            found = [s for row in self.rows if (s := row.seconds[kind]) is not None]
+            medians[kind] = round(statistics.median(found), 2) if found else None
+        results = {
+            "profile": self._given.profile,
+            "medians_s": medians,
+            "rows": [asdict(row) for row in self.rows],
+        }
+        save("time-to-verdict", results)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Time the packed kernels and print their medians."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--packed", type=Path, default=ROOT / "build" / "wild")
+    parser.add_argument("--peer", type=Path, help="a checkout of SOL-ExecBench")
+    parser.add_argument("--profile", default="quick")
+    parser.add_argument("--language", nargs="*", default=["torch", "triton"])
+    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--each", type=float, default=120.0, help="seconds for one command")
+    parser.add_argument("--time-limit", type=float, default=1e9, help="seconds for all")
+    given = parser.parse_args(arguments)
+    kernels = [
+        kernel
+        for kernel in read_packed(given.packed)
+        if kernel.set == "sol" and kernel.label == "correct" and kernel.language in given.language
+    ]
+    bench = Bench(given)
+    bench.run(spread(kernels)[: given.count])
+    bench.save()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

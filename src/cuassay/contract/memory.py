@@ -1,0 +1,192 @@
+"""How much GPU memory a case takes in all processes of a trial, and smaller cases that fit.
+
+Three processes hold a case at one time: the judge with its truth, the candidate's and the
+reference's. What each takes follows from the shapes of the inputs and from one run of the
+reference on fake tensors: nothing is allocated to know it. A candidate is taken to need what the
+reference needs; how much it really takes is its own affair and is not limited here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from cuassay.inputs.budget import room_bytes
+from cuassay.inputs.geometry import shrink
+from cuassay.inputs.legal import torch_dtype
+from cuassay.inputs.scalars import default_scalar
+from cuassay.model.axes import shape_of
+from cuassay.model.case import Case
+from cuassay.model.problem import Problem, Scalar, ScalarSource, ScalarSpec, TensorSpec
+from cuassay.oracle.lift.run import run_as_written
+from cuassay.oracle.truth.memory import Live, bytes_needed, live_bytes
+
+if TYPE_CHECKING:
+    from cuassay.formats.execute import LoadedReference
+
+_COPIES = 2  # a process holds its inputs and what they travelled in
+_COMPARED = 4 * 8  # bytes of an element of an answer while it is held against truth
+_DRAWS = 4  # noisy runs of a truth that memory has to hold
+_FLOOR = 2  # no axis is made smaller for memory's sake: faults of row 0 must show
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """Bytes of GPU memory that one case takes at most, by process, without CUDA's own.
+
+    `judge` makes truth and compares; `plain` is what it takes where no truth is made. `worker`
+    is one process that calls the operator: the candidate's, and the reference's beside it.
+    """
+
+    judge: int
+    plain: int
+    worker: int
+
+    @property
+    def total(self) -> int:
+        """Judge, candidate and reference together."""
+        return self.judge + 2 * self.worker
+
+    @property
+    def without_truth(self) -> int:
+        """The same where answers are held against the reference as written."""
+        return self.plain + 2 * self.worker
+
+
+class Room:
+    """The GPU memory that one trial plans with; `limit_gib` None leaves it open.
+
+    `conditions` says in words what had no room, once something had none.
+    """
+
+    def __init__(self, reference: LoadedReference, *, device: str, limit_gib: float | None) -> None:
+        self._reference, self._device = reference, device
+        self.limit_gib = limit_gib
+        self._live: dict[str, Live] = {}
+        self._conditions: dict[str, None] = {}
+
+    @property
+    def bytes(self) -> int | None:
+        """Bytes for the tensors of one case; None where memory is not limited."""
+        return None if self.limit_gib is None else room_bytes(self.limit_gib)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Return what could not be judged as it is, a sentence each."""
+        return tuple(self._conditions)
+
+    def need(self, problem: Problem, case: Case) -> Need:
+        """Return what a case takes, known after one run of the reference on fake tensors."""
+        given = _inputs(problem, case)
+        key = repr((sorted(case.axes.items()), [v for v in given if not hasattr(v, "shape")]))
+        if key not in self._live:
+            names = [spec.name for spec in problem.outputs]
+            self._live[key] = live_bytes(
+                lambda *values: run_as_written(self._reference.call, values, names=names),
+                given,
+                device=self._device,
+            )
+        live = self._live[key]
+        shapes = [shape_of(spec.shape, case.axes) for spec in problem.outputs]
+        inputs = sum(value.nbytes for value in given if isinstance(value, torch.Tensor))
+        elements = sum(math.prod(shape) for shape in shapes)
+        returned = sum(
+            math.prod(shape) * torch_dtype(spec.dtype).itemsize
+            for spec, shape in zip(problem.outputs, shapes, strict=True)
+        )
+        written = max(live.written, returned)
+        truth = bytes_needed(live, given, shapes, draws=_DRAWS, budget_bytes=self.bytes)
+        held = _COPIES * (inputs + returned)
+        return Need(
+            judge=held + max(truth, _COMPARED * elements),
+            plain=held + max(written, _COMPARED * elements),
+            worker=_COPIES * inputs + written + returned,
+        )
+
+    def holds(self, problem: Problem, case: Case, *, truth: bool = True) -> bool:
+        """Whether a case has room; without `truth` where no truth of it is made."""
+        if self.bytes is None:
+            return True
+        need = self.need(problem, case)
+        return (need.total if truth else need.without_truth) <= self.bytes
+
+    def smaller(
+        self,
+        problem: Problem,
+        case: Case,
+        *,
+        keep: Collection[str] = (),
+        settle: Callable[[Case], Case | None],
+    ) -> Case | None:
+        """Return the case with axes halved until it has room, as the reference accepts it.
+
+        The longest axis that may vary goes first; axes in `keep` stay. None where no such case
+        has room.
+        """
+
+        def made(sizes: Mapping[str, int]) -> Case:
+            return dataclasses.replace(case, axes=dict(sizes))
+
+        sizes = shrink(
+            problem,
+            case.axes,
+            small_enough=lambda tried: self.holds(problem, made(tried)),
+            keep=keep,
+            floor=_FLOOR,
+        )
+        found = settle(made(sizes))
+        if found is None or not self.holds(problem, found):
+            return None
+        return dataclasses.replace(found, label=f"{case.label}, smaller for memory")
+
+    def note(self, problem: Problem, case: Case, instead: Case | None) -> None:
+        """Remember a case of the problem's own that had no room, and what was judged instead."""
+        need = self.need(problem, case).total / GIB
+        wanted = math.ceil(need * 8.0 / 7.0 + 1.5)
+        limit, sizes = self.limit_gib, _sizes(problem, case)
+        if instead is None:
+            text = (
+                f"memory: the smallest case that the reference accepts ({sizes}) needs about "
+                f"{need:.1f} GiB of GPU memory, more than the planned {limit:g}; judge it alone"
+            )
+        else:
+            text = (
+                f"memory: judged at {_sizes(problem, instead)} instead of the workload's {sizes}, "
+                f"which needs about {need:.1f} GiB of the planned {limit:g} "
+                f"(--gpu-memory {wanted}GiB)"
+            )
+        self._conditions.setdefault(text)
+
+
+def _sizes(problem: Problem, case: Case) -> str:
+    listed = [f"{axis.name}={case.axes[axis.name]}" for axis in problem.var_axes()]
+    return ", ".join(listed) or "its only shape"
+
+
+def _inputs(problem: Problem, case: Case) -> list[torch.Tensor | Scalar]:
+    """Return what the reference is called with: tensors without memory, usual scalars."""
+    workload = next((w for w in problem.workloads if w.id == case.workload), None)
+    workload = workload or next(iter(problem.workloads), None)
+    found: list[torch.Tensor | Scalar] = []
+    for spec in problem.inputs:
+        source = workload.sources.get(spec.name) if workload else None
+        if isinstance(spec, TensorSpec):
+            shape = shape_of(spec.shape, case.axes)
+            found.append(torch.empty(shape, dtype=torch_dtype(spec.dtype), device="meta"))
+        elif spec.name in case.scalars:
+            found.append(case.scalars[spec.name])
+        elif isinstance(source, ScalarSource):
+            found.append(source.value)
+        else:
+            found.append(_usual(spec))
+    return found
+
+
+def _usual(spec: ScalarSpec) -> Scalar:
+    return default_scalar(spec, seed=0) if spec.default is None else spec.default

@@ -1,0 +1,120 @@
+"""Cases in which slices of the problem's own inputs change that never change by themselves.
+
+What the problem's generator makes has structure that random numbers have not: rows that are
+padding, a second half that repeats the first, a last column that is always zero. A kernel that
+reads such an input in part is right for all of them. A slice that differs from run to run needs no
+case here: a kernel that does not read it is wrong already.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from cuassay.contract.breaks import Values, accepts
+from cuassay.contract.facts import Distinct, Known, Related, Sorted, Symmetric
+from cuassay.errors import CuassayError
+from cuassay.model.case import GENERATED, Case, Fill
+from cuassay.model.problem import Problem, TensorSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Axis:
+    """An axis of an input: the slices that never change, and those that repeat another one."""
+
+    spec: TensorSpec
+    dim: int
+    still: tuple[int, ...]
+    repeated: frozenset[int]
+
+
+def slice_cases(
+    problem: Problem,
+    base: Case,
+    facts: Sequence[Known],
+    *,
+    most: int,
+    runs: Sequence[Values],
+    run: Callable[[Values], Sequence[torch.Tensor]],
+    inputs: Callable[[Case], Values],
+    seed: Callable[[str], int],
+) -> tuple[Case, ...]:
+    """Return at most `most` cases that the reference accepts, each with slices of an input changed.
+
+    `runs` are the inputs under several seeds. The slices of an axis are dealt out to as many cases
+    as the axis has a share in `most`: one at a time where that suffices. Where other inputs are
+    made from the one that changes, or its slice repeats another one, `related` says what belongs
+    together. Inputs that are sorted, distinct or symmetric are left to the cases that break that.
+    """
+    groups = [set(known.fact.inputs) for known in facts if isinstance(known.fact, Related)]
+    ordered = {
+        known.fact.input for known in facts if isinstance(known.fact, Sorted | Distinct | Symmetric)
+    }
+    axes = [axis for axis in _axes(problem, runs) if axis.spec.name not in ordered][:most]
+    found: list[Case] = []
+    before = run(inputs(base)) if axes else ()
+    for axis in axes:
+        name = axis.spec.name
+        count = min(len(axis.still), max(1, most // len(axes)))
+        for number in range(count):
+            places = axis.still[number::count]
+            case = _changed(base, axis, places, seed(f"{name}/{axis.dim}/{number}"))
+            others = set().union(*(group for group in groups if name in group)) - {name}
+            repeats = {name} if axis.repeated.intersection(places) else set()
+            related = tuple(sorted(others or repeats))
+            case = dataclasses.replace(case, related=related, in_domain=not related)
+            try:
+                refused = accepts(problem, case, name, before, inputs=inputs, run=run)
+            except CuassayError as error:
+                refused = str(error)
+            if not refused:
+                found.append(case)
+    return tuple(found)
+
+
+def _axes(problem: Problem, runs: Sequence[Values]) -> Iterator[_Axis]:
+    """Yield the axes along which some slices never change, of those that are not all alike."""
+    for spec in problem.inputs:
+        drawn = [one for values in runs if isinstance(one := values[spec.name], torch.Tensor)]
+        # Floats of 8 and 4 bits cannot be compared everywhere.
+        narrow = bool(drawn) and drawn[0].is_floating_point() and drawn[0].dtype.itemsize == 1
+        if not isinstance(spec, TensorSpec) or not drawn or narrow or not drawn[0].numel():
+            continue
+        for dim, size in enumerate(drawn[0].shape):
+            tables = [_rows(value, dim) for value in drawn if value.shape == drawn[0].shape]
+            kinds, which, counts = torch.unique(
+                tables[0], dim=0, return_inverse=True, return_counts=True
+            )
+            if size < 2 or len(kinds) == 1:
+                continue  # all alike: a fact of its own, which is broken elsewhere
+            repeated = frozenset(i for i in range(size) if int(counts[which[i]]) > 1)
+            constant = [
+                i for i in range(size) if all(torch.equal(tables[0][i], t[i]) for t in tables[1:])
+            ]
+            still = tuple(sorted({*constant, *repeated}))
+            if still:
+                yield _Axis(spec=spec, dim=dim, still=still, repeated=repeated)
+
+
+def _rows(value: torch.Tensor, dim: int) -> torch.Tensor:
+    """Return the slices along a dimension as rows of bytes."""
+    rows = value.movedim(dim, 0).reshape(value.shape[dim], -1).contiguous()
+    return rows.to(torch.uint8) if rows.dtype is torch.bool else rows.view(torch.uint8)
+
+
+def _changed(base: Case, axis: _Axis, places: tuple[int, ...], seed: int) -> Case:
+    name, along = axis.spec.name, axis.spec.shape[axis.dim]
+    fill = Fill(
+        kind=GENERATED,
+        parameters={"slices": places, "slices_axis": axis.dim, "slices_seed": seed % 2**31},
+    )
+    shown = str(places[0]) if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
+    return dataclasses.replace(
+        base,
+        label=f"{name} with other values in slice {shown} along {along}",
+        fills={**base.fills, name: fill},
+        fact=f"slice {shown} of {name} along {along} never changes by itself",
+    )

@@ -1,0 +1,49 @@
+"""The documentation site builds without a warning, and has a page for every check and class."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cuassay.checks import registry
+from cuassay.cli.pages import CLASSES_PAGE, pages
+from cuassay.model.diagnosis import Cause
+from cuassay.model.failure_classes import FAILURE_CLASSES
+
+ROOT = Path(__file__).parents[2]
+_LINK = re.compile(r"\]\(([^)#\s]+)")
+
+
+def test_every_check_class_and_cause_has_its_words() -> None:
+    made = pages()
+    for code in registry.codes():
+        text = made[f"checks/{code}.md"]
+        assert text.startswith(f"# {code}: ")
+        assert "What it cannot see" in text
+    assert all(f"### {name}\n" in made[CLASSES_PAGE] for name in FAILURE_CLASSES)
+    assert all(f"`{cause.value}`" in made["checks/causes.md"] for cause in Cause)
+
+
+def test_checks_file_under_classes_that_exist() -> None:
+    named = {name for code in registry.codes() for name in registry.classes(code)}
+    assert named
+    assert named <= set(FAILURE_CLASSES)
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"])
+def test_links_beside_the_site_lead_somewhere(page: str) -> None:
+    for target in _LINK.findall((ROOT / page).read_text(encoding="utf-8")):
+        assert target.startswith("http") or (ROOT / target).exists(), f"{page}: {target}"
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path))
+    ran = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "checks" / "NUM001" / "index.html").is_file()

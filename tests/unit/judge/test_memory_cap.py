@@ -1,0 +1,84 @@
+"""The judge's allocator is held to the plan, and a wrong plan is widened instead of failing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from cuassay.judge.memory import Cap
+from cuassay.judge.trial import JudgeTrial
+from cuassay.oracle.truth.make import Truth, make_truth
+from cuassay.sandbox.guest import placement
+from tests.unit.contract.problems import rotary, trial_of
+
+
+class _Gpu:
+    """Stands for torch.cuda: 100 GiB, and what was asked of it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.shares: list[float] = []
+        self.emptied, self.reserved, self.allocated = 0, 0, 0
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (0, 100 << 30))
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+        monkeypatch.setattr(torch.cuda, "empty_cache", self._empty)
+        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: self.reserved)
+        monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: self.allocated)
+        monkeypatch.setattr(
+            torch.cuda,
+            "set_per_process_memory_fraction",
+            lambda share, index: self.shares.append(share),
+        )
+
+    def _empty(self) -> None:
+        self.emptied += 1
+
+
+def test_the_cap_follows_the_plan_and_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = _Gpu(monkeypatch)
+    cap = Cap("cuda", 25 << 30)
+    cap.widen()
+    cap.widen()
+    assert not cap.active
+    cap.widen()
+    Cap("cuda:1", None)
+    assert gpu.shares == [0.25, 0.5, 1.0, 1.0]
+    assert not Cap("cpu", 1).active
+    assert gpu.shares == [0.25, 0.5, 1.0, 1.0]
+
+
+def test_a_truth_that_meets_the_cap_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = _Gpu(monkeypatch)
+    trial = trial_of(rotary(tmp_path))
+    case = trial.cases("small")[0]
+    failures = [torch.OutOfMemoryError("full")]
+    trial._cap = Cap("cuda", 25 << 30)
+
+    def short(self: JudgeTrial, *given: object) -> Truth:
+        if failures:
+            raise failures.pop()
+        values = list(self.inputs(case).values())
+        return make_truth(self.reference.call, values, self.problem.outputs, seed=1, draws=2)
+
+    monkeypatch.setattr(JudgeTrial, "_made_truth", short)
+    monkeypatch.setattr(trial, "forget", trial._cap.widen)
+    assert trial.truth(case).draws == 2
+    assert gpu.shares == [0.25, 0.5]
+    failures.append(torch.OutOfMemoryError("really full"))
+    trial._truths.clear()
+    trial._cap.active = False
+    with pytest.raises(torch.OutOfMemoryError):
+        trial.truth(case)
+
+
+def test_a_worker_gives_back_much_and_keeps_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = _Gpu(monkeypatch)
+    gpu.reserved = 1 << 28
+    placement.give_back_cuda_memory()
+    assert gpu.emptied == 0
+    gpu.reserved, gpu.allocated = 3 << 30, 1 << 30
+    placement.give_back_cuda_memory()
+    assert gpu.emptied == 1
