@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +15,26 @@ from torch.utils._python_dispatch import (
     _get_current_dispatch_mode,
     _pop_mode_temporarily,
 )
+
+
+@contextlib.contextmanager
+def fake_tensors() -> Iterator[None]:
+    """Run other people's code on tensors that have shapes and no memory.
+
+    Tensors from outside may be used too. What torch logs and warns of is kept back: that fakes
+    refuse an operation is an answer here, not an error.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import
+
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        with warnings.catch_warnings(), FakeTensorMode(allow_non_fake_inputs=True):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.disabled = before
 
 
 class UntracedMode(TorchDispatchMode):  # type: ignore[no-untyped-call]

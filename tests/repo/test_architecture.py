@@ -30,7 +30,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "home": {"settings"},
     "dispatch_modes": set(),
     "model": {"errors"},
-    "formats": {"model", "errors", "home", "catalog"},
+    "formats": {"model", "errors", "home", "catalog", "dispatch_modes"},
     "catalog": {"model", "errors", "formats"},
     "inputs": {"model", "errors", "formats"},
     "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes"},

@@ -57,6 +57,9 @@ class Machine(Protocol):
     def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
         """Whether what was seen on each of these holds for all data at its shapes."""
 
+    def launches(self, scenarios: Sequence[Scenario]) -> tuple[int, int, str]:
+        """Return how many launches were judged, how many were made, and why any was not."""
+
     def line(self, file: str, line: int) -> str:
         """Return a line of the candidate's sources, from 1; empty where there is none."""
 

@@ -1,106 +1,214 @@
 """Which dimensions follow which sizes, learnt from samples of one structure at several sizes.
 
-Formats that make their inputs by code say nothing of axes. Each size is moved alone and every
-dimension that follows it is written as that axis, or as an integer line a * axis + b of it.
+Formats that make their inputs by code say nothing of axes. Each size is moved alone, sizes that
+are refused alone are moved together with others of the same value, and every dimension that
+follows is written as an axis, a line a * axis + b, a product or a sum of axes. What an output
+does in no such way is an axis of its own, whose size the reference decides.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from cuassay.errors import ProblemError
+from cuassay.model.dtype import DType
 
 Shape = tuple[int, ...]
-Sample = Callable[[Mapping[str, int]], Sequence[Shape]]  # sizes -> the shape of every tensor
 _STEPS = (1, 3)
+_TOGETHER = 2  # by which all sizes are moved at once, to tell products from sums
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The shapes of every tensor that goes in and comes out at some sizes."""
+
+    inputs: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """Those of the inputs, then those of the outputs."""
+        return (*self.inputs, *self.outputs)
+
+
+Sampler = Callable[[Mapping[str, int]], Sample]
+Place = tuple[int, int]  # a tensor's number among all, a dimension's among its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learnt:
     """Dimensions as text (literals, axis names), expressions by name, and the axes that are free.
 
-    `expressions` maps names made up for dimensions to what they are computed from.
+    `expressions` maps names made up for dimensions to what they are computed from. `same` maps
+    sizes to the axis that they always equal. `derived` maps axes of outputs that the reference
+    decides to their sizes in the base sample.
     """
 
     shapes: tuple[tuple[str, ...], ...]
     expressions: Mapping[str, str]
     axes: tuple[str, ...]
+    same: Mapping[str, str]
+    derived: Mapping[str, int]
+
+    def sizes(self, axes: Mapping[str, int]) -> dict[str, int]:
+        """Return the sizes that the structure is made with at some sizes of its axes."""
+        own = {name: axes[name] for name in self.axes}
+        return own | {name: own[axis] for name, axis in self.same.items()}
 
 
-def learn(sample: Sample, sizes: Mapping[str, int]) -> Learnt:
-    """Return what the shapes of `sample` follow, moving each of `sizes` alone.
+def learn(sample: Sampler, sizes: Mapping[str, int]) -> Learnt:
+    """Return what the shapes of `sample` follow.
 
     A size is no axis where the sample fails with it moved, where the number of dimensions
-    changes, where a dimension follows it in no line, or where it shares a dimension with an
-    axis before it. Raises what `sample(sizes)` raises.
+    changes, or where a dimension of an input follows it in no way that can be written. Raises
+    what `sample(sizes)` raises.
     """
-    base = tuple(tuple(shape) for shape in sample(sizes))
-    lines: dict[tuple[int, int], tuple[str, int, int]] = {}
-    free: list[str] = []
-    for name in sizes:
-        found = _follows(sample, sizes, name, base)
-        if found and not found.keys() & lines.keys():
-            lines |= {place: (name, a, b) for place, (a, b) in found.items()}
-            free.append(name)
-    return _written(base, lines, tuple(free), taken=set(sizes))
+    learner = _Learner(sample, sizes)
+    while True:
+        dropped = learner.written()
+        if isinstance(dropped, Learnt):
+            return dropped
+        learner.drop(dropped)
 
 
-def _follows(
-    sample: Sample, sizes: Mapping[str, int], name: str, base: Sequence[Shape]
-) -> dict[tuple[int, int], tuple[int, int]] | None:
-    """Return the line of each dimension that follows `name`; None where it is no axis."""
-    moved = []
-    for step in _STEPS:
+class _Learner:
+    def __init__(self, sample: Sampler, sizes: Mapping[str, int]) -> None:
+        self._sample, self._sizes = sample, dict(sizes)
+        self._base = sample(sizes)
+        self._first_output = len(self._base.inputs)
+        self._moved: dict[str, tuple[Sample, ...]] = {}
+        self._same: dict[str, str] = {}
+        for name in sizes:
+            if name not in self._same:
+                self._move(name)
+
+    def _move(self, name: str) -> None:
+        """Sample with one size moved, alone or with the sizes that equal it."""
+        for others in self._companions(name):
+            group = (name, *others)
+            moved = [self._at(group, step) for step in _STEPS]
+            if all(one is not None and one.shapes != self._base.shapes for one in moved):
+                self._moved[name] = tuple(one for one in moved if one is not None)
+                self._same |= dict.fromkeys(others, name)
+                return
+
+    def _companions(self, name: str) -> list[tuple[str, ...]]:
+        equal = [
+            other
+            for other, size in self._sizes.items()
+            if size == self._sizes[name] and other not in (name, *self._moved, *self._same)
+        ]
+        return [(), *((other,) for other in equal), *([tuple(equal)] if len(equal) > 1 else [])]
+
+    def _at(self, names: Sequence[str], step: int) -> Sample | None:
+        """Return the sample with some sizes moved, None where the code or the ranks refuse it."""
         try:
-            shapes = tuple(tuple(s) for s in sample({**sizes, name: sizes[name] + step}))
-        except Exception:  # the code does not take this size: it stays as it is
+            found = self._sample(self._sizes | {name: self._sizes[name] + step for name in names})
+        except Exception:  # the code does not take these sizes: they stay as they are
             return None
-        if [len(shape) for shape in shapes] != [len(shape) for shape in base]:
-            return None
-        moved.append(shapes)
-    found = {}
-    for i, shape in enumerate(base):
-        for k, size in enumerate(shape):
-            slopes = [(m[i][k] - size) / step for m, step in zip(moved, _STEPS, strict=True)]
-            if slopes[0] != slopes[1] or slopes[0] != int(slopes[0]) or slopes[0] < 0:
+        ranks = [len(shape) for shape in self._base.shapes]
+        return found if [len(shape) for shape in found.shapes] == ranks else None
+
+    def drop(self, name: str) -> None:
+        """Take a size for none that may vary."""
+        del self._moved[name]
+        self._same = {one: axis for one, axis in self._same.items() if axis != name}
+
+    def written(self) -> Learnt | str:
+        """Return everything as text; or the name of a size that cannot be an axis."""
+        every = [*self._moved, *self._same]
+        together = self._at(every, _TOGETHER) if len(self._moved) > 1 else None
+        expressions: dict[str, str] = {}
+        derived: dict[str, int] = {}
+        shapes: list[tuple[str, ...]] = []
+        for i, shape in enumerate(self._base.shapes):
+            dimensions = []
+            for k, size in enumerate(shape):
+                names = self._followed((i, k))
+                text = str(size) if not names else self._text((i, k), names, together)
+                if text is None and i < self._first_output:
+                    return names[-1]
+                if text is None:
+                    text = f"out{len(derived)}"
+                    while text in self._sizes:
+                        text += "_"
+                    derived[text] = size
+                elif names and text not in names:
+                    text = self._named(text, expressions)
+                dimensions.append(text)
+            shapes.append(tuple(dimensions))
+        return Learnt(
+            shapes=tuple(shapes),
+            expressions=expressions,
+            axes=tuple(self._moved),
+            same=self._same,
+            derived=derived,
+        )
+
+    def _followed(self, place: Place) -> list[str]:
+        """Return the axes that a dimension follows."""
+        size = _at(self._base, place)
+        return [
+            name
+            for name, moved in self._moved.items()
+            if any(_at(one, place) != size for one in moved)
+        ]
+
+    def _text(self, place: Place, names: Sequence[str], together: Sample | None) -> str | None:
+        """Return how a dimension follows some axes, None where it is no line, product or sum."""
+        size = _at(self._base, place)
+        slopes: dict[str, int] = {}
+        for name in names:
+            found = {
+                (_at(m, place) - size) / s for m, s in zip(self._moved[name], _STEPS, strict=True)
+            }
+            slope = found.pop()
+            if found or slope != int(slope) or slope < 0:
                 return None
-            if slopes[0]:
-                found[i, k] = int(slopes[0]), size - int(slopes[0]) * sizes[name]
-    return found or None
+            slopes[name] = int(slope)
+        if len(names) == 1:
+            return _line(slopes, size - slopes[names[0]] * self._sizes[names[0]])
+        if together is None:
+            return None
+        product = math.prod(self._sizes[name] for name in names)
+        grown = math.prod(self._sizes[name] + _TOGETHER for name in names)
+        factor = size // product
+        if size == factor * product and _at(together, place) == factor * grown:
+            return " * ".join([*([str(factor)] if factor != 1 else []), *names])
+        if _at(together, place) == size + _TOGETHER * sum(slopes.values()):
+            rest = size - sum(slope * self._sizes[name] for name, slope in slopes.items())
+            return _line(slopes, rest)
+        return None
+
+    def _named(self, text: str, expressions: dict[str, str]) -> str:
+        """Return the name of an expression axis; equal expressions share one."""
+        for name, known in expressions.items():
+            if known == text:
+                return name
+        number = len(expressions)
+        while (name := f"d{number}") in self._sizes:
+            number += 1
+        expressions[name] = text
+        return name
 
 
-def _written(
-    base: Sequence[Shape],
-    lines: Mapping[tuple[int, int], tuple[str, int, int]],
-    free: tuple[str, ...],
-    *,
-    taken: set[str],
-) -> Learnt:
-    expressions: dict[str, str] = {}
-    shapes = []
-    for i, shape in enumerate(base):
-        dimensions = []
-        for k, size in enumerate(shape):
-            if (i, k) not in lines:
-                dimensions.append(str(size))
-                continue
-            name, a, b = lines[i, k]
-            if (a, b) == (1, 0):
-                dimensions.append(name)
-                continue
-            text = (f"{a} * {name}" if a != 1 else name) + (f" + {b}" if b > 0 else "")
-            text += f" - {-b}" if b < 0 else ""
-            dimensions.append(_named(text, expressions, taken))
-        shapes.append(tuple(dimensions))
-    return Learnt(shapes=tuple(shapes), expressions=expressions, axes=free)
+def dtype_of(tensor: Any) -> DType:
+    """Return the dtype of a tensor. Raises ProblemError for one that cuassay does not judge."""
+    name = str(tensor.dtype).removeprefix("torch.")
+    try:
+        return DType(name)
+    except ValueError:
+        known = ", ".join(dtype.value for dtype in DType)
+        raise ProblemError(f"dtype {name} is not supported; expected one of {known}") from None
 
 
-def _named(text: str, expressions: dict[str, str], taken: set[str]) -> str:
-    """Return the name of an expression axis; equal expressions share one."""
-    for name, known in expressions.items():
-        if known == text:
-            return name
-    number = len(expressions)
-    while (name := f"d{number}") in taken:
-        number += 1
-    expressions[name] = text
-    return name
+def _at(sample: Sample, place: Place) -> int:
+    return sample.shapes[place[0]][place[1]]
+
+
+def _line(slopes: Mapping[str, int], rest: int) -> str:
+    text = " + ".join(name if a == 1 else f"{a} * {name}" for name, a in slopes.items())
+    return text + (f" + {rest}" if rest > 0 else f" - {-rest}" if rest < 0 else "")

@@ -139,6 +139,16 @@ class Replayer:
         seen = [self._of_cases.get(serial.dumps(scenario.cases)) for scenario in scenarios]
         return all(evidence is not None and evidence.oblivious for evidence in seen)
 
+    def launches(self, scenarios: Sequence[Scenario]) -> tuple[int, int, str]:
+        """Return how many launches were judged, how many were made, and why any was not.
+
+        A launch that nobody sees, as in a graph that was captured earlier, counts as none made.
+        """
+        keys = [serial.dumps(scenario.cases) for scenario in scenarios]
+        seen = [self._of_cases[key] for key in keys if key in self._of_cases]
+        gaps = (evidence.gap for evidence in seen if evidence.judged < evidence.made)
+        return sum(e.judged for e in seen), sum(e.made for e in seen), next(gaps, "")
+
     def line(self, file: str, line: int) -> str:
         """Return a line of the candidate's sources, from 1; empty where there is none."""
         for source in self._candidate.sources:

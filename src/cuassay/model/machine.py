@@ -150,7 +150,8 @@ class EqualityEvidence:
 class MachineEvidence:
     """Everything seen in the launches of one call. `refused` says why nothing was, if so.
 
-    `device` names the GPU that the launches were recorded on; `notes` say what was not recorded.
+    `device` names the GPU that the launches were recorded on; `notes` say what was not recorded,
+    and `left_out` counts those launches.
     """
 
     launches: tuple[LaunchEvidence, ...] = ()
@@ -158,11 +159,28 @@ class MachineEvidence:
     refused: str = ""
     device: str = ""
     notes: tuple[str, ...] = ()
+    left_out: int = 0
 
     @property
     def oblivious(self) -> bool:
         """Whether what was seen holds for all data at the launches' shapes."""
         return bool(self.launches) and all(one.oblivious for one in self.launches)
+
+    @property
+    def made(self) -> int:
+        """How many launches were made, as far as they were seen."""
+        return len(self.launches) + self.left_out
+
+    @property
+    def judged(self) -> int:
+        """How many launches were executed to the end."""
+        return sum(not one.inconclusive for one in self.launches)
+
+    @property
+    def gap(self) -> str:
+        """Why the first launch that was not judged was not, an empty string where all were."""
+        unfinished = [one.inconclusive for one in self.launches if one.inconclusive]
+        return next(iter((*self.notes, *unfinished)), "")
 
     @property
     def faults(self) -> tuple[tuple[LaunchEvidence, MachineFault], ...]:

@@ -89,7 +89,8 @@ class Recording:
     """Modules as PTX text and the launches in order. `source` is shown beside findings.
 
     `results` says where the tensors that the call returned lie. `device` names the GPU that
-    executed the launches; empty where the machine did. `notes` say what was not recorded.
+    executed the launches; empty where the machine did. `notes` say what was not recorded, and
+    `left_out` counts those launches.
     """
 
     modules: tuple[str, ...]
@@ -98,6 +99,7 @@ class Recording:
     sources: Mapping[str, str] = field(default_factory=dict)  # file name -> text
     device: str = ""
     notes: tuple[str, ...] = ()
+    left_out: int = 0
 
 
 def encode(recording: Recording) -> bytes:
@@ -114,6 +116,7 @@ def encode(recording: Recording) -> bytes:
         "results": [dataclasses.asdict(result) for result in recording.results],
         "device": recording.device,
         "notes": list(recording.notes),
+        "left_out": recording.left_out,
         "launches": [_described(launch, put) for launch in recording.launches],
     }
     return _file(document, list(blobs))
@@ -192,6 +195,7 @@ def _decoded(data: memoryview) -> Recording:
         results=results,
         device=str(document.get("device", ""))[:_TEXT],
         notes=tuple(str(note)[:_TEXT] for note in document.get("notes", ())[:_LAUNCHES]),
+        left_out=max(0, int(document.get("left_out", 0))),
     )
 
 

@@ -116,6 +116,7 @@ def test_what_is_not_kept_runs_and_is_told(wish: Wish, kept: int, note: str) -> 
         run(recorder, seen(x), lambda: x.add_(1.0))
     assert x[0] == 5.0
     assert recorder.kept == kept
+    assert recorder.recording().left_out == (5 - kept if note else 0)
     assert note in " ".join(recorder.recording().notes)
 
 

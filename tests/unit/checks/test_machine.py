@@ -50,6 +50,9 @@ class FakeMachine:
     def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
         return self.evidence.oblivious
 
+    def launches(self, scenarios: Sequence[Scenario]) -> tuple[int, int, str]:
+        return self.evidence.judged, self.evidence.made, self.evidence.gap
+
     def line(self, file: str, line: int) -> str:
         return "part[t] += part[t + d];" if (file, line) == ("k.cu", 7) else ""
 
@@ -156,6 +159,17 @@ def test_a_pass_says_how_far_it_reaches_and_what_is_not_covered() -> None:
         assert words in said
         assert "not covered: weak memory" in said
         assert all(f"{n} = {s}" in said for n, s in scenarios[0].cases[0].axes.items())
+        assert "1 of 1 launches judged;" in said
+
+
+def test_a_pass_says_how_many_launches_were_not_seen_and_why() -> None:
+    why = "2 launches of 'k': captured in a CUDA graph, whose launches are not recorded"
+    evidence = MachineEvidence(launches=(launch(),), notes=(why,), left_out=2)
+    trial = made(evidence)
+    (scenario, *_) = [recorded_call(case) for case in machine_cases(trial)]
+    result = ScenarioResult(records=(), termination=Finished())
+    said = Mem101().said(trial, [(scenario, result)])
+    assert f"1 of 3 launches judged ({why})" in said
 
 
 def test_more_cases_are_executed_at_a_deeper_profile_and_tails_are_among_them() -> None:

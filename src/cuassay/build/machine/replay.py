@@ -76,6 +76,7 @@ def execute(recording: Recording, asked: dict[str, Any]) -> MachineEvidence:
         order=tuple(order),
         device=recording.device[:_TEXT],
         notes=tuple(note[:_TEXT] for note in recording.notes[:_FAULTS]),
+        left_out=recording.left_out,
     )
 
 

@@ -88,6 +88,7 @@ class LaunchRecorder:
         self._launches: list[RecordedLaunch] = []
         self._sources: dict[str, str] = {}
         self._left_out: Counter[tuple[str, str]] = Counter()
+        self._missed = 0  # launches that are not kept at all
 
     @property
     def pattern(self) -> bytes:
@@ -132,6 +133,7 @@ class LaunchRecorder:
                 sources=dict(self._sources),
                 device=self._memory.device,
                 notes=tuple(self.notes()),
+                left_out=self._missed,
             )
 
     def notes(self) -> Iterator[str]:
@@ -155,9 +157,11 @@ class LaunchRecorder:
         if self._seen <= wish.skip:
             return False
         if len(self._launches) >= wish.most:
+            self._missed += 1
             self._leave_out(kernel, f"{wish.most} were kept before, which is the most asked for")
             return False
         if self._memory.capturing():
+            self._missed += 1
             self._leave_out(kernel, "captured in a CUDA graph, whose launches are not recorded")
             return False
         return True
@@ -172,6 +176,7 @@ class LaunchRecorder:
             while len(self._blobs) > held:
                 self._bytes -= len(self._blobs.popitem()[1])
             own = isinstance(error, MissingToolError)
+            self._missed += 1
             self._leave_out(kernel, str(error) if own else f"{type(error).__name__}: {error}")
             return None
 

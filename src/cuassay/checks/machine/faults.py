@@ -130,7 +130,10 @@ class MachineCheck(Check):
         reach = f"holds for all data at {shapes}"
         if not machine.oblivious(scenarios):
             reach = f"for these inputs at {shapes}: branches or addresses depend on data"
-        return f"{self.clean_words}; {reach}; {_COVERS}"
+        judged, made, why = machine.launches(scenarios)
+        gap = f" ({why})" if why else ""
+        counted = f"{judged} of {made} launches judged{gap}"
+        return f"{self.clean_words}; {counted}; {reach}; {_COVERS}"
 
     def _finding_of(
         self, machine: Machine, scenario: Scenario, launch: LaunchEvidence, fault: MachineFault

@@ -78,7 +78,8 @@ def _cuassay_generate(axes_and_scalars, device):
 
     _CUASSAY_DEVICE[0] = str(device)
     given = dict({fixed})
-    given.update((name, axes_and_scalars[name]) for name in {axes} if name in axes_and_scalars)
+    axes = {axes}
+    given.update((n, axes_and_scalars[a]) for n, a in axes.items() if a in axes_and_scalars)
     if {seeded}:
         given["seed"] = int(torch.randint(0, 2**31 - 1, ()).item())
     leaves = _cuassay_flat(generate_input(**given))
@@ -105,7 +106,7 @@ def reference_source(
     *,
     data: object,
     names: Sequence[str],
-    axes: Sequence[str],
+    axes: Mapping[str, str],
     fixed: Mapping[str, object],
     seeded: bool,
 ) -> str:
@@ -118,7 +119,7 @@ def reference_source(
         + _REFERENCE.format(
             parameters=", ".join(names),
             fixed=repr(dict(fixed)),
-            axes=repr(list(axes)),
+            axes=repr(dict(axes)),
             seeded=repr(seeded),
             names=repr(list(names)),
         )

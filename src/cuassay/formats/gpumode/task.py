@@ -39,6 +39,7 @@ from cuassay.model.problem import (
 ORIGIN = "gpumode"
 _GENERATOR = "_cuassay_generate"
 _DRAWN = Opaque(why="only generate_input tells legal values")
+_REAL_ELEMENTS = 1 << 18  # of inputs of a run that shapes alone cannot replace
 Form = tuple[str, Any]  # how `data` is put together: a literal that the adapter writes
 
 
@@ -52,27 +53,27 @@ def load(folder: Path) -> Problem:
     probe = _Probe(task, given[0])
     sizes = {name: v for name, v in given[0].items() if _is_size(name, v)}
     learnt = shapes.learn(probe, sizes)
-    kept = [t for t in given if _same_but(t, given[0], learnt.axes)]
+    kept = [t for t in given if _same_but(t, given[0], learnt)]
     inputs, outputs = _specs(probe, learnt)
     source = adapter.reference_source(
         task.reference,
         task.files,
         data=probe.form,
         names=[spec.name for spec in inputs],
-        axes=learnt.axes,
-        fixed={n: v for n, v in given[0].items() if n not in (*learnt.axes, "seed")},
+        axes={name: name for name in learnt.axes} | dict(learnt.same),
+        fixed={n: v for n, v in given[0].items() if n not in (*learnt.axes, *learnt.same, "seed")},
         seeded="seed" in given[0],
     )
     problem = Problem(
         name=task.name,
         axes=(
-            *(VarAxis(name=name) for name in learnt.axes),
+            *(VarAxis(name=name) for name in (*learnt.axes, *learnt.derived)),
             *(ExprAxis(name=n, expression=text) for n, text in learnt.expressions.items()),
         ),
         inputs=inputs,
         outputs=outputs,
         reference=Reference(path=reference_path(source, None), source=source, generator=_GENERATOR),
-        workloads=_workloads(kept, learnt.axes, inputs, task),
+        workloads=_workloads(kept, learnt, inputs, task),
         origin=ORIGIN,
         path=folder.absolute(),
         description=task.description,
@@ -131,12 +132,13 @@ def _usable_tests(task: Task) -> list[Mapping[str, Any]]:
     return given
 
 
-def _same_but(test: Mapping[str, Any], first: Mapping[str, Any], axes: Sequence[str]) -> bool:
+def _same_but(test: Mapping[str, Any], first: Mapping[str, Any], learnt: shapes.Learnt) -> bool:
     """Whether a test differs from the first in axes and seed alone."""
-    left = set(axes) | {"seed"}
-    return {k: v for k, v in test.items() if k not in left} == {
-        k: v for k, v in first.items() if k not in left
-    }
+    left = {*learnt.axes, *learnt.same, "seed"}
+    if any(test[name] != test[axis] for name, axis in learnt.same.items()):
+        return False
+    fixed = [{k: v for k, v in given.items() if k not in left} for given in (test, first)]
+    return bool(fixed[0] == fixed[1])
 
 
 class _Probe:
@@ -153,16 +155,17 @@ class _Probe:
         self.outputs: list[Any] = []
         self._restore()
 
-    def __call__(self, sizes: Mapping[str, int]) -> list[shapes.Shape]:
-        from torch._subclasses.fake_tensor import FakeTensorMode
+    def __call__(self, sizes: Mapping[str, int]) -> shapes.Sample:
+        from cuassay.dispatch_modes import fake_tensors
 
         try:
-            with FakeTensorMode(allow_non_fake_inputs=True):
-                data = self._values["generate_input"](**{**self._first, **sizes})
-                leaves: list[Any] = []
-                form = _taken_apart(data, leaves)
-                outputs: list[Any] = []
-                _taken_apart(self._values["ref_kernel"](data), outputs)
+            try:
+                with fake_tensors():
+                    form, leaves, outputs = self._made(sizes)
+            except Exception:
+                if not self._affordable(sizes):
+                    raise
+                form, leaves, outputs = self._made(sizes)  # what shapes alone cannot tell
         except Exception as failure:
             raise ProblemError(
                 f"{self._task.folder}: the reference cannot be run on shapes alone: "
@@ -170,7 +173,29 @@ class _Probe:
             ) from failure
         if self.form is None:
             self.form, self.leaves, self.outputs = form, leaves, outputs
-        return [tuple(t.shape) for t in (*leaves, *outputs) if hasattr(t, "shape")]
+        return shapes.Sample(
+            inputs=tuple(tuple(t.shape) for t in leaves if hasattr(t, "shape")),
+            outputs=tuple(tuple(t.shape) for t in outputs if hasattr(t, "shape")),
+        )
+
+    def _made(self, sizes: Mapping[str, int]) -> tuple[Form, list[Any], list[Any]]:
+        data = self._values["generate_input"](**{**self._first, **sizes})
+        leaves: list[Any] = []
+        form = _taken_apart(data, leaves)
+        outputs: list[Any] = []
+        _taken_apart(self._values["ref_kernel"](data), outputs)
+        return form, leaves, outputs
+
+    def _affordable(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a real run costs little: its inputs are made without memory first."""
+        from cuassay.dispatch_modes import fake_tensors
+
+        with fake_tensors():
+            data = self._values["generate_input"](**{**self._first, **sizes})
+        leaves: list[Any] = []
+        _taken_apart(data, leaves)
+        elements: int = sum(t.numel() for t in leaves if hasattr(t, "shape"))
+        return elements <= _REAL_ELEMENTS
 
     def _restore(self) -> None:
         for name, module in self._held.items():
@@ -202,23 +227,21 @@ def _specs(
     for number, value in enumerate(probe.leaves):
         name = f"data{number}"
         if hasattr(value, "shape"):
-            dtype = _dtype(value)
+            dtype = shapes.dtype_of(value)
             domain: Domain = Real() if dtype.is_floating else _DRAWN
             inputs.append(TensorSpec(name=name, dtype=dtype, shape=next(written), domain=domain))
         else:
             inputs.append(_scalar(name, value))
     outputs = tuple(
-        TensorSpec(name=f"output{n or ''}", dtype=_dtype(v), shape=next(written), domain=Real())
+        TensorSpec(
+            name=f"output{n or ''}", dtype=shapes.dtype_of(v), shape=next(written), domain=Real()
+        )
         for n, v in enumerate(probe.outputs)
         if hasattr(v, "shape")
     )
     if not outputs:
         raise ProblemError("ref_kernel returns no tensor; write the problem natively instead")
     return tuple(inputs), outputs
-
-
-def _dtype(tensor: Any) -> DType:
-    return DType(str(tensor.dtype).removeprefix("torch."))
 
 
 def _scalar(name: str, value: Any) -> ScalarSpec:
@@ -233,14 +256,14 @@ def _scalar(name: str, value: Any) -> ScalarSpec:
 
 def _workloads(
     tests: Sequence[Mapping[str, Any]],
-    axes: Sequence[str],
+    learnt: shapes.Learnt,
     inputs: Sequence[InputSpec],
     task: Task,
 ) -> tuple[Workload, ...]:
     rule = tolerance(task.reference)
     found: dict[tuple[tuple[str, int], ...], Workload] = {}
     for test in tests:
-        sizes = {name: int(test[name]) for name in axes}
+        sizes = {name: int(test[name]) for name in learnt.axes} | dict(learnt.derived)
         key = tuple(sizes.items())
         found.setdefault(
             key,

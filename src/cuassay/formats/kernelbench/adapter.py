@@ -51,8 +51,18 @@ def run({parameters}):
 
 
 def _cuassay_generate(axes_and_scalars, device):
-    held = {{name: globals()[name] for name in {axes}}}
-    globals().update({{name: axes_and_scalars[name] for name in held if name in axes_and_scalars}})
+    places, same = {axes}, {same}
+    held = {{name: globals()[name] for name, _ in places.values()}}
+    for axis, (name, position) in places.items():
+        size = axes_and_scalars.get(same.get(axis, axis))
+        if size is None:
+            continue
+        if position is None:
+            globals()[name] = size
+        else:
+            items = list(globals()[name])
+            items[position] = size
+            globals()[name] = type(held[name])(items)
     try:
         made = [v.to(device) if hasattr(v, "to") else v for v in get_inputs()]
     finally:
@@ -123,11 +133,14 @@ def reference_source(
     arguments: Sequence[str],
     state: Mapping[str, str],
     buffers: Sequence[str],
-    axes: Sequence[str],
+    axes: Mapping[str, tuple[str, int | None]],
+    same: Mapping[str, str],
 ) -> str:
     """Return the problem's file with `run` and a generator below it.
 
-    `arguments` are the forward parameters, `state` maps the model's names to input names.
+    `arguments` are the forward parameters, `state` maps the model's names to input names, `axes`
+    axes to the names and positions at the file's top level, `same` some of them to the axis that
+    they always equal.
     """
     names = [*arguments, *state.values()]
     common = _COMMON.format(
@@ -135,7 +148,7 @@ def reference_source(
         count=len(arguments),
     )  # fmt: skip
     adapter = _REFERENCE.format(
-        parameters=", ".join(names), axes=repr(list(axes)), names=repr(names)
+        parameters=", ".join(names), axes=repr(dict(axes)), same=repr(dict(same)), names=repr(names)
     )
     return text.rstrip("\n") + "\n" + common + adapter
 

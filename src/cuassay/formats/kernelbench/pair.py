@@ -42,6 +42,7 @@ _GENERATOR = "_cuassay_generate"
 _TOLERANCE = Tolerance(atol=1e-2, rtol=1e-2, required_matched_ratio=1.0, origin="KernelBench")
 _STATE = Opaque(why="the model's constructor draws its state")
 _DRAWN = Opaque(why="only get_inputs tells legal values")
+Place = tuple[str, int | None]  # a name of the file's top level, and the position in it
 
 
 def load(path: Path, text: str) -> Problem:
@@ -51,8 +52,9 @@ def load(path: Path, text: str) -> Problem:
     """
     module = import_file(path)
     init = _init_inputs(module, path)
-    sizes = _sizes(text, vars(module), path)
-    probe = _Probe(vars(module), init, path)
+    places = _places(text, vars(module), path)
+    sizes = {name: _value(vars(module), place) for name, place in places.items()}
+    probe = _Probe(vars(module), init, path, places=places)
     learnt = shapes.learn(probe, sizes)
     specs, outputs = _specs(probe, learnt)
     state = {name: f"state_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}" for name in probe.state}
@@ -63,7 +65,8 @@ def load(path: Path, text: str) -> Problem:
         arguments=[spec.name for spec in specs],
         state=state,
         buffers=probe.buffers,
-        axes=learnt.axes,
+        axes={name: places[name] for name in (*learnt.axes, *learnt.same)},
+        same=learnt.same,
     )
     problem = Problem(
         name=path.stem,
@@ -74,7 +77,7 @@ def load(path: Path, text: str) -> Problem:
         workloads=(
             Workload(
                 id=path.stem,
-                axes={name: sizes[name] for name in learnt.axes},
+                axes={name: sizes[name] for name in learnt.axes} | dict(learnt.derived),
                 sources={spec.name: CustomSource() for spec in inputs},
                 tolerance=_TOLERANCE,
             ),
@@ -131,8 +134,16 @@ def _init_inputs(module: object, path: Path) -> list[object]:
     return values
 
 
-def _sizes(text: str, values: Mapping[str, Any], path: Path) -> dict[str, int]:
-    """Return the whole numbers of the top level that get_inputs alone uses."""
+def _value(values: Mapping[str, Any], place: Place) -> int:
+    name, position = place
+    return int(values[name] if position is None else values[name][position])
+
+
+def _places(text: str, values: Mapping[str, Any], path: Path) -> dict[str, Place]:
+    """Return where the whole numbers of the top level stand that get_inputs alone uses.
+
+    Those of a tuple or list `shape` are called `shape_0`, `shape_1`, ...
+    """
     tree = signature.parse(text, str(path))
     used = {
         node.name: {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
@@ -141,30 +152,50 @@ def _sizes(text: str, values: Mapping[str, Any], path: Path) -> dict[str, int]:
     }
     elsewhere = set().union(*(names for name, names in used.items() if name != "get_inputs"))
     mine = used.get("get_inputs", set()) - elsewhere
-    return {
-        name: values[name]
-        for name in sorted(mine)
-        if type(values.get(name)) is int and values[name] > 1 and name.isidentifier()
-    }
+    found: dict[str, Place] = {}
+    for name in sorted(mine):
+        value = values.get(name)
+        if type(value) is int and value > 1:
+            found[name] = (name, None)
+        elif isinstance(value, tuple | list):
+            for position, item in enumerate(value):
+                if type(item) is int and item > 1:
+                    found[f"{name}_{position}"] = (name, position)
+    return found
 
 
 class _Probe:
     """Runs the file's functions on tensors without data; a call is a sample of shapes."""
 
-    def __init__(self, values: dict[str, Any], init: Sequence[object], path: Path) -> None:
-        self._values, self._init, self._path = values, init, path
+    def __init__(
+        self,
+        values: dict[str, Any],
+        init: Sequence[object],
+        path: Path,
+        *,
+        places: Mapping[str, Place],
+    ) -> None:
+        self._values, self._init, self._path, self._places = values, init, path, places
         self.state: dict[str, tuple[tuple[int, ...], DType]] = {}
         self.buffers: tuple[str, ...] = ()
         self.arguments: list[Any] = []
         self.outputs: list[Any] = []
 
-    def __call__(self, sizes: Mapping[str, int]) -> list[shapes.Shape]:
-        from torch._subclasses.fake_tensor import FakeTensorMode
+    def __call__(self, sizes: Mapping[str, int]) -> shapes.Sample:
+        from cuassay.dispatch_modes import fake_tensors
 
-        held = {name: self._values[name] for name in sizes}
-        self._values.update(sizes)
+        held = {name: self._values[name] for name, _ in self._places.values()}
+        for axis, size in sizes.items():
+            name, position = self._places[axis]
+            if position is None:
+                self._values[name] = size
+            else:
+                kind = type(held[name])
+                items = list(self._values[name])
+                items[position] = size
+                self._values[name] = kind(items)
         try:
-            with FakeTensorMode(allow_non_fake_inputs=True):
+            with fake_tensors():
                 arguments, outputs = self._forward()
         except Exception as failure:
             raise ProblemError(
@@ -175,7 +206,10 @@ class _Probe:
             self._values.update(held)
         if not self.arguments:
             self.arguments, self.outputs = arguments, outputs
-        return [tuple(t.shape) for t in (*arguments, *outputs) if hasattr(t, "shape")]
+        return shapes.Sample(
+            inputs=tuple(tuple(t.shape) for t in arguments if hasattr(t, "shape")),
+            outputs=tuple(tuple(t.shape) for t in outputs),
+        )
 
     def _forward(self) -> tuple[list[Any], list[Any]]:
         import torch
@@ -184,7 +218,7 @@ class _Probe:
             model = self._values["Model"](*self._init)
             kept = model.state_dict()
             self.buffers = tuple(name for name, _ in model.named_buffers() if name in kept)
-            self.state = {name: (tuple(v.shape), _dtype(v)) for name, v in kept.items()}
+            self.state = {name: (tuple(v.shape), shapes.dtype_of(v)) for name, v in kept.items()}
             arguments = list(self._values["get_inputs"]())
             made = model(*arguments)
         outputs = list(made) if isinstance(made, list | tuple) else [made]
@@ -204,10 +238,6 @@ class _Probe:
         return names
 
 
-def _dtype(tensor: Any) -> DType:
-    return DType(str(tensor.dtype).removeprefix("torch."))
-
-
 def _specs(
     probe: _Probe, learnt: shapes.Learnt
 ) -> tuple[tuple[InputSpec, ...], tuple[TensorSpec, ...]]:
@@ -215,13 +245,15 @@ def _specs(
     inputs: list[InputSpec] = []
     for name, value in zip(probe.names(), probe.arguments, strict=True):
         if hasattr(value, "shape"):
-            dtype = _dtype(value)
+            dtype = shapes.dtype_of(value)
             domain: Domain = Real() if dtype.is_floating else _DRAWN
             inputs.append(TensorSpec(name=name, dtype=dtype, shape=next(written), domain=domain))
         else:
             inputs.append(_scalar(name, value))
     outputs = tuple(
-        TensorSpec(name=f"output{n or ''}", dtype=_dtype(v), shape=next(written), domain=Real())
+        TensorSpec(
+            name=f"output{n or ''}", dtype=shapes.dtype_of(v), shape=next(written), domain=Real()
+        )
         for n, v in enumerate(probe.outputs)
     )
     return tuple(inputs), outputs
@@ -252,7 +284,7 @@ def _state_specs(probe: _Probe, names: Mapping[str, str]) -> tuple[TensorSpec, .
 
 
 def _axes(learnt: shapes.Learnt) -> tuple[Axis, ...]:
-    free = tuple(VarAxis(name=name) for name in learnt.axes)
+    free = tuple(VarAxis(name=name) for name in (*learnt.axes, *learnt.derived))
     return (*free, *(ExprAxis(name=n, expression=text) for n, text in learnt.expressions.items()))
 
 

@@ -8,12 +8,9 @@ afterwards the runs and the achievable errors of the outputs lie side by side.
 
 from __future__ import annotations
 
-import logging
 import math
-import warnings
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from cuassay.dispatch_modes import UntracedMode
+from cuassay.dispatch_modes import UntracedMode, fake_tensors
 from cuassay.model.problem import Scalar
 from cuassay.oracle.truth.composite import COMPOSITES
 from cuassay.oracle.truth.operations import base_name
@@ -123,10 +120,8 @@ def live_bytes(
     that fake tensors cannot follow to its end, since its control flow depends on values say, is
     known as far as it got.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import
-
     watch, complete = _Watch(), True
-    with silent(), FakeTensorMode(allow_non_fake_inputs=True):
+    with fake_tensors():
         given = [
             torch.empty(v.shape, dtype=v.dtype, device=device) if isinstance(v, Tensor) else v
             for v in inputs
@@ -143,20 +138,6 @@ def live_bytes(
         reduced=watch.reduced,
         complete=complete,
     )
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Keep torch from saying what fake tensors refuse: it is an answer, not an error."""
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    before = logger.disabled
-    logger.disabled = True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.disabled = before
 
 
 def bytes_needed(

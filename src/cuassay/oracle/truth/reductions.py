@@ -271,6 +271,20 @@ def _prod(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
     return out * math.sqrt(named["self"].numel() / max(out.numel(), 1))
 
 
+def _cumulated_product(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
+    """The k-th product of a row has k factors, each rounded once, in whatever order.
+
+    torch's own decomposition would multiply every prefix anew: memory by the square of a row.
+    """
+    if not out.dim():
+        return out
+    dim = int(named["dim"])
+    shape = [1] * out.dim()
+    shape[dim] = -1
+    factors = torch.arange(1, out.shape[dim] + 1, device=out.device, dtype=out.dtype)
+    return out * factors.sqrt_().reshape(shape)
+
+
 def _variance(named: Named, out: Tensor, op: OpOverload) -> Tensor | None:
     """var and std: two-pass noise times rms(x)/std, which one-pass and Welford forms show."""
     values: Tensor = named["self"]
@@ -297,6 +311,7 @@ REDUCTIONS: dict[str, Deviation] = {
         ("index_add", "scatter_add", "index_put", "scatter_reduce", "embedding_dense_backward"),
         _scattered,
     ),
+    "cumprod": _cumulated_product,
     "convolution": _convolution,
     **dict.fromkeys(("linalg_vector_norm", "norm"), _norm),
     "prod": _prod,

@@ -1,0 +1,89 @@
+"""Which dimensions follow which sizes: lines, products, sums, ties, and what an output decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from cuassay.errors import ProblemError
+from cuassay.formats.shapes import Learnt, Sample, learn
+
+_SIZES = {"a": 6, "b": 10}
+
+
+def _learnt(
+    inputs: str, outputs: str, sizes: Mapping[str, int] | None = None, *, rule: str = "True"
+) -> Learnt:
+    """Learn shapes that are given as Python lists of tuples over the sizes."""
+
+    def sample(given: Mapping[str, int]) -> Sample:
+        names = dict(given)
+        if not eval(rule, {}, names):
+            raise ValueError("these sizes do not fit")
+        return Sample(
+            inputs=tuple(eval(inputs, {}, names)), outputs=tuple(eval(outputs, {}, names))
+        )
+
+    return learn(sample, _SIZES if sizes is None else sizes)
+
+
+def test_lines_have_names_of_their_own() -> None:
+    found = _learnt("[(a, 3), (2 * a + 1, b)]", "[(b - 2,)]")
+    assert found.axes == ("a", "b")
+    assert found.shapes == (("a", "3"), ("d0", "b"), ("d1",))
+    assert found.expressions == {"d0": "2 * a + 1", "d1": "b - 2"}
+
+
+@pytest.mark.parametrize(
+    ("made", "text"),
+    [
+        ("a * b", "a * b"),
+        ("3 * a * b", "3 * a * b"),
+        ("a + b + 4", "a + b + 4"),
+        ("a + 2 * b", "a + 2 * b"),
+    ],
+)
+def test_dimensions_of_two_axes_are_products_or_sums(made: str, text: str) -> None:
+    found = _learnt("[(a,), (b,)]", f"[({made},)]")
+    assert found.axes == ("a", "b")
+    assert found.expressions[found.shapes[2][0]] == text
+
+
+def test_an_output_that_follows_in_no_line_is_derived() -> None:
+    found = _learnt("[(a, b)]", "[((b - 1) // 4, a)]")
+    assert found.axes == ("a", "b")
+    assert found.shapes[1] == ("out0", "a")
+    assert found.derived == {"out0": 2}
+
+
+def test_an_input_that_follows_in_no_line_keeps_its_size() -> None:
+    found = _learnt("[(a,), (b // 4,)]", "[(a,)]")
+    assert found.axes == ("a",)
+    assert found.shapes[1] == ("2",)
+
+
+def test_sizes_that_are_refused_alone_are_moved_together() -> None:
+    found = _learnt("[(a, b), (c,)]", "[(a, c)]", {"a": 6, "b": 10, "c": 10}, rule="b == c")
+    assert found.axes == ("a", "b")
+    assert found.same == {"c": "b"}
+    assert found.shapes == (("a", "b"), ("b",), ("a", "b"))
+    assert found.sizes({"a": 2, "b": 3}) == {"a": 2, "b": 3, "c": 3}
+
+
+def test_a_size_that_never_moves_is_none() -> None:
+    assert _learnt("[(a, b)]", "[(a,)]", rule="b == 10").axes == ("a",)
+
+
+def test_the_first_refusal_is_told() -> None:
+    with pytest.raises(ValueError, match="do not fit"):
+        _learnt("[(a,)]", "[(a,)]", rule="False")
+
+
+def test_unknown_dtypes_are_one_message() -> None:
+    import torch
+
+    from cuassay.formats.shapes import dtype_of
+
+    with pytest.raises(ProblemError, match="float8_e4m3fnuz is not supported"):
+        dtype_of(torch.empty(1, dtype=torch.float8_e4m3fnuz))
