@@ -3,10 +3,10 @@
     python benchmarks/time_to_verdict.py --packed build/wild --peer SOL-ExecBench --time-limit 500
 
 Every kernel is judged three times by `cuassay check` at one profile: with nothing kept (an empty
-CUASSAY_HOME), again (its build is kept), and with `cuassay serve` waiting. The peer is
-SOL-ExecBench's own evaluator out of a checkout (github.com/NVIDIA/SOL-ExecBench, which needs
-cupti-python, click, rich and safetensors), on the same solution and all its workloads, twice. What
-it decides is another question than ours: a few draws of each workload, and times. Kernels are
+CUASSAY_HOME), again (its build is kept), and with `cuassay serve` waiting; `--kinds` has fewer. The
+peer is SOL-ExecBench's own evaluator out of a checkout (github.com/NVIDIA/SOL-ExecBench, which
+needs cupti-python, click, rich and safetensors), on the same solution and all its workloads, twice.
+What it decides is another question than ours: a few draws of each workload, and times. Kernels are
 those packed by `benchmarks/wild.py --pack`: correct ones, one of each problem first.
 """
 
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -104,7 +104,7 @@ def peer_said(text: str) -> str:
     """Return how many of its workloads the peer passed."""
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     states = [str((one.get("evaluation") or {}).get("status")) for one in lines]
-    return f"{states.count('PASSED')} of {len(states)} passed"
+    return f"{states.count('PASSED')} of {len(states)} passed" if states else ""
 
 
 class Bench:
@@ -122,7 +122,7 @@ class Bench:
         """Time each kernel; those that do not fit into the time are left out whole."""
         with tempfile.TemporaryDirectory(prefix="cuassay-time-") as base:
             served = self._environment | {"CUASSAY_HOME": str(Path(base, "served"))}
-            with waiting(served):
+            with waiting(served) if "served" in self._given.kinds else nullcontext():
                 for number, kernel in enumerate(kernels):
                     if time.monotonic() > self._deadline:
                         return
@@ -133,7 +133,10 @@ class Bench:
                         f"{kind} {'-' if s is None else f'{s:.1f}'}"
                         for kind, s in row.seconds.items()
                     )
-                    print(f"{row.name:20s}{row.language:10s}{row.verdict:13s}{times}  {row.peer}")
+                    print(
+                        f"{row.name:20s}{row.language:10s}{row.verdict:13s}{times}  {row.peer}",
+                        flush=True,
+                    )
                     self.save()
 
     def _row(self, kernel: Kernel, own: Mapping[str, str], served: Mapping[str, str]) -> Row:
@@ -141,19 +144,19 @@ class Bench:
         solution, problem = str(folder / kernel.path), str(folder / kernel.problem)
         check = [sys.executable, "-m", "cuassay", "check", solution, "--problem", problem]
         check += ["--profile", self._given.profile, "--device", "cuda", "--json"]
-        seconds: dict[str, float | None] = dict.fromkeys(_KINDS)
-        seconds["first"], said = timed(check, own, each_s)
-        seconds["again"], again = timed(check, own, each_s)
-        timed(check, served, each_s)  # builds there, as `first` did
-        seconds["served"], _ = timed(check, served, each_s)
-        document = json.loads(again or said or "{}")
-        peer = ""
-        if self._given.peer:
-            path = os.pathsep.join([str(self._given.peer / "src"), own["PYTHONPATH"]])
-            command = [sys.executable, "-c", _PEER, problem, "--solution", solution, "--json"]
-            for kind in ("peer_first", "peer_again"):
-                seconds[kind], told = timed(command, own | {"PYTHONPATH": path}, each_s)
-                peer = peer_said(told)
+        path = os.pathsep.join([str(self._given.peer / "src"), own["PYTHONPATH"]])
+        theirs = [sys.executable, "-c", _PEER, problem, "--solution", solution, "--json"]
+        seconds: dict[str, float | None] = {}
+        document, peer = {}, ""
+        for kind in self._given.kinds:
+            if kind == "served":
+                timed(check, served, each_s)  # builds there, as `first` did
+            if kind.startswith("peer"):
+                seconds[kind], told = timed(theirs, own | {"PYTHONPATH": path}, each_s)
+                peer = peer_said(told) or peer
+            else:
+                seconds[kind], said = timed(check, served if kind == "served" else own, each_s)
+                document = json.loads(said) if said else document
         return Row(
             name=kernel.name,
             language=kernel.language,
@@ -166,7 +169,7 @@ class Bench:
     def save(self) -> None:
         """Write the rows and their medians."""
         medians = {}
-        for kind in _KINDS:
+        for kind in self._given.kinds:
             found = [s for row in self.rows if (s := row.seconds[kind]) is not None]
             medians[kind] = round(statistics.median(found), 2) if found else None
         results = {
@@ -174,14 +177,17 @@ class Bench:
             "medians_s": medians,
             "rows": [asdict(row) for row in self.rows],
         }
-        save("time-to-verdict", results)
+        save(self._given.name, results)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Time the packed kernels and print their medians."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--packed", type=Path, default=ROOT / "build" / "wild")
-    parser.add_argument("--peer", type=Path, help="a checkout of SOL-ExecBench")
+    parser.add_argument("--peer", type=Path, default=Path("SOL-ExecBench"), help="its checkout")
+    parser.add_argument("--kinds", nargs="*", default=list(_KINDS), choices=_KINDS)
+    parser.add_argument("--skip", type=int, default=0, help="kernels to pass over first")
+    parser.add_argument("--name", default="time-to-verdict", help="of the file of results")
     parser.add_argument("--profile", default="quick")
     parser.add_argument("--language", nargs="*", default=["torch", "triton"])
     parser.add_argument("--count", type=int, default=30)
@@ -194,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if kernel.set == "sol" and kernel.label == "correct" and kernel.language in given.language
     ]
     bench = Bench(given)
-    bench.run(spread(kernels)[: given.count])
+    bench.run(spread(kernels)[given.skip :][: given.count])
     bench.save()
     return 0
 
