@@ -93,6 +93,7 @@ def test_sizes_to_record_are_legal_and_the_first_is_small() -> None:
     assert all(size % 4 == 0 for size in sizes)
     one = problem()
     planned = plan(one)
-    assert len(planned) > 10
-    assert sum(planned[0].values()) < sum(planned[-1].values())
+    assert len(planned) > 20
+    assert planned[0] == {"rows": 9}
+    assert max(row["rows"] for row in planned) > 100_000
     assert set(wanted(one)["axes"]) == {axis.name for axis in one.var_axes()}

@@ -37,6 +37,7 @@ from ptxsan.prove.terms import (
 )
 
 _LEMMAS, _ROUNDS, _NEAR = 400, 2, 4
+_NARROW = 1 << 20  # bounds that are worth a product
 _QUICK_MS, _LINEAR_MS, _FULL_MS = 400, 1500, 4000
 
 
@@ -207,33 +208,16 @@ def defining(formulas: Iterable[Formula]) -> list[Formula]:
 
 def products(known: Sequence[Formula]) -> list[Formula]:
     """Return products of what is known with what is not negative, as far as terms occur."""
-    above: dict[Poly, None] = {}  # polynomials that are not negative
-    zero: dict[Poly, None] = {}
-    wanted: set[Monomial] = set()
-    singles: set[Atom] = set()
-    for formula in known:
-        for atom in atoms_of(formula):
-            singles.add(atom)
-        for poly in _polys(formula):
-            wanted |= {m for m in poly.terms if len(m) > 1}
-        match formula:
-            case Le(poly):
-                above[-poly] = None
-            case Eq(poly):
-                zero[poly] = None
+    wanted = {m for one in known for poly in _polys(one) for m in poly.terms if len(m) > 1}
     if not wanted:
         return []
-    for atom in sorted(singles):
-        if any(atom in m for m in wanted):
-            if atom.low is not None:
-                above[of(atom) - atom.low] = None
-            if atom.high is not None and atom.high < 1 << 20:
-                above[of(atom.high) - of(atom)] = None
+    singles = {atom for one in known for atom in atoms_of(one)}
+    facts = list(dict.fromkeys((*_signed(known), *_bounds(singles, wanted))))
     found: dict[Formula, None] = {}
     used: set[tuple[Poly, Monomial]] = set()
     for _ in range(_ROUNDS):
         fresh: set[Monomial] = set()
-        for poly, is_zero in (*((p, False) for p in above), *((p, True) for p in zero)):
+        for poly, is_zero in facts:
             for factor in _factors(poly, wanted, signed=is_zero):
                 if (poly, factor) in used:
                     continue
@@ -247,6 +231,26 @@ def products(known: Sequence[Formula]) -> list[Formula]:
             break
         wanted |= fresh
     return list(found)
+
+
+def _signed(known: Sequence[Formula]) -> Iterator[tuple[Poly, bool]]:
+    """Yield polynomials that are known not to be negative, or (True) to be zero."""
+    for formula in known:
+        match formula:
+            case Le(poly):
+                yield -poly, False
+            case Eq(poly):
+                yield poly, True
+
+
+def _bounds(singles: set[Atom], wanted: set[Monomial]) -> Iterator[tuple[Poly, bool]]:
+    """Yield what the bounds of atoms in wanted terms say."""
+    inside = {atom for monomial in wanted for atom in monomial}
+    for atom in sorted(singles & inside):
+        if atom.low is not None:
+            yield of(atom) - atom.low, False
+        if atom.high is not None and atom.high < _NARROW:
+            yield of(atom.high) - of(atom), False
 
 
 def _factors(poly: Poly, wanted: set[Monomial], *, signed: bool) -> Iterator[Monomial]:
