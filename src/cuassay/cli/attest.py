@@ -32,8 +32,7 @@ def attest(*, where: str, key: str | None, out: str | None, days: int) -> None:
     """Sign a certificate on the accepted kernel of RUN.
 
     It is an in-toto statement in a DSSE envelope: bound to the kernel's sources and flags, the
-    environment, the cases tried, the power of the inputs and a day of expiry. Exit code 0:
-    written, 2: invalid arguments, or the verdict is not ACCEPTED.
+    environment, the cases tried, the power of the inputs and a day of expiry.
     """
     from cuassay.attest import envelope
     from cuassay.attest.statement import canonical, statement
@@ -80,11 +79,7 @@ def verify(
     same_environment: bool,
     as_json: bool,
 ) -> None:
-    """Say whether CERT covers KERNEL, here and now. Nothing is run.
-
-    Exit code 0: it does, 1: it does not (a changed byte or flag, an unknown key, expired,
-    revoked), 2: invalid arguments.
-    """
+    """Say whether CERT covers KERNEL, here and now. Nothing is run."""
     from cuassay.attest import verify as verifying
 
     try:

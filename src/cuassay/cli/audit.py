@@ -131,8 +131,7 @@ def audit(
     """Judge every candidate in TREE against its problem.
 
     TREE is a folder in any supported format, or a list (.csv, .jsonl) of problems and
-    candidates. Exit code 0: all are accepted, 1: one is rejected, 2: invalid arguments, 3: none
-    is rejected and one could not be decided.
+    candidates.
     """
     from cuassay.audit.plan import Choice
     from cuassay.model.precision import precision_named

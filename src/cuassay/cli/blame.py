@@ -32,8 +32,7 @@ def blame(
 
     CONFIG is a Python file with `def setup(seed)` that returns a cuassay.loops.Training (it runs
     with your rights: no isolation), or a TOML file that puts several kernels into cuassay's own
-    model, each in a process of its own. Exit code 0: cleared, 1: a kernel is at fault, 2: the call
-    is off, 3: could not be decided.
+    model, each in a process of its own.
     """
     from cuassay.cli.loop_drive import drive_blame
     from cuassay.model.jobs import BlameJob

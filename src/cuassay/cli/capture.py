@@ -26,8 +26,7 @@ def capture(
     """Record calls of TARGET (MODULE:NAME) while PROGRAM (SCRIPT.py ARGUMENTS...) runs.
 
     Give the folder to `cuassay check --recorded`, or put it beside a problem's file as
-    `recorded`: its tensors are then tried as inputs. The exit code is the program's; 3 where
-    it called TARGET never.
+    `recorded`: its tensors are then tried as inputs.
     """
     words = [word for i, word in enumerate(program) if not (i == 0 and word == "--")]
     script = Path(words[0]) if words else Path()

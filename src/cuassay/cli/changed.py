@@ -52,8 +52,6 @@ def changed(
 
     Kernels and their problems are listed in pyproject.toml ([tool.cuassay.kernels]) or in
     cuassay-kernels.toml. A kernel is judged where it, its problem or the list has changed.
-    Exit code 0: all accepted, or none concerned, 1: one is rejected, 2: a file is off, 3: one
-    could not be decided.
     """
     from cuassay.model.jobs import TrialJob
     from cuassay.model.verdict import Profile
@@ -134,6 +132,7 @@ def _judged(job: TrialJob, output: options.Output) -> tuple[Judged, int]:
     from cuassay.report.judged import Judged
 
     report = terminal_report(output)
+    report.begin()
     trial = Judged(path=job.candidate, root=sinks.root(), stopped="the trial ended with no word")
     code = 3
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cuassay.cli import early, options
-from cuassay.cli.drive import EXIT_CODES, drive, say
+from cuassay.cli.drive import EXIT_CODES, drive, say, waiting
 from cuassay.model.verdict import Decision
 
 PROFILES = ("quick", "standard", "deep")
@@ -79,10 +79,7 @@ def check(
     quiet: bool,
     no_color: bool,
 ) -> None:
-    """Judge the kernel at PATH against a problem.
-
-    Exit code 0: accepted, 1: rejected, 2: usage error, 3: could not be decided.
-    """
+    """Judge the kernel at PATH against a problem."""
     from cuassay.engine import run
     from cuassay.model.jobs import TrialJob
     from cuassay.model.precision import precision_named
@@ -106,7 +103,8 @@ def check(
         problem = found.problem
         if found.reference:
             say(f"cuassay: judging {found.why}; the file runs as trusted code to learn its inputs")
-            problem, candidate = early.prepared(found)
+            with waiting(f"runs {found.reference} to learn its inputs and outputs"):
+                problem, candidate = early.prepared(found)
         else:
             say(f"cuassay: judging against {problem}: {found.why}")
     job = TrialJob(

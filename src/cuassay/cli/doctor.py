@@ -15,10 +15,7 @@ from cuassay.home import home
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(*, as_json: bool) -> None:
-    """Say what this machine can judge, what is missing, and how to get it.
-
-    Exit code 0 also where something is missing: nothing is needed by every kernel.
-    """
+    """Say what this machine can judge, what is missing, and how to get it."""
     if as_json:
         found = [dataclasses.asdict(probe) for probe in probes()]
         emit_json(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -32,6 +33,7 @@ def drive(events: Iterator[Event], output: Output) -> int:
     """
     seen: list[Event] = []
     report = terminal_report(output)
+    report.begin()
     try:
         for event in events:
             if not isinstance(event, CaseFinished | Progress):
@@ -58,6 +60,20 @@ def emit_json(document: dict[str, Any]) -> None:
 def say(message: str) -> None:
     """Print one message on stderr."""
     sinks.say(message)
+
+
+@contextmanager
+def waiting(text: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Say on stderr what a command is at until its result is there; yields what changes the words.
+
+    On a terminal a moving line from the third second on, elsewhere a line a minute.
+    """
+    from cuassay.report.terminal.trial import console
+    from cuassay.report.terminal.waiting import Waiting
+
+    with Waiting(None if quiet else console(stderr=True)) as shown:
+        shown.say(text)
+        yield shown.say
 
 
 def terminal_report(output: Output) -> TerminalReport:

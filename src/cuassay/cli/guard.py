@@ -31,10 +31,7 @@ guard.add_command(recertify)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
 def status(context: click.Context, *, folder: str | None, as_json: bool) -> None:
-    """Show every guarded kernel of every process here.
-
-    Exit code 0 where all breakers are closed and nothing was found wrong, 1 otherwise.
-    """
+    """Show every guarded kernel of every process here."""
     documents = list(read(place(folder)))
     if as_json:
         emit_json({"processes": documents})

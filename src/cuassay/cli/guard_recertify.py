@@ -54,8 +54,7 @@ def recertify(
 ) -> None:
     """Check every guarded kernel on the shapes and value ranges it met in production.
 
-    Meant for a weekly job. Exit code 0: all accepted, 1: one is rejected, 3: one could not be
-    judged, 2: invalid arguments.
+    Meant for a weekly job.
     """
     from cuassay.engine import run
     from cuassay.model.jobs import TrialJob

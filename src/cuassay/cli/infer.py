@@ -54,8 +54,7 @@ def infer(
     """Decode ragged batches with the kernel at SITE, over a paged cache, beside trusted kernels.
 
     Logits are compared with a float64 model position by position; batches, pages and unused rows
-    are varied; contexts are lengthened. The kernel runs in a process of its own. Exit code 0:
-    accepted, 1: rejected, 2: invalid arguments, 3: could not be decided.
+    are varied; contexts are lengthened. The kernel runs in a process of its own.
     """
     from cuassay.cli.loop_drive import drive_infer
     from cuassay.model.jobs import InferJob

@@ -20,6 +20,7 @@ from itertools import pairwise
 import click
 
 from cuassay import __version__
+from cuassay.cli import exit_codes
 from cuassay.cli.attest import attest, revoke, verify
 from cuassay.cli.audit import audit
 from cuassay.cli.blame import blame
@@ -103,7 +104,8 @@ def cli(context: click.Context) -> None:
     cuassay runs a kernel in a process of its own, compares it with a float64 truth on inputs
     drawn after the kernel is fixed, and names the cause of what is wrong.
 
-    Exit codes: 0 accepted, 1 rejected, 2 usage error, 3 inconclusive, 130 interrupted.
+    Exit codes: 0 accepted, 1 rejected, 2 invalid arguments or files, 3 could not be decided, 130
+    interrupted. `cuassay VERB --help` has those of each verb.
     """
     if context.invoked_subcommand in _WRITING:
         _require_home()
@@ -111,6 +113,7 @@ def cli(context: click.Context) -> None:
 
 for _verb in (verb for verbs in _GROUPS.values() for verb in verbs):
     cli.add_command(_verb)
+exit_codes.describe(cli)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

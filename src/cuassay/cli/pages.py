@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cuassay.checks import registry
+from cuassay.cli import exit_codes
 from cuassay.diagnosis import PAGES
 from cuassay.model.failure_classes import FAILURE_CLASSES, GROUPS
 
@@ -29,6 +30,7 @@ def pages() -> dict[str, str]:
         **{f"checks/{code}.md": _of_check(code) for code in registry.codes()},
         CLASSES_PAGE: _of_classes(),
         "checks/causes.md": _of_causes(),
+        "exit-codes.md": exit_codes.page(),
     }
 
 

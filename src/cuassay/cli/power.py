@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from cuassay.cli import options
-from cuassay.cli.drive import emit_json, say
+from cuassay.cli.drive import emit_json, waiting
 
 PROFILES = ("quick", "standard", "deep")
 
@@ -44,9 +42,8 @@ def power(
 ) -> None:
     """Count the broken versions of PROBLEM's reference that its inputs tell apart.
 
-    Every survivor is named with the input that would show it. Exit code 0: measured, 2: the
-    call is off, 3: it could not be measured. Later trials of PROBLEM run the regimes first
-    that it needs most.
+    Every survivor is named with the input that would show it. Later trials of PROBLEM run the
+    regimes first that it needs most.
     """
     from cuassay.engine import run
     from cuassay.model.jobs import PowerJob
@@ -60,10 +57,8 @@ def power(
         seed=options.seed(seed),
         strict=strict,
     )
-    quiet = as_json or not sys.stderr.isatty()
-    found = document(
-        run.measure_power(job, progress=lambda text: None if quiet else say(text)), inputs=inputs
-    )
+    with waiting("runs broken versions of the reference on the planned inputs") as progress:
+        found = document(run.measure_power(job, progress=progress), inputs=inputs)
     if as_json:
         emit_json(found)
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from cuassay.cli.drive import emit_json
+from cuassay.cli.drive import emit_json, waiting
 
 _WORKLOADS = 12
 
@@ -47,7 +47,8 @@ def show(*, where: str, as_json: bool, strict: bool) -> None:
     """
     from cuassay.engine import run
 
-    document = dict(run.show_problem(where, strict=strict))
+    with waiting("runs the reference on small inputs to learn what it takes"):
+        document = dict(run.show_problem(where, strict=strict))
     if as_json:
         emit_json(document)
         return

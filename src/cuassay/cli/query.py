@@ -25,10 +25,7 @@ _CELL = 60
 def query(
     *, question: str | None, argument: str | None, sql: str | None, limit: int, as_json: bool
 ) -> None:
-    """Ask a saved QUESTION of all kept runs and audits; without one, list the questions.
-
-    Exit code 0: answered, 2: invalid arguments.
-    """
+    """Ask a saved QUESTION of all kept runs and audits; without one, list the questions."""
     from cuassay.errors import UsageError
     from cuassay.store import index, questions
 
@@ -58,8 +55,7 @@ def query(
 def diff(context: click.Context, *, old: str, new: str, as_json: bool) -> None:
     """Show what changed from OLD to NEW: two audits, or two runs.
 
-    Each is a folder, an id or the start of one. Exit code 1: a kernel that was accepted no
-    longer is, 0: none, 2: invalid arguments.
+    Each is a folder, an id or the start of one.
     """
     from cuassay.report import audit_diff
 

@@ -44,7 +44,7 @@ def replay(
 
     RUN is a run's id, the start of one, its folder, or `last`. A capsule that a guard wrote
     (NAME.capsule.safetensors) is judged, its kernel called again, and the failing call made
-    smaller. Exit code 1 where a finding shows again, 0 where none does.
+    smaller.
 
     With --export the finding is also written as a Python program: its inputs, the calls, the
     expected values and the assertion that fails.

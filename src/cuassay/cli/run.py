@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cuassay.cli import options
-from cuassay.cli.drive import emit_json, say
+from cuassay.cli.drive import emit_json, waiting
 from cuassay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,8 +60,7 @@ def run(
 
     KERNEL is a .cu file with declared launches or a Python file with Triton kernels, called
     once on a small case of PROBLEM; or a .safetensors file of recorded launches. With --device
-    cuda the call runs on the GPU, and what it left there is compared as well. Exit code 0:
-    nothing wrong, 1: a fault, 2: invalid arguments, 3: it could not be executed. With --against
+    cuda the call runs on the GPU, and what it left there is compared as well. With --against
     nothing is looked for but whether both kernels are the same expressions, apart from rounding:
     0 where they are, 3 where that asks for a second look.
     """
@@ -87,8 +85,10 @@ def run(
         raise UsageError(_RECORDED.format(path))
     if against and (trace or record or device or is_file):
         raise UsageError(_AGAINST)
-    quiet = as_json or not sys.stderr.isatty()
-    document = engine.execute(job, progress=lambda text: None if quiet else say(text))
+    with waiting(
+        "executes the launches on the CPU; the first use of a kernel compiles it"
+    ) as progress:
+        document = engine.execute(job, progress=progress)
     if against:
         context.exit(_compared(document, as_json=as_json))
     evidence: MachineEvidence = serial.from_json(MachineEvidence, document["evidence"])

@@ -23,7 +23,7 @@ def serve(*, device: str | None, workers: int | None) -> None:
 
     `cuassay check`, pytest and the Python API use them by themselves as long as this command
     runs with the same CUASSAY_HOME, settings and version. A trial whose settings differ, or that
-    finds every judge busy, starts a judge of its own. Exit code 2: it cannot listen.
+    finds every judge busy, starts a judge of its own.
     """
     from cuassay.engine.executors import local_lanes
     from cuassay.engine.pool import WarmPool

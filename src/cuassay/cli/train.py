@@ -69,8 +69,7 @@ def train(
     """Train a small real transformer with the kernel at SITE, paired with trusted kernels.
 
     Gradients are compared at the same weights and batch; one that leaves the noise band rejects.
-    The kernel runs in a process of its own. Exit code 0: accepted, 1: rejected, 2: the call is
-    off, 3: could not be decided.
+    The kernel runs in a process of its own.
     """
     from cuassay.cli.loop_drive import drive_train
     from cuassay.model.jobs import TrainJob

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -85,13 +86,9 @@ class Runner:
         self._pool = WorkerPool(
             candidate, trial.problem, device=device, nursery=nursery, lazy=lazy, spares=spares
         )
-        self._apart = Apart(
-            candidate,
-            trial.problem,
-            device=device,
-            nursery=lambda: self._pool.nursery,
-            limits=DEFAULT_LIMITS,
-        )
+        self._apart = self._new_apart()
+        self._one_apart = threading.Lock()
+        self._bare_walls: Mapping[str, str] = {}
         self._leaves_traces = (
             lane is not Lane.CANDIDATE
             or device != "cpu"
@@ -106,6 +103,15 @@ class Runner:
         self._machine: WorkerPool | None = None  # of a trial on a GPU: workers without one
         self._recorded: OrderedDict[str, Run] = OrderedDict()
         self._patience = Patience()
+
+    def _new_apart(self) -> Apart:
+        return Apart(
+            self._candidate,
+            self._trial.problem,
+            device=self._device,
+            nursery=lambda: self._pool.nursery,
+            limits=DEFAULT_LIMITS,
+        )
 
     def __enter__(self) -> Runner:
         return self
@@ -147,7 +153,7 @@ class Runner:
     @property
     def walls(self) -> Mapping[str, str]:
         """Which walls stood around the candidate's process: name -> "yes", or why not."""
-        found = {**self._apart.walls, **self._pool.sandbox}
+        found = {**self._bare_walls, **self._apart.walls, **self._pool.sandbox}
         return {wall.name: found[wall.name] for wall in WALLS if wall.name in found}
 
     @property
@@ -214,7 +220,8 @@ class Runner:
             if not clean(run) or not self._pool.built:
                 return run
         try:
-            unwatched = self._apart.run(scenario, self._trial.inputs, fresh=fresh)
+            with self._one_apart:
+                unwatched = self._apart.run(scenario, self._trial.inputs, fresh=fresh)
         except NotLoadedError:  # APART001 says so, unless the reference cannot be loaded either
             self._leaves_traces = True
             return self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
@@ -253,11 +260,15 @@ class Runner:
         made = {serial.dumps(case): self._on_host(case) for case in scenario.cases}
 
         def run() -> Ran:
-            try:
-                return self._apart.run(scenario, lambda case: made[serial.dumps(case)], fresh=True)
-            except NotLoadedError as error:
-                end = Garbled(index=0, what=str(error)[:4096])
-                return Ran(ScenarioResult(records=(), termination=end), ())
+            # One thread at a time hears the process that they are forked from.
+            with self._one_apart, self._new_apart() as apart:
+                try:
+                    return apart.run(scenario, lambda case: made[serial.dumps(case)], fresh=True)
+                except NotLoadedError as error:
+                    end = Garbled(index=0, what=str(error)[:4096])
+                    return Ran(ScenarioResult(records=(), termination=end), ())
+                finally:
+                    self._bare_walls = apart.walls
 
         return run
 

@@ -312,6 +312,12 @@ def judge(
         seed=seed,
         run=Path(job.run_dir).name,
         coverage=tried.coverage(),
+        tried_sizes=tried.sizes(
+            finding
+            for report in reports
+            if isinstance(report.outcome, Failed)
+            for finding in report.outcome.findings
+        ),
         speed=extras.speed,
         sources=_sources(candidate, machine, diagnoses),
         timeline=tuple(trial.timeline.spans),

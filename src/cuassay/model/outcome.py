@@ -64,14 +64,39 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """What came and what was expected along one line through the worst element.
+
+    `axis` is `columns` or `rows` of the output seen as a matrix (its last axis is the columns),
+    `start` the index of the first value. Values may be NaN or infinite.
+    """
+
+    axis: str
+    start: int
+    got: tuple[float, ...]
+    expected: tuple[float, ...]
+
+
+# Upper ends, in units of the achievable error, of the classes that ErrorMap.counts counts; the
+# last two classes are what is above all of them, and what is not finite.
+COUNT_BOUNDS = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorMap:
-    """Worst z = error / achievable error per tile of the worst output, row-major."""
+    """Worst z = error / achievable error per tile of the worst output, row-major.
+
+    `counts` are the elements by size of |z|, in the classes of COUNT_BOUNDS; `curve` runs through
+    the worst element.
+    """
 
     rows: int
     columns: int
     cells: tuple[float, ...]
     tile: tuple[int, int]
     output: str
+    counts: tuple[int, ...] = ()
+    curve: Curve | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

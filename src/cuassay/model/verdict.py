@@ -120,12 +120,24 @@ class AxisCoverage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TriedSizes:
+    """One set of sizes of the var axes that checks ran the candidate at.
+
+    `failed` says whether a wrong result was found there.
+    """
+
+    sizes: Mapping[str, int]
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The judgement on one candidate for one problem.
 
     `sources` are the candidate's files with what the PTX machine saw on their lines, where it
     executed them. `notes` is what was assumed or passed over while reading the problem and the
-    candidate; `coverage` has every var axis of the problem, and is empty for a replay. `walls`
+    candidate; `coverage` has every var axis of the problem, and is empty for a replay;
+    `tried_sizes` are the sizes of the axes together, some hundred at most. `walls`
     says of each wall around the candidate's process whether it stood (see model.walls).
     `diagnoses` are the causes, the one to repair first in front; they explain the findings.
     """
@@ -150,6 +162,7 @@ class Verdict:
     run: str = ""
     notes: tuple[str, ...] = ()
     coverage: tuple[AxisCoverage, ...] = ()
+    tried_sizes: tuple[TriedSizes, ...] = ()
     speed: Speed | None = None
     sources: tuple[SourceView, ...] = ()
     diagnoses: tuple[Diagnosis, ...] = ()

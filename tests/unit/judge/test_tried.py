@@ -14,9 +14,10 @@ from cuassay.errors import ProblemError
 from cuassay.judge.preconditions import check_constraints
 from cuassay.judge.tried import Tried
 from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import BuildFailed, Termination, ToolMissing
-from cuassay.model.verdict import AxisCoverage
+from cuassay.model.verdict import AxisCoverage, TriedSizes
 from tests.support import fake_trial
 
 
@@ -90,3 +91,19 @@ def test_constraints_that_some_workload_keeps_or_that_are_prose(rule: str) -> No
     trial = fake_trial.scaled_add()
     trial.problem = dataclasses.replace(trial.problem, constraints=(rule,))
     check_constraints(trial)  # type: ignore[arg-type]
+
+
+def test_sizes_are_kept_together_with_what_was_found_there() -> None:
+    tried = _tried()
+    for rows in (3, 5, 3):
+        tried(_scenario(rows))
+    wrong = Finding(
+        code="NUM001", title="t", message="m", classes=(), finding_class=FindingClass.WRONG,
+        severity=Severity.CRITICAL, scenario=_scenario(7),
+    )  # fmt: skip
+    advice = dataclasses.replace(wrong, finding_class=FindingClass.ADVICE, scenario=_scenario(5))
+    assert tried.sizes([wrong, advice]) == (
+        TriedSizes(sizes={"rows": 3, "cols": 4}),
+        TriedSizes(sizes={"rows": 5, "cols": 4}),
+        TriedSizes(sizes={"rows": 7, "cols": 4}, failed=True),
+    )

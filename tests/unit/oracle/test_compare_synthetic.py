@@ -65,6 +65,9 @@ def test_one_wrong_element_is_found_at_its_place(scaled: OutputTruth) -> None:
     assert max(found.error_map.cells) == pytest.approx(
         next(s.value for s in found.statistics if s.name == "W"), rel=1e-3
     )
+    assert sum(found.error_map.counts) > found.error_map.counts[0] > 0
+    assert found.error_map.curve is not None
+    assert found.error_map.curve.got != found.error_map.curve.expected
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])

@@ -15,6 +15,7 @@ from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Allocate, Call, Scenario, Step
 from cuassay.model.steps import Arrange, Mode, ReadState
 from cuassay.model.trace import StepRaised
+from cuassay.model.verdict import Profile
 
 STATE = "process: after the import and after calls"
 GENERATORS = "process: random numbers"
@@ -29,11 +30,12 @@ class Proc001(Check):
     What it does
         Reads some 200 process-wide settings before the kernel is imported, after its import
         and after each of several calls, one of them on tensors in unusual layouts that it may
-        refuse; then once more in another process, which holds nothing of cuassay until the
-        calls are over: precision flags of torch, default dtype and device, gradient and
-        autocast modes, threads, rounding and denormal numbers, random generators and their
-        seeds, environment, working directory, umask, signal handlers, hooks, the current CUDA
-        device and stream, and whether functions that measure, compare and compute are the same.
+        refuse; then, on a GPU from `standard` on, once more in another process, which holds
+        nothing of cuassay until the calls are over. What is read: precision flags of torch,
+        default dtype and device, gradient and autocast modes, threads, rounding and denormal
+        numbers, random generators and their seeds, environment, working directory, umask,
+        signal handlers, hooks, the current CUDA device and stream, and whether functions that
+        measure, compare and compute are the same.
 
     Why it matters
         A kernel that switches TF32 on for the whole process changes every other float32 matmul
@@ -101,6 +103,8 @@ class Proc001(Check):
             )
             yield Scenario(label=REFUSED, cases=cases[:1], steps=refused)
         calls = [step for step in steps if not isinstance(step, ReadState)]
+        if trial.device != "cpu" and trial.profile is Profile.QUICK:
+            return  # another CUDA context, and all that Triton compiles once more
         yield Scenario(
             label=UNWATCHED,
             cases=cases,

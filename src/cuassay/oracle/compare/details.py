@@ -12,7 +12,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from cuassay.model.outcome import ErrorMap
+from cuassay.model.outcome import COUNT_BOUNDS, Curve, ErrorMap
 from cuassay.oracle import special
 from cuassay.oracle.compare.sums import Sums, chunks, deviation, mismatched, relative
 from cuassay.oracle.truth.types import OutputTruth
@@ -21,6 +21,7 @@ Matrices: TypeAlias = tuple[Tensor, Tensor, Tensor]  # candidate, truth, scale
 
 _MAP_ROWS, _MAP_COLUMNS = 32, 64
 _CHUNK = {"cpu": 1 << 16, "cuda": 1 << 22}
+_CURVE = 256  # values of a curve
 _TOP = 1e9  # what a map shows at most
 _TINY = 5e-324  # stands for a scale of 0: no error gives 0, any other a huge score
 _CLEAN = 1e30  # scores below it come from finite numbers and positive scales
@@ -115,18 +116,57 @@ def error_map(matrix: Matrices, output: OutputTruth) -> ErrorMap:
     tile = (-(-rows // _MAP_ROWS), -(-columns // _MAP_COLUMNS))
     height, width = -(-rows // tile[0]), -(-columns // tile[1])
     cells = torch.zeros(height, width, dtype=torch.float64, device=truth.device)
+    bounds = torch.tensor(COUNT_BOUNDS, dtype=torch.float64, device=truth.device)
+    counts = torch.zeros(len(COUNT_BOUNDS) + 2, dtype=torch.int64, device=truth.device)
     for r, c in _parts(truth, tile[1]):
         part = (candidate[r, c], truth[r, c], scale[r, c])
         z = _quick(part, output)
         if not float(z.amax()) < _CLEAN:
             z = relative(deviation(*part, output), part[2]).abs()
             z = torch.where(mismatched(*part, output), _TOP, z)
+        sizes = torch.bucketize(z.flatten(), bounds)
+        sizes[z.flatten() >= _TOP] = len(COUNT_BOUNDS) + 1
+        counts += torch.bincount(sizes, minlength=len(counts))
         across = _tiled(z.clamp_max_(_TOP), tile[1])
         down = torch.arange(r.start, r.stop, device=z.device) // tile[0]
         wide = slice(c.start // tile[1], c.start // tile[1] + across.shape[1])
         cells[:, wide].scatter_reduce_(0, down[:, None].expand_as(across), across, "amax")
     flat = cells.view(-1).tolist()
-    return ErrorMap(rows=height, columns=width, cells=tuple(flat), tile=tile, output=output.name)
+    return ErrorMap(
+        rows=height,
+        columns=width,
+        cells=tuple(flat),
+        tile=tile,
+        output=output.name,
+        counts=tuple(counts.tolist()),
+        curve=_curve(matrix, output, int(cells.argmax()), tile=tile),
+    )
+
+
+def _curve(matrix: Matrices, output: OutputTruth, worst: int, *, tile: tuple[int, int]) -> Curve:
+    """Return the values along the longer line through the worst element of the worst tile."""
+    candidate, truth, scale = matrix
+    rows, columns = truth.shape
+    down, across = divmod(worst, -(-columns // tile[1]))
+    r = slice(down * tile[0], min((down + 1) * tile[0], rows))
+    c = slice(across * tile[1], min((across + 1) * tile[1], columns))
+    part = (candidate[r, c], truth[r, c], scale[r, c])
+    z = relative(deviation(*part, output), part[2]).abs()
+    z = torch.where(mismatched(*part, output), _TOP, z).nan_to_num(_TOP)
+    row, column = divmod(int(z.argmax()), z.shape[1])
+    row, column = r.start + row, c.start + column
+    along = columns >= min(rows, _CURVE)
+    place, length = (column, columns) if along else (row, rows)
+    start = max(0, min(place - _CURVE // 2, length - _CURVE))
+    window = slice(start, min(start + _CURVE, length))
+    got = candidate[row, window] if along else candidate[window, column]
+    want = truth[row, window] if along else truth[window, column]
+    return Curve(
+        axis="columns" if along else "rows",
+        start=start,
+        got=tuple(got.double().tolist()),
+        expected=tuple(want.double().tolist()),
+    )
 
 
 def _tiled(z: Tensor, width: int) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cuassay.model.verdict import AxisCoverage, Verdict
 from cuassay.report import words
 from cuassay.report.clean import html_text, one_line
+from cuassay.report.html.drawings import size_map
 
 _AXES = 40
 _VALUES = 200  # sizes of one axis in the page; the JSON document has all
@@ -17,9 +18,11 @@ def coverage_section(verdict: Verdict) -> str:
     body = "".join(_axis(axis) for axis in verdict.coverage[:_AXES])
     more = len(verdict.coverage) - _AXES
     rest = f'<p class="key">and {more} more axes, all in the JSON report</p>' if more > 0 else ""
+    plot = size_map(verdict.tried_sizes)
+    drawn = f'<figure class="plot">{plot}</figure>' if plot else ""
     return (
         "<section><h2>Which sizes were tried</h2>"
-        f'<div class="card"><ul class="list">{body}</ul>{rest}</div></section>'
+        f'<div class="card">{drawn}<ul class="list">{body}</ul>{rest}</div></section>'
     )
 
 

@@ -6,6 +6,7 @@ from cuassay.model.failure_classes import class_names
 from cuassay.model.outcome import ErrorMap, Finding, Growth
 from cuassay.report import words
 from cuassay.report.clean import clean, html_text, one_line
+from cuassay.report.html.drawings import curve_plot, histogram
 from cuassay.report.html.rules import rule_anchor
 from cuassay.report.html.svg import budget_bar, error_map, growth_plot, map_key, tells
 
@@ -98,7 +99,26 @@ def _pictures(finding: Finding) -> str:
     shaped = errors is not None and 0 < errors.rows * errors.columns == len(errors.cells)
     if errors is not None and shaped and tells(errors):
         drawn.append(_map_figure(errors))
+    if errors is not None:
+        drawn += _value_figures(errors)
     return f'<div class="pair">{"".join(drawn)}</div>' if drawn else ""
+
+
+def _value_figures(errors: ErrorMap) -> list[str]:
+    output = html_text(one_line(errors.output, limit=80))
+    figures = []
+    if errors.curve is not None and (plot := curve_plot(errors.curve)):
+        figures.append(
+            f'<figure class="plot"><h3>Values of {output} through its worst element</h3>{plot}'
+            "</figure>"
+        )
+    if plot := histogram(errors.counts):
+        figures.append(
+            f'<figure class="plot"><h3>Elements of {output} by the size of their error</h3>{plot}'
+            "<figcaption>In units of the error that a trusted implementation could make there; "
+            "lengths by the logarithm of the number.</figcaption></figure>"
+        )
+    return figures
 
 
 def _growth_figure(growth: Growth, plot: str) -> str:

@@ -16,6 +16,7 @@ from cuassay.model.verdict import Decision, Verdict
 from cuassay.report import words
 from cuassay.report.clean import html_text, one_line
 from cuassay.report.html.coverage import coverage_section
+from cuassay.report.html.drawings import timeline
 from cuassay.report.html.finding import code_block, finding_card, rows
 from cuassay.report.html.page import page
 from cuassay.report.html.rules import rules_section
@@ -335,11 +336,18 @@ def _origin(verdict: Verdict) -> str:
         ("run", one_line(verdict.run)),
     ]
     origin += [("assumed", one_line(note)) for note in verdict.notes[:20]]
+    plot = timeline(verdict.timeline)
+    drawn = (
+        f'<figure class="plot"><h3>Who worked when</h3>{plot}<figcaption>Before the first check '
+        "the judge starts and loads torch.</figcaption></figure>"
+        if plot
+        else ""
+    )
     environment = list(verdict.environment.items())[:_ITEMS]
     origin += [(one_line(n, limit=60), one_line(v, limit=160)) for n, v in environment]
     return (
         f'<section><h2>Time and origin</h2><div class="card">{time_bar(parts)}'
-        f'<div class="key">{key}</div>{rows(origin)}</div></section>'
+        f'<div class="key">{key}</div>{drawn}{rows(origin)}</div></section>'
         "<footer>Made by cuassay. A verdict holds for this source, this toolchain and this "
         "device; it shows the presence of faults, never their absence. The same data as JSON is "
         "in the script element with the id verdict.</footer>"

@@ -9,10 +9,8 @@ from __future__ import annotations
 import errno
 import io
 import os
-import time
 
 from rich.console import Console
-from rich.status import Status
 from rich.text import Text
 
 from cuassay.model.events import (
@@ -32,10 +30,12 @@ from cuassay.report.clean import one_line
 from cuassay.report.terminal.cards import brief, card
 from cuassay.report.terminal.layout import STYLES, marks, wrapped
 from cuassay.report.terminal.summary import quiet_line, summary
+from cuassay.report.terminal.waiting import Waiting
 
 _MAXIMUM_WIDTH = 100
 _CARDS = 6
 _TOLD = ("inconclusive", "errored")  # what is said at once; a failure is said with its cause
+_SILENT_S = 10.0  # without an event, after which the line says what may take so long
 _ENOUGH = 6  # checks after which their time says something of the rest
 
 
@@ -84,12 +84,15 @@ class TerminalReport:
         self._quiet, self._summarise, self._replayed = quiet, summarise, replayed
         self._runs = runs
         self._signs = marks(console.encoding)
-        self._status: Status | None = None
+        self._waiting = Waiting(None if quiet else progress)
         self._verbose = verbose
-        self._current = ""
+        self._current, self._last = "", ""
         self._cases = 0
         self._checks, self._done = 0, 0
-        self._began = time.monotonic()
+
+    def begin(self) -> None:
+        """Say that a trial is about to begin: what comes before its first event takes seconds."""
+        self._waiting.say("starts the judge: loads torch, reads the problem and the kernel")
 
     def consume(self, event: Event) -> None:
         """Show one event. What matters only to machines shows nothing."""
@@ -102,26 +105,29 @@ class TerminalReport:
             case EngineStarted():
                 self._plan(event)
             case Progress(text=text):
-                self._now(one_line(text, limit=160))
+                self._waiting.say(f"{self._count()}{text}")
             case CheckStarted(code=code, title=title):
                 self._current, self._cases = f"{one_line(code)} {one_line(title, limit=80)}", 0
-                self._now(self._place())
+                self._last = ""
+                self._waiting.say(self._place)
             case CaseFinished(label=label):
                 self._cases += 1
-                self._now(f"{self._place()}: {self._cases} done, {one_line(label, limit=80)}")
+                self._last = one_line(label, limit=80)
+                self._waiting.say(self._place)
             case DecisionReached(decision=decision, reason=reason):
-                self._now(f"{decision.value}: {one_line(reason, limit=120)}")
+                self._waiting.say(
+                    f"{decision.value}: {one_line(reason, limit=120)}; looks for the cause and the "
+                    "smallest input"
+                )
             case CheckFinished(report=report):
                 self._done += 1
                 if self._verbose or words.outcome_word(report) in _TOLD:
-                    self.close()
+                    self._waiting.hide()
                     self._print(*self._check_lines(report))
 
     def close(self) -> None:
-        """Take the moving line away."""
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+        """Take the moving line away for good."""
+        self._waiting.close()
 
     @property
     def _width(self) -> int:
@@ -131,31 +137,25 @@ class TerminalReport:
         for line in lines:
             self._console.print(line, soft_wrap=True)
 
-    def _now(self, text: str) -> None:
-        """Show what is going on as a moving line; a pipe gets none."""
-        if self._progress is None:
-            return
-        if not self._progress.is_terminal:
-            return
-        shown = Text(text)
-        shown.truncate(max(20, self._progress.width - 4), overflow="ellipsis")
-        if self._status is None:
-            self._status = self._progress.status(shown)
-            self._status.start()
-        else:
-            self._status.update(shown)
-
-    def _place(self) -> str:
+    def _count(self) -> str:
         """Return which check runs, for how long the trial has run, and how long it may take."""
-        elapsed_s = time.monotonic() - self._began
+        elapsed_s = self._waiting.elapsed_s
         left = ""
         if self._done >= _ENOUGH and self._checks > self._done:
             left = f", about {words.seconds(elapsed_s / self._done * self._checks)} in all"
         number = f"check {self._done + 1} of {self._checks}" if self._checks else "check"
-        return f"{number}, {words.seconds(elapsed_s)}{left}: {self._current}"
+        return f"{number}, {words.seconds(elapsed_s)}{left}: "
+
+    def _place(self, silent_s: float) -> str:
+        """Return what runs now, and from some seconds of silence on what that may mean."""
+        done = f": {self._cases} done, {self._last}" if self._cases else ""
+        if silent_s < _SILENT_S:
+            return f"{self._count()}{self._current}{done}"
+        why = "a build, a compilation, or a call that does not return"
+        return f"{self._count()}{self._current}: nothing ended for {silent_s:.0f} s ({why}){done}"
 
     def _plan(self, event: EngineStarted) -> None:
-        self.close()
+        self._waiting.hide()
         self._checks = len(event.checks)
         dot = f" {self._signs.dot} "
         line = dot.join(

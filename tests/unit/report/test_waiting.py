@@ -1,0 +1,80 @@
+"""What a command is at: a moving line on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import io
+import threading
+
+from rich.console import Console
+
+from cuassay.model.events import CaseFinished, CheckStarted, EngineStarted
+from cuassay.report.terminal.trial import TerminalReport
+from cuassay.report.terminal.waiting import Waiting
+from tests.support import samples
+
+
+def _console(*, terminal: bool) -> tuple[Console, io.StringIO]:
+    target = io.StringIO()
+    return Console(file=target, force_terminal=terminal, width=80, color_system=None), target
+
+
+def test_a_terminal_gets_a_line_that_goes_away() -> None:
+    console, target = _console(terminal=True)
+    said = threading.Event()
+
+    def words(seconds: float) -> str:
+        said.set()
+        return "compiles"
+
+    with Waiting(console, after_s=0.0) as waiting:
+        waiting.say(words)
+        assert said.wait(20)
+        waiting.say("runs")
+    assert "runs" in target.getvalue() or "compiles" in target.getvalue()
+    assert target.getvalue().rstrip(" ").endswith(("\x1b[2K", "\x1b[?25h"))
+
+
+def test_what_is_no_terminal_gets_plain_lines() -> None:
+    console, target = _console(terminal=False)
+    twice = threading.Event()
+    calls: list[float] = []
+
+    def words(seconds: float) -> str:
+        calls.append(seconds)
+        if len(calls) > 1:
+            twice.set()
+        return "compiles"
+
+    with Waiting(console, each_s=0.01) as waiting:
+        waiting.say(words)
+        assert twice.wait(20)
+    assert target.getvalue().startswith("cuassay: compiles\n")
+    assert "\x1b" not in target.getvalue()
+
+
+def test_nothing_is_said_before_the_time_or_without_a_console() -> None:
+    console, target = _console(terminal=True)
+    with Waiting(console, after_s=1e6) as waiting:
+        waiting.say("one")
+        waiting.say("two")
+    with Waiting(None) as waiting:
+        waiting.say("three")
+    assert target.getvalue() == ""
+
+
+def test_a_silent_check_says_what_may_take_so_long() -> None:
+    report = TerminalReport(Console(file=io.StringIO()), progress=None)
+    verdict = samples.accepted()
+    report.consume(
+        EngineStarted(
+            run="r", problem="rmsnorm", candidate="k", profile="quick", device="cpu", digest="d",
+            checks=tuple(check.code for check in verdict.checks), seed=1,
+        )
+    )  # fmt: skip
+    report.consume(CheckStarted(code="NUM001", title="Values are right"))
+    assert "check 1 of " in report._place(0.0)
+    assert "NUM001 Values are right" in report._place(0.0)
+    report.consume(CaseFinished(code="NUM001", label="small A", duration_s=1.0))
+    told = report._place(42.0)
+    assert "nothing ended for 42 s" in told
+    assert "1 done, small A" in told
