@@ -34,6 +34,7 @@ from cuassay.cli.infer import infer
 from cuassay.cli.mcp import mcp
 from cuassay.cli.power import power
 from cuassay.cli.problem import problem
+from cuassay.cli.prove import prove
 from cuassay.cli.query import diff, query
 from cuassay.cli.replay import replay
 from cuassay.cli.report import report
@@ -51,14 +52,25 @@ _GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Judge kernels": (check, changed, audit),
     "Look at results": (report, replay, view, explain, diff, query),
     "Look at problems": (problem, power),
-    "Execute PTX on the CPU": (run,),
+    "Execute PTX on the CPU": (run, prove),
     "Training and inference loops": (train, infer, blame, capture),
     "Production": (guard, attest, verify, revoke),
     "Agents and this machine": (mcp, serve, doctor),
 }
 
 
-_WRITING = ("check", "changed", "audit", "replay", "run", "power", "train", "infer", "blame")
+_WRITING = (
+    "check",
+    "changed",
+    "audit",
+    "replay",
+    "run",
+    "prove",
+    "power",
+    "train",
+    "infer",
+    "blame",
+)
 
 
 class Grouped(click.Group):

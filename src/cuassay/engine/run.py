@@ -18,7 +18,16 @@ from cuassay.engine.judge_process import JudgeProcess
 from cuassay.engine.served import ServedJudge, served
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.model.events import Document, EngineFinished, EngineStopped, Event, Progress
-from cuassay.model.jobs import ExecuteJob, Job, LoopJob, PowerJob, ReplayJob, RunJob, ShowJob
+from cuassay.model.jobs import (
+    ExecuteJob,
+    Job,
+    LoopJob,
+    PowerJob,
+    ProveJob,
+    ReplayJob,
+    RunJob,
+    ShowJob,
+)
 from cuassay.store.runs import RunFolder, open_run
 
 _LOG = "judge.log"
@@ -107,6 +116,14 @@ def loop(job: LoopJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
 
 def execute(job: ExecuteJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
     """Return the document of `cuassay run`: what the PTX machine sees in a kernel's launches.
+
+    Raises UsageError or CannotJudgeError with the judge's message.
+    """
+    return document(job, progress)
+
+
+def prove(job: ProveJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
+    """Return the document of `cuassay prove`: what holds of a kernel's launches for all sizes.
 
     Raises UsageError or CannotJudgeError with the judge's message.
     """

@@ -30,6 +30,7 @@ from cuassay.model.jobs import (
     Job,
     LoopJob,
     PowerJob,
+    ProveJob,
     ReplayJob,
     ShowJob,
     TrialJob,
@@ -40,7 +41,7 @@ from cuassay.sandbox.syscalls import set_dumpable
 # The driver's names for them are engine.judge_process.PREWARM and DRIVER.
 PREWARM, DRIVER = "CUASSAY_PREWARM", "CUASSAY_DRIVER"
 _WATCH_S = 0.5
-_RunsCandidate: TypeAlias = TrialJob | ReplayJob | BuildJob | ExecuteJob | LoopJob
+_RunsCandidate: TypeAlias = TrialJob | ReplayJob | BuildJob | ExecuteJob | ProveJob | LoopJob
 _KERNEL_SIGNS = ("triton", "load_inline", "__global__")
 
 
@@ -164,7 +165,7 @@ def _likely_machine(job: _RunsCandidate) -> bool:
     A wrong guess costs time only: its runtime is then loaded in each worker, or for nothing.
     """
     path = Path(job.candidate.partition("::")[0]).expanduser()
-    if isinstance(job, ExecuteJob) or path.suffix in (".cu", ".cuh"):
+    if isinstance(job, ExecuteJob | ProveJob) or path.suffix in (".cu", ".cuh"):
         return True
     with contextlib.suppress(OSError):
         if path.is_dir():

@@ -83,7 +83,7 @@ def _execute(job: ExecuteJob, emit: Callable[[Event], None], host: HostNursery) 
     with Replayer(candidate, digest, profile=job.profile, host=host) as machine:
         if machine.absent:
             raise CannotJudgeError(machine.absent)
-        recording = _recorded(trial, candidate, case, host)
+        recording = recorded(trial, candidate, case, host)
         if job.record:
             _write(Path(job.record), bytes(recording.numpy()))
         evidence = machine.execute(recording, recorded_call(case))
@@ -101,7 +101,7 @@ def _compared(
         with Replayer(candidate, digest, profile=trial.profile, host=host) as machine:
             if machine.absent:
                 raise CannotJudgeError(f"'{candidate.name}': {machine.absent}")
-        recordings.append(_recorded(trial, candidate, case, host))
+        recordings.append(recorded(trial, candidate, case, host))
     evidence = compare(*recordings, digest=sha256_fields(*digests), host=host)
     if evidence.refused:
         raise CannotJudgeError(f"the kernels cannot be compared: {evidence.refused}")
@@ -171,7 +171,7 @@ def _label(problem: Problem, sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{axis.name}={sizes[axis.name]}" for axis in problem.var_axes())
 
 
-def _recorded(
+def recorded(
     trial: JudgeTrial, candidate: Candidate, case: Case, host: HostNursery
 ) -> torch.Tensor:
     # A GPU's launches of compiled host code are not seen: it runs on the CPU.

@@ -37,6 +37,7 @@ from cuassay.model.jobs import (
     InferJob,
     Job,
     PowerJob,
+    ProveJob,
     ReplayJob,
     ShowJob,
     TrainJob,
@@ -62,6 +63,10 @@ def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurser
             emit(Document(text=json.dumps(prebuild(job, nursery))))
         case ExecuteJob():
             emit(Document(text=json.dumps(execute(job, emit, nursery))))
+        case ProveJob():
+            from cuassay.judge.prove import prove  # loads what only proofs need
+
+            emit(Document(text=json.dumps(prove(job, emit, nursery))))
         case TrainJob() | InferJob() | BlameJob():
             from cuassay.judge.loops import run_loop  # loads the loops' models
 

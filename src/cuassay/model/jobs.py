@@ -113,6 +113,17 @@ class ExecuteJob(_OnCandidate):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProveJob(_OnCandidate):
+    """Prove a candidate's launches for all sizes; ends with a document.
+
+    `limit_s` is the time for one launch.
+    """
+
+    profile: Profile = Profile.STANDARD
+    limit_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _InLoop(_OnCandidate):
     settings: LoopSettings
 
@@ -134,4 +145,6 @@ class BlameJob(_InLoop):
 
 RunJob: TypeAlias = TrialJob | ReplayJob  # what a run folder is kept for
 LoopJob: TypeAlias = TrainJob | InferJob | BlameJob
-Job: TypeAlias = TrialJob | ReplayJob | ShowJob | PowerJob | BuildJob | ExecuteJob | LoopJob
+Job: TypeAlias = (
+    TrialJob | ReplayJob | ShowJob | PowerJob | BuildJob | ExecuteJob | ProveJob | LoopJob
+)

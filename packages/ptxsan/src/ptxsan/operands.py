@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable
 
 from ptxsan.errors import MachineError
@@ -19,7 +20,7 @@ from ptxsan.syntax import (
 
 _TOKEN = re.compile(
     r"\s*(0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?"
-    r"|\d+U?|[%$A-Za-z_][\w$@.]*|[\[\]{}(),|+\-!~])"
+    r"|\d+\.\d+|\d+U?|[%$A-Za-z_][\w$@.]*|[\[\]{}(),|+\-!~])"
 )
 Resolve = Callable[[str], str]
 
@@ -117,6 +118,10 @@ class _Reader:
             return Immediate(int(token[2:], 16) ^ ((sign < 0) << 63), "f64")
         if not token[:1].isdigit():
             self._fail()
+        if "." in token:  # as createpolicy spells its fraction; the manual has them as f64
+            return Immediate(
+                int.from_bytes(struct.pack("<d", sign * float(token)), "little"), "f64"
+            )
         value = sign * integer(token)
         return Immediate((~value if invert else value) & 0xFFFFFFFFFFFFFFFF, "int")
 

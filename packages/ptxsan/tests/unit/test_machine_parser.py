@@ -107,3 +107,9 @@ def test_scopes_have_registers_and_labels_of_their_own() -> None:
 def test_text_that_is_no_ptx_names_its_line(text: str, message: str) -> None:
     with pytest.raises(MachineError, match=message):
         parse(text)
+
+
+def test_a_decimal_fraction_is_an_operand() -> None:
+    text = ".entry k() {\n createpolicy.fractional.L2::evict_first.b64 %rd3, 1.0;\n ret;\n}"
+    policy = parse(text).functions["k"].body[0]
+    assert policy.operands[1] == Immediate(0x3FF0000000000000, "f64")

@@ -123,7 +123,10 @@ def evaluated(expression: Expression, sizes: Sizes) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launched:
-    """One launch: `module` is its PTX text, `regions` the memory that it saw, (base, bytes)."""
+    """One launch: `module` is its PTX text, `regions` the memory that it saw, (base, bytes).
+
+    `names` are those of the regions, where they are known.
+    """
 
     module: str
     kernel: str
@@ -133,6 +136,7 @@ class Launched:
     arguments: tuple[bytes, ...]
     regions: tuple[tuple[int, int], ...]
     cluster: tuple[int, int, int] = (1, 1, 1)
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +180,8 @@ class LaunchLaw:
     """The law of one launch of a class.
 
     `words` maps (argument, byte offset, bytes) to what lies there. `regions` are the lengths of
-    the memory that pointers reach, in bytes; None where there is no law. `shapes` are extents of
-    grid and block with None where there is none.
+    the memory that pointers reach, in bytes; None where there is no law; `names` their names,
+    empty where they differ. `grid` and `block` are extents along x, y and z.
     """
 
     module: str
@@ -188,7 +192,13 @@ class LaunchLaw:
     words: Mapping[tuple[int, int, int], Word]
     regions: tuple[Expression | None, ...]
     parameter_bytes: tuple[int, ...]
+    names: tuple[str, ...] = ()
     clustered: bool = False
+
+    def name_of(self, region: int) -> str:
+        """Return how messages call a region."""
+        name = self.names[region] if region < len(self.names) else ""
+        return name or f"argument's memory {region}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +284,7 @@ def _law_of_launch(rows: list[Launched], fitter: Fitter) -> LaunchLaw:
     for law in block:
         if law is not None and not isinstance(law, Number):
             fitter.offer(law)
-    words, regions = _words(rows, fitter)
+    words, regions, names = _words(rows, fitter)
     grid = tuple(fitter.fit([row.grid[axis] for row in rows]) for axis in range(3))
     return LaunchLaw(
         module=first.module,
@@ -285,13 +295,14 @@ def _law_of_launch(rows: list[Launched], fitter: Fitter) -> LaunchLaw:
         words=words,
         regions=regions,
         parameter_bytes=sizes,
+        names=names,
         clustered=any(row.cluster != (1, 1, 1) for row in rows),
     )
 
 
 def _words(
     rows: list[Launched], fitter: Fitter
-) -> tuple[dict[tuple[int, int, int], Word], tuple[Expression | None, ...]]:
+) -> tuple[dict[tuple[int, int, int], Word], tuple[Expression | None, ...], tuple[str, ...]]:
     """Return what lies in the arguments, and the lengths of what their pointers reach."""
     found: dict[tuple[int, int, int], Word] = {}
     reached: dict[tuple[int, ...], int] = {}  # bases, one a row -> number of the region
@@ -352,7 +363,16 @@ def _words(
                 for row, here in zip(rows, bases, strict=True)
             ]
             lengths[number] = fitter.fit(sizes)
-    return found, tuple(lengths)
+    return found, tuple(lengths), tuple(_name(rows, bases) for bases in reached)
+
+
+def _name(rows: list[Launched], bases: tuple[int, ...]) -> str:
+    """Return the one name that a region has in every launch, or an empty string."""
+    found = {
+        dict(zip((base for base, _ in row.regions), row.names, strict=False)).get(here, "")
+        for row, here in zip(rows, bases, strict=True)
+    }
+    return found.pop() if len(found) == 1 else ""
 
 
 def _overlaps(bases: tuple[int, ...], known: list[tuple[int, ...]]) -> bool:

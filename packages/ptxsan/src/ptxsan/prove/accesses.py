@@ -1,0 +1,215 @@
+"""What instructions touch: where, how many bytes, and what has to be shown of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ptxsan import isa
+from ptxsan.dataflow import definitions
+from ptxsan.declarations import size_of
+from ptxsan.errors import MachineError
+from ptxsan.isa import Memory
+from ptxsan.prove.machine import Allocation
+from ptxsan.prove.state import Path, Value
+from ptxsan.prove.terms import (
+    All,
+    Choice,
+    Eq,
+    Formula,
+    Le,
+    Poly,
+    conjunction,
+    negated,
+    of,
+)
+from ptxsan.prove.transfer import Step
+from ptxsan.syntax import Address, Immediate, Instruction, Operand, Register, Symbol, Vector
+
+_CASES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """One access of one instruction on one path, with what it has to be: `goals`, all of them.
+
+    `why` says what is not known where nothing can be shown.
+    """
+
+    instruction: Instruction
+    what: str
+    allocation: Allocation | None
+    offset: Poly
+    nbytes: int
+    path: Path
+    goals: tuple[tuple[str, Formula], ...]
+    why: str = ""
+
+
+def of_instruction(step: Step) -> list[Access] | str:
+    """Return the accesses of an instruction, or why they are not followed."""
+    one = step.one
+    row = isa.row(one)
+    places = [operand for operand in one.operands if isinstance(operand, Address)]
+    if row.objects or row.clocks or "tensor" in one.parts or "bulk" in one.parts:
+        return f"'{one.opcode}' is not followed"
+    try:
+        width = width_in_bytes(one)
+    except (KeyError, MachineError):
+        width = 0
+    alone = bool(width) and not row.joins and len(places) == 1
+    match row.memory:
+        case Memory.READ | Memory.WRITE | Memory.UPDATE if alone:
+            what = {Memory.READ: "read", Memory.WRITE: "write"}.get(row.memory, "atomic")
+            return _access(step, places[0], width, what)
+        case Memory.READ | Memory.WRITE if "m8n8" in one.parts and len(places) == 1:
+            # Each lane gives the address of a row of 16 bytes; of x1 and x2 not all are used.
+            return _access(step, places[0], 16, "read" if row.memory is Memory.READ else "write")
+        case Memory.COPY if one.parts[:2] == ("cp", "async") and len(places) == 2:
+            return _copy(step, places)
+        case _:
+            return f"'{one.opcode}' is not followed"
+
+
+def _copy(step: Step, places: list[Address]) -> list[Access] | str:
+    """Return the accesses of `cp.async [to], [from], size{, read}`."""
+    sizes = [one for one in step.one.operands[2:] if isinstance(one, Immediate | Register)]
+    if not sizes or not isinstance(sizes[0], Immediate):
+        return f"'{step.one.opcode}' with a size in a register is not followed"
+    nbytes = sizes[0].bits
+    written = _access(step, places[0], nbytes, "write")
+    if len(sizes) == 1:
+        return [*written, *_access(step, places[1], nbytes, "read")]
+    read = step.value(sizes[1])
+    if isinstance(read, Poly):
+        number = step.number(sizes[1], "u32")
+        if step.holds(Le(number - nbytes)):
+            some = conjunction([Le(of(1) - number)])
+            inner = Step(
+                step.thread, step.numbers, step.state, (*step.path, some), step.one, step.registers
+            )
+            return [*written, *_access(inner, places[1], nbytes, "read", most=number)]
+    return [*written, *_access(step, places[1], nbytes, "read")]
+
+
+def width_in_bytes(one: Instruction) -> int:
+    """Return how many bytes one thread's load, store or atomic touches."""
+    count = next((int(p[1:]) for p in one.parts if p in ("v2", "v4", "v8")), 1)
+    return size_of(one.parts[-1]) * count
+
+
+def _access(
+    step: Step, place: Address, nbytes: int, what: str, *, most: Poly | None = None
+) -> list[Access]:
+    """Return an access at an address, one for each allocation that it may be in."""
+    base = _address(step, place.base)
+    found = []
+    for path, address in _cases(step, base, step.path, 0):
+        address = address + place.offset
+        allocation = step.thread.allocation_of(address)
+        offset = address - allocation.base if allocation is not None else address
+        goals: tuple[tuple[str, Formula], ...] = ()
+        why = ""
+        if allocation is None:
+            why = "the address is of no allocation that is known"
+        elif allocation.length is None:
+            why = f"no law was found for the length of {allocation.name}"
+        else:
+            end = offset + (most if most is not None else nbytes)
+            goals = (
+                ("begins before", Le(-offset)),
+                ("ends behind", Le(end - allocation.length)),
+                *_aligned(step, allocation, offset, nbytes),
+            )
+        found.append(
+            Access(
+                instruction=step.one, what=what, allocation=allocation, offset=offset,
+                nbytes=nbytes, path=path, goals=goals, why=why,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _aligned(
+    step: Step, allocation: Allocation, offset: Poly, nbytes: int
+) -> tuple[tuple[str, Formula], ...]:
+    """Return that an address is a multiple of the bytes, where that is not plain."""
+    address = allocation.base + offset
+    rest = step.thread.atoms.remainder(address, of(nbytes)) if nbytes > 1 else of(0)
+    return () if rest == of(0) else (("is not aligned", Eq(rest)),)
+
+
+def _address(step: Step, base: Register | Symbol | Immediate) -> Poly:
+    found = step.value(base)
+    return found if isinstance(found, Poly) else of(step.unknown(64))
+
+
+def _cases(step: Step, address: Poly, path: Path, depth: int) -> list[tuple[Path, Poly]]:
+    """Return what an address is on each path, pointers that were chosen taken apart."""
+    if step.thread.allocation_of(address) is not None or depth >= _CASES:
+        return [(path, address)]
+    for monomial, factor in address.terms.items():
+        if len(monomial) != 1 or factor != 1:
+            continue
+        meaning = monomial[0].meaning
+        if isinstance(meaning, Choice):
+            rest = address - of(monomial[0])
+            return [
+                *_cases(step, rest + meaning.then, (*path, meaning.formula), depth + 1),
+                *_cases(step, rest + meaning.other, (*path, negated(meaning.formula)), depth + 1),
+            ]
+    return [(path, address)]
+
+
+def loaded(step: Step, found: list[Access]) -> dict[str, Value] | None:
+    """Return the values that a load may give, where more is known than that they are data."""
+    one = step.one
+    if not isa.is_load(one) or len(found) != 1:
+        return None
+    kind = one.parts[-1]
+    allocation = found[0].allocation
+    if kind[0] not in "usb" or not kind[1:].isdigit():
+        return None
+    width = int(kind[1:])
+    targets = _targets(one.operands[0])
+    values: dict[str, Value] = {}
+    for name in targets:
+        signed = kind[0] == "s"
+        low = -(1 << (width - 1)) if signed else 0
+        atom = step.thread.atoms.symbol(
+            f"data of line {one.line}", low, low + (1 << width) - 1, data=True
+        )
+        values[name] = of(atom)
+        known = allocation.values if allocation is not None else None
+        if known is not None and allocation is not None and width == 8 * allocation.value_bytes:
+            # The bits are those of a number within bounds: as signed they are that number.
+            atom.low = -(1 << (width - 1))
+            atom.facts = (Le(known[0] - of(atom)), Le(of(atom) - known[1]))
+    return values
+
+
+def _targets(operand: Operand) -> tuple[str, ...]:
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    return tuple(one.name for one in items if isinstance(one, Register) and one.name != "_")
+
+
+def loaded_parameter(step: Step) -> dict[str, Value] | None:
+    """Return what a load from parameter space gives."""
+    one = step.one
+    place = isa.parameter(one)
+    assert place is not None
+    if isa.row(one).memory is not Memory.READ or not isinstance(place.base, Symbol):
+        return None
+    known = {each.name for each in step.thread.program.params}
+    if place.base.name not in known:
+        return None
+    nbytes = size_of(one.parts[-1])
+    values: dict[str, Value] = {}
+    for number, name in enumerate(definitions(one)):
+        offset = place.base.offset + place.offset + number * nbytes
+        values[name] = step.thread.parameter(place.base.name, offset, nbytes)
+    return values
+
+
+def whole(goals: tuple[tuple[str, Formula], ...]) -> Formula:
+    """Return all goals as one formula."""
+    return All(tuple(formula for _, formula in goals))

@@ -1,0 +1,464 @@
+"""Executes a kernel once for every thread, block and size: paths as formulas, loops by invariants.
+
+Where paths meet they become one, exactly. A loop is entered once with a counter K of iterations
+before: registers that each iteration changes by the same amount are base + K * step, all others
+are anything; what is claimed of K beyond that is guessed from the loop's comparisons and kept only
+if it holds before the loop and is kept by an iteration (Houdini). So what is found of the body
+holds for every iteration.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ptxsan import isa
+from ptxsan.dataflow import Liveness, definitions, target_of, uses
+from ptxsan.isa import Ends, Memory
+from ptxsan.program import Program
+from ptxsan.prove import accesses
+from ptxsan.prove.accesses import Access
+from ptxsan.prove.graph import Graph, graph_of
+from ptxsan.prove.machine import Thread
+from ptxsan.prove.solver import Solver
+from ptxsan.prove.state import Numbers, Path, State, Value, chosen, extended, merged
+from ptxsan.prove.terms import (
+    FALSE,
+    TRUE,
+    Atom,
+    Eq,
+    Formula,
+    Le,
+    Ne,
+    Poly,
+    Quotient,
+    Symbol,
+    atoms_of,
+    decided,
+    disjunction,
+    literals,
+    negated,
+    of,
+    replaced,
+)
+from ptxsan.prove.transfer import Step, raw_comparison, transfer_of
+from ptxsan.syntax import Instruction, Register, Vector
+
+_MOST_STEPS = 60_000
+_ROUNDS = 6
+Edge = tuple[int, Path, State]
+
+
+class GivenUpError(Exception):
+    """The kernel is not followed to its end; the message says why, with the line."""
+
+
+@dataclass(slots=True)
+class Execution:
+    """One kernel, followed for all threads. `accesses` are what has to be shown."""
+
+    thread: Thread
+    program: Program
+    solver: Solver
+    until: float = float("inf")
+    accesses: list[Access] = field(default_factory=list)
+    gaps: dict[int, str] = field(default_factory=dict)  # line -> what is not followed there
+    steps: int = 0
+    _numbers: Numbers = field(init=False)
+    _live: Liveness = field(init=False)
+    _graph: Graph = field(init=False)
+    _compared: dict[int, list[Formula]] = field(default_factory=lambda: defaultdict(list))
+    _leaves: dict[int, frozenset[str]] = field(default_factory=dict)
+    _inside: list[int] = field(default_factory=list)  # headers of the loops being followed
+    _quiet: int = 0
+
+    def __post_init__(self) -> None:
+        self._numbers = Numbers(self.thread.atoms, self.solver)
+        self._live = Liveness(self.program.body, self.program.blocks)
+        self._graph = graph_of(self.program)
+
+    def run(self) -> None:
+        """Follow the kernel. Raises GivenUpError."""
+        blocks = frozenset(self._graph.order)
+        start: Path = tuple(fact for fact in self.thread.facts if decided(fact) != TRUE)
+        if any(decided(fact) == FALSE for fact in start):
+            return  # no thread runs at any size
+        self._region(0, blocks, start, State())
+
+    # ---- regions of blocks
+
+    def _region(
+        self, entry: int, blocks: frozenset[int], path: Path, state: State
+    ) -> tuple[list[Edge], list[Edge]]:
+        """Follow blocks from an entry; return (jumps back to the entry, jumps out)."""
+        waiting: dict[int, list[tuple[Path, State]]] = defaultdict(list)
+        waiting[entry].append((path, state))
+        back: list[Edge] = []
+        out: list[Edge] = []
+        for block in self._graph.order:
+            if block not in blocks or block not in waiting:
+                continue
+            arriving = waiting.pop(block)
+            live = self._live.before(self.program.blocks[block].start)
+            here, held = merged(arriving, live, self.thread.atoms)
+            if block in self._graph.loops and not self._inside_of(block):
+                edges = self._loop(block, here, held)
+            else:
+                edges = self._block(block, here, held)
+            for target, p, s in edges:
+                if target == entry and self._inside_of(entry):
+                    back.append((target, p, s))
+                elif target in blocks:
+                    waiting[target].append((p, s))
+                else:
+                    out.append((target, p, s))
+        return back, out
+
+    def _inside_of(self, header: int) -> bool:
+        return bool(self._inside) and self._inside[-1] == header
+
+    def _block(self, number: int, path: Path, state: State) -> list[Edge]:
+        block = self.program.blocks[number]
+        starts = {one.start: n for n, one in enumerate(self.program.blocks)}
+        state = state.copy()
+        for site in range(block.start, block.end):
+            one = self.program.body[site]
+            self.steps += 1
+            if self.steps > _MOST_STEPS or time.perf_counter() > self.until:
+                raise GivenUpError(f"line {one.line}: the time for this kernel is over")
+            ends = isa.row(one).ends
+            if ends is Ends.NO:
+                path = self._instruction(one, path, state)
+                continue
+            guard = self._guard(one, path, state)
+            edges: list[Edge] = []
+            if ends is Ends.JUMP:
+                target = target_of(one, self.program.labels)
+                taken = extended(path, guard)
+                if taken is not None and target in starts:
+                    edges.append((starts[target], taken, state.copy()))
+            if ends in (Ends.RETURN, Ends.EXIT, Ends.JUMP):
+                stays = extended(path, negated(guard)) if one.predicate is not None else None
+                if stays is not None and block.end in starts:
+                    edges.append((starts[block.end], stays, state))
+            return edges
+        return [(starts[block.end], path, state)] if block.end in starts else []
+
+    def _guard(self, one: Instruction, path: Path, state: State) -> Formula:
+        """Return when an instruction runs; TRUE or FALSE where the path decides it."""
+        if one.predicate is None:
+            return TRUE
+        step = self._step(one, path, state)
+        found = decided(step.formula(one.predicate))
+        if found in (TRUE, FALSE) or self._quiet:
+            return found
+        if self._numbers.holds(path, found):
+            return TRUE
+        return FALSE if self._numbers.holds(path, negated(found)) else found
+
+    def _step(self, one: Instruction, path: Path, state: State) -> Step:
+        self._numbers.quiet = bool(self._quiet)
+        return Step(self.thread, self._numbers, state, path, one, self.program.registers)
+
+    # ---- instructions
+
+    def _instruction(self, one: Instruction, path: Path, state: State) -> Path:
+        """Change the state as an instruction does, and note what it touches."""
+        row = isa.row(one)
+        guard = self._guard(one, path, state)
+        if guard == FALSE:
+            return path
+        inside = path if guard == TRUE else (*path, guard)
+        step = self._step(one, inside, state)
+        written = definitions(one)
+        if row.memory is not Memory.NONE and row.memory is not Memory.HINT:
+            values = self._touch(step, guard)
+        elif row.objects or isa.is_call(one):
+            self._gap(one, f"'{one.opcode}' is not followed")
+            values = None
+        else:
+            transfer = transfer_of(one)
+            values = self._plain(step, transfer(step) if transfer is not None else None)
+            raw = raw_comparison(step)
+            if raw is not None:
+                for header in self._inside:
+                    if not self._leaving(header).isdisjoint(written):
+                        self._compared[header].append(raw)
+        for name in written:
+            new = values.get(name) if values is not None else None
+            self._write(state, name, new, guard)
+        learnt = step.learnt if guard == TRUE else ()
+        return (*path, *(fact for fact in learnt if decided(fact) != TRUE and fact not in path))
+
+    def _write(self, state: State, name: str, new: Value | None, guard: Formula) -> None:
+        if guard != TRUE and new is not None:
+            old = state.registers.get(name)
+            new = None if old is None else chosen(self.thread.atoms, guard, new, old)
+        if new is None:
+            state.registers.pop(name, None)
+        else:
+            state.registers[name] = new
+
+    def _plain(self, step: Step, value: Value | None) -> dict[str, Value] | None:
+        """Return the values of registers that an instruction without memory writes."""
+        if not step.one.operands:
+            return None
+        target = step.one.operands[0]
+        if isinstance(target, Register):
+            return None if value is None else {target.name: value}
+        if isinstance(target, Vector) and len(target.items) == 2:
+            return self._unpacked(step, target)
+        return None
+
+    def _unpacked(self, step: Step, target: Vector) -> dict[str, Value] | None:
+        """Return the halves of `mov.b64 {low, high}, whole`."""
+        if step.one.base != "mov" or step.one.parts[-1] != "b64":
+            return None
+        low, high = target.items
+        if not isinstance(low, Register) or not isinstance(high, Register):
+            return None
+        whole = step.number(step.one.operands[1], "u64")
+        return {low.name: whole, high.name: self.thread.atoms.quotient(whole, of(1 << 32))}
+
+    def _touch(self, step: Step, guard: Formula) -> dict[str, Value] | None:
+        """Note the accesses of an instruction; return what it loads."""
+        if isa.parameter(step.one) is not None:
+            return accesses.loaded_parameter(step)
+        found = accesses.of_instruction(step)
+        if isinstance(found, str):
+            self._gap(step.one, found)
+            return None
+        if not self._quiet:
+            self.accesses += found
+        return accesses.loaded(step, found)
+
+    def _gap(self, one: Instruction, why: str) -> None:
+        if not self._quiet:
+            self.gaps.setdefault(one.line, why)
+
+    # ---- loops
+
+    def _loop(self, header: int, path: Path, state: State) -> list[Edge]:
+        """Follow a loop for any number of iterations; return the jumps out of it."""
+        blocks = self._graph.loops[header]
+        first = self.program.blocks[header].start
+        changed = {
+            name
+            for block in blocks
+            for site in range(self.program.blocks[block].start, self.program.blocks[block].end)
+            for name in definitions(self.program.body[site])
+        }
+        live = set(self._live.before(first))
+        loop = self._discovered(header, blocks, path, state, changed & live)
+        guesses, stepping = list(loop.guesses), dict(loop.steps)
+        counter = self.thread.atoms.symbol(f"iteration of line {self.program.body[first].line}", 0)
+        for _ in range(_ROUNDS):
+            candidates = [guess.at(counter) for guess in guesses]
+            entered = [replaced(one, counter, of(0)) for one in candidates]
+            kept = [
+                guess
+                for guess, fact in zip(guesses, entered, strict=True)
+                if self._numbers.holds(path, fact)
+            ]
+            if len(kept) < len(guesses):
+                guesses = kept
+                continue
+            noted, gaps = len(self.accesses), dict(self.gaps)
+            start = self._at(counter, state, changed, stepping)
+            facts = tuple(fact for fact in candidates if decided(fact) != TRUE)
+            back, out = self._follow(header, blocks, (*path, *facts), start)
+            wrong = self._wrong_steps(back, state, counter, stepping)
+            kept = [guess for guess in guesses if self._keeps(guess, counter, back)]
+            if not wrong and len(kept) == len(guesses):
+                return out
+            del self.accesses[noted:]
+            self.gaps = gaps
+            stepping = {name: step for name, step in stepping.items() if name not in wrong}
+            guesses = kept
+        line = self.program.body[first].line
+        raise GivenUpError(f"line {line}: no invariant of the loop was found")
+
+    def _leaving(self, header: int) -> frozenset[str]:
+        """Return the predicates that decide whether a loop is left, or what they are made of."""
+        if header not in self._leaves:
+            blocks = self._graph.loops[header]
+            body = [
+                self.program.body[site]
+                for block in blocks
+                for site in range(self.program.blocks[block].start, self.program.blocks[block].end)
+            ]
+            found = {
+                one.predicate.name
+                for block in blocks
+                for one in (self.program.body[self.program.blocks[block].end - 1],)
+                if one.predicate is not None
+                and not blocks.issuperset(self.program.blocks[block].successors)
+            }
+            for _ in range(3):
+                for one in body:
+                    if one.parts[-1] == "pred" and not found.isdisjoint(definitions(one)):
+                        found.update(uses(one))
+            self._leaves[header] = frozenset(found)
+        return self._leaves[header]
+
+    def _follow(
+        self, header: int, blocks: frozenset[int], path: Path, state: State
+    ) -> tuple[list[Edge], list[Edge]]:
+        self._inside.append(header)
+        try:
+            return self._region(header, blocks, path, state)
+        finally:
+            self._inside.pop()
+
+    def _at(
+        self, counter: Atom, state: State, changed: Iterable[str], stepping: dict[str, Poly]
+    ) -> State:
+        """Return the state after `counter` iterations, as far as it is known."""
+        found = state.copy()
+        for name in changed:
+            base = found.registers.pop(name, None)
+            if name in stepping and isinstance(base, Poly):
+                found.registers[name] = base + stepping[name] * of(counter)
+        return found
+
+    def _wrong_steps(
+        self, back: list[Edge], state: State, counter: Atom, stepping: dict[str, Poly]
+    ) -> set[str]:
+        """Return registers that do not hold base + (K + 1) * step where an iteration ends."""
+        wrong = set()
+        for name, step in stepping.items():
+            base = state.registers.get(name)
+            assert isinstance(base, Poly)
+            after = base + step * (of(counter) + 1)
+            if any(held.registers.get(name) != after for _, _, held in back):
+                wrong.add(name)
+        return wrong
+
+    def _keeps(self, guess: _Guess, counter: Atom, back: list[Edge]) -> bool:
+        """Whether a guess of K is one of K + 1 wherever an iteration ends."""
+        after = replaced(guess.at(counter), counter, of(counter) + 1)
+        return all(self._numbers.holds(path, after) for _, path, _ in back)
+
+    def _discovered(
+        self, header: int, blocks: frozenset[int], path: Path, state: State, names: set[str]
+    ) -> _Found:
+        """Follow an iteration from anything, to see what steps and what is compared."""
+        older = self.thread.atoms.next_number
+        tokens: dict[str, Atom] = {}
+        start = state.copy()
+        for name in sorted(names):
+            held = start.registers.pop(name, None)
+            if isinstance(held, Poly):
+                tokens[name] = self.thread.atoms.symbol(f"{name} here", None, None)
+                start.registers[name] = of(tokens[name])
+        for block in blocks:
+            for site in range(self.program.blocks[block].start, self.program.blocks[block].end):
+                for name in definitions(self.program.body[site]):
+                    if name not in tokens:
+                        start.registers.pop(name, None)
+        self._compared[header] = []
+        self._quiet += 1
+        try:
+            back, _ = self._follow(header, blocks, path, start)
+        finally:
+            self._quiet -= 1
+            self._numbers.quiet = bool(self._quiet)
+        steps: dict[str, Poly] = {}
+        variant = _Variance(older)
+        for name, token in tokens.items():
+            changes = {
+                held - of(token) if isinstance(held, Poly) else None
+                for held in (edge[2].registers.get(name) for edge in back)
+            }
+            if len(changes) != 1:
+                continue
+            change = changes.pop()
+            if change is not None and not any(map(variant.varies, change.atoms)):
+                steps[name] = change
+        guesses = self._guesses(header, state, tokens, steps, variant)
+        return _Found(steps=steps, guesses=guesses)
+
+    def _guesses(
+        self,
+        header: int,
+        state: State,
+        tokens: dict[str, Atom],
+        steps: dict[str, Poly],
+        variant: _Variance,
+    ) -> tuple[_Guess, ...]:
+        """Return what may hold of the iteration's number, from the comparisons in the loop."""
+        mark = self.thread.atoms.symbol("K", 0)
+        found: dict[Formula, None] = {}
+        for raw in dict.fromkeys(self._compared[header]):
+            for one in literals(raw):
+                if not isinstance(one, Le | Eq | Ne):
+                    continue
+                poly = one.poly
+                for name, token in tokens.items():
+                    base = state.registers.get(name)
+                    if name in steps and isinstance(base, Poly):
+                        poly = poly.replace(token, base + steps[name] * of(mark))
+                if mark not in poly.atoms or any(
+                    variant.varies(atom) for atom in poly.atoms if atom is not mark
+                ):
+                    continue
+                for formula in _shapes(one, poly, mark):
+                    found[formula] = None
+        return tuple(_Guess(formula, mark) for formula in found)[:48]
+
+
+@dataclass(frozen=True, slots=True)
+class _Guess:
+    """What may hold of a loop's iterations; `mark` stands for the number of those before."""
+
+    formula: Formula
+    mark: Atom
+
+    def at(self, counter: Atom) -> Formula:
+        """Return it of a loop's counter."""
+        return replaced(self.formula, self.mark, of(counter))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What one iteration showed: changes of registers, and guesses."""
+
+    steps: dict[str, Poly]
+    guesses: tuple[_Guess, ...]
+
+
+def _shapes(one: Le | Eq | Ne, poly: Poly, mark: Atom) -> list[Formula]:
+    """Return what a comparison of p(K) suggests: of this iteration and of the one before."""
+    before = poly.replace(mark, of(mark) - 1)
+    first = Eq(of(mark))
+    if isinstance(one, Le):
+        plain: list[Formula] = [Le(before), Le(of(1) - before), Le(poly), Le(of(1) - poly)]
+        return [*plain, disjunction([first, Le(before)]), disjunction([first, Le(of(1) - before)])]
+    return [
+        Le(of(1) - before), Le(before + 1), Le(-poly), Le(poly),
+        disjunction([first, Le(of(1) - before)]), disjunction([first, Le(before + 1)]),
+    ]  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Variance:
+    """Which atoms may differ from one iteration to the next: unknowns made since, and theirs."""
+
+    older: int
+    _known: dict[Atom, bool] = field(default_factory=dict)
+
+    def varies(self, atom: Atom) -> bool:
+        """Whether an atom may differ."""
+        if atom.number <= self.older:
+            return False
+        if atom not in self._known:
+            self._known[atom] = True
+            if isinstance(atom.meaning, Symbol):
+                return True
+            inside = {other for fact in atom.facts for other in atoms_of(fact) if other is not atom}
+            if isinstance(atom.meaning, Quotient):
+                inside |= atom.meaning.dividend.atoms | atom.meaning.divisor.atoms
+            self._known[atom] = not inside or any(self.varies(other) for other in inside)
+        return self._known[atom]

@@ -1,0 +1,240 @@
+"""What one symbolic thread is: extents, its place, its parameters, the memory it may touch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ptxsan.declarations import size_of
+from ptxsan.program import Program
+from ptxsan.prove import law as L
+from ptxsan.prove.terms import ZERO, Atom, Atoms, Formula, Le, Poly, of
+
+_ADDRESSES = 1 << 47
+_ALIGNMENT = 256  # that of what a GPU's allocator gives: cudaMalloc 256, torch's 512
+_MOST = (2**31 - 1, 65535, 65535)
+_THREADS = (1024, 1024, 64)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Allocation:
+    """Memory with a name: its address is `alignment * atom`, its length in bytes `length`.
+
+    `values` are bounds of the integers of `value_bytes` bytes in it, where they are known and
+    the kernel writes nothing there.
+    """
+
+    name: str
+    space: str
+    atom: Atom
+    alignment: int
+    length: Poly | None
+    values: tuple[Poly, Poly] | None = None
+    value_bytes: int = 0
+
+    @property
+    def base(self) -> Poly:
+        """The address of its first byte."""
+        return of(self.atom) * self.alignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisDomain:
+    """Legal sizes of an axis: within [low, high] and multiples of `multiple`; None: unbounded."""
+
+    low: int = 1
+    high: int | None = None
+    multiple: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Domain:
+    """What a proof is for: sizes of axes, and `elements` (of a tensor each) below `limit`.
+
+    `values` gives bounds (low, high) of the integers of (launch argument's region, bytes).
+    """
+
+    axes: Mapping[str, AxisDomain]
+    elements: tuple[L.Expression, ...] = ()
+    limit: int = 1 << 31
+
+
+@dataclass(slots=True)
+class Axes:
+    """Symbols of the axes' sizes, and laws as polynomials over them."""
+
+    atoms: Atoms
+    domain: Domain
+    scope: L.Scope
+    symbols: dict[str, Atom] = field(default_factory=dict)
+    _sizes: dict[str, Poly] = field(default_factory=dict)
+    facts: list[Formula] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name, legal in self.domain.axes.items():
+            multiple = legal.multiple
+            extra = self.scope.multiples.get(name, 1)
+            multiple = multiple * extra // _gcd(multiple, extra)
+            low, high = legal.low, legal.high if legal.high is not None else self.domain.limit - 1
+            class_low, class_high = self.scope.bounds.get(name, (None, None))
+            low = max(low, class_low if class_low is not None else low)
+            high = min(high, class_high if class_high is not None else high)
+            least, most = -(-low // multiple), high // multiple
+            atom = self.atoms.symbol(name, least, max(most, least))
+            self.symbols[name] = atom
+            self._sizes[name] = of(atom) * multiple
+        for one in self.domain.elements:
+            self.facts.append(Le(self.poly(one) - (self.domain.limit - 1)))
+
+    def multiple(self, name: str) -> int:
+        """What an axis's symbol counts: its size is this times the symbol."""
+        return self._sizes[name].content
+
+    def poly(self, law: L.Expression) -> Poly:
+        """Return a law's value as a polynomial over the symbols of the axes."""
+        match law:
+            case L.Number(value):
+                return of(value)
+            case L.Axis(name):
+                return self._sizes[name]
+            case L.Sum(parts):
+                total = ZERO
+                for factor, product in parts:
+                    term = of(factor)
+                    for one in product:
+                        term = term * self.poly(one)
+                    total = total + term
+                return total
+            case L.Floor(inside, add, step):
+                return self.atoms.quotient(self.poly(inside) + add, of(step))
+            case L.Limited("min", inside, limit):
+                return self.atoms.minimum(self.poly(inside), of(limit))
+            case L.Limited(_, inside, limit):
+                return self.atoms.maximum(self.poly(inside), of(limit))
+            case L.Power(inside):
+                return self.atoms.power_of_two(self.poly(inside))
+
+
+def _gcd(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return a
+
+
+@dataclass(slots=True, kw_only=True)
+class Thread:
+    """One thread of any block of a launch, at any sizes."""
+
+    program: Program
+    atoms: Atoms
+    axes: Axes
+    law: L.LaunchLaw
+    facts: list[Formula] = field(default_factory=list)
+    special: dict[str, Poly] = field(default_factory=dict)
+    allocations: list[Allocation] = field(default_factory=list)
+    lawless: dict[str, str] = field(default_factory=dict)  # what no law was found for -> why
+    _regions: dict[int, Allocation] = field(default_factory=dict)
+    _symbols: dict[str, Allocation] = field(default_factory=dict)
+    _words: dict[tuple[int, int, int], Poly] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.facts += self.axes.facts
+        for place, letter in enumerate("xyz"):
+            block, grid = self.law.block[place], self.law.grid[place]
+            self._extent(f"%ntid.{letter}", f"%tid.{letter}", block, _THREADS[place])
+            self._extent(f"%nctaid.{letter}", f"%ctaid.{letter}", grid, _MOST[place])
+        x, y = self.special["%ntid.x"], self.special["%ntid.y"]
+        number = self.special["%tid.x"] + x * (self.special["%tid.y"] + y * self.special["%tid.z"])
+        self.facts.append(Le(x * y * self.special["%ntid.z"] - 1024))
+        self.special["%laneid"] = self.atoms.remainder(number, of(32))
+        for place, law in enumerate(self.law.regions):
+            if law is None:
+                self.lawless[f"length of region {place}"] = "no law was found for it"
+            length = None if law is None else self.axes.poly(law)
+            name = self.law.name_of(place)
+            self._regions[place] = self._allocate(name, "global", _ALIGNMENT, length)
+        self._place_variables()
+
+    def _place_variables(self) -> None:
+        """Give the program's own variables a place; all dynamic shared memory begins at one."""
+        law = self.law.shared_bytes
+        dynamic: Allocation | None = None
+        for one in self.program.shared:
+            if one.bytes:
+                self._symbols[one.name] = self._allocate(
+                    one.name, "shared", one.align, of(one.bytes)
+                )
+                continue
+            if dynamic is None:
+                length = None if law is None else self.axes.poly(law)
+                dynamic = self._allocate(
+                    "dynamic shared memory", "shared", max(one.align, 16), length
+                )
+            self._symbols[one.name] = dynamic
+        for one in self.program.local:
+            self._symbols[one.name] = self._allocate(one.name, "local", one.align, of(one.bytes))
+        for each in self.program.globals:
+            size = each.count * size_of(each.type)
+            align = max(each.align, size_of(each.type))
+            self._symbols[each.name] = self._allocate(
+                each.name, "global", align, of(size) if size else None
+            )
+
+    def _extent(self, extent: str, place: str, law: L.Expression | None, most: int) -> None:
+        """A launch that no GPU accepts runs nothing: extents lie within what one does."""
+        if law is None:
+            self.lawless[extent] = "no law was found for it"
+            count = of(self.atoms.symbol(extent.strip("%"), 1, most))
+        else:
+            count = self.axes.poly(law)
+            self.facts += [Le(of(1) - count), Le(count - most)]
+        _, high = count.interval()
+        high = most if high is None else min(high, most)
+        atom = self.atoms.symbol(place.strip("%"), 0, max(high - 1, 0))
+        self.special[extent], self.special[place] = count, of(atom)
+        if count.constant is None:
+            self.facts.append(Le(of(atom) - count + 1))
+
+    def _allocate(self, name: str, space: str, alignment: int, length: Poly | None) -> Allocation:
+        alignment = max(alignment, 1)
+        most = (_ADDRESSES if space == "global" else 1 << 18) // alignment
+        atom = self.atoms.symbol(f"address of {name}", 1, most)
+        found = Allocation(name=name, space=space, atom=atom, alignment=alignment, length=length)
+        self.allocations.append(found)
+        return found
+
+    def region(self, number: int) -> Allocation:
+        """Return the memory that pointers among the arguments reach, by number."""
+        return self._regions[number]
+
+    def symbol(self, name: str) -> Allocation | None:
+        """Return the variable with a name; None for a function or what is unknown."""
+        return self._symbols.get(name)
+
+    def allocation_of(self, address: Poly) -> Allocation | None:
+        """Return the only allocation whose address is a term of a polynomial, as it is."""
+        found = [one for one in self.allocations if address.terms.get((one.atom,)) == one.alignment]
+        if len(found) != 1:
+            return None
+        rest = address - found[0].base
+        inside = rest.atoms
+        return None if any(one.atom in inside for one in self.allocations) else found[0]
+
+    def parameter(self, name: str, offset: int, width: int) -> Poly:
+        """Return what a kernel parameter holds at a byte offset, in `width` bytes."""
+        number = next(n for n, one in enumerate(self.program.params) if one.name == name)
+        key = number, offset, width
+        if key not in self._words:
+            self._words[key] = self._word(key, name)
+        return self._words[key]
+
+    def _word(self, key: tuple[int, int, int], name: str) -> Poly:
+        match self.law.words.get(key):
+            case L.Scalar(law):
+                return self.axes.poly(law)
+            case L.Place(region, offset):
+                return self.region(region).base + self.axes.poly(offset)
+            case found:
+                why = found.why if isinstance(found, L.Lawless) else "it was not observed"
+                self.lawless[f"argument {key[0]}"] = why
+                return of(self.atoms.symbol(name, 0, (1 << 8 * key[2]) - 1, data=True))

@@ -1,0 +1,251 @@
+"""Memory safety of a launch for all sizes, blocks, threads and data: proved, refuted or unknown.
+
+Every load, store, atomic and asynchronous copy lies within the allocation that its address was
+computed from, and at a multiple of its bytes. A refutation is a size at which the machine runs
+into the fault, never the solver's word alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ptxsan.errors import MachineError
+from ptxsan.findings import MachineFinding
+from ptxsan.parser import parse
+from ptxsan.program import build
+from ptxsan.prove import law as L
+from ptxsan.prove.accesses import Access
+from ptxsan.prove.execute import Execution, GivenUpError
+from ptxsan.prove.machine import Axes, Domain, Thread
+from ptxsan.prove.replay import replay
+from ptxsan.prove.solver import Countered, Open, Shown, Solver
+from ptxsan.prove.terms import Atoms
+from ptxsan.syntax import SourceLine
+
+NARROWER = (1 << 29,)
+_REPLAYS = 4
+_ALSO = 3
+LEAST_CONFIRMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proved:
+    """Every access is in bounds and aligned.
+
+    `accesses` were shown, `discharged` counts goals by what settled them; tensors have fewer
+    than `limit` elements.
+    """
+
+    accesses: int
+    discharged: Mapping[str, int]
+    limit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuted:
+    """The machine runs into a fault at these sizes."""
+
+    sizes: Mapping[str, int]
+    finding: MachineFinding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown:
+    """Not proved: the first line and reason. `suspects` are sizes that were run without a fault,
+    or could not be run.
+    """
+
+    line: int
+    source: SourceLine | None
+    reason: str
+    suspects: tuple[Mapping[str, int], ...] = ()
+
+
+Answer = Proved | Refuted | Unknown
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchAnswer:
+    """The answer to one launch. `seconds` counts everything."""
+
+    kernel: str
+    answer: Answer
+    seconds: float
+    solver_s: float = 0.0
+    questions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    access: Access | None
+    reason: str
+    line: int = 0
+    sizes: Mapping[str, int] | None = None
+
+
+def prove_launch(
+    law: L.LaunchLaw,
+    scope: L.Scope,
+    domain: Domain,
+    *,
+    values: Mapping[int, tuple[L.Expression, L.Expression, int]] | None = None,
+    limit_s: float = 60.0,
+    also: Sequence[Mapping[str, int]] = (),
+) -> LaunchAnswer:
+    """Answer whether a launch stays within its memory for all sizes of a domain.
+
+    `values` maps a region's number to bounds of the integers in it and their bytes, where the
+    domain knows them and the kernel does not write there. `also` are sizes to run the launch at
+    where nothing is proved. Raises MachineError where z3 is not installed.
+    """
+    started = time.perf_counter()
+    until = started + limit_s
+    solver = Solver(until=until)
+    found: Proved | list[_Failure] = []
+    for limit in (domain.limit, *(one for one in NARROWER if one < domain.limit)):
+        part = until if limit == domain.limit else time.perf_counter() + limit_s
+        solver.until = part
+        found = _attempt(law, scope, replace(domain, limit=limit), values or {}, solver)
+        if isinstance(found, Proved) or not _only_large(found, domain):
+            break
+    answer = found if isinstance(found, Proved) else _judged(law, found, also)
+    return LaunchAnswer(
+        kernel=law.kernel,
+        answer=answer,
+        seconds=time.perf_counter() - started,
+        solver_s=sum(solver.spent_s.values()),
+        questions=dict(solver.asked),
+    )
+
+
+def prove_call(
+    law: L.CallLaw,
+    domain: Domain,
+    *,
+    values: Mapping[str, tuple[L.Expression, L.Expression, int]] | None = None,
+    limit_s: float = 60.0,
+) -> list[LaunchAnswer]:
+    """Answer for every launch of a class of calls, at most `limit_s` seconds each.
+
+    `values` maps the name of an input to bounds of the integers in it and their bytes: used
+    where a call has one launch, which writes nothing there. Raises MachineError without z3.
+    """
+    if domain.axes and law.confirmed < LEAST_CONFIRMED:
+        why = (
+            f"its launches were seen at {law.fitted + law.confirmed} sizes only; a law asks for "
+            f"{3 * LEAST_CONFIRMED}"
+        )
+        nothing = Unknown(line=0, source=None, reason=why)
+        return [
+            LaunchAnswer(kernel=one.kernel, answer=nothing, seconds=0.0) for one in law.launches
+        ]
+    found = []
+    for one in law.launches:
+        known = {
+            number: values[name]
+            for number, name in enumerate(one.names)
+            if values is not None and name in values and len(law.launches) == 1
+        }
+        found.append(
+            prove_launch(
+                one, law.scope, domain, values=known, limit_s=limit_s,
+                also=(law.witness.sizes, *law.seen[-_ALSO:]),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _only_large(failures: list[_Failure], domain: Domain) -> bool:
+    """Whether all that is left may show only where tensors are large."""
+    return all(one.sizes is None or max(one.sizes.values()) > 1 << 20 for one in failures) and all(
+        one.access is not None for one in failures
+    )
+
+
+def _attempt(
+    law: L.LaunchLaw,
+    scope: L.Scope,
+    domain: Domain,
+    values: Mapping[int, tuple[L.Expression, L.Expression, int]],
+    solver: Solver,
+) -> Proved | list[_Failure]:
+    if law.clustered:
+        return [_Failure(None, "clusters of blocks are not followed")]
+    try:
+        program = build(parse(law.module), law.kernel)
+    except MachineError as error:
+        return [_Failure(None, str(error), error.line)]
+    atoms = Atoms()
+    axes = Axes(atoms, domain, scope)
+    thread = Thread(program=program, atoms=atoms, axes=axes, law=law)
+    for number, (low, high, nbytes) in values.items():
+        held = thread.region(number)
+        held.values, held.value_bytes = (axes.poly(low), axes.poly(high)), nbytes
+    execution = Execution(thread, program, solver, until=solver.until)
+    try:
+        execution.run()
+        written = {one.allocation for one in execution.accesses if one.what != "read"}
+        if any(one.values is not None for one in written if one is not None):
+            kept = {n: v for n, v in values.items() if thread.region(n) not in written}
+            return _attempt(law, scope, domain, kept, solver)
+    except (GivenUpError, MachineError) as error:
+        line = getattr(error, "line", 0)
+        return [_Failure(None, str(error), line), *_checked(execution, axes, solver, most=1)[0]]
+    failures, discharged = _checked(execution, axes, solver, most=3)
+    gaps = [_Failure(None, why, line) for line, why in sorted(execution.gaps.items())]
+    if failures or gaps:
+        return [*gaps, *failures]
+    return Proved(accesses=len(execution.accesses), discharged=dict(discharged), limit=domain.limit)
+
+
+def _checked(
+    execution: Execution, axes: Axes, solver: Solver, *, most: int
+) -> tuple[list[_Failure], Counter[str]]:
+    """Return the first failures, and what settled the other goals."""
+    failures: list[_Failure] = []
+    discharged: Counter[str] = Counter()
+    for access in execution.accesses:
+        if len(failures) >= most:
+            break
+        if access.why:
+            lawless = "; ".join(f"{k}: {v}" for k, v in execution.thread.lawless.items())
+            why = f"{access.why}{f' ({lawless})' if lawless else ''}"
+            failures.append(_Failure(access, why, access.instruction.line))
+            continue
+        for word, goal in access.goals:
+            match solver.answer(access.path, goal):
+                case Shown(by):
+                    discharged[str(by)] += 1
+                case Countered(held):
+                    sizes = {
+                        name: held.get(atom, max(atom.low or 1, 1)) * axes.multiple(name)
+                        for name, atom in axes.symbols.items()
+                    }
+                    name = access.allocation.name if access.allocation is not None else "memory"
+                    reason = f"a {access.what} of {access.nbytes} bytes {word} {name}, says z3"
+                    failures.append(_Failure(access, reason, access.instruction.line, sizes))
+                    break
+                case Open(reason):
+                    text = f"a {access.what} of {access.nbytes} bytes: {reason}"
+                    failures.append(_Failure(access, text, access.instruction.line))
+                    break
+    return failures, discharged
+
+
+def _judged(
+    law: L.LaunchLaw, failures: list[_Failure], also: Sequence[Mapping[str, int]]
+) -> Refuted | Unknown:
+    """Run what was suspected; a fault that the machine shows refutes."""
+    suspects = [one.sizes for one in failures if one.sizes is not None]
+    for sizes in (*suspects[:_REPLAYS], *also):
+        ran = replay(law, sizes)
+        if ran.faults:
+            return Refuted(sizes=sizes, finding=ran.faults[0])
+    first = failures[0]
+    source = first.access.instruction.source if first.access is not None else None
+    return Unknown(
+        line=first.line, source=source, reason=first.reason, suspects=tuple(suspects[:_REPLAYS])
+    )

@@ -1,0 +1,85 @@
+"""Runs a launch in the machine at sizes that its law gives: what a counterexample really does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ptxsan.errors import MachineError
+from ptxsan.findings import Kind, MachineFinding
+from ptxsan.prove import law as L
+
+MOST_BYTES = 1 << 28
+MOST_THREADS = 1 << 22
+_FAULTS = (Kind.OUT_OF_BOUNDS, Kind.MISALIGNED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replayed:
+    """What the machine found at sizes: faults of memory, or why there is no answer."""
+
+    sizes: Mapping[str, int]
+    faults: tuple[MachineFinding, ...] = ()
+    why: str = ""
+
+
+def replay(law: L.LaunchLaw, sizes: Mapping[str, int], *, limit_s: float = 20.0) -> Replayed:
+    """Return what one launch does at sizes, on memory of zeros of the lengths that the law gives.
+
+    Scalar arguments without a law make it impossible, as do sizes that no machine here can run.
+    """
+    import numpy as np
+
+    from ptxsan.launch import Buffer, Launch, Pointer
+    from ptxsan.options import Options
+    from ptxsan.parser import parse
+    from ptxsan.run import run
+
+    known = (*law.grid, *law.block, law.shared_bytes, *law.regions)
+    if any(one is None for one in known):
+        return Replayed(sizes=sizes, why="the launch has no complete law")
+    numbers = [L.evaluated(one, sizes) for one in known if one is not None]
+    grid, block, shared, lengths = numbers[:3], numbers[3:6], numbers[6], numbers[7:]
+    if sum(lengths) > MOST_BYTES or math.prod((*grid, *block)) > MOST_THREADS:
+        return Replayed(sizes=sizes, why="it is too large to run here")
+    if min(lengths, default=0) < 0:
+        return Replayed(sizes=sizes, why="the law gives a negative length")
+    buffers = [
+        Buffer(name=law.name_of(number), data=np.zeros(length, np.uint8))
+        for number, length in enumerate(lengths)
+    ]
+    arguments: list[Pointer | bytes] = []
+    inside: list[tuple[int, int, Pointer]] = []
+    for number, nbytes in enumerate(law.parameter_bytes):
+        whole = law.words.get((number, 0, 8)) if nbytes == 8 else None
+        if isinstance(whole, L.Place):
+            offset = L.evaluated(whole.offset, sizes)
+            arguments.append(Pointer(buffer=buffers[whole.region], offset=offset))
+            continue
+        raw = bytearray(nbytes)
+        for (at, offset, width), word in sorted(law.words.items(), key=lambda item: item[0][2]):
+            if at != number:
+                continue
+            match word:
+                case L.Scalar(value):
+                    number_ = L.evaluated(value, sizes) & ((1 << 8 * width) - 1)
+                    raw[offset : offset + width] = number_.to_bytes(width, "little")
+                case L.Place(region, place):
+                    pointer = Pointer(buffer=buffers[region], offset=L.evaluated(place, sizes))
+                    inside.append((number, offset, pointer))
+                case L.Lawless():
+                    continue
+        arguments.append(bytes(raw))
+    launch = Launch(
+        kernel=law.kernel, grid=(grid[0], grid[1], grid[2]), block=(block[0], block[1], block[2]),
+        arguments=tuple(arguments), dynamic_shared_bytes=shared,
+        pointers_inside=tuple(inside), buffers=tuple(buffers),
+    )  # fmt: skip
+    options = Options(shadow=False, races=False, limit_s=limit_s)
+    try:
+        report = run(parse(law.module), launch, options=options)
+    except MachineError as error:
+        return Replayed(sizes=sizes, why=str(error))
+    faults = tuple(one for one in report.findings if one.kind in _FAULTS)
+    return Replayed(sizes=sizes, faults=faults, why=report.inconclusive or "")

@@ -1,0 +1,381 @@
+"""Whether facts imply a goal: by intervals, by linear arithmetic with products, by z3 on its own.
+
+Nonlinear terms are unknowns of a linear problem to which products of what is known are added:
+h >= 0 and x >= 0 give h*x >= 0. That settles nearly all that indices of tensors ask for. What is
+left goes to z3 as it is. "Proved" needs an unsatisfiable problem; everything dropped, limited or
+timed out makes less provable, never more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from ptxsan.prove.terms import (
+    FALSE,
+    TRUE,
+    All,
+    AnyOf,
+    Atom,
+    Eq,
+    Flag,
+    Formula,
+    Le,
+    Monomial,
+    Ne,
+    Poly,
+    atoms_of,
+    conjunction,
+    decided,
+    holds,
+    negated,
+    of,
+)
+
+_LEMMAS, _ROUNDS, _NEAR = 400, 2, 4
+_NARROW = 1 << 20  # bounds that are worth a product
+_QUICK_MS, _LINEAR_MS, _FULL_MS = 400, 1500, 4000
+
+
+class Discharge(StrEnum):
+    """What settled a goal."""
+
+    INTERVALS = "intervals"
+    LINEAR = "linear arithmetic with products"
+    NONLINEAR = "nonlinear arithmetic"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The facts imply the goal."""
+
+    by: Discharge
+
+
+@dataclass(frozen=True, slots=True)
+class Countered:
+    """Values of symbols for which the facts hold and the goal does not."""
+
+    values: Mapping[Atom, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Neither was found."""
+
+    reason: str
+
+
+Answer = Shown | Countered | Open
+
+
+def z3_module() -> Any:
+    """Return the module z3. Raises MachineError where it is not installed."""
+    from ptxsan.errors import MachineError
+
+    try:
+        import z3
+    except ImportError:
+        raise MachineError(
+            "proofs need the package z3-solver, which is not installed; pip install 'ptxsan[prove]'"
+        ) from None
+    return z3
+
+
+@dataclass(slots=True)
+class Solver:
+    """Answers questions; the same one is answered once. `until` ends all work (perf_counter)."""
+
+    until: float = float("inf")
+    spent_s: dict[str, float] = field(default_factory=lambda: {"linear": 0.0, "nonlinear": 0.0})
+    asked: Counter[str] = field(default_factory=Counter)
+    _known: dict[tuple[frozenset[Formula], Formula, bool], bool] = field(default_factory=dict)
+
+    def implies(self, facts: Sequence[Formula], goal: Formula, *, quick: bool = False) -> bool:
+        """Whether facts imply a goal, as far as intervals and linear arithmetic tell.
+
+        With `quick` less time is given to what is only good to know.
+        """
+        goal = decided(goal)
+        if goal == TRUE or any(decided(fact) == FALSE for fact in facts):
+            return True
+        if isinstance(goal, All):
+            return all(self.implies(facts, item, quick=quick) for item in goal.items)
+        if goal in facts:
+            return True
+        near = relevant(facts, atoms_of(goal))
+        key = frozenset(near), goal, quick
+        if key not in self._known:
+            self._known[key] = self._linear(near, goal, quick=quick) == "unsat"
+        return self._known[key]
+
+    def answer(self, facts: Sequence[Formula], goal: Formula) -> Answer:
+        """Return whether facts imply a goal, with values where they do not."""
+        if decided(goal) == TRUE or any(decided(fact) == FALSE for fact in facts):
+            return Shown(Discharge.INTERVALS)
+        if self.implies(facts, goal):
+            return Shown(Discharge.LINEAR)
+        if isinstance(goal, All):
+            last: Answer = Shown(Discharge.LINEAR)
+            for item in goal.items:
+                found = self.answer(facts, item)
+                if not isinstance(found, Shown):
+                    return found
+                if found.by is Discharge.NONLINEAR:
+                    last = found
+            return last
+        return self._full(facts, goal)
+
+    def _linear(self, facts: Sequence[Formula], goal: Formula, *, quick: bool) -> str:
+        """Return what z3 says of facts without the goal, products being unknowns."""
+        if time.perf_counter() > self.until:
+            return "unknown"
+        started = time.perf_counter()
+        self.asked["linear"] += 1
+        against = negated(goal)
+        known = [*facts, *defining((*facts, against)), against]
+        lemmas = products(known)
+        script = _Script(linear=True)
+        result = script.check(
+            [*known, *lemmas], min(_QUICK_MS if quick else _LINEAR_MS, self._left_ms())
+        )
+        self.spent_s["linear"] += time.perf_counter() - started
+        return result
+
+    def _left_ms(self) -> int:
+        left = self.until - time.perf_counter()
+        return 1 << 20 if left == float("inf") else max(1, int(1000 * left))
+
+    def _full(self, facts: Sequence[Formula], goal: Formula) -> Answer:
+        """Ask for values, in small sizes first; then for the whole without limits."""
+        started = time.perf_counter()
+        self.asked["nonlinear"] += 1
+        against = negated(goal)
+        known = [*facts, *defining((*facts, against)), against]
+        try:
+            for most in (40, 600, None):
+                if time.perf_counter() > self.until:
+                    return Open("the time for this kernel is over")
+                script = _Script(linear=False, most=most)
+                result = script.check(known, min(_FULL_MS, self._left_ms()))
+                if result == "sat":
+                    return Countered(script.values())
+                if result == "unsat" and most is None:
+                    return Shown(Discharge.NONLINEAR)
+            return Open(f"z3 did not settle it in {_FULL_MS / 1000:g} s")
+        finally:
+            self.spent_s["nonlinear"] += time.perf_counter() - started
+
+
+def relevant(facts: Iterable[Formula], atoms: set[Atom]) -> list[Formula]:
+    """Return the facts that are tied to atoms, over few steps. Leaving out facts is sound."""
+    held = [(fact, _closure(atoms_of(fact))) for fact in facts]
+    wanted = _closure(atoms)
+    chosen: dict[Formula, None] = {}
+    for _ in range(_NEAR):
+        fresh = [(f, a) for f, a in held if f not in chosen and (not a or a & wanted)]
+        if not fresh:
+            break
+        for fact, inside in fresh:
+            chosen[fact] = None
+            wanted |= inside
+    return list(chosen)
+
+
+def _closure(atoms: set[Atom]) -> set[Atom]:
+    """Return atoms with those that their definitions mention."""
+    found: set[Atom] = set()
+    waiting = list(atoms)
+    while waiting:
+        atom = waiting.pop()
+        if atom in found:
+            continue
+        found.add(atom)
+        for fact in atom.facts:
+            waiting += atoms_of(fact) - found
+    return found
+
+
+def defining(formulas: Iterable[Formula]) -> list[Formula]:
+    """Return the facts of every atom that formulas mention, directly or through those facts."""
+    atoms = _closure({atom for formula in formulas for atom in atoms_of(formula)})
+    return [fact for atom in sorted(atoms) for fact in atom.facts]
+
+
+def products(known: Sequence[Formula]) -> list[Formula]:
+    """Return products of what is known with what is not negative, as far as terms occur."""
+    wanted = {m for one in known for poly in _polys(one) for m in poly.terms if len(m) > 1}
+    if not wanted:
+        return []
+    singles = {atom for one in known for atom in atoms_of(one)}
+    facts = list(dict.fromkeys((*_signed(known), *_bounds(singles, wanted))))
+    found: dict[Formula, None] = {}
+    used: set[tuple[Poly, Monomial]] = set()
+    for _ in range(_ROUNDS):
+        fresh: set[Monomial] = set()
+        for poly, is_zero in facts:
+            for factor in _factors(poly, wanted, signed=is_zero):
+                if (poly, factor) in used:
+                    continue
+                used.add((poly, factor))
+                product = poly * Poly({factor: 1})
+                found[Eq(product) if is_zero else Le(-product)] = None
+                fresh |= {m for m in product.terms if len(m) > 1}
+                if len(found) >= _LEMMAS:
+                    return list(found)
+        if fresh <= wanted:
+            break
+        wanted |= fresh
+    return list(found)
+
+
+def _signed(known: Sequence[Formula]) -> Iterator[tuple[Poly, bool]]:
+    """Yield polynomials that are known not to be negative, or (True) to be zero."""
+    for formula in known:
+        match formula:
+            case Le(poly):
+                yield -poly, False
+            case Eq(poly):
+                yield poly, True
+
+
+def _bounds(singles: set[Atom], wanted: set[Monomial]) -> Iterator[tuple[Poly, bool]]:
+    """Yield what the bounds of atoms in wanted terms say."""
+    inside = {atom for monomial in wanted for atom in monomial}
+    for atom in sorted(singles & inside):
+        if atom.low is not None:
+            yield of(atom) - atom.low, False
+        if atom.high is not None and atom.high < _NARROW:
+            yield of(atom.high) - of(atom), False
+
+
+def _factors(poly: Poly, wanted: set[Monomial], *, signed: bool) -> Iterator[Monomial]:
+    """Yield what a polynomial may be multiplied by so that a wanted term appears."""
+    seen: set[Monomial] = set()
+    for inner in poly.terms:
+        if not inner:
+            continue
+        for monomial in wanted:
+            rest = list(monomial)
+            for atom in inner:
+                if atom not in rest:
+                    break
+                rest.remove(atom)
+            else:
+                factor = tuple(rest)
+                if not factor or factor in seen:
+                    continue
+                seen.add(factor)
+                if signed or all(atom.low is not None and atom.low >= 0 for atom in factor):
+                    yield factor
+
+
+def _polys(formula: Formula) -> Iterator[Poly]:
+    match formula:
+        case Le(poly) | Eq(poly) | Ne(poly):
+            yield poly
+        case All(items) | AnyOf(items):
+            for item in items:
+                yield from _polys(item)
+        case Flag():
+            return
+
+
+class _Script:
+    """One question to z3: unknowns for atoms and, where `linear`, for products.
+
+    `most` limits symbols that do not come from memory: small sizes are easier to run.
+    """
+
+    def __init__(self, *, linear: bool, most: int | None = None) -> None:
+        self._z3 = z3_module()
+        self._linear, self._most = linear, most
+        self._terms: dict[Monomial, Any] = {}
+        self._flags: dict[str, Any] = {}
+        self._bounds: list[Any] = []
+        self._model: Any = None
+
+    def check(self, formulas: Sequence[Formula], limit_ms: int) -> str:
+        z3 = self._z3
+        solver = z3.SolverFor("QF_LIA") if self._linear else z3.SolverFor("QF_NIA")
+        solver.set("timeout", max(1, limit_ms))
+        for formula in formulas:
+            solver.add(self._formula(formula))
+        solver.add(*self._bounds)
+        result = str(solver.check())
+        if result == "sat":
+            self._model = solver.model()
+        return result
+
+    def values(self) -> dict[Atom, int]:
+        """Return the values of single atoms in the model."""
+        found: dict[Atom, int] = {}
+        for monomial, term in self._terms.items():
+            if len(monomial) == 1:
+                found[monomial[0]] = self._model.eval(term, model_completion=True).as_long()
+        return found
+
+    def _formula(self, formula: Formula) -> Any:
+        z3 = self._z3
+        match formula:
+            case Le(poly):
+                return self._poly(poly) <= 0
+            case Eq(poly):
+                return self._poly(poly) == 0
+            case Ne(poly):
+                return self._poly(poly) != 0
+            case Flag(name, positive):
+                flag = self._flags.setdefault(name, z3.Bool(f"b{len(self._flags)}"))
+                return flag if positive else z3.Not(flag)
+            case All(items):
+                return z3.And(*map(self._formula, items))
+            case AnyOf(items):
+                return z3.Or(*map(self._formula, items))
+
+    def _poly(self, poly: Poly) -> Any:
+        z3 = self._z3
+        total = [c * self._term(m) if m else z3.IntVal(c) for m, c in poly.terms.items()]
+        return z3.Sum(total) if total else z3.IntVal(0)
+
+    def _term(self, monomial: Monomial) -> Any:
+        known = self._terms.get(monomial)
+        if known is not None:
+            return known
+        if len(monomial) > 1 and not self._linear:
+            found = self._term(monomial[:1])
+            for atom in monomial[1:]:
+                found = found * self._term((atom,))
+            self._terms[monomial] = found
+            return found
+        found = self._z3.Int(f"x{len(self._terms)}")
+        self._terms[monomial] = found
+        low, high = Poly({monomial: 1}).interval()
+        if self._most is not None and len(monomial) == 1 and not monomial[0].data:
+            most = max(self._most, low or 0)
+            high = most if high is None else min(high, most)
+        if low is not None:
+            self._bounds.append(found >= low)
+        if high is not None:
+            self._bounds.append(found <= high)
+        return found
+
+
+def conflicts(facts: Iterable[Formula], values: Mapping[Atom, int]) -> bool:
+    """Whether values break a fact by the meaning of its atoms; a fact of unknowns breaks none."""
+    for fact in facts:
+        try:
+            if not holds(fact, values, {}):
+                return True
+        except KeyError:
+            continue
+    return False
+
+
+def simplified(facts: Sequence[Formula]) -> tuple[Formula, ...]:
+    """Return facts without what is trivial or doubled."""
+    found = conjunction(facts)
+    return found.items if isinstance(found, All) else (found,)

@@ -1,0 +1,135 @@
+"""Proofs of memory safety: safe kernels are proved, faulty ones refuted, changed ones never
+proved where the machine runs into a fault.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+
+import pytest
+
+from ptxsan import nvrtc
+from ptxsan.prove.law import Axis, Number
+from ptxsan.prove.memory import Proved, Refuted, Unknown, prove_call, prove_launch
+from ptxsan.prove.replay import replay
+from ptxsan_support.mutants import mutants
+from ptxsan_support.proofs import FAULTY, SAFE, Subject
+
+pytest.importorskip("z3")
+pytestmark = pytest.mark.skipif(not nvrtc.available(), reason="NVRTC is not installed")
+_QUICK = ("elementwise", "grid stride", "four at once", "running sum", "rows: mean")
+
+
+def _quick(subjects: tuple[Subject, ...]) -> list[Subject]:
+    return [one for one in subjects if one.name.startswith(_QUICK)]
+
+
+@pytest.mark.parametrize("subject", _quick(SAFE), ids=lambda one: one.name)
+def test_a_safe_kernel_is_proved_for_all_sizes(subject: Subject) -> None:
+    (answer,) = prove_call(subject.law(), subject.domain, limit_s=120)
+    assert isinstance(answer.answer, Proved)
+    assert answer.answer.accesses > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "subject", [one for one in SAFE if one not in _quick(SAFE)], ids=lambda one: one.name
+)
+def test_a_kernel_with_loops_and_tiles_is_proved_for_all_sizes(subject: Subject) -> None:
+    (answer,) = prove_call(subject.law(), subject.domain, limit_s=240)
+    assert isinstance(answer.answer, Proved)
+
+
+@pytest.mark.parametrize("subject", FAULTY, ids=lambda one: one.name)
+def test_a_faulty_kernel_is_refuted_at_a_size_where_the_machine_shows_it(subject: Subject) -> None:
+    law = subject.law()
+    (answer,) = prove_call(law, subject.domain, limit_s=120)
+    assert isinstance(answer.answer, Refuted)
+    assert replay(law.launches[0], answer.answer.sizes).faults
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        pytest.param(one, id=one.name, marks=[pytest.mark.slow] if "sum" in one.name else [])
+        for one in SAFE
+        if one.name.startswith(("elementwise", "four", "running"))
+    ],
+)
+def test_a_changed_kernel_is_not_proved_where_the_machine_finds_a_fault(subject: Subject) -> None:
+    law = subject.law()
+    every = list(mutants(subject.ptx))
+    random.Random(11).shuffle(every)
+    proved = 0
+    for what, text in itertools.islice(every, 6):
+        changed = dataclasses.replace(law.launches[0], module=text)
+        answer = prove_launch(changed, law.scope, subject.domain, limit_s=10).answer
+        if isinstance(answer, Proved):
+            proved += 1
+            for sizes in subject.small_sizes(4):
+                assert not replay(changed, sizes, limit_s=20).faults, f"{what} at {sizes}"
+    assert proved < 6  # or the changes would change nothing
+
+
+def test_without_a_law_nothing_is_proved() -> None:
+    subject = SAFE[0]
+    law = subject.law()
+    blind = dataclasses.replace(law.launches[0], regions=(None, None))
+    answer = prove_launch(blind, law.scope, subject.domain).answer
+    assert isinstance(answer, Unknown)
+    assert "no law was found for the length" in answer.reason
+
+
+def test_a_law_that_few_calls_confirm_proves_nothing() -> None:
+    subject = SAFE[0]
+    few = dataclasses.replace(subject.law(), confirmed=1)
+    (answer,) = prove_call(few, subject.domain)
+    assert isinstance(answer.answer, Unknown)
+
+
+GATHER = """extern "C" __global__ void k(const int* index, const float* table, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = table[index[i]];
+}"""
+
+
+def test_indices_from_memory_are_anything_unless_the_domain_bounds_them() -> None:
+    from ptxsan_support.proofs import _subject, _up
+
+    subject = _subject(
+        "gather", GATHER, "n rows", lambda s: _up(s["n"], 64), 64,
+        "p:4*n p:4*rows p:4*n i:n", "n, rows",
+    )  # fmt: skip
+    law = subject.law()
+    (launch,) = law.launches
+    anything = prove_launch(launch, law.scope, subject.domain, limit_s=60).answer
+    assert isinstance(anything, Unknown)
+    rows_minus_one = dataclasses.replace  # noqa: F841
+    bounded = prove_launch(
+        launch, law.scope, subject.domain, values={0: (Number(0), _less_one("rows"), 4)}
+    ).answer
+    assert isinstance(bounded, Proved)
+    too_wide = prove_launch(
+        launch, law.scope, subject.domain, values={0: (Number(0), Axis("rows"), 4)}
+    ).answer
+    assert not isinstance(too_wide, Proved)
+
+
+def _less_one(name: str):  # type: ignore[no-untyped-def]
+    from ptxsan.prove.law import Sum
+
+    return Sum(((1, (Axis(name),)), (-1, ())))
+
+
+def test_what_is_not_followed_is_not_proved() -> None:
+    subject = SAFE[0]
+    text = subject.ptx.replace("ld.global.nc.f32", "ld.global.f32")
+    place = text.index("ld.global.f32")
+    fence = "mbarrier.init.shared::cta.b64 [%rd1], 1;\n"
+    law = subject.law()
+    changed = dataclasses.replace(law.launches[0], module=f"{text[:place]}{fence}{text[place:]}")
+    answer = prove_launch(changed, law.scope, subject.domain).answer
+    assert isinstance(answer, Unknown)
+    assert "mbarrier" in answer.reason

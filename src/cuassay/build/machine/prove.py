@@ -1,0 +1,230 @@
+"""Proves recorded launches for all sizes, in a process for that: outlines in, answers out.
+
+As with `replay`, no candidate's code is loaded into the process but PTX.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cuassay.build.machine.replay import plain_names
+from cuassay.model import serial
+from cuassay.model.proofs import CallProof, LaunchProof, ProofAnswer, ProofEvidence
+from cuassay.model.recording import Recording
+from ptxsan.errors import MachineError
+from ptxsan.prove.law import (
+    Axis,
+    CallLaw,
+    Expression,
+    Floor,
+    Launched,
+    LaunchLaw,
+    Lawless,
+    Number,
+    Observation,
+    Place,
+    Scalar,
+    Sum,
+    laws,
+)
+from ptxsan.prove.machine import AxisDomain, Domain
+from ptxsan.prove.memory import LaunchAnswer, Proved, Refuted, Unknown, prove_call
+from ptxsan.syntax import SourceLine
+
+_TEXT, _CLASSES = 600, 16
+
+
+def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: Any) -> bytes:
+    """Return outlines at sizes of the free axes, and what is wanted of them, as bytes.
+
+    `wanted` holds `axes` (name -> [low, high or None, multiple]), `tensors` (shapes: lists of
+    expressions in reverse Polish notation), `values` (input -> [low, high, bytes]), `limit_s`.
+    """
+    modules: dict[str, int] = {}
+    calls = []
+    for sizes, recording in recordings:
+        launches = [
+            {
+                "module": modules.setdefault(recording.modules[one.module], len(modules)),
+                "kernel": one.kernel,
+                "grid": one.grid,
+                "block": one.block,
+                "cluster": one.cluster,
+                "shared_bytes": one.shared_bytes,
+                "arguments": [data.hex() for data in one.arguments],
+                "regions": [[each.name, each.base, each.nbytes] for each in one.regions],
+            }
+            for one in recording.launches
+        ]
+        calls.append({"sizes": dict(sizes), "launches": launches})
+    return json.dumps({**wanted, "modules": list(modules), "calls": calls}).encode()
+
+
+def prove(request: memoryview) -> bytes:
+    """Answer a packed request with evidence as JSON."""
+    asked = json.loads(bytes(request))
+    try:
+        seen = ProofEvidence(calls=tuple(_proofs(asked)))
+    except (MachineError, ValueError, KeyError) as error:
+        seen = ProofEvidence(refused=str(error)[:_TEXT])
+    return serial.dumps(seen).encode()
+
+
+def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
+    domain = Domain(
+        axes={
+            str(name): AxisDomain(low=max(1, int(low)), high=high, multiple=int(multiple))
+            for name, (low, high, multiple) in asked["axes"].items()
+        },
+        elements=tuple(
+            Sum(((1, tuple(expression(part) for part in shape)),)) for shape in asked["tensors"]
+        ),
+    )
+    values = {
+        str(name): (expression(low), expression(high), int(nbytes))
+        for name, (low, high, nbytes) in asked["values"].items()
+    }
+    observations = [_observation(call, asked["modules"]) for call in asked["calls"]]
+    found = []
+    for law in laws(observations)[:_CLASSES]:
+        answers = prove_call(law, domain, values=values, limit_s=float(asked["limit_s"]))
+        launches = tuple(
+            _launch(one, answer) for one, answer in zip(law.launches, answers, strict=True)
+        )
+        found.append(
+            CallProof(
+                scope=scope_in_words(law, domain),
+                fitted=law.fitted,
+                confirmed=law.confirmed,
+                launches=launches,
+            )
+        )
+    return found
+
+
+def expression(tokens: Sequence[Any]) -> Expression:
+    """Return an expression in reverse Polish notation (numbers, axes, + - * //) as a law's."""
+    stack: list[Expression] = []
+    for token in tokens:
+        if isinstance(token, int):
+            stack.append(Number(token))
+            continue
+        if token not in ("+", "-", "*", "//"):
+            stack.append(Axis(str(token)))
+            continue
+        right, left = stack.pop(), stack.pop()
+        match token:
+            case "+":
+                stack.append(Sum(((1, (left,)), (1, (right,)))))
+            case "-":
+                stack.append(Sum(((1, (left,)), (-1, (right,)))))
+            case "*":
+                stack.append(Sum(((1, (left, right)),)))
+            case _:
+                if not isinstance(right, Number):
+                    raise ValueError("a shape that divides by an axis")
+                stack.append(Floor(left, 0, right.value))
+    return stack.pop()
+
+
+def _observation(call: Mapping[str, Any], modules: Sequence[str]) -> Observation:
+    launches = []
+    for one in call["launches"]:
+        grid, block, cluster = ((int(x), int(y), int(z)) for x, y, z in
+                                (one["grid"], one["block"], one["cluster"]))  # fmt: skip
+        launches.append(
+            Launched(
+                module=modules[one["module"]],
+                kernel=one["kernel"],
+                grid=grid,
+                block=block,
+                cluster=cluster,
+                shared_bytes=int(one["shared_bytes"]),
+                arguments=tuple(bytes.fromhex(text) for text in one["arguments"]),
+                regions=tuple((int(base), int(size)) for _, base, size in one["regions"]),
+                names=tuple(str(name) for name, _, _ in one["regions"]),
+            )
+        )
+    sizes = {str(name): int(size) for name, size in call["sizes"].items()}
+    return Observation(sizes=sizes, launches=tuple(launches))
+
+
+def scope_in_words(law: CallLaw, domain: Domain) -> str:
+    """Return the sizes that a class of calls is for."""
+    parts = []
+    for name, legal in domain.axes.items():
+        low, high = law.scope.bounds.get(name, (None, None))
+        least = legal.low if low is None else max(low, legal.low)
+        tops = [one for one in (legal.high, high) if one is not None]
+        multiple = legal.multiple * law.scope.multiples.get(name, 1)
+        text = f"{name} from {least:,}" + (f" to {min(tops):,}" if tops else "")
+        parts.append(text + (f", a multiple of {multiple}" if multiple > 1 else ""))
+    return "; ".join(parts) or "the problem's only sizes"
+
+
+def law_in_words(law: LaunchLaw) -> tuple[str, ...]:
+    """Return a launch's law as lines: extents, shared memory, arguments."""
+
+    def several(found: Sequence[Expression | None]) -> str:
+        return "(" + ", ".join("?" if one is None else str(one) for one in found) + ")"
+
+    lines = [f"grid {several(law.grid)}, block {several(law.block)}"]
+    shared = law.shared_bytes
+    if shared != Number(0):
+        lines.append(f"{'?' if shared is None else shared} bytes of dynamic shared memory")
+    for number, nbytes in enumerate(law.parameter_bytes):
+        match law.words.get((number, 0, nbytes)):
+            case Scalar(value):
+                lines.append(f"argument {number}: {value}")
+            case Place(region, offset):
+                length = law.regions[region]
+                name = law.names[region] if region < len(law.names) else ""
+                where = f"byte {offset} of " if offset != Number(0) else ""
+                size = "?" if length is None else str(length)
+                lines.append(f"argument {number}: {where}'{name or 'memory'}', {size} bytes")
+            case Lawless(why):
+                lines.append(f"argument {number}: {why}")
+            case None:
+                lines.append(f"argument {number}: a structure of {nbytes} bytes")
+    return tuple(line[:_TEXT] for line in lines)
+
+
+def _launch(law: LaunchLaw, answer: LaunchAnswer) -> LaunchProof:
+    common: dict[str, Any] = {
+        "kernel": law.kernel[:_TEXT],
+        "law": law_in_words(law),
+        "seconds": answer.seconds,
+        "solver_s": answer.solver_s,
+    }
+    match answer.answer:
+        case Proved(accesses=accesses, discharged=discharged, limit=limit):
+            return LaunchProof(
+                answer=ProofAnswer.PROVED, accesses=accesses, discharged=dict(discharged),
+                limit_elements=limit, **common,
+            )  # fmt: skip
+        case Refuted(sizes=sizes, finding=finding):
+            touch = finding.accesses[0] if finding.accesses else None
+            return LaunchProof(
+                answer=ProofAnswer.REFUTED, reason=plain_names(finding.text)[:_TEXT],
+                ptx_line=finding.ptx_line, sizes=dict(sizes),
+                file=((touch.source_file or "") if touch else "").rpartition("/")[2][:_TEXT],
+                line=int((touch.source_line or 0) if touch else 0),
+                block=touch.block if touch else None, thread=touch.thread if touch else None,
+                **common,
+            )  # fmt: skip
+        case Unknown(line=line, source=source, reason=reason, suspects=suspects):
+            place = _outermost(source)
+            return LaunchProof(
+                answer=ProofAnswer.UNKNOWN, reason=plain_names(reason)[:_TEXT], ptx_line=line,
+                file=place.file.rpartition("/")[2][:_TEXT] if place else "",
+                line=place.line if place else 0,
+                suspects=tuple(dict(one) for one in suspects), **common,
+            )  # fmt: skip
+
+
+def _outermost(source: SourceLine | None) -> SourceLine | None:
+    while source is not None and source.inlined_at is not None:
+        source = source.inlined_at
+    return source

@@ -1,0 +1,99 @@
+"""Outlines of launches in, answers for all sizes out; which sizes are recorded."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from cuassay.build.cuda.nvrtc import find_nvrtc
+from cuassay.build.machine.prove import expression, packed, prove
+from cuassay.judge.launch_samples import legal_sizes, plan
+from cuassay.judge.prove import wanted
+from cuassay.model import serial
+from cuassay.model.problem import VarAxis
+from cuassay.model.proofs import ProofAnswer, ProofEvidence
+from cuassay.model.recording import RecordedLaunch, Recording, Region
+from ptxsan.nvrtc import compile_ptx
+from ptxsan.prove.law import evaluated
+from tests.support.builds import problem
+
+pytest.importorskip("z3")
+pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
+SOURCE = """extern "C" __global__ void k(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i %s n) y[i] = x[i];
+}"""
+WANTED = {"axes": {"n": [1, None, 1]}, "tensors": [[["n"]]], "values": {}, "limit_s": 60.0}
+
+
+def outlines(compare: str) -> list[tuple[dict[str, int], Recording]]:
+    text = compile_ptx(SOURCE % compare, arch="sm_90")
+    found = []
+    for n in (1, 2, 5, 31, 32, 33, 100, 127, 128, 129, 200, 257, 300, 512, 1000):
+        first, second = 1 << 20, 1 << 21
+        launch = RecordedLaunch(
+            module=0, kernel="k", grid=(-(-n // 128), 1, 1), block=(128, 1, 1), shared_bytes=0,
+            arguments=(struct.pack("<Q", first), struct.pack("<Q", second), struct.pack("<i", n)),
+            regions=(
+                Region(name="x", base=first, nbytes=4 * n),
+                Region(name="y", base=second, nbytes=4 * n),
+            ),
+        )  # fmt: skip
+        found.append(({"n": n}, Recording(modules=(text,), launches=(launch,))))
+    return found
+
+
+def answered(compare: str) -> ProofEvidence:
+    data = prove(memoryview(packed(outlines(compare), WANTED)))
+    found: ProofEvidence = serial.loads(ProofEvidence, data.decode())
+    return found
+
+
+def test_a_guarded_kernel_is_proved_and_its_law_is_told() -> None:
+    evidence = answered("<")
+    assert evidence.answer is ProofAnswer.PROVED
+    (call,) = evidence.calls
+    (launch,) = call.launches
+    assert (call.fitted, call.confirmed) == (10, 5)
+    assert launch.law == (
+        "grid (ceil(n / 128), 1, 1), block (128, 1, 1)",
+        "argument 0: 'x', 4*n bytes",
+        "argument 1: 'y', 4*n bytes",
+        "argument 2: n",
+    )
+
+
+def test_one_element_too_many_is_refuted_with_sizes_and_thread() -> None:
+    evidence = answered("<=")
+    assert evidence.answer is ProofAnswer.REFUTED
+    (launch,) = evidence.calls[0].launches
+    n = launch.sizes["n"]
+    assert n % 128
+    assert launch.thread == (n % 128, 0, 0)
+    assert "'x'" in launch.reason
+
+
+def test_garbage_is_refused() -> None:
+    evidence = serial.loads(ProofEvidence, prove(memoryview(b'{"axes": {}}')).decode())
+    assert evidence.refused
+    assert evidence.answer is ProofAnswer.UNKNOWN
+
+
+def test_shapes_become_laws() -> None:
+    law = expression(["n", 2, "+", "m", "*", 4, "//"])
+    assert evaluated(law, {"n": 5, "m": 3}) == 5
+
+
+def test_sizes_to_record_are_legal_and_the_first_is_small() -> None:
+    axis = VarAxis(name="n", minimum=4, maximum=1000, multiple_of=4)
+    sizes = legal_sizes(axis, 1 << 20)
+    assert sizes[0] == 4
+    assert sizes[-1] == 1000
+    assert all(size % 4 == 0 for size in sizes)
+    one = problem()
+    planned = plan(one)
+    assert len(planned) > 20
+    assert planned[0] == {"rows": 9}
+    assert max(row["rows"] for row in planned) > 100_000
+    assert set(wanted(one)["axes"]) == {axis.name for axis in one.var_axes()}
