@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench power wheels docs install clean
+.PHONY: help demo test lint bench power wheels docs install release clean
 
 help: ## list the verbs
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -49,6 +49,21 @@ wheels: $(STAMP) ## wheels of ptxsan and cuassay, installed into a new environme
 
 docs: $(STAMP) ## the documentation site in build/site; a broken link fails
 	$(BIN)/mkdocs build --strict --quiet
+
+# Nothing is uploaded: the wheels and archives lie in dist/, and what is said last is left to a person.
+release: $(STAMP) ## wheels and archives of both distributions in dist/, checked as users install them
+	@test -z "$$(git status --porcelain)" || { echo "commit first: a release is built from a commit"; exit 1; }
+	@version=$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml); grep -q "^## $$version (20" CHANGELOG.md || \
+	  { echo "CHANGELOG.md: write '## $$version (YYYY-MM-DD)' over the changes of this release"; exit 1; }
+	$(BIN)/uv lock --check
+	$(MAKE) lint test docs
+	rm -rf dist
+	$(BIN)/uv build -q --out-dir dist packages/ptxsan
+	$(BIN)/uv build -q --out-dir dist
+	$(PYTHON) -m venv build/release
+	build/release/bin/pip install -q dist/*.whl
+	cd build && release/bin/cuassay --version && release/bin/cuassay explain NUM001 > /dev/null
+	@echo "now: git tag -a v$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml), push the tag, twine upload dist/*"
 
 clean: ## remove what the other verbs made
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
