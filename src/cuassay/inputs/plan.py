@@ -3,8 +3,9 @@
 Purposes: `numeric` (regimes on workload shapes), `hot` (many terms on one sum), `growth`
 (the same at growing lengths), `shapes` (neighbours of the listed shapes), `small` (cheap,
 every axis at least 2), `arguments` (each input and scalar moved alone), `benchmark` (the
-workloads' own inputs), `known` (failures kept from earlier trials) and `facts` (facts of the
-problem's own inputs broken), which the judge puts there.
+workloads' own inputs), `known` (failures kept from earlier trials), `facts` (facts of the
+problem's own inputs broken) and `slices` (some slices of one of them changed); the judge fills
+the last three.
 """
 
 from __future__ import annotations
@@ -165,4 +166,5 @@ PURPOSES: Mapping[str, Callable[[Planner], tuple[Case, ...]]] = {
     "benchmark": benchmark,
     "known": lambda _: (),
     "facts": lambda _: (),
+    "slices": lambda _: (),
 }

@@ -23,8 +23,9 @@ _ROOT = Path(ptxsan.__file__).parent
 # What tests the machine spells PTX itself; the runtime names its handlers after instructions;
 # the host's part reads C++, where `min` is a function.
 _ELSEWHERE = ("fuzz", "runtime", "numerics", "host")
-# Emits the same instructions over a finite field; lists the modules of emitters.
-_MEANING = ("algebra.py", "registry.py")
+# Emits the same instructions over a finite field; lists the modules of emitters; says what an
+# instruction computes in proofs, and the bitwise operations of its integers.
+_MEANING = ("algebra.py", "registry.py", "transfer.py", "terms.py")
 _HEADER = ".version 8.4\n.target sm_90a\n.address_size 64\n"
 _WGMMA = """.visible .entry k(.param .u64 a)
 {

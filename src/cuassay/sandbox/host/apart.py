@@ -59,6 +59,7 @@ from cuassay.sandbox.ran import Ran, renumbered
 from cuassay.sandbox.syscalls import read_memory_into
 
 _CHUNK = 1 << 30
+_FAR, _MOST_AXES = 1 << 48, 64  # what torch can lay out
 _SPREAD = 4  # a result may span this many times the bytes it has, and is read as a whole
 
 
@@ -463,9 +464,13 @@ def _described(found: Mapping[str, Any], held: _Shared) -> _Described:
                     aliases=held.sharing(int(found.get("storage", 0))),
                     name=name,
                 )
-                if len(item.strides) != len(item.shape):
+                at = int(found.get("at", 0))
+                far = any(abs(step) >= _FAR for step in item.strides)
+                if len(item.strides) != len(item.shape) or far or not 0 <= at < 1 << 63:
                     raise ValueError
-                return _Described(item, at=int(found.get("at", 0)), number=number)
+                if len(item.shape) > _MOST_AXES:
+                    raise ValueError
+                return _Described(item, at=at, number=number)
             case "scalar":
                 item = ResultItem(
                     kind="scalar", type_name=kind, scalar=float(found["scalar"]), name=name
@@ -505,7 +510,7 @@ def _raised(reply: Mapping[str, Any], index: int) -> StepRaised | None:
 def _texts(found: object) -> Mapping[str, str] | None:
     if not isinstance(found, dict):
         return None
-    return {str(name): str(text) for name, text in list(found.items())[:4096]}
+    return {str(name)[:TEXT_MOST]: str(text)[:TEXT_MOST] for name, text in [*found.items()][:4096]}
 
 
 def _numbers(found: object, count: int) -> list[int]:

@@ -64,7 +64,7 @@ def of_instruction(step: Step) -> list[Access] | str:
         case Memory.READ | Memory.WRITE if "m8n8" in one.parts and len(places) == 1:
             # Each lane gives the address of a row of 16 bytes; of x1 and x2 not all are used.
             return _access(step, places[0], 16, "read" if row.memory is Memory.READ else "write")
-        case Memory.COPY if one.parts[:2] == ("cp", "async") and len(places) == 2:
+        case Memory.COPY if not row.joins and len(places) == 2:
             return _copy(step, places)
         case _:
             return f"'{one.opcode}' is not followed"

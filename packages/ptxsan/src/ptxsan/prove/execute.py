@@ -214,7 +214,8 @@ class Execution:
 
     def _unpacked(self, step: Step, target: Vector) -> dict[str, Value] | None:
         """Return the halves of `mov.b64 {low, high}, whole`."""
-        if step.one.base != "mov" or step.one.parts[-1] != "b64":
+        moves = isa.row(step.one).copies and len(step.one.operands) == 2
+        if not moves or step.one.parts[-1] != "b64":
             return None
         low, high = target.items
         if not isinstance(low, Register) or not isinstance(high, Register):

@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -71,16 +72,23 @@ class Floor:
         return f"floor({inner} / {self.step})"
 
 
+class Bound(Enum):
+    """Which of two numbers counts."""
+
+    LESSER = "min"
+    GREATER = "max"
+
+
 @dataclass(frozen=True, slots=True)
 class Limited:
-    """The lesser (`min`) or greater (`max`) of an expression and a constant."""
+    """The lesser or greater of an expression and a constant."""
 
-    word: str
+    bound: Bound
     of: Expression
     limit: int
 
     def __str__(self) -> str:
-        return f"{self.word}({self.of}, {self.limit})"
+        return f"{self.bound.value}({self.of}, {self.limit})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +120,10 @@ def evaluated(expression: Expression, sizes: Sizes) -> int:
             return total
         case Floor(of, add, step):
             return (evaluated(of, sizes) + add) // step
-        case Limited(word, of, limit):
-            return (min if word == "min" else max)(evaluated(of, sizes), limit)
+        case Limited(Bound.LESSER, of, limit):
+            return min(evaluated(of, sizes), limit)
+        case Limited(_, of, limit):
+            return max(evaluated(of, sizes), limit)
         case Power(of):
             return 1 << max(evaluated(of, sizes) - 1, 0).bit_length()
 
@@ -435,7 +445,7 @@ class Fitter:
         yield from self._plain(known)
         yield from self._affine(known)
         top, bottom = max(known), min(known)
-        for word, limit in (("min", top), ("max", bottom)):
+        for bound, limit in ((Bound.LESSER, top), (Bound.GREATER, bottom)):
             free = [n for n, value in enumerate(known) if value != limit]
             if len(free) >= 4 and len(known) - len(free) >= 2:
                 inner = Fitter([self.sizes[n] for n in free], len(free))
@@ -445,7 +455,7 @@ class Fitter:
                     if not isinstance(law, Axis)
                 ]
                 for law in itertools.islice(inner._plain([known[n] for n in free]), 4):
-                    yield Limited(word, law, limit)
+                    yield Limited(bound, law, limit)
 
     def _plain(self, known: list[int]) -> Iterator[Expression]:
         for product, column in self._products(self._features, len(known)):

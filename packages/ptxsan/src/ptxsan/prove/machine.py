@@ -107,7 +107,7 @@ class Axes:
                 return total
             case L.Floor(inside, add, step):
                 return self.atoms.quotient(self.poly(inside) + add, of(step))
-            case L.Limited("min", inside, limit):
+            case L.Limited(L.Bound.LESSER, inside, limit):
                 return self.atoms.minimum(self.poly(inside), of(limit))
             case L.Limited(_, inside, limit):
                 return self.atoms.maximum(self.poly(inside), of(limit))

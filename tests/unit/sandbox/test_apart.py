@@ -1,0 +1,238 @@
+"""Processes that hold nothing of cuassay: what they send is what a worker sends, or is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cuassay.model.candidate import Convention
+from cuassay.model.case import Case
+from cuassay.model.domain import Real
+from cuassay.model.dtype import DType
+from cuassay.model.problem import Problem, Scalar, ScalarSpec
+from cuassay.model.scenario import (
+    Allocate,
+    Call,
+    HashResult,
+    Poison,
+    PoisonFreed,
+    ReadInputs,
+    ReadResult,
+    Refill,
+    Release,
+    Scenario,
+    Step,
+)
+from cuassay.model.steps import Mode
+from cuassay.model.trace import Exited, Finished, StepDone, StepRaised
+from cuassay.sandbox.guest.items import DTYPES, digest
+from cuassay.sandbox.host.apart import Apart, NotLoadedError, _described, _Shared, covers
+from cuassay.sandbox.host.handle import GoneError
+from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.ran import Ran
+from tests.support.workers import LIMITS, candidate, nursery, problem, tensor_spec
+
+_CALL = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Iterator[Nursery]:
+    with nursery() as opened:
+        yield opened
+
+
+@contextmanager
+def opened(
+    source: str,
+    cpu: Nursery,
+    asked: Problem | None = None,
+    convention: Convention = Convention.RETURNS,
+) -> Iterator[Apart]:
+    """Yield the processes of a candidate."""
+    made = candidate(source, convention)
+    with Apart(made, asked or problem(), device="cpu", nursery=lambda: cpu, limits=LIMITS) as apart:
+        yield apart
+
+
+def scenario(*steps: Step, cases: int = 1, mode: Mode = Mode.PLAIN) -> Scenario:
+    """Return a scenario over cases of ten elements."""
+    made = tuple(Case(label=str(number), axes={"n": 10}) for number in range(cases))
+    return Scenario(label="apart", cases=made, steps=steps or _CALL, mode=mode, timeout_s=60.0)
+
+
+def values(case: Case) -> Mapping[str, torch.Tensor | Scalar]:
+    """Return ten numbers that count from 100 times the case's number."""
+    return {"x": torch.arange(10.0) + 100 * int(case.label)}
+
+
+def tensor(run: Ran, index: int, number: int = 0) -> torch.Tensor:
+    """Return a tensor that a step sent."""
+    record = run.result.records[index]
+    assert isinstance(record, StepDone), record
+    return run.tensor(record.items[number])
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("x + 1", torch.arange(10.0) + 1),
+        ("torch.stack([x, x + 1]).t()", torch.arange(10.0)[:, None] + torch.arange(2.0)),
+        ("x[::2]", torch.arange(0.0, 10.0, 2.0)),
+        ("x.sum().expand(4)", torch.full((4,), 45.0)),
+        ("x.sum()", torch.tensor(45.0)),
+        ("x[:0]", torch.empty(0)),
+        ("x > 4", torch.arange(10.0) > 4),
+        ("x.to(torch.float8_e4m3fn)", torch.arange(10.0).to(torch.float8_e4m3fn)),
+        ("torch.complex(x, x).conj()", torch.complex(torch.arange(10.0), -torch.arange(10.0))),
+        ("torch.nn.Parameter(x + 1)", torch.arange(10.0) + 1),
+        ("x.requires_grad_()", torch.arange(10.0)),
+    ],
+)  # fmt: skip
+def test_results_of_every_layout_arrive(
+    cpu: Nursery, expression: str, expected: torch.Tensor
+) -> None:
+    with opened(f"def run(x): return {expression}", cpu) as apart:
+        run = apart.run(scenario(), values, fresh=True)
+        assert run.result.termination == Finished()
+        found = tensor(run, 2)
+        assert found.dtype == expected.dtype
+        assert found.shape == expected.shape
+        same = expected.resolve_conj().contiguous()
+        assert digest([found.detach()]) == digest([same])
+
+
+def test_many_calls_in_one_process_share_nothing_but_the_candidate(cpu: Nursery) -> None:
+    with opened("N = [0]\ndef run(x):\n    N[0] += 1\n    return x + N[0]", cpu) as apart:
+        counted = [float(tensor(apart.run(scenario(), values, fresh=False), 2)[0]) for _ in "123"]
+        assert counted == [1.0, 2.0, 3.0]
+        assert float(tensor(apart.run(scenario(), values, fresh=True), 2)[0]) == 1.0
+
+
+def test_inputs_are_read_where_they_lie_and_refilled_there(cpu: Nursery) -> None:
+    steps = (
+        Allocate(slot="a", case=0),
+        Call(slot="a", result="r"),
+        ReadInputs(slot="a"),
+        Refill(slot="a", case=1),
+        Call(slot="a", result="s"),
+        ReadResult(result="r"),
+        ReadResult(result="s"),
+        HashResult(result="s"),
+        Release(name="a"),
+        Call(slot="a", result="t"),
+    )
+    with opened("def run(x):\n    y = x * 2\n    x[0] = -1\n    return y", cpu) as apart:
+        run = apart.run(scenario(*steps, cases=2), values, fresh=True)
+    changed = tensor(run, 2).view(torch.float32)
+    assert changed.tolist() == [-1.0, *range(1, 10)]
+    assert tensor(run, 5).tolist() == [2.0 * n for n in range(10)]
+    assert tensor(run, 6).tolist() == [200.0 + 2 * n for n in range(10)]
+    hashed = run.result.records[7]
+    assert isinstance(hashed, StepDone)
+    assert hashed.digest == digest([tensor(run, 6)])
+    assert isinstance(run.result.records[9], StepRaised)  # nothing is left in the slot
+
+
+def test_scalars_are_replaced_and_outputs_are_named(cpu: Nursery) -> None:
+    asked = problem(
+        inputs=(
+            tensor_spec("x", "float32", "n"),
+            ScalarSpec(name="f", dtype=DType("float32"), domain=Real()),
+        ),
+        outputs=(tensor_spec("y", "float32", "n"), tensor_spec("z", "float32", "n")),
+    )
+
+    def given_(case: Case) -> Mapping[str, torch.Tensor | Scalar]:
+        return {**values(case), "f": float(int(case.label) + 2)}
+
+    steps = (*_CALL, Refill(slot="a", case=1), Call(slot="a", result="s"), ReadResult(result="s"))
+    source = "def run(x, f): return {'z': x * f, 'y': x}"
+    with opened(source, cpu, asked) as apart:
+        run = apart.run(scenario(*steps, cases=2), given_, fresh=True)
+    record = run.result.records[2]
+    assert isinstance(record, StepDone)
+    assert [item.name for item in record.items] == ["y", "z"]
+    assert record.items[0].aliases == ("x",)
+    assert record.items[1].aliases == ()
+    assert tensor(run, 2, 1)[1] == 2.0
+    assert tensor(run, 5, 1)[1] == 101.0 * 3
+
+
+@pytest.mark.parametrize(("poison", "byte"), [(Poison.ZEROS, 0x00), (Poison.ONES, 0xFF)])
+def test_fresh_memory_is_filled(cpu: Nursery, poison: Poison, byte: int) -> None:
+    steps = (_CALL[0], Call(slot="a", result="r", poison=poison), _CALL[2])
+    asked = problem(outputs=(tensor_spec("y", "uint8", "n"),))
+    with opened("def run(x): return torch.empty(10, dtype=torch.uint8)", cpu, asked) as apart:
+        run = apart.run(scenario(*steps), values, fresh=True)
+    assert tensor(run, 2).tolist() == [byte] * 10
+    with opened("def run(x, y): pass", cpu, asked, Convention.DESTINATION) as apart:
+        run = apart.run(scenario(*steps), values, fresh=True)
+    assert tensor(run, 2).tolist() == [byte] * 10
+
+
+def test_a_kernel_that_cannot_be_loaded_is_told_by_name(cpu: Nursery) -> None:
+    with (
+        opened("import nowhere_to_be_found\ndef run(x): return x", cpu) as apart,
+        pytest.raises(NotLoadedError, match="ModuleNotFoundError"),
+    ):
+        apart.run(scenario(), values, fresh=True)
+
+
+def test_an_exit_and_an_exception_are_seen(cpu: Nursery) -> None:
+    with opened("def run(x):\n    os._exit(3)", cpu) as apart:
+        end = apart.run(scenario(), values, fresh=True).result.termination
+        assert end == Exited(index=1, exit_code=3)
+        again = apart.run(scenario(), values, fresh=False).result.termination
+        assert again == Exited(index=1, exit_code=3)  # in a new process
+    with opened("def run(x):\n    raise ValueError('no')", cpu) as apart:
+        record = apart.run(scenario(), values, fresh=True).result.records[1]
+        assert isinstance(record, StepRaised)
+        assert (record.exception, record.message) == ("ValueError", "no")
+
+
+def test_what_is_covered() -> None:
+    assert covers(scenario())
+    assert not covers(scenario(mode=Mode.GUARDED))
+    assert not covers(scenario(*_CALL, PoisonFreed()))
+    assert not covers(scenario(_CALL[0], Call(slot="a", result="r", poison=Poison.RIGHT)))
+    assert not covers(scenario(_CALL[0], Call(slot="a", result="r", thread=True)))
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner),
+    max_leaves=8,
+)
+_FIELDS = ("type_name", "name", "dtype", "shape", "strides", "device", "storage", "at", "scalar")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(["tensor", "scalar", "none", "other", ""]),
+    st.fixed_dictionaries({}, optional=dict.fromkeys(_FIELDS, _JSON)),
+    st.sampled_from(["float32", "bool", "int4", ""]),
+    st.lists(st.integers(), max_size=3),
+)
+def test_any_description_is_read_or_refused(
+    kind: str, fields: dict[str, Any], dtype: str, sizes: list[int]
+) -> None:
+    held = _Shared({"x": torch.zeros(3)}, [])
+    try:
+        for more in ({}, {"dtype": dtype, "shape": sizes, "strides": sizes, "device": "cpu"}):
+            found = {"kind": kind, **fields, **more, "number": 0}
+            try:
+                described = _described(found, held)
+            except GoneError:
+                continue
+            assert described.item.kind in ("tensor", "scalar", "none", "other")
+            if described.readable:
+                assert described.item.dtype in DTYPES
+                assert 0 < described.at < 1 << 63
+    finally:
+        held.close()
