@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# Libraries make their handles late: on a full device that is where memory runs out.
 _WORDS = (
     "can't allocate memory",
     "out of memory",

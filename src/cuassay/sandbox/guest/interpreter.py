@@ -342,9 +342,6 @@ def _candidate_frames(error: BaseException) -> TracebackType | None:
     return found or first
 
 
-# Libraries make their handles late: on a full device that is where memory runs out.
-
-
 def _is_out_of_memory(error: BaseException, message: str) -> bool:
     if placement.guards is not None and placement.guards.exhausted:
         return True  # whatever was raised: the candidate was given a null pointer
