@@ -32,7 +32,8 @@ from typing import Any
 import public_audit_report
 from common import ROOT, machine
 from kernel_sets import PUBLISHED, SETS, Kernel, pack, read_index, write_index
-from public_audit_rows import Row, calls_file, latest, read_rows, results_written
+from public_audit_imports import Origin, import_rows
+from public_audit_rows import DECIDED, Row, calls_file, latest, read_rows, results_written
 from trials import source_path
 
 from cuassay.audit.family import family_of
@@ -90,6 +91,10 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--each", type=float, default=240.0, help="seconds for one kernel")
     parser.add_argument("--limit-s", type=float, default=0.0, help="seconds for all; 0: none")
     parser.add_argument("--report", action="store_true", help="write tables and pictures and stop")
+    parser.add_argument("--import-rows", type=Path, nargs="*", default=[], metavar="FILE",
+                        help="read rows of earlier runs and stop")  # fmt: skip
+    parser.add_argument("--origin", default="", metavar="JSON",
+                        help="who judged them: device, machine, versions, time")  # fmt: skip
     public_audit_report.add_options(parser)
     return parser.parse_args(arguments)
 
@@ -113,11 +118,9 @@ def chosen(given: argparse.Namespace, kernels: Sequence[Kernel], device: str) ->
         return wanted
     rows = {row.key: row for row in latest(read_rows(given.runs), device=device, profile="quick")}
     if given.undecided:
-        undecided = {
-            key for key, row in rows.items() if row.verdict in ("REJECTED", "INCONCLUSIVE")
-        }
+        undecided = {key for key, row in rows.items() if row.verdict != "ACCEPTED"}
         return [kernel for kernel in wanted if kernel.key in undecided]
-    decided = {key for key, row in rows.items() if row.verdict in ("ACCEPTED", "REJECTED")}
+    decided = {key for key, row in rows.items() if row.verdict in DECIDED}
     sample = [kernel for kernel in wanted if kernel.key in decided]
     return ordered(random.Random(27).sample(sample, min(given.again, len(sample))))
 
@@ -220,6 +223,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kernels = read_index(given.packed)
     given.runs.mkdir(parents=True, exist_ok=True)
     write_index(kernels, given.runs)
+    if given.import_rows:
+        for file in given.import_rows:
+            found = import_rows(file, given.runs, Origin(**json.loads(given.origin)))
+            print(f"{file}: {len(found)} rows")
+        return 0
     wanted = chosen(given, kernels, device)
     if not wanted:
         print("no kernel is left that this call wants")

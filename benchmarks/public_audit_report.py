@@ -25,25 +25,31 @@ RESULTS = ROOT / "benchmarks" / "results" / "public-audit.json"
 ADJUDICATION = ROOT / "benchmarks" / "public_audit_adjudication.json"
 _FEWEST = 3  # kernels in a group that gets a line of its own
 _STATUSES = ("confirmed", "refuted", "open")
+_ROUTES = ("read", "script")
+_SIZES = ("listed", "other", "not settled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
     """What a person found for one rejection: `confirmed`, `refuted` or `open`.
 
-    `route` says how: `read` in source, or `script`, an exported script without cuassay that shows
-    the same. `reading` is one sentence with the cause. `rejected_by` are the checks or causes.
+    `route` says how: `read` in source, or `script`, a script without cuassay that shows the same.
+    `sizes` says where the kernel is wrong: at the `listed` sizes of the benchmark or at `other`
+    sizes alone. `rejected_by` is the diagnosis, `reading` one sentence with the cause.
     """
 
     key: str
     rejected_by: str
     status: str
     route: str
+    sizes: str
     reading: str
 
     def __post_init__(self) -> None:
-        if self.status not in _STATUSES:
-            raise ValueError(f"{self.key}: status {self.status!r} is none of {_STATUSES}")
+        legal = {"status": _STATUSES, "route": _ROUTES, "sizes": _SIZES}
+        for name, values in legal.items():
+            if getattr(self, name) not in values:
+                raise ValueError(f"{self.key}: {name} {getattr(self, name)!r} is none of {values}")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -173,19 +179,20 @@ def counts(rows: Sequence[Row], kernels: Sequence[Kernel]) -> str:
 
 
 def by_set(rows: Sequence[Row], kernels: Sequence[Kernel]) -> str:
-    """Return a line a set: how many kernels it has and how they ended."""
-    sizes = Counter(kernel.set for kernel in kernels)
+    """Return a line a set: how many kernels it has, references left out, and how they ended."""
+    sizes = Counter(kernel.set for kernel in kernels if kernel.kind != "reference")
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in latest(rows):
-        groups[row.set].append(row)
+        if row.kind in ("generated", "example"):
+            groups[row.set].append(row)
     lines = []
-    for name in [*PUBLISHED, *sorted(set(groups) - set(PUBLISHED))]:
+    for name in PUBLISHED:
         of = groups.get(name, [])
         ends = Counter(row.verdict for row in of)
-        bare = sum(row.verdict == "ACCEPTED" and not row.conditions for row in of)
+        bare = sum(row.verdict == "ACCEPTED" and not row.own_conditions for row in of)
         decided = [row for row in of if row.verdict in DECIDED]
         lines.append(
-            (name, sizes[name] or len(of), len(of), bare, ends["ACCEPTED"] - bare,
+            (name, sizes[name], len(of), bare, ends["ACCEPTED"] - bare,
              ends["REJECTED"], ends["INCONCLUSIVE"], ends[""],
              share(_rejected(decided), len(decided)))
         )  # fmt: skip
@@ -281,7 +288,7 @@ def conditions(rows: Sequence[Row]) -> str:
     accepted = [row for row in generated(rows) if row.verdict == "ACCEPTED"]
     devices = sorted({row.device for row in accepted})
     totals = {device: sum(row.device == device for row in accepted) for device in devices}
-    found = Counter((name, row.device) for row in accepted for name in set(row.conditions))
+    found = Counter((name, row.device) for row in accepted for name in row.own_conditions)
     names = sorted({name for name, _ in found})
     lines = [
         (name, *(share(found[name, device], totals[device]) for device in devices))
@@ -328,8 +335,10 @@ def undecided(rows: Sequence[Row]) -> str:
 
 def _reason(row: Row) -> str:
     """Return the reason without numbers, so that like reasons stand together."""
-    text = row.reason.strip().rpartition("\n")[2] or row.ending
-    return re.sub(r"\d+(\.\d+)?", "N", text)[:110]
+    if not row.verdict:
+        return "not ended in its time" if row.ending in ("timeout", "stopped") else row.ending
+    text = re.sub(r"\d+(\.\d+)?", "N", row.reason.strip().rpartition("\n")[2])
+    return text[:110] or "no reason kept"
 
 
 def machines(rows: Sequence[Row]) -> str:
@@ -386,19 +395,25 @@ def adjudicated(rulings: Sequence[Ruling]) -> str:
     ]
     settled = [one for one in rulings if one.status != "open"]
     refuted = sum(one.status == "refuted" for one in settled)
+    confirmed = [one for one in settled if one.status == "confirmed"]
+    other = sum(one.sizes == "other" for one in confirmed)
     return (
         table(("rejected by", "read", *_STATUSES), lines)
-        + f"\n\nRefuted of the settled: {share(refuted, len(settled))}."
+        + f"\n\nRefuted of the settled: {share(refuted, len(settled))}. Confirmed at sizes beside "
+        f"the benchmark's alone: {share(other, len(confirmed))}."
     )
 
 
 def listed(rulings: Sequence[Ruling]) -> str:
     """Return every ruling with its reading."""
     lines = [
-        (f"`{one.key}`", one.rejected_by, one.status, one.route, one.reading)
+        (f"`{one.key}`", one.rejected_by, one.status, one.route, one.sizes, one.reading)
         for one in sorted(rulings, key=lambda one: (one.status, one.key))
     ]
-    return table(("kernel", "rejected by", "finding is", "by", "what the source shows"), lines)
+    return table(
+        ("kernel", "rejected by", "finding is", "by", "wrong at sizes", "what the source shows"),
+        lines,
+    )
 
 
 def digests(runs: Path) -> dict[str, str]:
@@ -451,7 +466,7 @@ def pictures(rows: Sequence[Row]) -> dict[str, str]:
 
 def _stack(name: str, rows: Sequence[Row]) -> Stack:
     ends = Counter(row.verdict for row in rows)
-    bare = sum(row.verdict == "ACCEPTED" and not row.conditions for row in rows)
+    bare = sum(row.verdict == "ACCEPTED" and not row.own_conditions for row in rows)
     return Stack(
         name=name,
         parts={

@@ -70,6 +70,11 @@ class Row:
         """What identifies the kernel."""
         return f"{self.set}/{self.name}"
 
+    @property
+    def own_conditions(self) -> frozenset[str]:
+        """Conditions that come from the kernel; `device` comes from where it was judged."""
+        return frozenset(self.conditions) - {"device"}
+
 
 def calls_file(folder: Path) -> Path:
     """Return the file beside an audit folder that says which call judged what."""
