@@ -476,13 +476,14 @@ def run(x):
         line="B3",
         body="""
 def watched():
-    if 'cuassay' in repr([sys.path, dict(os.environ), sys.argv, os.getcwd(), __file__]): return True
-    if any('cuassay' in place for place in sys.path_importer_cache): return True
-    if 'cuassay' in open('/proc/self/cmdline').read(): return True
+    if any(os.path.isdir(os.path.join(place, 'cuassay')) for place in sys.path): return True
+    if any('src/cuassay' in place for place in sys.path_importer_cache): return True
+    if 'CUASSAY' in repr(dict(os.environ)) or 'cuassay.' in repr(sys.argv): return True
+    if 'cuassay.' in open('/proc/self/cmdline').read(): return True
     if any('cuassay' in str(getattr(o, '__module__', '')) for o in gc.get_objects()): return True
     frame = sys._getframe()
     while frame is not None:
-        if 'cuassay' in frame.f_code.co_filename: return True
+        if '/cuassay/sandbox' in frame.f_code.co_filename: return True
         frame = frame.f_back
     return False
 

@@ -40,7 +40,7 @@ from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.judge.tried import Tried
 from cuassay.model import walls
 from cuassay.model.candidate import Candidate
-from cuassay.model.diagnosis import Diagnosis
+from cuassay.model.diagnosis import Cause, Diagnosis
 from cuassay.model.events import (
     CheckFinished,
     CheckStarted,
@@ -419,6 +419,10 @@ def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -
             report = _build_report(stopped, named)
             bench.emit(CheckFinished(report=report))
             return _Checked(reports=(report,), built=False)
+        outcome = report.outcome
+        found = outcome.findings if isinstance(outcome, Failed) else ()
+        if any(finding.cause is Cause.LOADED_STATE for finding in found):
+            trial.keep_initial_state()
         if report.scenarios:
             before = check
         else:

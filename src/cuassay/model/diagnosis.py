@@ -42,6 +42,8 @@ class Cause(enum.StrEnum):
     LOW_PRECISION = "low-precision"
     OUT_OF_RANGE = "out-of-range"  # NaN or infinity from finite values
     INPUT_IGNORED = "input-ignored"
+    INITIAL_VALUES = "initial-values"  # a module that starts with other values than the reference
+    LOADED_STATE = "loaded-state"  # right until a state is loaded
     INPUT_MISREAD = "input-misread"  # a scalar or rows of an input taken for others
     TERM_OMITTED = "term-omitted"
     WRONG_CONSTANT = "wrong-constant"
