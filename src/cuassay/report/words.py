@@ -232,7 +232,7 @@ def source_place(line: SourceLine) -> str:
 def source_text(line: SourceLine) -> str:
     """Return a line as `kernel.py:12  acc += h * h  (what it does)`."""
     text = f"  {one_line(line.text, limit=160)}" if line.text else ""
-    what = f"  ({one_line(line.what, limit=120)})" if line.what else ""
+    what = f"  ({one_line(line.what, limit=240)})" if line.what else ""
     return f"{source_place(line)}{text}{what}"
 
 
