@@ -136,10 +136,9 @@ def prove_one(file: Path) -> None:
 
 def planted(rows: Path, *, minutes: float) -> None:
     """Prove planted faults and their twins; run what was proved at random sizes."""
-    from ptxsan_support.planted_proofs import PLANTED, Expected
-
     from ptxsan.prove.memory import Proved, Refuted, prove_call
     from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, replay
+    from ptxsan_support.planted_proofs import PLANTED, Expected
 
     until = time.monotonic() + 60 * minutes
     known = {row["name"] for row in _rows([rows])} if rows.exists() else set()

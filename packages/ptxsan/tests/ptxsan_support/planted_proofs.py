@@ -269,9 +269,11 @@ def _every() -> Iterator[tuple[str, Expected, Subject]]:
     for name, twin in twins.items():
         yield name, Expected.SAFE, twin
     for start, faults in _FAULTS:
-        (twin,) = (one for name, one in twins.items() if name == start or (
-            name.startswith(start) and start not in twins
-        ))
+        (twin,) = (
+            one
+            for name, one in twins.items()
+            if name == start or (name.startswith(start) and start not in twins)
+        )
         for what, kind, old, new in faults:
             assert old in twin.source, (start, what)
             source = twin.source.replace(old, new, 1)

@@ -35,6 +35,7 @@ from ptxsan.prove.terms import (
     Ne,
     Poly,
     conjunction,
+    contains,
     decided,
     disjunction,
     divided_exactly,
@@ -425,16 +426,7 @@ def _strides(poly: Poly, blocks: Renaming) -> list[Poly]:
                 found[tuple(sorted(chosen))] = None
     strides = []
     for monomial in sorted(found, key=len, reverse=True):
-        factors = [abs(c) for m, c in poly.terms.items() if _contains(m, monomial)]
+        factors = [abs(c) for m, c in poly.terms.items() if contains(m, monomial)]
         common = math.gcd(*factors)
         strides += [Poly({monomial: one}) for one in dict.fromkeys((common, 1)) if one]
     return strides
-
-
-def _contains(monomial: Monomial, part: Monomial) -> bool:
-    left = list(monomial)
-    for atom in part:
-        if atom not in left:
-            return False
-        left.remove(atom)
-    return True
