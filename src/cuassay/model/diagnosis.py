@@ -72,7 +72,7 @@ class Basis(enum.StrEnum):
     MACHINE = "machine"  # the PTX machine saw it in an instruction of the line
     MUTANT = "mutant"  # a reference broken in this way gives the same wrong numbers
     TRACE = "trace"  # the lines and values of one call of the candidate
-    REPAIR = "repair"  # the candidate is right once this line is edited
+    REPAIR = "repair"  # a copy with this line edited was right on the cases tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
