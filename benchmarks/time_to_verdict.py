@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from common import ROOT, save
-from wild_sets import Kernel, read_packed
+from kernel_sets import Kernel, read_index
 
 _SOURCES = (ROOT / "src", ROOT / "packages" / "ptxsan" / "src")
 _PEER = "from sol_execbench.cli import cli; cli()"
@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     kernels = [
         kernel
-        for kernel in read_packed(given.packed)
+        for kernel in read_index(given.packed)
         if kernel.set == "sol" and kernel.label == "correct" and kernel.language in given.language
     ]
     bench = Bench(given)

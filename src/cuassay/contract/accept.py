@@ -301,11 +301,19 @@ def own_case(problem: Problem, axes: Mapping[str, int], *, seed: int, label: str
     """Return a case of the problem's own values at some sizes."""
     workload = problem.workloads[0]
     scalars = {n: s.value for n, s in workload.sources.items() if isinstance(s, ScalarSource)}
+    scalars |= problem.usual_state
     if problem.reference.generator is not None and any(
         isinstance(source, CustomSource) for source in workload.sources.values()
     ):
         return Case(label=label, axes=dict(axes), scalars=scalars, seed=seed, generator=True)
-    return Case(label=label, axes=dict(axes), seed=seed, benchmark=True, workload=workload.id)
+    return Case(
+        label=label,
+        axes=dict(axes),
+        scalars=problem.usual_state,
+        seed=seed,
+        benchmark=True,
+        workload=workload.id,
+    )
 
 
 def _shapes(values: Mapping[str, object]) -> dict[str, tuple[int, ...]]:

@@ -113,9 +113,8 @@ class Apart001(Check):
             record = done(run, len(scenario.steps) - len(scenario.cases) + position)
             sent = trial.inputs(case)
             for item in record.items if record is not None else ():
-                # What a worker on a GPU sends, the reference's as control say, lies there.
-                now, before = _host(run.tensor(item)), _host(sent[item.name])
-                if (raw_bytes(now) != raw_bytes(before)).any():
+                # The reference's control runs in a worker, whose tensors lie on the device.
+                if (raw_bytes(_host(run.tensor(item))) != raw_bytes(_host(sent[item.name]))).any():
                     yield self.finding(
                         f"{_WORDS} the call changes input '{item.name}'",
                         scenario=scenario,
