@@ -161,6 +161,7 @@ TABLE: tuple[Row, ...] = (
     *_rows("and", "or", "xor", "shl", "shr", shadow=Shadow.MOVED, defined=Defined.BYTES),
     *_rows("not", "lop3", "shf", "bfe", "bfi", defined=Defined.BYTES),
     *_rows("cnot", "popc", "clz", "brev", "bfind", "fns", "bmsk"),
+    *_rows("szext", arch=70),
     # floats
     *_rows("fma", sums=True, defined=Defined.HALVES),
     *_rows("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", cost=8,

@@ -211,6 +211,24 @@ def emit_mask(cx: Emit, ins: Instruction) -> None:
     cx.write(ins.operands[0], "b32", found, sources=(a, b))
 
 
+@emits("szext")
+def emit_extension(cx: Emit, ins: Instruction) -> None:
+    """The low b bits of a, extended; a b beyond 31 clamps or wraps. PTX ISA, "szext"."""
+    type_ = ins.parts[-1]
+    a, b = cx.read(ins.operands[1], type_), cx.read(ins.operands[2], "u32")
+    if "clamp" in ins.parts:
+        width = cx.call("i32", "llvm.umin.i32", ("i32", b.bits), ("i32", "32"))
+    else:
+        width = cx.let(f"and i32 {b.bits}, 31")
+    by = cx.let(f"zext i32 {cx.let(f'sub i32 32, {width}')} to i64")  # 32 for no bits at all
+    up = cx.let(f"shl i64 {cx.let(f'zext i32 {a.bits} to i64')}, {by}")
+    top = cx.let(f"trunc i64 {up} to i32")
+    signed = is_signed(type_)
+    wide = cx.let(f"{'sext' if signed else 'zext'} i32 {top} to i64")
+    down = cx.let(f"{'ashr' if signed else 'lshr'} i64 {wide}, {by}")
+    cx.write(ins.operands[0], type_, cx.let(f"trunc i64 {down} to i32"), sources=(a, b))
+
+
 @emits("bfe")
 def emit_extract(cx: Emit, ins: Instruction) -> None:
     """A field of bits; beyond the top it is filled with the sign or zeros."""
