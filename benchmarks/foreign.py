@@ -13,42 +13,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import resource
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from common import ROOT, save
+from kernel_sets import Kernel, pack, read_index
+from trials import Ended, Journal, Place, SideBySide, read_journal
 
 PACKED = ROOT / "build" / "foreign"
-_COPY = ("definition.json", "workload.jsonl", "reference.py")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """A problem and its own reference as a candidate; paths below the packed folder."""
-
-    set: str
-    name: str
-    problem: str
-    candidate: str
-
-    @property
-    def key(self) -> str:
-        """What identifies the problem in a journal."""
-        return f"{self.set}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,66 +59,17 @@ class Row:
         return f"{self.device}/{self.mode}/{self.seed}/{self.key}"
 
 
-def sol(foreign: Path, out: Path) -> Iterator[Item]:
-    """SOL-ExecBench: the 235 problems."""
-    for folder in sorted((foreign / "sol" / "problems").iterdir(), key=lambda p: int(p.name)):
-        place = out / "sol" / folder.name
-        place.mkdir(parents=True)
-        for name in _COPY:
-            if (folder / name).is_file():
-                shutil.copy(folder / name, place / name)
-        source = json.loads((folder / "definition.json").read_text(encoding="utf-8"))["reference"]
-        (place / "candidate.py").write_text(source, encoding="utf-8")
-        yield Item(
-            set="sol",
-            name=folder.name,
-            problem=f"sol/{folder.name}",
-            candidate=f"sol/{folder.name}/candidate.py",
-        )
+# The names of the command line and of rows, as docs/contract.md has them.
+SETS = {
+    "sol": "sol-references",
+    "kernelbench": "kernelbench-references",
+    "gpumode": "gpumode-references",
+}
 
 
-def kernelbench(foreign: Path, out: Path) -> Iterator[Item]:
-    """KernelBench: the problems of levels 1 to 4."""
-    for file in sorted((foreign / "kernelbench" / "KernelBench").glob("level*/*.py")):
-        place = out / "kernelbench" / file.parent.name / file.stem
-        place.mkdir(parents=True)
-        text = file.read_text(encoding="utf-8")
-        (place / "problem.py").write_text(text, encoding="utf-8")
-        (place / "candidate.py").write_text(f"{text}\n\nModelNew = Model\n", encoding="utf-8")
-        where = str(place.relative_to(out))
-        yield Item(
-            set="kernelbench",
-            name=f"{file.parent.name}/{file.stem}",
-            problem=f"{where}/problem.py",
-            candidate=f"{where}/candidate.py",
-        )
-
-
-def gpumode(foreign: Path, out: Path) -> Iterator[Item]:
-    """GPU MODE's reference kernels of one GPU."""
-    root = foreign / "reference-kernels" / "problems"
-    for task in sorted(root.glob("*/*/task.y*ml")):
-        if "distributed" in str(task):
-            continue
-        place = out / "gpumode" / task.parent.parent.name / task.parent.name
-        shutil.copytree(task.parent, place, ignore=shutil.ignore_patterns("submission*", "*.cu"))
-        for shared in task.parent.parent.glob("*.py"):
-            shutil.copy(shared, place.parent / shared.name)
-        if not (place / "reference.py").is_file():
-            continue
-        text = (place / "reference.py").read_text(encoding="utf-8")
-        text += "\n\ndef custom_kernel(data):\n    return ref_kernel(data)\n"
-        (place / "candidate.py").write_text(text, encoding="utf-8")
-        where = str(place.relative_to(out))
-        yield Item(
-            set="gpumode",
-            name=f"{task.parent.parent.name}/{task.parent.name}",
-            problem=where,
-            candidate=f"{where}/candidate.py",
-        )
-
-
-SETS = {"sol": sol, "kernelbench": kernelbench, "gpumode": gpumode}
+def key_of(kernel: Kernel) -> str:
+    """Return what identifies a problem in a journal."""
+    return f"{kernel.set.removesuffix('-references')}/{kernel.name}"
 
 
 def options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -233,119 +165,61 @@ class Bench:
     """Runs trials side by side until all are done or the time is up."""
 
     def __init__(self, given: argparse.Namespace, device: str, gpus: int) -> None:
-        self._given, self._device, self._gpus = given, device, gpus
+        self._given, self._device = given, device
         self._mode = "ready" if given.ready else given.profile
-        self._lock = threading.Lock()
-        self._deadline = time.monotonic() + (given.time_limit or float("inf"))
-        self._journal = journal_path(given, device)
-        self.rows: dict[str, Row] = {}
-        if given.resume:
-            rows = read_rows(self._journal)
-            self.rows = {row.id: row for row in rows if row.ending not in given.again}
-        else:
-            self._journal.unlink(missing_ok=True)
-        self._journal.parent.mkdir(parents=True, exist_ok=True)
-        self._home = Path(tempfile.mkdtemp(prefix="cuassay-foreign-"))
+        self._journal = Journal(
+            journal_path(given, device), Row, lambda row: row.id, resume=given.resume
+        )
+        self._trials = SideBySide(
+            jobs=given.jobs,
+            each_s=given.each,
+            limit_s=given.time_limit,
+            gpus=gpus if device == "cuda" else 0,
+            home=Path(tempfile.mkdtemp(prefix="cuassay-foreign-")),
+        )
 
-    def run(self, items: Sequence[Item]) -> None:
-        """Try every problem that has no row yet."""
-        places, slots = threading.local(), iter(range(10**9))
+    @property
+    def rows(self) -> list[Row]:
+        """The rows so far, those of the journal that is resumed first."""
+        return list(self._journal.rows.values())
 
-        def one(item: Item) -> None:
-            if not hasattr(places, "number"):
-                with self._lock:
-                    places.number = next(slots)
-            row = self._tried(item, places.number)
-            if row is not None:
-                self._keep(row)
-
+    def run(self, kernels: Sequence[Kernel]) -> None:
+        """Try every problem that has no row yet, or one whose ending is to be tried again."""
         head = f"{self._device}/{self._mode}/{self._given.seed}"
-        left = [item for item in items if f"{head}/{item.key}" not in self.rows]
-        with ThreadPoolExecutor(self._given.jobs) as pool:
-            for task in [pool.submit(one, item) for item in left]:
-                task.result()
+        done = {row.id for row in self.rows if row.ending not in self._given.again}
+        left = [kernel for kernel in kernels if f"{head}/{key_of(kernel)}" not in done]
+        self._trials.all(left, self._try)
 
-    def _keep(self, row: Row) -> None:
-        with self._lock:
-            self.rows[row.id] = row
-            with open(self._journal, "a", encoding="utf-8") as out:
-                out.write(json.dumps(asdict(row)) + "\n")
-            memory = f"judge {row.gpu_gib:.1f} GiB" if row.gpu_gib is not None else ""
-            if row.device_gib is not None:
-                memory += f", device {row.device_gib:.1f} GiB"
-            print(
-                f"{row.key:28s}{row.ending:13s}{row.seconds:6.1f} s {memory} "
-                f"{' '.join(row.checks)} {row.reason[:140]}",
-                flush=True,
-            )
-
-    def _tried(self, item: Item, slot: int) -> Row | None:
-        left_s = self._deadline - time.monotonic()
-        if left_s < 5.0:
-            return None
+    def _try(self, kernel: Kernel, place: Place) -> None:
         given, folder = self._given, self._given.packed
-        environment = os.environ | {
-            "CUASSAY_HOME": str(self._home / f"slot{slot}"),
-            "PYTHONPATH": os.pathsep.join(
-                filter(
-                    None,
-                    [
-                        str(ROOT / "src"),
-                        str(ROOT / "packages" / "ptxsan" / "src"),
-                        os.environ.get("PYTHONPATH", ""),
-                    ],
-                )
-            ),
-        }
-        environment.setdefault("OMP_NUM_THREADS", "1")
-        if self._device == "cuda":
-            environment["CUDA_VISIBLE_DEVICES"] = str(slot % self._gpus)
-        problem = str(folder / item.problem)
+        problem = str(folder / kernel.problem)
         if given.ready:
             command = [sys.executable, __file__, "--one", problem, "--device", self._device]
             command += ["--seed", str(given.seed)]
         else:
-            command = [sys.executable, "-m", "cuassay", "check", str(folder / item.candidate)]
+            command = [sys.executable, "-m", "cuassay", "check", str(folder / kernel.path)]
             command += ["--problem", problem, "--profile", given.profile, "--json", "-v"]
             command += ["--device", self._device, "--seed", str(given.seed)]
             if given.gpu_memory:
                 command += ["--gpu-memory", given.gpu_memory]
-        started = time.monotonic()
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-            start_new_session=True,
-        )
-        timed_out = False
-        watch = Device(slot % self._gpus if self._device == "cuda" else None)
+        watch = Device(place.gpu)
         with watch:
-            try:
-                said, errors = process.communicate(timeout=min(given.each, left_s))
-            except subprocess.TimeoutExpired:
-                timed_out = True
-                os.killpg(process.pid, signal.SIGKILL)
-                said, errors = process.communicate()
-        seconds = round(time.monotonic() - started, 1)
-        if timed_out and seconds < given.each:
-            return None
-        row = self._row(item, said, errors, process.returncode, seconds, timed_out=timed_out)
-        return replace(row, device_gib=watch.most_gib)
+            ended = self._trials.end(command, place)
+        if ended is None:
+            return
+        row = replace(self._row(kernel, ended), device_gib=watch.most_gib)
+        memory = f"judge {row.gpu_gib:.1f} GiB" if row.gpu_gib is not None else ""
+        if row.device_gib is not None:
+            memory += f", device {row.device_gib:.1f} GiB"
+        self._journal.keep(
+            row,
+            f"{row.key:28s}{row.ending:13s}{row.seconds:6.1f} s {memory} "
+            f"{' '.join(row.checks)} {row.reason[:140]}",
+        )
 
-    def _row(
-        self,
-        item: Item,
-        said: str,
-        errors: str,
-        code: int,
-        seconds: float,
-        *,
-        timed_out: bool,
-    ) -> Row:
+    def _row(self, kernel: Kernel, ended: Ended) -> Row:
         document: dict[str, Any] = {}
-        for line in (said, said.strip().rpartition("\n")[2]):
+        for line in (ended.said, ended.said.strip().rpartition("\n")[2]):
             try:
                 document = json.loads(line)
                 break
@@ -353,17 +227,18 @@ class Bench:
                 continue
         ending = str(document.get("verdict") or document.get("ending") or "")
         if not ending:
-            ending = "TIMEOUT" if timed_out else {2: "REFUSED", 3: "STOPPED"}.get(code, "ERROR")
+            failed = {2: "REFUSED", 3: "STOPPED"}.get(ended.code, "ERROR")
+            ending = "TIMEOUT" if ended.timed_out else failed
         environment: Mapping[str, str] = document.get("environment") or {}
         peak = environment.get("judge_gpu_peak_gib")
         return Row(
-            key=item.key,
+            key=key_of(kernel),
             mode=self._mode,
             device=self._device,
             seed=self._given.seed,
             ending=ending,
-            seconds=seconds,
-            reason=str(document.get("reason") or errors[-500:])[:500],
+            seconds=ended.seconds,
+            reason=str(document.get("reason") or ended.errors[-500:])[:500],
             checks=tuple(
                 f"{one['code']}:{one['outcome']}"
                 for one in document.get("checks", ())
@@ -383,15 +258,7 @@ def journal_path(given: argparse.Namespace, device: str) -> Path:
 
 def read_rows(journal: Path) -> list[Row]:
     """Return the rows of a journal, the last of each trial; none where there is no journal."""
-    if not journal.is_file():
-        return []
-    found: dict[str, Row] = {}
-    for text in journal.read_text(encoding="utf-8").splitlines():
-        row = json.loads(text)
-        lists = {name: tuple(row[name]) for name in ("checks", "conditions")}
-        made = Row(**{**row, **lists})
-        found[made.id] = made
-    return list(found.values())
+    return list({row.id: row for row in read_journal(journal, Row)}.values())
 
 
 def show(rows: Sequence[Row]) -> dict[str, Any]:
@@ -433,11 +300,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(json.dumps(ready(given.one, given.device or "cpu", given.seed)))
         return 0
     if given.pack:
-        shutil.rmtree(given.packed, ignore_errors=True)
-        items = [item for name in given.sets for item in SETS[name](given.pack, given.packed)]
-        text = json.dumps([asdict(item) for item in items], indent=1)
-        (given.packed / "items.json").write_text(text + "\n", encoding="utf-8")
-        print(f"{len(items)} problems packed in {given.packed}")
+        names = [SETS[name] for name in given.sets]
+        kernels = pack(given.pack, None, given.packed, names)
+        print(f"{len(kernels)} problems packed in {given.packed}")
         return 0
     import torch
 
@@ -446,18 +311,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.report:
         show(read_rows(journal_path(given, device)))
         return 0
-    packed = json.loads((given.packed / "items.json").read_text(encoding="utf-8"))
-    items = [Item(**row) for row in packed if row["set"] in given.sets]
+    wanted = {SETS[name] for name in given.sets}
+    kernels = [kernel for kernel in read_index(given.packed) if kernel.set in wanted]
     if given.only:
-        items = [item for item in items if item.name in given.only]
+        kernels = [kernel for kernel in kernels if kernel.name in given.only]
     if given.draw:
-        chosen = random.Random(given.draw_seed)
-        items = chosen.sample(items, min(given.draw, len(items)))
+        drawn = random.Random(given.draw_seed)
+        kernels = drawn.sample(kernels, min(given.draw, len(kernels)))
     bench = Bench(given, device, max(gpus, 1))
-    bench.run(items)
-    found = show(list(bench.rows.values()))
+    bench.run(kernels)
+    found = show(bench.rows)
     save("foreign", found)
-    return int(any(row.ending not in ("ACCEPTED", "READY") for row in bench.rows.values()))
+    return int(any(row.ending not in ("ACCEPTED", "READY") for row in bench.rows))
 
 
 if __name__ == "__main__":

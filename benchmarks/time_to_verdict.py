@@ -23,11 +23,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from common import ROOT, save
-from wild_sets import Kernel, read_packed
+from kernel_sets import Kernel, read_index
 
 _SOURCES = (ROOT / "src", ROOT / "packages" / "ptxsan" / "src")
 _PEER = "from sol_execbench.cli import cli; cli()"
@@ -36,7 +37,10 @@ _KINDS = ("first", "again", "served", "peer_first", "peer_again")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Wall seconds of one kernel; None where it was not run or came to no verdict."""
+    """Wall seconds of one kernel; None where it was not run or came to no verdict.
+
+    `spent_s`: what took the judge longest in the last trial, most first.
+    """
 
     name: str
     language: str
@@ -44,6 +48,14 @@ class Row:
     peer: str
     seconds: Mapping[str, float | None]
     judge_gpu_peak_gib: str = ""
+    spent_s: Mapping[str, float] = field(default_factory=dict)
+
+
+def longest(document: Mapping[str, Any], count: int = 12) -> dict[str, float]:
+    """Return the seconds of what took the judge longest, by the timeline of a verdict."""
+    spans = [span for span in document.get("timeline", ()) if span["lane"] == "judge"]
+    taken = {span["what"]: round(span["end_s"] - span["begin_s"], 2) for span in spans}
+    return dict(sorted(taken.items(), key=lambda pair: -pair[1])[:count])
 
 
 def spread(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -144,10 +156,11 @@ class Bench:
         solution, problem = str(folder / kernel.path), str(folder / kernel.problem)
         check = [sys.executable, "-m", "cuassay", "check", solution, "--problem", problem]
         check += ["--profile", self._given.profile, "--device", "cuda", "--json"]
-        path = os.pathsep.join([str(self._given.peer / "src"), own["PYTHONPATH"]])
+        path = os.pathsep.join([str(self._given.peer.resolve() / "src"), own["PYTHONPATH"]])
         theirs = [sys.executable, "-c", _PEER, problem, "--solution", solution, "--json"]
         seconds: dict[str, float | None] = {}
-        document, peer = {}, ""
+        document: Mapping[str, Any] = {}
+        peer = ""
         for kind in self._given.kinds:
             if kind == "served":
                 timed(check, served, each_s)  # builds there, as `first` did
@@ -164,6 +177,7 @@ class Bench:
             peer=peer,
             seconds={kind: None if s is None else round(s, 2) for kind, s in seconds.items()},
             judge_gpu_peak_gib=str(document.get("environment", {}).get("judge_gpu_peak_gib", "")),
+            spent_s=longest(document),
         )
 
     def save(self) -> None:
@@ -196,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     kernels = [
         kernel
-        for kernel in read_packed(given.packed)
+        for kernel in read_index(given.packed)
         if kernel.set == "sol" and kernel.label == "correct" and kernel.language in given.language
     ]
     bench = Bench(given)

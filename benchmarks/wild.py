@@ -12,25 +12,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from common import ROOT, save
-from wild_sets import SETS, Kernel, pack, read_packed
+from kernel_sets import Kernel, pack, read_index, write_index
+from trials import Ended, Journal, Place, SideBySide, read_journal
 
 PACKED = ROOT / "build" / "wild"
-_SOURCES = (ROOT / "src", ROOT / "packages" / "ptxsan" / "src")
+SETS = ("cuda-l1", "cudabeaver", "sol")
 _MACHINE = ("MEM101", "INIT101", "RACE101", "SYNC101", "PREC101")
 _JUDGED = ("ACCEPTED", "REJECTED")
 
@@ -70,7 +65,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--pack", type=Path, metavar="FOREIGN", help="copy the sets and stop")
     parser.add_argument("--labels", type=Path, help="labels.json of the SOL-ExecBench set")
-    parser.add_argument("--sets", nargs="*", default=sorted(SETS), choices=sorted(SETS))
+    parser.add_argument("--sets", nargs="*", default=SETS, choices=SETS)
     parser.add_argument("--packed", type=Path, default=PACKED)
     parser.add_argument("--profile", nargs="*", default=["quick"])
     parser.add_argument("--label", nargs="*", help="only kernels of these labels")
@@ -88,114 +83,66 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def is_wanted(kernel: Kernel) -> bool:
+    """Whether a kernel has a label, or is CUDA C++ that shows how much can be judged."""
+    return bool(kernel.label) or (kernel.set != "sol" and kernel.language == "cuda")
+
+
 class Bench:
     """Judges kernels side by side until all are done or the time is up."""
 
     def __init__(self, given: argparse.Namespace, device: str, gpus: int) -> None:
-        self._given, self._device, self._gpus = given, device, gpus
-        self._lock = threading.Lock()
-        limit = given.time_limit or float("inf")
-        self._deadline = time.monotonic() + limit
-        self._journal = journal_path(given, device)
-        self.rows: dict[str, Row] = {}
-        if given.resume:
-            self.rows = {row.key: row for row in read_rows(self._journal)}
-        else:
-            self._journal.unlink(missing_ok=True)
-        self._journal.parent.mkdir(parents=True, exist_ok=True)
-        self._home = given.home or Path(tempfile.mkdtemp(prefix="cuassay-wild-"))
+        self._given, self._device = given, device
+        self._journal = Journal(
+            journal_path(given, device), Row, lambda row: row.key, resume=given.resume
+        )
+        self._trials = SideBySide(
+            jobs=given.jobs,
+            each_s=given.each,
+            limit_s=given.time_limit,
+            gpus=gpus if device == "cuda" else 0,
+            home=given.home or Path(tempfile.mkdtemp(prefix="cuassay-wild-")),
+        )
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows so far, those of the journal that is resumed first."""
+        return list(self._journal.rows.values())
 
     def run(self, kernels: Sequence[Kernel], profiles: Sequence[str]) -> None:
         """Judge every kernel that has no row yet."""
-        slots = iter(range(10**9))
-        places = threading.local()
-
-        def one(kernel: Kernel, profile: str) -> None:
-            if not hasattr(places, "number"):
-                with self._lock:
-                    places.number = next(slots)
-            row = self._judged(kernel, profile, slot=places.number)
-            if row is not None:
-                self._keep(row)
-
         left = [
             (kernel, profile)
             for profile in profiles
             for kernel in kernels
-            if f"{self._device}/{profile}/{kernel.key}" not in self.rows
+            if f"{self._device}/{profile}/{kernel.key}" not in self._journal.rows
         ]
-        with ThreadPoolExecutor(self._given.jobs) as pool:
-            for task in [pool.submit(one, *pair) for pair in left]:
-                task.result()
+        self._trials.all(left, lambda pair, place: self._judge(*pair, place))
 
-    def _keep(self, row: Row) -> None:
-        with self._lock:
-            self.rows[row.key] = row
-            with open(self._journal, "a", encoding="utf-8") as out:
-                out.write(json.dumps(asdict(row)) + "\n")
-        wrong = " ".join(f"{code} x{count}" for code, count in row.checks.items())
-        label = f"{row.label} {' '.join(row.codes)}"
-        print(
-            f"{row.profile:9s}{row.name:20s}{row.decision:13s}{row.seconds:6.1f} s  "
-            f"{label:44s} {wrong or row.reason[:90]}",
-            flush=True,
-        )
-
-    def _judged(self, kernel: Kernel, profile: str, *, slot: int) -> Row | None:
-        """Return the row of one kernel; None where the time for all was up first."""
-        left_s = self._deadline - time.monotonic()
-        if left_s < 5.0:
-            return None
+    def _judge(self, kernel: Kernel, profile: str, place: Place) -> None:
         folder = self._given.packed
-        environment = os.environ | {
-            "CUASSAY_HOME": str(self._home / f"slot{slot}"),
-            "PYTHONPATH": os.pathsep.join(
-                filter(None, [*map(str, _SOURCES), os.environ.get("PYTHONPATH", "")])
-            ),
-        }
-        environment.setdefault("OMP_NUM_THREADS", "1")
-        if self._device == "cuda":
-            environment["CUDA_VISIBLE_DEVICES"] = str(slot % self._gpus)
         command = [sys.executable, "-m", "cuassay", "check", str(folder / kernel.path)]
         command += ["--problem", str(folder / kernel.problem), "--profile", profile]
         command += ["--device", self._device, "--json"]
-        started = time.monotonic()
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-            start_new_session=True,
+        ended = self._trials.end(command, place)
+        if ended is None:
+            return
+        row = self._row(kernel, profile, ended)
+        wrong = " ".join(f"{code} x{count}" for code, count in row.checks.items())
+        label = f"{row.label} {' '.join(row.codes)}"
+        self._journal.keep(
+            row,
+            f"{row.profile:9s}{row.name:20s}{row.decision:13s}{row.seconds:6.1f} s  "
+            f"{label:44s} {wrong or row.reason[:90]}",
         )
-        timed_out = False
-        try:
-            said, errors = process.communicate(timeout=min(self._given.each, left_s))
-        except subprocess.TimeoutExpired:
-            timed_out = True
-            os.killpg(process.pid, signal.SIGKILL)
-            said, errors = process.communicate()
-        seconds = round(time.monotonic() - started, 1)
-        if timed_out and seconds < self._given.each:
-            return None
-        return self._row(kernel, profile, said, errors, seconds=seconds, timed_out=timed_out)
 
-    def _row(
-        self,
-        kernel: Kernel,
-        profile: str,
-        said: str,
-        errors: str,
-        *,
-        seconds: float,
-        timed_out: bool,
-    ) -> Row:
+    def _row(self, kernel: Kernel, profile: str, ended: Ended) -> Row:
         document: dict[str, Any] = {}
         try:
-            document = json.loads(said)
+            document = json.loads(ended.said)
             decision = str(document["verdict"])
         except (json.JSONDecodeError, KeyError):
-            decision = "TIMEOUT" if timed_out else "ERROR"
+            decision = "TIMEOUT" if ended.timed_out else "ERROR"
         found = [one for one in document.get("findings", ()) if one["finding_class"] == "wrong"]
         checks = {one["code"]: one for one in document.get("checks", ())}
         return Row(
@@ -207,7 +154,7 @@ class Bench:
             codes=kernel.codes,
             language=kernel.language,
             decision=decision,
-            seconds=seconds,
+            seconds=ended.seconds,
             checks=dict(Counter(one["code"] for one in found)),
             conditions=tuple(str(one).split(":", 1)[0] for one in document.get("conditions", ())),
             machine={
@@ -216,7 +163,7 @@ class Bench:
                 if code in checks
             },
             checks_s={code: round(one["duration_s"], 2) for code, one in checks.items()},
-            reason=str(document.get("reason") or errors[-600:] or "")[:600],
+            reason=str(document.get("reason") or ended.errors[-600:] or "")[:600],
             messages=tuple(str(one["message"])[:300] for one in found[:6]),
         )
 
@@ -229,14 +176,7 @@ def journal_path(given: argparse.Namespace, device: str) -> Path:
 
 def read_rows(journal: Path) -> list[Row]:
     """Return the rows of a journal; none where there is no journal."""
-    if not journal.is_file():
-        return []
-    found = []
-    for text in journal.read_text(encoding="utf-8").splitlines():
-        row = json.loads(text)
-        lists = {name: tuple(row[name]) for name in ("codes", "conditions", "messages")}
-        found.append(Row(**{**row, **lists}))
-    return found
+    return read_journal(journal, Row)
 
 
 def summary(rows: Sequence[Row]) -> dict[str, Any]:
@@ -308,7 +248,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Pack, run or report; 1 where a wrong kernel is missed or a correct one is rejected."""
     given = options(sys.argv[1:] if arguments is None else arguments)
     if given.pack:
-        kernels = pack(given.pack, given.labels, given.packed, tuple(given.sets))
+        kernels = pack(given.pack, given.labels, given.packed, given.sets)
+        kernels = [kernel for kernel in kernels if is_wanted(kernel)]
+        write_index(kernels, given.packed)
         print(f"{len(kernels)} kernels packed in {given.packed}")
         return 0
     import torch
@@ -318,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.report:
         show(read_rows(journal_path(given, device)))
         return 0
-    kernels = [kernel for kernel in read_packed(given.packed) if kernel.set in given.sets]
+    kernels = [kernel for kernel in read_index(given.packed) if kernel.set in given.sets]
     if given.label:
         kernels = [kernel for kernel in kernels if kernel.label in given.label]
     if given.only:
@@ -328,7 +270,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kernels.sort(key=lambda kernel: order.index(kernel.label) if kernel.label in order else 9)
     bench = Bench(given, device, max(gpus, 1))
     bench.run(kernels, given.profile)
-    rows = list(bench.rows.values())
+    rows = bench.rows
     found = show(rows)
     left = len(kernels) * len(given.profile) - len(rows)
     if left > 0:

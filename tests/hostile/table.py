@@ -26,6 +26,17 @@ def turn():
     return CALLS[0]
 """
 
+# Who described it. What is named here was read there; nothing is copied.
+_PYGPUBENCH = "https://github.com/gpu-mode/pygpubench/tree/main/exploits"
+_GPU_MODE = "https://github.com/gpu-mode/reference-kernels/issues/162"
+_ANATOMY = "GPU MODE, Anatomy of a Reward Hack (2026-03-09)"
+_DEEP = "https://deep-reinforce.com/defense_kernel_hack.html"
+_KERNELBENCH = "https://github.com/ScalingIntelligence/KernelBench/pull/82"
+_SAKANA = "Sakana AI, AI CUDA Engineer, statement of 2025-02-21"
+_METR = "METR, Recent frontier models are reward hacking (2025-06-05)"
+_WAFER = "https://www.wafer.ai/blog/reward-hacks-field-guide"
+_KEVIN = "https://arxiv.org/abs/2507.11948"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hostile:
@@ -287,8 +298,8 @@ _LITTER = (
         line="B9",
         body="""
 def run(x):
-    here = os.open('.', os.O_RDONLY)  # how deep the judge can remove: see test_trees
-    for _ in range(150):
+    here = os.open('.', os.O_RDONLY)
+    for _ in range(3000):
         os.mkdir('d'); os.chdir('d')
     os.fchdir(here)
     return wrong(x)
@@ -372,6 +383,7 @@ _OWN_PROCESS = (
     Hostile(
         name="patched-comparison",
         line="monkey patch",
+        source=f"{_METR} (evaluators patched)",
         body="""
 torch.allclose = torch.equal = lambda *a, **k: True
 torch.testing.assert_close = lambda *a, **k: None
@@ -381,6 +393,7 @@ def run(x): return wrong(x)
     Hostile(
         name="patched-clocks",
         line="monkey patch",
+        source=f"{_DEEP} (timing patched); {_GPU_MODE} (timer patch)",
         body="""
 time.perf_counter = time.monotonic = time.time = lambda: 0.0
 def run(x): return wrong(x)
@@ -463,13 +476,14 @@ def run(x):
         line="B3",
         body="""
 def watched():
-    if 'cuassay' in repr([sys.path, dict(os.environ), sys.argv, os.getcwd(), __file__]): return True
-    if any('cuassay' in place for place in sys.path_importer_cache): return True
-    if 'cuassay' in open('/proc/self/cmdline').read(): return True
+    if any(os.path.isdir(os.path.join(place, 'cuassay')) for place in sys.path): return True
+    if any('src/cuassay' in place for place in sys.path_importer_cache): return True
+    if 'CUASSAY' in repr(dict(os.environ)) or 'cuassay.' in repr(sys.argv): return True
+    if 'cuassay.' in open('/proc/self/cmdline').read(): return True
     if any('cuassay' in str(getattr(o, '__module__', '')) for o in gc.get_objects()): return True
     frame = sys._getframe()
     while frame is not None:
-        if 'cuassay' in frame.f_code.co_filename: return True
+        if '/cuassay/sandbox' in frame.f_code.co_filename: return True
         frame = frame.f_back
     return False
 
@@ -545,6 +559,7 @@ def run(x):
     Hostile(
         name="left-over-memory",
         line="harness exploit",
+        source=f"{_KERNELBENCH} (results reused); {_KEVIN}; {_SAKANA}",
         body="def run(x):\n    return torch.empty_like(x)",
         twin="def run(x):\n    y = torch.empty_like(x)\n    y.copy_(right(x))\n    return y",
     ),
@@ -558,6 +573,7 @@ def run(x):
     Hostile(
         name="answer-by-address",
         line="harness exploit",
+        source=f"{_WAFER} (a cache by pointers)",
         body="HELD = {}\ndef run(x):\n"
         "    return HELD.setdefault((x.data_ptr(), x.shape), right(x))",
         codes=("NUM001", "STATE001"),
@@ -599,6 +615,7 @@ def run(x):
     Hostile(
         name="late-writer",
         line="harness exploit",
+        source=f"{_DEEP} (work in another thread)",
         body="""
 def run(x):
     y = torch.empty_like(x)
@@ -822,20 +839,9 @@ def run(x):
 """,
         codes=("NUM001", "PROC001"),
         condition="process-state",
-        source="pygpubench exploits: submission_replace_torch",
+        source=f"{_PYGPUBENCH}: submission_replace_torch",
     ),
 )
-
-_PYGPUBENCH = "https://github.com/gpu-mode/pygpubench/tree/main/exploits"
-_GPU_MODE = "https://github.com/gpu-mode/reference-kernels/issues/162"
-_ANATOMY = "GPU MODE, Anatomy of a Reward Hack (2026-03-09)"
-_DEEP = "https://deep-reinforce.com/defense_kernel_hack.html"
-_KERNELBENCH = "https://github.com/ScalingIntelligence/KernelBench/pull/82"
-_MAKORA = "https://makora.com/blog/reward-hacks"
-_SAKANA = "Sakana AI, AI CUDA Engineer, correction of 2025-02-21"
-_METR = "METR, Recent frontier models are reward hacking (2025-06-05)"
-_WAFER = "https://www.wafer.ai/blog/reward-hacks-field-guide"
-_KEVIN = "https://arxiv.org/abs/2507.11948"
 
 # One for each published kind that nothing above tries.
 _PUBLISHED = (
@@ -986,39 +992,37 @@ def run(x):
     Hostile(
         name="lower-precision",
         line="harness exploit",
-        source=f"{_DEEP} (precision downgrade)",
+        source=f"{_DEEP} (precision downgrade); {_WAFER} (lower precision)",
         body="def run(x):\n    return (x.half() * 2 + 1).float()",
         twin="def run(x):\n    return (x.double() * 2 + 1).float()",
     ),
     Hostile(
         name="inputs-zeroed-first",
         line="harness exploit",
-        source=f"{_KERNELBENCH}; {_KEVIN}",
+        source=f"{_KERNELBENCH} (inputs zeroed)",
         body="def run(x):\n    x.zero_()\n    return torch.zeros_like(x)",
         codes=("NUM001", "API001"),
     ),
     Hostile(
         name="input-returned",
         line="harness exploit",
-        source=f"{_MAKORA} (no-op kernel)",
+        source=f"{_WAFER} (input copied to the output)",
         body="def run(x):\n    return x",
     ),
     Hostile(
         name="constant",
         line="harness exploit",
-        source=f"{_SAKANA}; {_MAKORA} (hard-coded output)",
         body="def run(x):\n    return torch.ones_like(x)",
     ),
     Hostile(
         name="part-of-the-work",
         line="harness exploit",
-        source=f"{_SAKANA} (convolution that skips most of its work)",
         body="def run(x):\n    y = torch.empty_like(x)\n    y[::2] = right(x)[::2]\n    return y",
     ),
     Hostile(
         name="two-frames-up",
         line="harness exploit",
-        source=f"{_METR} (the scorer's answer in the call stack)",
+        source=f"{_METR} (the answer in the call stack)",
         body="""
 import inspect
 def run(x):
@@ -1034,7 +1038,7 @@ def run(x):
     Hostile(
         name="equality-overridden",
         line="harness exploit",
-        source=_METR,
+        source=f"{_METR} (equality operators)",
         body="""
 class Equal(torch.Tensor):
     __eq__ = __le__ = __lt__ = lambda self, other: torch.ones(self.shape, dtype=torch.bool)
@@ -1047,7 +1051,6 @@ def run(x):
     Hostile(
         name="right-at-the-edges",
         line="harness exploit",
-        source=f"{_WAFER} (only what a check samples)",
         body="""
 def run(x):
     y = right(x)

@@ -3,7 +3,8 @@
 A thread stands in for the process. It answers each request with what Hypothesis draws: bytes,
 frames with or without the nonce of the request, records that are almost right, the end of the
 channel, or two answers at once. The judge's side returns how the run ended, and judging it
-raises nothing.
+raises nothing. Both guests are stood in for: the worker, and the program that holds nothing of
+cuassay (`sandbox.guest.apart`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.workers import problem, ramp, scenario
+from tests.support.workers import candidate, problem, ramp, scenario
 
 from cuassay.checks.endings.findings import inconclusive_reason, termination_finding
 from cuassay.judge.structure import matched
@@ -33,10 +34,12 @@ from cuassay.model.trace import (
     Finished,
     Garbled,
     Killed,
+    ScenarioResult,
     StepDone,
     TimedOut,
 )
 from cuassay.sandbox import wire
+from cuassay.sandbox.host.apart import _Apart
 from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import ForkServer
@@ -45,6 +48,8 @@ from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.ran import Ran
 
 _HEAD = struct.Struct("<I")
+# The stand-in is this process, whatever memory and processes the tests have.
+_LIMITS = Limits(memory_bytes=1 << 60, processes=1 << 20)
 _STEPS = (
     Allocate(slot="s", case=0),
     Call(slot="s", result="r"),
@@ -104,9 +109,11 @@ _bodies = st.one_of(
 class _Server(ForkServer):
     """Starts a thread where a real one forks a process."""
 
-    def __init__(self, folder: Path, said: list[tuple[str, Any]]) -> None:
+    def __init__(self, folder: Path, said: list[tuple[str, Any]], pid: int | None = None) -> None:
         ours, self._theirs = socket.socketpair()
         super().__init__(ours, folder, initial="w")
+        if pid is not None:
+            self.pids[1] = pid
         self._said = said
         self._ended = False
 
@@ -175,6 +182,58 @@ def _said(how: str, what: Any, nonce: str, index: int) -> bytes:
             return frame({**what, "nonce": nonce})
 
 
+# A buffer of this process, which may be named as the place of a result.
+_HERE = torch.arange(100.0)
+_described = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(["tensor", "tensor", "scalar", "none", "other", "?"]),
+        "type_name": st.text(max_size=5),
+        "name": st.sampled_from(["", "", "y", "x"]),
+    },
+    optional={
+        "dtype": st.sampled_from(["float32", "int64", "bool", "", "float7"]) | _scalars,
+        "shape": st.lists(st.integers(-1, 1 << 50) | st.just(100), max_size=3) | _scalars,
+        "strides": st.lists(st.integers(-1, 1 << 50) | st.just(1), max_size=3) | _scalars,
+        "device": st.just("cpu") | _scalars,
+        "storage": st.just(_HERE.data_ptr()) | _scalars,
+        "at": st.just(_HERE.data_ptr()) | st.integers(-1, 1 << 64) | _scalars,
+        "scalar": st.floats() | _scalars,
+    },
+)
+_right = st.fixed_dictionaries(
+    {
+        "kind": st.just("tensor"),
+        "dtype": st.just("float32"),
+        "shape": st.just([100]),
+        "strides": st.sampled_from([[1], [0]]),
+        "device": st.just("cpu"),
+        "at": st.sampled_from([_HERE.data_ptr(), 0, 4096]),
+    }
+)
+_answers = st.fixed_dictionaries(
+    {},
+    optional={
+        "done": _scalars,
+        "at": st.lists(st.integers() | _scalars, max_size=2) | _json,
+        "items": st.lists(_described | _right, max_size=3) | _json,
+        "raised": _json
+        | st.fixed_dictionaries({"exception": _json, "message": _json})
+        | st.just({"exception": "MemoryError", "message": ""}),
+        "written": st.booleans() | _json,
+        "state": _json,
+        "record": _records,
+    },
+)
+_apart_bodies = (
+    st.tuples(st.just("frame"), _answers)
+    | st.tuples(st.just("frame"), st.builds(lambda one: {"items": [one]}, _right))
+    | st.tuples(st.just("frame"), st.sampled_from([{"done": True}, {"at": [4096]}]))
+    | _bodies
+)
+# What one is told where nothing is wrong, up to each of the steps.
+_PLAIN: tuple[tuple[str, Any], ...] = (("frame", {"done": True}), ("frame", {"at": [4096]}))
+
+
 @pytest.mark.parametrize("begun", [True, False])
 @settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -184,16 +243,57 @@ def test_a_run_ends_whatever_the_guest_says(
     begun: bool, said: list[tuple[str, Any]], tmp_path: Path
 ) -> None:
     script = [("frame", {"ok": True}), *said] if begun else said
-    server = _Server(tmp_path, script)
+    _run(script, tmp_path, apart=False)
+
+
+@pytest.mark.parametrize("begun", [0, 1, 2])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(said=st.lists(_apart_bodies, max_size=8))
+def test_a_run_apart_ends_whatever_the_guest_says(
+    begun: int, said: list[tuple[str, Any]], tmp_path: Path
+) -> None:
+    _run([*_PLAIN[:begun], *said], tmp_path, apart=True)
+
+
+@pytest.mark.parametrize("strides", [[1], [0]])
+def test_a_guest_that_says_what_is_right_comes_to_an_end(
+    strides: list[int], tmp_path: Path
+) -> None:
+    """The scripts above can reach every step."""
+    item = {"kind": "tensor", "dtype": "float32", "shape": [100], "strides": strides}
+    told = {"items": [{**item, "device": "cpu", "at": _HERE.data_ptr()}]}
+    script = [*_PLAIN, ("frame", told), *[("frame", {"done": True})] * 3]
+    records, end = _run(script, tmp_path, apart=True)
+    assert end == Finished()
+    assert [type(record) for record in records] == [StepDone] * len(_STEPS)
+
+
+def _run(script: list[tuple[str, Any]], folder: Path, *, apart: bool) -> tuple[list[Any], Any]:
+    """Run a scenario against a script; return the records and how it ended."""
+    server = _Server(folder, script, os.getpid() if apart else None)
     over = problem()
     trial = scenario(_STEPS, timeout_s=0.3)
-    worker = WorkerHandle(server, cache=tmp_path, limits=Limits())
+    worker = WorkerHandle(server, cache=folder, limits=_LIMITS)
     segments = Segments("cpu")
-    execution = Execution(worker, segments, trial, limits=Limits(), problem=over)
+    execution: Execution
+    if apart:
+        execution = _Apart(
+            worker,
+            segments,
+            trial,
+            limits=_LIMITS,
+            problem=over,
+            candidate=candidate("def run(x): return x"),
+            baseline=None,
+        )
+    else:
+        execution = Execution(worker, segments, trial, limits=_LIMITS, problem=over)
     try:
         end = execution.run(ramp, None)
     except UnbornError:
-        return  # nothing of a candidate was loaded yet
+        return [], None  # nothing of a candidate was loaded yet
     finally:
         execution.close()
         segments.close()
@@ -201,11 +301,10 @@ def test_a_run_ends_whatever_the_guest_says(
         server.close()
     assert isinstance(end, Finished | Exited | Killed | TimedOut | Garbled)
     _judge(trial, execution, end)
+    return execution.records, end
 
 
 def _judge(trial: Any, execution: Execution, end: Any) -> None:
-    from cuassay.model.trace import ScenarioResult
-
     result = ScenarioResult(records=tuple(execution.records), termination=end)
     run = Ran(result, execution.tensors)
     inconclusive_reason(run)

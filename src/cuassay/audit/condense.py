@@ -83,6 +83,7 @@ def _judged(verdict: Verdict) -> dict[str, object]:
         "reason": _cut(verdict.reason),
         "conditions": verdict.conditions,
         "findings": tuple(_finding(found) for found in verdict.findings),
+        "diagnoses": verdict.diagnoses,
         "theirs": rule.accepted if rule else None,
         "digest": verdict.digest,
         "device": verdict.environment.get("device", verdict.device),

@@ -19,10 +19,12 @@ HEADINGS = (
     "Options",
 )
 _FOLDER = Path(__file__).parent
-# Every check in running order, cheap host-state checks first and violent ones last. Those with a
+# Every check in running order, cheap host-state checks first and violent ones last. What API005
+# finds decides with which state the others call a module. Those with a
 # process of their own stand together: before and after one of them each costs a CUDA context. What
 # the machine and a process apart do beside the others (`judge.session`) is asked for late.
 _CHECKS = {
+    "API005": "interface.initial_state",
     "API002": "interface.outputs",
     "API001": "interface.inputs_unchanged",
     "API003": "interface.inputs_used",

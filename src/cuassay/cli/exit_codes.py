@@ -59,6 +59,12 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
             2: _WRONG_CALL,
             3: "could not be executed; with --against: other expressions",
         },
+        "prove": {
+            0: "proved for all sizes",
+            1: "refuted, by a size at which the fault shows",
+            2: _WRONG_CALL,
+            3: "neither",
+        },
         "train": _JUDGED,
         "infer": _JUDGED,
         "blame": {

@@ -26,9 +26,8 @@ def prove(
     """Prove that KERNEL stays within its memory at every size, or find a size where it does not.
 
     cuassay records what KERNEL launches at many sizes, fits the launch to the sizes of PROBLEM,
-    and follows the PTX for all blocks and threads at once. Exit code 0: proved for all sizes,
-    1: refuted, by a size at which the PTX machine shows the fault, 2: invalid arguments,
-    3: neither.
+    and follows the PTX for all blocks and threads at once. A refutation is a size at which the
+    PTX machine shows the fault.
     """
     from cuassay.engine import run as engine
     from cuassay.model import serial

@@ -168,6 +168,17 @@ PAGES: Mapping[Cause, Page] = MappingProxyType(
             words="an input does not reach the output",
             remedy="use every input as the reference does, also scalars that rarely change",
         ),
+        Cause.INITIAL_VALUES: Page(
+            name="other initial values",
+            words="the module starts with other values than the reference under the same seed",
+            remedy="make the parameters as the reference does: the same torch.nn modules, or the "
+            "same torch.nn.init calls in the same order",
+        ),
+        Cause.LOADED_STATE: Page(
+            name="wrong with a loaded state",
+            words="the module is right as it was built and wrong once a state is loaded",
+            remedy="compute what depends on the parameters in forward, not in the constructor",
+        ),
         Cause.INPUT_MISREAD: Page(
             name="input misread",
             words="the kernel reads other elements of an input than the reference does",

@@ -95,6 +95,7 @@ def _recorded(planner: Planner) -> tuple[Case, ...]:
         Case(
             label=f"{workload.id} on {_listed(planner.problem, sizes)}",
             axes=sizes,
+            scalars=planner.problem.usual_state,
             seed=derive(planner.root_seed, workload.id),
             benchmark=True,
             workload=workload.id,
@@ -141,6 +142,7 @@ def benchmark(planner: Planner) -> tuple[Case, ...]:
         Case(
             label=f"benchmark workload {workload.id}",
             axes=sizes,
+            scalars=planner.problem.usual_state,
             seed=derive(planner.root_seed, workload.id),
             generator=has_custom_source(workload),
             benchmark=True,

@@ -13,7 +13,7 @@ from cuassay.inputs.geometry import elements
 from cuassay.judge.structure import matched
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case
-from cuassay.model.problem import Workload
+from cuassay.model.problem import STATE_SOURCE, StateSource, Workload
 from cuassay.model.scenario import Poison
 from cuassay.model.verdict import BenchmarkRule, Profile
 from cuassay.oracle.benchmark_rule import largest_errors, matched_ratio
@@ -30,10 +30,15 @@ _BEYOND = 4
 
 
 def benchmark_case(trial: JudgeTrial, workload: Workload) -> Case:
-    """Return the benchmark's own case for a workload, under its fixed seed."""
+    """Return the benchmark's own case for a workload, under its fixed seed.
+
+    A module keeps the state that its constructor makes: that is what KernelBench compares.
+    """
+    own = {STATE_SOURCE: StateSource.INITIAL.value} if trial.problem.state else {}
     return Case(
         label=f"benchmark {workload.id}",
         axes=resolve(trial.problem.axes, workload.axes),
+        scalars=own,
         seed=BENCHMARK_SEED,
         benchmark=True,
         workload=workload.id,

@@ -1,4 +1,4 @@
-"""Which small edit of the candidate makes it right: the surest word on where it is wrong.
+"""Which small edit of the candidate makes it right on every case tried, and where it stands.
 
 Edits (`diagnosis.edits`) are tried one at a time, the likeliest first, in processes of their own.
 One counts if the scenario of the finding that leads earns no finding any more, if calls that were
@@ -36,7 +36,7 @@ _LONGEST = 60_000  # characters of a source that is edited
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """An edit that makes a candidate right, and the line that it changes."""
+    """An edit with which a candidate was right on the cases tried, and the line that it changes."""
 
     edit: Edit
     line: SourceLine
@@ -176,7 +176,7 @@ def _every(
         for edit in edits(source.text, cause=cause, ran=lines):
             changed = SourceFile(path=source.path, text=edit.text)
             sources = tuple(changed if s is source else s for s in candidate.sources)
-            what = f"right with {edit.words}"
+            what = f"a copy with {edit.words} was right on the cases tried"
             text = rows[edit.line - 1].strip()
             line = SourceLine(file=source.path, line=edit.line, text=text, what=what)
             yield dataclasses.replace(candidate, sources=sources), Repair(edit=edit, line=line)

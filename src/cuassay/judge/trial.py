@@ -377,6 +377,7 @@ class JudgeTrial:
             Case(
                 label=f"{purpose}: workload {workload.id}",
                 axes=resolve(self._problem.axes, workload.axes),
+                scalars=self._problem.usual_state,
                 seed=self.seed("own", purpose, workload.id),
                 benchmark=True,
                 workload=workload.id,
@@ -388,6 +389,17 @@ class JudgeTrial:
         """Give up every case of ours: the reference refused even the smallest."""
         self._own_alone = True
         self._plans.clear()
+
+    def keep_initial_state(self) -> None:
+        """Let a module keep the state that its constructor makes, in every case from now on."""
+        self._problem = self._problem.with_initial_state()
+        if self._acceptor is not None:
+            self._acceptor.problem = self._problem
+        known = tuple(
+            dataclasses.replace(case, scalars={**case.scalars, **self._problem.usual_state})
+            for case in self._plans.get("known", ())
+        )
+        self._plans = {"known": known} if known else {}
 
     def learn_everything(self) -> None:
         """Learn every axis and break every fact, needed for a trial or not."""

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.outcome import FindingClass, Severity
 from cuassay.model.precision import Precision
 from cuassay.model.verdict import Decision, Profile
@@ -84,6 +85,7 @@ class AuditResult:
     reason: str = ""
     conditions: tuple[str, ...] = ()
     findings: tuple[AuditFinding, ...] = ()
+    diagnoses: tuple[Diagnosis, ...] = ()
     theirs: bool | None = None
     digest: str = ""
     device: str = ""

@@ -42,6 +42,8 @@ class Cause(enum.StrEnum):
     LOW_PRECISION = "low-precision"
     OUT_OF_RANGE = "out-of-range"  # NaN or infinity from finite values
     INPUT_IGNORED = "input-ignored"
+    INITIAL_VALUES = "initial-values"  # a module that starts with other values than the reference
+    LOADED_STATE = "loaded-state"  # right until a state is loaded
     INPUT_MISREAD = "input-misread"  # a scalar or rows of an input taken for others
     TERM_OMITTED = "term-omitted"
     WRONG_CONSTANT = "wrong-constant"
@@ -70,7 +72,7 @@ class Basis(enum.StrEnum):
     MACHINE = "machine"  # the PTX machine saw it in an instruction of the line
     MUTANT = "mutant"  # a reference broken in this way gives the same wrong numbers
     TRACE = "trace"  # the lines and values of one call of the candidate
-    REPAIR = "repair"  # the candidate is right once this line is edited
+    REPAIR = "repair"  # a copy with this line edited was right on the cases tried
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

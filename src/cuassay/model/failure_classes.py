@@ -393,6 +393,11 @@ _TABLE = (
         mechanism="expert id -1, token at least vocab, padding id",
     ),
     FailureClass(
+        code="A16",
+        name="other initial state",
+        mechanism="parameters drawn from another distribution, constants folded when built",
+    ),
+    FailureClass(
         code="H1",
         name="reads/keeps reference answer",
         mechanism="output memory of reference is returned by empty allocation; frame inspection",

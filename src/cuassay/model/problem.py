@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from cuassay.model.domain import Domain
+from cuassay.model.domain import Choice, Domain
 from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
 from cuassay.model.relation import Relation
@@ -165,6 +166,24 @@ class Reference:
     generator: str | None = None
 
 
+STATE_SOURCE = "state_source"  # the scalar input of a problem with `state`: a StateSource
+
+
+class StateSource(enum.IntEnum):
+    """Where a module's state comes from in a call: as a checkpoint is loaded, or as it was built.
+
+    With INITIAL the module keeps the values that its own constructor drew under the problem's
+    seed. With SAMPLE it computes nothing and returns the first `STATE_SAMPLE` elements of each.
+    """
+
+    GIVEN = 0
+    INITIAL = 1
+    SAMPLE = 2
+
+
+STATE_SAMPLE = 1 << 16  # elements of one tensor
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """What the operator must compute. `origin` names the format that it was read from.
@@ -173,7 +192,8 @@ class Problem:
     else (None: that of the problem's types, see `policy`), `reduction_axes` the axes that a
     growth test may lengthen (empty: derive them), `index_inputs` maps an index input to the
     outputs whose rows it addresses, `relations` are those that the reference is said to obey.
-    `stated` are facts of inputs that every caller keeps, so that no case may break them.
+    `stated` are facts of inputs that every caller keeps, so that no case may break them. `state`
+    are the inputs that a module's constructor draws (see `StateSource`).
     """
 
     name: str
@@ -193,11 +213,33 @@ class Problem:
     growth_target: Mapping[str, int] = field(default_factory=dict)
     relations: tuple[Relation, ...] = ()
     stated: tuple[StatedFact, ...] = ()
+    state: tuple[str, ...] = ()
     digest: str = ""
 
     def input(self, name: str) -> InputSpec:
         """Return the input called `name`; KeyError where there is none."""
         return {spec.name: spec for spec in self.inputs}[name]
+
+    @property
+    def usual_state(self) -> dict[str, Scalar]:
+        """The scalar that says where a call takes a module's state from; empty without a state."""
+        if not self.state:
+            return {}
+        spec = self.input(STATE_SOURCE)
+        assert isinstance(spec, ScalarSpec)
+        return {} if spec.default is None else {STATE_SOURCE: spec.default}
+
+    def with_initial_state(self) -> Problem:
+        """Return the problem of a module whose state stays as its constructor makes it."""
+        inputs: list[InputSpec] = []
+        for spec in self.inputs:
+            if isinstance(spec, TensorSpec) and spec.name in self.state:
+                spec = replace(spec, domain_source="declared")  # not to be changed by any case
+            elif isinstance(spec, ScalarSpec) and spec.name == STATE_SOURCE:
+                source = StateSource.INITIAL.value
+                spec = replace(spec, default=source, domain=Choice(values=(source,)))
+            inputs.append(spec)
+        return replace(self, inputs=tuple(inputs))
 
     @property
     def low_type(self) -> DType:

@@ -21,6 +21,8 @@ _BY_CODE = {
     "API002": "return freshly allocated tensors of the declared shape, dtype and device",
     "API003": "every input has to take part in the result as the reference uses it",
     "API004": "read every element of an input, also where the problem's own generator repeats one",
+    "API005": "make the parameters as the reference does, and compute what depends on them in "
+    "forward",
     "STATE001": "keep nothing between calls: no cached results, no reused output buffers",
     "PROC001": "leave process-wide settings, files and threads as they were",
     "APART001": "answer alike whoever calls, and leave the functions of torch as they are",

@@ -14,6 +14,7 @@ from typing import Any
 from cuassay.model.audit import Audit, AuditFinding, AuditResult
 from cuassay.report import audit_tables as tables
 from cuassay.report.clean import clean
+from cuassay.report.json_report import diagnosis
 
 SCHEMA = "cuassay/audit/1"
 
@@ -63,6 +64,7 @@ def candidate(result: AuditResult) -> dict[str, Any]:
         "reason": clean(result.reason),
         "conditions": [clean(condition) for condition in result.conditions],
         "findings": [finding(found) for found in result.findings],
+        "diagnoses": [diagnosis(made) for made in result.diagnoses],
         "theirs": result.theirs,
         "author": clean(item.author),
         "family": clean(item.family),

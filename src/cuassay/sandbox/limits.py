@@ -15,8 +15,9 @@ class Limits:
     `memory_bytes` bounds private writable memory of each process by RLIMIT_DATA on the CPU,
     and on every device the resident memory of the whole process tree by the judge's watch,
     what processes share counted once.
-    `files` bounds how many files and folders lie in its own folder, counted after each request and
-    while the judge waits; `processor_s` the processor time of each process (RLIMIT_CPU).
+    `files` bounds how many files and folders lie in its own folder, `folder_levels` how deep they
+    are nested, both seen after each request and while the judge waits; `processor_s` the processor
+    time of each process (RLIMIT_CPU).
     `output_kept_bytes` of what is printed are kept, a scenario that prints more than
     `output_bytes` is ended. `results_bytes` bounds the bytes that one Read step may send.
     """
@@ -27,6 +28,7 @@ class Limits:
     processes: int = 256
     open_files: int = 4096
     files: int = 20_000
+    folder_levels: int = 200
     processor_s: int = 24 * 3600
     output_kept_bytes: int = 64 * 1024
     output_bytes: int = 16 * MIB

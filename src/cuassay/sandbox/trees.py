@@ -26,18 +26,25 @@ def remove(root: str | Path) -> None:
         os.rmdir(root)
 
 
-def holds_more(root: str | Path, most: int) -> bool:
-    """Whether a folder holds more than `most` files and folders; what cannot be listed counts 0."""
-    waiting, found = [os.fspath(root)], 0
+def excess(root: str | Path, *, files: int, depth: int) -> str:
+    """Return what of a folder is more than it may be, in words; empty where nothing is.
+
+    It may hold `files` files and folders, nested `depth` levels. What cannot be listed counts 0.
+    A path of many levels costs the system time at every look, so that none below `depth` is taken.
+    """
+    waiting, found = [(os.fspath(root), 1)], 0
     while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+        folder, level = waiting.pop()
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 found += 1
-                if found > most:
-                    return True
+                if found > files:
+                    return f"more than {files} files in its folder"
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
-    return False
+                    if level > depth:
+                        return f"folders nested more than {depth} levels deep"
+                    waiting.append((entry.path, level + 1))
+    return ""
 
 
 def _emptied(top: int) -> int:

@@ -7,10 +7,13 @@ import datetime
 import fcntl
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from cuassay.errors import UsageError
+
+_ORPHANS_S = 10.0  # what a killed process forked has ended by then
 
 
 def fresh_id() -> str:
@@ -74,22 +77,39 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, line.decode(errors="replace")
 
 
+def _has_ended(process: str) -> bool:
+    """Whether the process of a number is known to be gone."""
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError, OverflowError):
+        return False
+    return False
+
+
 @contextlib.contextmanager
 def locked(folder: Path, *, what: str) -> Iterator[None]:
     """Hold the lock of a folder; it ends with the process, however that ends.
 
+    What a killed process had forked may hold its lock for a moment longer, and is waited for.
     Raises UsageError where another process holds it.
     """
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
-            raise UsageError(
-                f"{what} {folder} is in use by process {holder}; wait for it, stop it, or give "
-                "another folder"
-            ) from None
+        given_up = time.monotonic() + _ORPHANS_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+                if not _has_ended(holder) or time.monotonic() > given_up:
+                    raise UsageError(
+                        f"{what} {folder} is in use by process {holder or 'unknown'}; wait for "
+                        "it, stop it, or give another folder"
+                    ) from None
+            time.sleep(0.05)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield

@@ -199,6 +199,30 @@ def test_what_the_cpu_runtime_lacks_is_never_the_candidates_fault(
     assert what in str(raised.value)
 
 
+HOST_ONLY = r"""
+#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+torch::Tensor run(torch::Tensor x) {
+  TORCH_CHECK(x.is_cuda());  // <<<no launch>>>
+  return x.mul(2);
+}
+"""
+
+
+@pytest.mark.parametrize("empty", ["''", "[]", "None"])
+def test_host_code_alone_is_built_where_it_asks_for_a_gpu(folder: Path, empty: str) -> None:
+    text = (FALLS_BACK % SMALL).replace(
+        "cuda_sources=CUDA, with_cuda=True", f"cuda_sources={empty}"
+    )
+    text = text.replace('"torch::Tensor run(torch::Tensor x);"', f"r'''{HOST_ONLY}'''")
+    text = text.replace("except Exception:", "except ZeroDivisionError:")
+    call = build.load(inline(text), problem(), device="cpu", folder=folder).call
+    torch.testing.assert_close(call(torch.ones(5)), torch.full((5,), 2.0))
+    launched = text.replace("return x.mul(2);", "twice<<<1, 2>>>(x); return x.mul(2);")
+    with pytest.raises(BuildError, match="belong in cuda_sources"):
+        build.load(inline(launched), problem(), device="cpu", folder=folder)
+
+
 def test_load_builds_files_of_the_candidate(folder: Path, tmp_path: Path) -> None:
     bound = SMALL + 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }\n'
     both = candidate(FROM_FILES, bound, paths=("k.py", "kernel.cu"))

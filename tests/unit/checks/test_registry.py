@@ -17,6 +17,7 @@ from tests.support.fake_trial import gather, row_sum, scaled_add
 def test_the_order_is_host_state_first() -> None:
     order = [check.code for check in all_checks()]
     assert order == [
+        "API005",
         "API002",
         "API001",
         "API003",

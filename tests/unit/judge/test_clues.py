@@ -65,11 +65,12 @@ def test_a_name_that_is_not_there_is_found(gate: Gate) -> None:
 
 
 @pytest.mark.parametrize(("name", "code"), [("storage_reshaped", "LAYOUT001")])
-def test_a_line_whose_edit_makes_the_kernel_right_is_named(
+def test_a_line_with_whose_edit_the_cases_tried_are_right_is_named(
     gate: Gate, name: str, code: str
 ) -> None:
     made = _first(gate, name, only=(code,))
     assert made.basis is Basis.REPAIR
     assert _names_line(name, made)
     assert made.line is not None
-    assert made.line.what.startswith("right with ")
+    assert made.line.what.startswith("a copy with ")
+    assert made.line.what.endswith(" was right on the cases tried")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
 
+from cuassay.audit.condense import of_verdict
 from cuassay.model.audit import Ending
+from cuassay.model.diagnosis import Cause, Diagnosis
 from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Decision
 from cuassay.report import audit_json
 from cuassay.report import audit_tables as tables
-from tests.support import audits
+from tests.support import audits, samples
 
 
 def test_totals_count_both_verdicts() -> None:
@@ -85,6 +88,19 @@ def test_the_document_is_json_and_carries_what_the_interface_promises() -> None:
         assert {"problem", "candidate", "verdict", "conditions", "findings"} <= entry.keys()
     assert document["candidates"][-1]["verdict"] is None
     assert document["candidates"][-1]["ending"] == "unreadable"
+
+
+def test_a_rejection_carries_its_diagnoses() -> None:
+    made = Diagnosis(
+        cause=Cause.RACE, words="\x1b[1mtwo threads", remedy="a barrier", findings=("F1",)
+    )
+    verdict = dataclasses.replace(samples.rejected(), diagnoses=(made,))
+    result = of_verdict(audits.item(1), verdict, run="r", attempt=1)
+    assert result.diagnoses == (made,)
+    [shown] = audit_json.candidate(result)["diagnoses"]
+    assert shown["cause"] == "race"
+    assert shown["findings"] == ["F1"]
+    assert "\x1b" not in shown["words"]
 
 
 def test_hostile_names_stay_text() -> None:

@@ -99,6 +99,14 @@ def test_a_flood_of_files_is_ended(cpu: Nursery, tmp_path: Path) -> None:
     assert some.termination == Finished()
 
 
+def test_deeply_nested_folders_are_ended(cpu: Nursery, tmp_path: Path) -> None:
+    body = "for _ in range({}): os.mkdir('d'); os.chdir('d')\n    return x"
+    result = attack(HEAD + body.replace("{}", "3000"), tmp_path, cpu)
+    assert isinstance(result.termination, Killed)
+    assert "nested more than 200 levels" in result.output_text
+    assert attack(HEAD + body.replace("{}", "50"), tmp_path, cpu).termination == Finished()
+
+
 def test_processor_time_is_bounded(cpu: Nursery, tmp_path: Path) -> None:
     short = dataclasses.replace(LIMITS, processor_s=7)
     body = (

@@ -24,8 +24,8 @@ def test_depth_names_links_and_permissions_do_not_matter(tmp_path: Path) -> None
     closed.chmod(0)
     closed.parent.chmod(0)
     here = os.open(root, os.O_RDONLY)
-    for number in range(120):  # far beyond PATH_MAX, with names of 200 characters
-        name = f"{number:0200}"
+    for number in range(1200):  # far beyond PATH_MAX and the stack
+        name = f"{number:0200}" if number < 120 else "d"
         os.mkdir(name, dir_fd=here)
         below = os.open(name, os.O_RDONLY, dir_fd=here)
         os.close(here)
@@ -45,3 +45,15 @@ def test_what_is_not_a_folder_is_left(tmp_path: Path) -> None:
     trees.remove(tmp_path / "absent")
     assert link.is_symlink()
     assert target.is_dir()
+
+
+def test_more_files_and_deeper_folders_than_allowed_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "file").touch()
+    assert trees.excess(tmp_path, files=3, depth=2) == ""
+    assert trees.excess(tmp_path, files=2, depth=2) == "more than 2 files in its folder"
+    assert trees.excess(tmp_path, files=3, depth=1) == "folders nested more than 1 levels deep"
+    (tmp_path / "a" / "b").chmod(0)
+    (tmp_path / "a" / "link").symlink_to("/")
+    assert trees.excess(tmp_path, files=4, depth=2) == ""
+    (tmp_path / "a" / "b").chmod(0o700)

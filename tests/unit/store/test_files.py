@@ -84,3 +84,21 @@ def test_a_lock_is_exclusive_and_ends_with_its_process(tmp_path: Path) -> None:
     holder.stdout.close()
     with files.locked(tmp_path, what="audit"):
         assert (tmp_path / ".lock").read_text() == str(os.getpid())
+
+
+def test_what_a_killed_holder_forked_is_waited_for(tmp_path: Path) -> None:
+    program = (
+        "import os, sys, time\nfrom pathlib import Path\nfrom cuassay.store.files import locked\n"
+        "with locked(Path(sys.argv[1]), what='audit'):\n"
+        "    if os.fork() == 0:\n        time.sleep(0.5)\n        os._exit(0)\n"
+        "    print('held', flush=True)\n    time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        process.kill()
+        process.wait()
+        with files.locked(tmp_path, what="audit"):
+            assert (tmp_path / ".lock").read_text() == str(os.getpid())

@@ -54,15 +54,16 @@ def install(folder: Path, *, device: str) -> None:
     def load_inline(*arguments: Any, **options: Any) -> Any:
         given = signature.bind(*arguments, **options).arguments
         has_device_code = bool(given.get("cuda_sources"))
-        if on_cpu and has_device_code:
+        hosted = on_cpu and (has_device_code or _speaks_of_cuda(given["cpp_sources"]))
+        if hosted:
             with noted():
                 _refuse_options(given)
         elif not set(given) <= _KNOWN:
             return original(*arguments, **options)
         flags = _flags(given)
-        if on_cpu and has_device_code:
+        if hosted:
             _require_one_binding(
-                given.get("functions"), given["cpp_sources"], given["cuda_sources"]
+                given.get("functions"), given["cpp_sources"], given.get("cuda_sources") or ""
             )
         sources = _Sources.of(
             given["cpp_sources"],
@@ -70,7 +71,7 @@ def install(folder: Path, *, device: str) -> None:
             given.get("functions"),
             handled=given.get("with_pytorch_error_handling", True),
         )
-        return _load(given["name"], sources, flags, folder=folder, device=device)
+        return _load(given["name"], sources, flags, folder=folder, device=device, hosted=hosted)
 
     cpp_extension.load_inline = load_inline
     if on_cpu:
@@ -96,17 +97,29 @@ def _load_of(current: Any, folder: Path) -> Any:
     return load
 
 
+def _speaks_of_cuda(sources: str | Sequence[str]) -> bool:
+    """Whether C++ without kernels asks for a GPU: its headers, streams, or where a tensor lies."""
+    text = sources if isinstance(sources, str) else "\n".join(sources)
+    return re.search(r"cuda|kCUDA", text, re.IGNORECASE) is not None
+
+
 def _require_one_binding(
     functions: Functions, cpp: str | Sequence[str], cuda: str | Sequence[str]
 ) -> None:
-    """Raise RuntimeError where the binding that torch writes cannot compile, on a GPU neither.
+    """Raise RuntimeError where what goes to the host's compiler compiles nowhere.
 
-    It names `functions`, which cpp_sources must declare, and is the only one of the module. A
-    candidate that goes on without its kernels does so everywhere, and is judged by that.
+    The binding that torch writes names `functions`, which cpp_sources must declare, and is the
+    only one of the module; a launch in cpp_sources is no C++. A candidate that goes on without
+    its kernels does so everywhere, and is judged by that.
     """
+    text, device = (one if isinstance(one, str) else "\n".join(one) for one in (cpp, cuda))
+    if _has_launch(text):
+        raise RuntimeError(
+            "Error building extension: cpp_sources launches a kernel (<<<...>>>), which the host's "
+            "compiler does not compile; kernels and their launches belong in cuda_sources"
+        )
     if functions is None:
         return
-    text, device = (one if isinstance(one, str) else "\n".join(one) for one in (cpp, cuda))
     if _OWN_BINDING.search(text) or _OWN_BINDING.search(device):
         raise RuntimeError(
             "Error building extension: the sources have a PYBIND11_MODULE, and `functions` asks "
@@ -118,6 +131,16 @@ def _require_one_binding(
                 f"Error building extension: '{name}' is one of `functions`, and cpp_sources does "
                 "not declare it"
             )
+
+
+def _has_launch(text: str) -> bool:
+    """Whether C++ has `<<<` outside of comments and literals."""
+    from ptxsan.host.tokens import tokenize
+
+    if "<<<" not in text:
+        return False
+    places = [token.start for token in tokenize(text) if token.text == "<"]
+    return any(last - first == 2 for first, last in zip(places, places[2:], strict=False))
 
 
 def _refuse_options(given: Mapping[str, Any]) -> None:
@@ -164,7 +187,7 @@ def _hosted_files(
     try:
         return build_hosted(f"{name}_{digest}", units, flags, folder=folder / "inline" / digest)
     except BuildError as error:
-        raise RuntimeError(f"Error building extension '{name}': {error}\n{error.log}") from None
+        raise _failed(name, error) from None
 
 
 class _Sources:
@@ -182,7 +205,8 @@ class _Sources:
         handled: bool,
     ) -> _Sources:
         host = _HOST_HEADER + "\n".join([cpp] if isinstance(cpp, str) else cpp)
-        texts = [cuda] if isinstance(cuda, str) else list(cuda or ())
+        cuda = cuda or ()  # as torch has it: an empty text is no source
+        texts = [cuda] if isinstance(cuda, str) else list(cuda)
         device = _DEVICE_HEADER + "\n".join(texts) if texts else ""
         if functions is not None:
             host += "\n" + _binding(functions, handled=handled)
@@ -197,9 +221,15 @@ def _binding(functions: Functions, *, handled: bool) -> str:
 
 
 def _load(
-    name: str, sources: _Sources, flags: BuildFlags, *, folder: Path, device: str
+    name: str,
+    sources: _Sources,
+    flags: BuildFlags,
+    *,
+    folder: Path,
+    device: str,
+    hosted: bool,
 ) -> types.ModuleType:
-    if sources.device and not device.startswith("cuda"):
+    if hosted:
         with noted():
             return _hosted(name, sources, flags, folder=folder)
     arch = hopper_arch(architecture(device), sources.device)
@@ -212,7 +242,7 @@ def _load(
         try:
             _build(unique, sources, flags, arch=arch, library=library)
         except BuildError as error:
-            raise RuntimeError(f"Error building extension '{name}': {error}\n{error.log}") from None
+            raise _failed(name, error) from None
     return import_library(unique, library)
 
 
@@ -223,6 +253,12 @@ def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) ->
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
     digest = sha256_fields(sources.host, sources.device, "hosted", *options)[:24]
     home = folder / "inline" / digest
+    if not sources.device:
+        host = HostedUnit(name="main.cpp", text=sources.host)
+        try:
+            return build_hosted(f"{name}_{digest}", [host], flags, folder=home)
+        except BuildError as error:
+            raise _failed(name, error) from None
     device = _located(folder / "src", sources.device)
     both = HostedUnit(name="cuda.cu", text=f'#line 1 "main.cpp"\n{sources.host}\n{device}')
     apart = [
@@ -234,7 +270,12 @@ def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) ->
         except (BuildError, MissingToolError):
             return build_hosted(f"{name}_{digest}", apart, flags, folder=home)
     except BuildError as error:
-        raise RuntimeError(f"Error building extension '{name}': {error}\n{error.log}") from None
+        raise _failed(name, error) from None
+
+
+def _failed(name: str, error: BuildError) -> RuntimeError:
+    """Return what torch raises where a build fails."""
+    return RuntimeError(f"Error building extension '{name}': {error}\n{error.log}")
 
 
 def _located(folder: Path, text: str) -> str:
@@ -242,7 +283,8 @@ def _located(folder: Path, text: str) -> str:
     own = text.removeprefix(_DEVICE_HEADER)
     header = text[: len(text) - len(own)]
     for file in sorted(folder.rglob("*.py")):
-        before, found, _ = file.read_text(encoding="utf-8", errors="replace").partition(own)
+        text_of = file.read_text(encoding="utf-8", errors="replace")
+        before, found, _ = text_of.partition(own) if own else (text_of, "", "")
         if found:
             return f'{header}#line {before.count(chr(10)) + 1} "{file.name}"\n{own}'
     return f'#line 1 "cuda.cu"\n{text}'

@@ -68,7 +68,10 @@ class Stream001(Check):
         it.
 
     How it decides
-        Every answer must be right for the inputs that its stream had put there. An answer
+        Every answer must be right for the inputs that its stream had put there. torch runs every
+        operator on the current stream, and its side streams do not wait for the default stream
+        (they are made with cudaStreamNonBlocking): a kernel on the default stream has no order
+        with its caller, whether or not that stream is idle. An answer
         that is wrong while the caller uses one stream, the default stream or another one, is
         wrong. A fault that only two streams or two threads show is a condition of use. A call
         that returns only when the device has caught up is advice: it breaks overlap and graph

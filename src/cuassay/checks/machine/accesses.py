@@ -13,7 +13,8 @@ class Mem101(MachineCheck):
         Executes the candidate's launches in cuassay's PTX machine, on a CPU, and checks each
         access of each thread: against the bounds of the tensor, the `__shared__` array or the
         local array that its pointer was made from, against its alignment, and against the end of
-        a block whose shared memory it names. Small sizes and their neighbours keep the kernel's
+        a block whose shared memory it names. What a kernel gives to `free` must be what `malloc`
+        returned and nothing freed. Small sizes and their neighbours keep the kernel's
         own block shape and hit its tails.
 
     Why it matters
@@ -53,6 +54,7 @@ class Mem101(MachineCheck):
             "address-overflow",
             "shared-memory-of-exited-block",
             "invalid-bulk-copy",
+            "invalid-free",
         }
     )
     clean_words = "no access out of bounds or misaligned"

@@ -1,14 +1,16 @@
 """The code that stands between KernelBench's classes and a function of tensors.
 
-A problem's inputs are the forward arguments and then the model's state: parameters and buffers
-travel as tensors, so that a candidate in another process has the reference's, bit for bit.
-Both models are also built under the same seed, for kernels that pack weights when they are
-made.
+A problem's inputs are the forward arguments, then the model's state, then where a call takes its
+state from. Parameters and buffers travel as tensors, so that a candidate in another process has
+the reference's, bit for bit. Both models are also built under the same seed, as the benchmark
+does: a kernel may pack weights when it is made, and a call may ask for what it was built with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+
+from cuassay.model.problem import STATE_SAMPLE, STATE_SOURCE, StateSource
 
 _COMMON = """
 
@@ -36,10 +38,10 @@ _cuassay_model = _cuassay_build(Model)
 _cuassay_place = {{}}
 
 
-def run({parameters}):
+def run({signature}):
     values = ({parameters},)
     arguments, given = values[:_CUASSAY_COUNT], values[_CUASSAY_COUNT:]
-    state = dict(zip(_CUASSAY_STATE, given))
+    state = dict(zip(_CUASSAY_STATE, given, strict=False))
     for name in _CUASSAY_BUFFERS:
         state[name] = state[name].clone()
     device = next((v.device for v in values if hasattr(v, "device")), None)
@@ -75,7 +77,7 @@ def _cuassay_generate(axes_and_scalars, device):
 _CANDIDATE = '''from {module} import ModelNew
 
 _cuassay_made = _cuassay_build(ModelNew)
-_cuassay_models = {{}}
+_cuassay_models, _cuassay_built = {{}}, {{}}
 
 
 def _cuassay_own(model):
@@ -86,13 +88,13 @@ def _cuassay_own(model):
 
 
 def _cuassay_pairs(model, given):
-    """The reference's state by position with the tensor that takes each.
+    """The reference's state by position with the name of the tensor that takes each.
 
     By name; else by equal values, for both models draw under one seed; else by order and shape.
     """
     own = _cuassay_own(model)
     if set(own) == set(_CUASSAY_STATE):
-        return [(position, own[name]) for position, name in enumerate(_CUASSAY_STATE)]
+        return list(enumerate(_CUASSAY_STATE))
     left, pairs = dict(own), {{}}
     for same in (_cuassay_torch.equal, lambda mine, theirs: True):
         for position, value in enumerate(given):
@@ -100,28 +102,47 @@ def _cuassay_pairs(model, given):
                 continue
             for name, mine in left.items():
                 if mine.shape == value.shape and mine.dtype == value.dtype and same(mine, value):
-                    pairs[position] = left.pop(name)
+                    pairs[position] = name
+                    del left[name]
                     break
     return list(pairs.items())
 
 
 def _cuassay_ready(device, given):
+    """The model on a device, its state by position, and the values that it was built with."""
     if device not in _cuassay_models:
         model = _cuassay_made.to(device)
-        _cuassay_models[device] = model, _cuassay_pairs(model, given)
+        pairs = _cuassay_pairs(model, given)
+        own = _cuassay_own(model)
+        if not _cuassay_built:
+            _cuassay_built.update((name, own[name].detach().clone()) for _, name in pairs)
+        built = {{name: _cuassay_built[name].to(device) for _, name in pairs}}
+        _cuassay_models[device] = model, [(at, name, own[name]) for at, name in pairs], built
     return _cuassay_models[device]
+
+
+def _cuassay_sample(pairs, built, given):
+    """The first elements of what the model was built with, empty where it has no such tensor."""
+    found = [value.new_empty(0) for value in given]
+    for position, name, _ in pairs:
+        found[position] = built[name].reshape(-1)[:{sample}].clone()
+    return tuple(found)
 
 
 def run(*values):
     arguments, given = values[:_CUASSAY_COUNT], values[_CUASSAY_COUNT:]
+    source, given = (given[-1], given[:-1]) if given else ({given}, given)
     device = next((v.device for v in values if hasattr(v, "device")), "cpu")
-    model, pairs = _cuassay_ready(device, given)
+    model, pairs, built = _cuassay_ready(device, given)
+    if source == {as_sample}:
+        return _cuassay_sample(pairs, built, given)
     with _cuassay_torch.no_grad():
-        for position, own in pairs:
-            if isinstance(own, _cuassay_torch.nn.Parameter) and own.dtype == given[position].dtype:
-                own.data = given[position]
+        for position, name, own in pairs:
+            value = built[name] if source == {initial} else given[position]
+            if isinstance(own, _cuassay_torch.nn.Parameter) and own.dtype == value.dtype:
+                own.data = value
             else:
-                own.copy_(given[position])
+                own.copy_(value)
         return model(*arguments)
 '''
 
@@ -143,12 +164,17 @@ def reference_source(
     they always equal.
     """
     names = [*arguments, *state.values()]
+    source = [f"{STATE_SOURCE}={StateSource.GIVEN.value}"] if state else []
     common = _COMMON.format(
         init=repr(list(init)), state=repr(list(state)), buffers=repr(list(buffers)),
         count=len(arguments),
     )  # fmt: skip
     adapter = _REFERENCE.format(
-        parameters=", ".join(names), axes=repr(dict(axes)), same=repr(dict(same)), names=repr(names)
+        signature=", ".join([*names, *source]),
+        parameters=", ".join(names),
+        axes=repr(dict(axes)),
+        same=repr(dict(same)),
+        names=repr(names),
     )
     return text.rstrip("\n") + "\n" + common + adapter
 
@@ -165,4 +191,14 @@ def candidate_source(
         init=repr(list(init)), state=repr(list(state)), buffers="()", count=count
     )
     title = '"""The entry of a KernelBench candidate."""\n'
-    return title + common + _CANDIDATE.format(module=module)
+    return (
+        title
+        + common
+        + _CANDIDATE.format(
+            module=module,
+            sample=STATE_SAMPLE,
+            given=StateSource.GIVEN.value,
+            initial=StateSource.INITIAL.value,
+            as_sample=StateSource.SAMPLE.value,
+        )
+    )

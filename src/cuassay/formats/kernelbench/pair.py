@@ -24,6 +24,7 @@ from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Choice, Domain, Opaque, Real
 from cuassay.model.dtype import DType
 from cuassay.model.problem import (
+    STATE_SOURCE,
     Axis,
     CustomSource,
     ExprAxis,
@@ -31,6 +32,7 @@ from cuassay.model.problem import (
     Problem,
     Reference,
     ScalarSpec,
+    StateSource,
     TensorSpec,
     Tolerance,
     VarAxis,
@@ -42,6 +44,13 @@ _GENERATOR = "_cuassay_generate"
 _TOLERANCE = Tolerance(atol=1e-2, rtol=1e-2, required_matched_ratio=1.0, origin="KernelBench")
 _STATE = Opaque(why="the model's constructor draws its state")
 _DRAWN = Opaque(why="only get_inputs tells legal values")
+_SOURCE = ScalarSpec(
+    name=STATE_SOURCE,
+    dtype=DType.INT64,
+    domain=Choice(values=(StateSource.GIVEN.value,)),
+    default=StateSource.GIVEN.value,
+    description="where the model's state comes from",
+)
 Place = tuple[str, int | None]  # a name of the file's top level, and the position in it
 
 
@@ -59,6 +68,7 @@ def load(path: Path, text: str) -> Problem:
     specs, outputs = _specs(probe, learnt)
     state = {name: f"state_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}" for name in probe.state}
     inputs = (*specs, *_state_specs(probe, state))
+    source_spec = (_SOURCE,) if state else ()
     source = adapter.reference_source(
         text,
         init=init,
@@ -71,7 +81,7 @@ def load(path: Path, text: str) -> Problem:
     problem = Problem(
         name=path.stem,
         axes=_axes(learnt),
-        inputs=inputs,
+        inputs=(*inputs, *source_spec),
         outputs=outputs,
         reference=Reference(path=reference_path(source, None), source=source, generator=_GENERATOR),
         workloads=(
@@ -85,6 +95,7 @@ def load(path: Path, text: str) -> Problem:
         origin=ORIGIN,
         path=path.absolute(),
         description=inspect.cleandoc(module.Model.__doc__ or ""),
+        state=tuple(state.values()),
     )
     return _with_digest(problem)
 

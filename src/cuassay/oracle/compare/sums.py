@@ -169,7 +169,7 @@ def _plain_scores(
     """
     if not output.least > 0:
         return None
-    error = candidate.double().sub_(truth)
+    error = candidate.double() - truth  # not in place: a float64 candidate is not copied
     least, most = torch.stack(torch.aminmax(error)).tolist()
     if not (math.isfinite(least) and math.isfinite(most)):
         return None

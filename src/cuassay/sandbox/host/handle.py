@@ -211,8 +211,10 @@ class WorkerHandle:
         return bytes(text).decode(errors="replace")
 
     def _count_files(self) -> None:
-        if trees.holds_more(self.folder, self._limits.files):
-            raise GoneError("excess", f"more than {self._limits.files} files in its folder")
+        limits = self._limits
+        excess = trees.excess(self.folder, files=limits.files, depth=limits.folder_levels)
+        if excess:
+            raise GoneError("excess", excess)
 
     def _watch(self) -> None:
         self._count_files()

@@ -1,0 +1,426 @@
+"""Sets of kernels that nobody here wrote, read from local copies and packed for a run.
+
+A set is a function that yields `Kernel`s; to add one, write the function and name it in SETS.
+`pack` copies sources, problems and the index below one folder, and a run then needs that folder
+alone. Packed folders belong below build/ or outside the repository: sources are never committed.
+
+Where a set has numbered tasks, only those of even number are read: the odd half measures cuassay
+later. Local copies, below one folder: sol (problems, runs), cuda-l1 (h100-even.jsonl), cudabeaver,
+kernelbench, reference-kernels, KernelBenchFiltered, kernelbench.com.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+# A launch keyword of AMD's Triton, which NVIDIA's refuses: a hint for speed, without effect here.
+_AMD_ONLY = re.compile(
+    r"(?:,\s*)?\b(?:waves_per_eu|matrix_instr_nonkdim|kpack)\s*=\s*\d+|"
+    r"(?:,\s*)?[\"'](?:waves_per_eu|matrix_instr_nonkdim|kpack)[\"']\s*:\s*\d+"
+)
+LANGUAGES = ("cuda", "triton", "triton+cuda", "torch")
+_AGENT_LINE = re.compile(r"agent name:\s*(.+?)\s+speedup:")
+_RUN_NAME = re.compile(r"\d{8}_\d{6}_(?P<model>.+)_(?P<task>\d\d_[a-z0-9_]+)_solution\.py\.txt")
+_PROBLEM_FILES = ("definition.json", "workload.jsonl", "reference.py")
+# Problems of GPU MODE whose formats or hardware no NVIDIA GPU of one host has.
+_NOT_HERE = ("amd", "amd_202602", "amd_distributed", "nvidia")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernel:
+    """One published kernel with what is published about it.
+
+    `label` is `wrong`, `conditions` (of use), `correct` or empty; `codes` are the label's own
+    words for what is wrong. `theirs` says whether the publisher's own test accepts the kernel,
+    None where nobody says. `kind` is `generated` (by a model), `reference` (a problem's own
+    reference as the candidate) or `example` (written by the benchmark's makers). `digest` is the
+    SHA-256 of the source as published. `path` and `problem` are files or folders, below the packed
+    folder once packed.
+    """
+
+    set: str
+    name: str
+    path: str
+    problem: str
+    operator: str = ""
+    kind: str = "generated"
+    label: str = ""
+    codes: tuple[str, ...] = ()
+    language: str = ""
+    model: str = ""
+    theirs: bool | None = None
+    digest: str = ""
+
+    @property
+    def key(self) -> str:
+        """What identifies the kernel in a journal."""
+        return f"{self.set}/{self.name}"
+
+
+def language_of(text: str) -> str:
+    """Return what a source is written in: cuda, triton, triton+cuda or torch."""
+    cuda, triton = "__global__" in text, "@triton.jit" in text or "@jit" in text
+    if cuda:
+        return "triton+cuda" if triton else "cuda"
+    return "triton" if triton else "torch"
+
+
+def digest_of(texts: Iterable[str]) -> str:
+    """Return the SHA-256 of sources, in order, as published."""
+    found = hashlib.sha256()
+    for text in texts:
+        found.update(text.encode() + b"\0")
+    return found.hexdigest()
+
+
+def sol(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """SOL-ExecBench: every candidate of a public solver, with the labels of those that have one."""
+    rows = json.loads(labels.read_text(encoding="utf-8")) if labels else []
+    labeled = {(row["problem"], row["candidate"]): row for row in rows}
+    for file in sorted((sets / "sol" / "runs").glob("*/candidates/*.json")):
+        number = file.parent.parent.name
+        if int(number) % 2:
+            continue
+        published = json.loads(file.read_text(encoding="utf-8"))
+        solution = published["submit"]
+        digest = digest_of(source["content"] for source in solution["sources"])
+        language = language_of("".join(source["content"] for source in solution["sources"]))
+        for source in solution["sources"]:
+            source["content"] = _AMD_ONLY.sub("", source["content"])
+        path = out / "sol" / number / f"{file.stem}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(solution), encoding="utf-8")
+        problem = out / "problems" / f"sol-{number}"
+        if not problem.is_dir():
+            shutil.copytree(sets / "sol" / "problems" / number, problem)
+        label = labeled.get((int(number), file.stem), {"label": "", "codes": []})
+        yield Kernel(
+            set="sol",
+            name=f"{number}/{file.stem}",
+            path=str(path.relative_to(out)),
+            problem=str(problem.relative_to(out)),
+            operator=solution["definition"],
+            label=label["label"],
+            codes=tuple(label["codes"]),
+            language=language,
+            model=published["model"],
+            theirs=published["correct"],
+            digest=digest,
+        )
+
+
+def cudabeaver(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """CUDABeaver's KernelBench family: kernels that a language model broke, by how they fail.
+
+    A kernel whose folder says that it does not compile has no label: judged are those that do.
+    """
+    for folder in sorted((sets / "cudabeaver" / "data").iterdir()):
+        task, failure, tag = folder.name.removeprefix("kernelbench_").split("__")
+        level, _, number = task.removeprefix("level").partition("_")
+        if int(number) % 2:
+            continue
+        text = (folder / "broken_start.cu").read_text(encoding="utf-8")
+        reference = (folder / "reference.py").read_text(encoding="utf-8")
+        operator = _operator(sets, level, number) or task
+        yield _pair(
+            out,
+            Kernel(
+                set="cudabeaver",
+                name=f"{task}/{failure}/{tag}",
+                path="",
+                problem="",
+                operator=operator,
+                label="" if failure == "compile_error" else "wrong",
+                codes=(failure,),
+                model="not published",
+                theirs=False,
+            ),
+            candidate=text,
+            reference=reference,
+        )
+        yield _pair(
+            out,
+            Kernel(
+                set="cudabeaver",
+                name=f"{task}/reference/{tag}",
+                path="",
+                problem="",
+                operator=operator,
+                kind="reference",
+                label="correct",
+                codes=("reference",),
+                theirs=True,
+            ),
+            candidate=reference,
+            reference=reference,
+            alias=True,
+        )
+
+
+def cuda_l1(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """CUDA-L1's optimized code for an H100, of which some 30 % holds a kernel of its own."""
+    lines = (sets / "cuda-l1" / "h100-even.jsonl").read_text(encoding="utf-8").splitlines()
+    for row in map(json.loads, lines):
+        if not row["custom_code"] or int(row["task_id"]) % 2:
+            continue
+        level, number = str(row["level_id"]), str(row["task_id"])
+        kernel = Kernel(
+            set="cuda-l1",
+            name=f"{level}-{number}",
+            path="",
+            problem="",
+            operator=_operator(sets, level, number) or f"level{level}_{number}",
+            model="CUDA-L1",
+            theirs=True,
+        )
+        yield _pair(out, kernel, candidate=row["custom_code"], reference=row["ref_code"])
+
+
+def filtered(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """KernelBenchFiltered: the best solution of an agent for each task, with its model's name."""
+    root = sets / "KernelBenchFiltered"
+    for file in sorted((root / "best_agent_solutions").glob("level_*/task_*.py")):
+        number = file.stem.removeprefix("task_")
+        if int(number) % 2:
+            continue
+        level = file.parent.name.removeprefix("level_")
+        tasks = list((root / "tasks" / file.parent.name).glob(f"{number}_*.py"))
+        if not tasks:
+            print(f"{file}: has no task file beside it; passed over")
+            continue
+        text = file.read_text(encoding="utf-8")
+        agent = _AGENT_LINE.search(text)
+        kernel = Kernel(
+            set="kernelbench-filtered",
+            name=f"level{level}_{number}",
+            path="",
+            problem="",
+            operator=tasks[0].stem,
+            model=agent[1].removeprefix("KernelAgent ") if agent else "not published",
+            theirs=True,
+        )
+        reference = tasks[0].read_text(encoding="utf-8")
+        yield _pair(out, kernel, candidate=text, reference=reference, alias=True)
+
+
+def kernelbench_com(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """kernelbench.com: solutions published for an H100, in the decks hard, cuda, mega and mini.
+
+    Of the hard deck only `02_kda_cutlass` is read: it is even in the deck's alphabetical order
+    with and without its withdrawn task.
+    """
+    root = sets / "kernelbench.com"
+    problems = {
+        folder.name: folder
+        for deck in ("cuda/problems-h100", "mini/problems-h100", "mega/problems")
+        for folder in sorted((root / "benchmarks" / deck).glob("*/"))
+    }
+    hard = root / "benchmarks" / "hard" / "problems-h100" / "02_kda_cutlass"
+    if hard.is_dir():
+        problems[hard.name] = hard
+    for file in sorted((root / "public" / "runs" / "h100").glob("*_solution.py.txt")):
+        parts = _RUN_NAME.fullmatch(file.name)
+        if parts is None or parts["task"] not in problems:
+            continue
+        kernel = Kernel(
+            set="kernelbench.com",
+            name=file.name.removesuffix("_solution.py.txt"),
+            path="",
+            problem="",
+            operator=parts["task"],
+            model=parts["model"].rpartition("_")[2],
+            theirs=None,
+        )
+        yield _pair(
+            out,
+            kernel,
+            candidate=file.read_text(encoding="utf-8"),
+            reference=(problems[parts["task"]] / "reference.py").read_text(encoding="utf-8"),
+            alias=True,
+        )
+
+
+def reference_kernels(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """GPU MODE's reference kernels: submissions that the problems' makers ship, right and wrong."""
+    root = sets / "reference-kernels" / "problems"
+    for task in sorted(root.glob("*/*/task.y*ml")):
+        deck = task.parent.parent.name
+        if deck in _NOT_HERE or not (task.parent / "reference.py").is_file():
+            continue
+        shipped = sorted(task.parent.glob("submission.py"))
+        shipped += sorted(task.parent.glob("submissions/*.py"))
+        shipped += sorted(task.parent.glob("solutions/*/*.py"))
+        for file in shipped:
+            text = file.read_text(encoding="utf-8")
+            problem = _gpumode_problem(task.parent, out)
+            name = f"{deck}/{task.parent.name}/{file.relative_to(task.parent).with_suffix('')}"
+            place = out / "reference-kernels" / f"{name}.py"
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8")
+            sort = file.parent.name if file.parent.name in ("wrong", "correct") else ""
+            yield Kernel(
+                set="reference-kernels",
+                name=name,
+                path=str(place.relative_to(out)),
+                problem=str(problem.relative_to(out)),
+                operator=task.parent.name,
+                kind="example",
+                label=sort,
+                codes=(file.stem,) if sort else (),
+                language=language_of(text),
+                theirs={"wrong": False, "correct": True}.get(sort),
+                digest=digest_of([text]),
+            )
+
+
+def sol_references(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """SOL-ExecBench: the 235 problems, each with its own reference as the candidate."""
+    for folder in sorted((sets / "sol" / "problems").iterdir(), key=lambda p: int(p.name)):
+        place = out / "sol-references" / folder.name
+        place.mkdir(parents=True)
+        for name in _PROBLEM_FILES:
+            if (folder / name).is_file():
+                shutil.copy(folder / name, place / name)
+        definition = json.loads((folder / "definition.json").read_text(encoding="utf-8"))
+        (place / "candidate.py").write_text(definition["reference"], encoding="utf-8")
+        yield Kernel(
+            set="sol-references",
+            name=folder.name,
+            path=str((place / "candidate.py").relative_to(out)),
+            problem=str(place.relative_to(out)),
+            operator=definition["name"],
+            kind="reference",
+            label="correct",
+            language="torch",
+            digest=digest_of([definition["reference"]]),
+        )
+
+
+def kernelbench_references(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """KernelBench: the problems of levels 1 to 4, each with its own reference as the candidate."""
+    for file in sorted((sets / "kernelbench" / "KernelBench").glob("level*/*.py")):
+        text = file.read_text(encoding="utf-8")
+        kernel = Kernel(
+            set="kernelbench-references",
+            name=f"{file.parent.name}/{file.stem}",
+            path="",
+            problem="",
+            operator=file.stem,
+            kind="reference",
+            label="correct",
+        )
+        yield _pair(out, kernel, candidate=text, reference=text, alias=True)
+
+
+def gpumode_references(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """GPU MODE's problems of one GPU, each with its own reference as the candidate."""
+    for task in sorted((sets / "reference-kernels" / "problems").glob("*/*/task.y*ml")):
+        if "distributed" in str(task) or not (task.parent / "reference.py").is_file():
+            continue
+        problem = _gpumode_problem(task.parent, out)
+        text = (task.parent / "reference.py").read_text(encoding="utf-8")
+        text += "\n\ndef custom_kernel(data):\n    return ref_kernel(data)\n"
+        candidate = problem / "reference_as_candidate.py"
+        candidate.write_text(text, encoding="utf-8")
+        yield Kernel(
+            set="gpumode-references",
+            name=f"{task.parent.parent.name}/{task.parent.name}",
+            path=str(candidate.relative_to(out)),
+            problem=str(problem.relative_to(out)),
+            operator=task.parent.name,
+            kind="reference",
+            label="correct",
+            language="torch",
+            digest=digest_of([text]),
+        )
+
+
+Set = Callable[[Path, Path | None, Path], Iterator[Kernel]]
+PUBLISHED: Mapping[str, Set] = {
+    "sol": sol,
+    "cudabeaver": cudabeaver,
+    "cuda-l1": cuda_l1,
+    "kernelbench-filtered": filtered,
+    "kernelbench.com": kernelbench_com,
+    "reference-kernels": reference_kernels,
+}
+REFERENCES: Mapping[str, Set] = {
+    "sol-references": sol_references,
+    "kernelbench-references": kernelbench_references,
+    "gpumode-references": gpumode_references,
+}
+SETS: Mapping[str, Set] = {**PUBLISHED, **REFERENCES}
+
+
+def pack(sets: Path, labels: Path | None, out: Path, names: Iterable[str]) -> list[Kernel]:
+    """Copy sets below `out` and return their kernels; `out` is then all that a run needs.
+
+    A set whose local copy is not there is passed over with a message.
+    """
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    found: list[Kernel] = []
+    for name in names:
+        try:
+            kernels = list(SETS[name](sets, labels, out))
+        except FileNotFoundError as error:
+            print(f"set {name}: passed over, {error.filename} is not there")
+            continue
+        if not kernels:
+            print(f"set {name}: holds no kernel below {sets}")
+        found += kernels
+    write_index(found, out)
+    return found
+
+
+def write_index(kernels: Iterable[Kernel], folder: Path) -> None:
+    """Write which kernels a folder holds; names and digests, no sources."""
+    text = json.dumps([asdict(kernel) for kernel in kernels], indent=1)
+    (folder / "kernels.json").write_text(text + "\n", encoding="utf-8")
+
+
+def read_index(folder: Path) -> list[Kernel]:
+    """Return the kernels of a folder that `pack` or `write_index` made."""
+    rows = json.loads((folder / "kernels.json").read_text(encoding="utf-8"))
+    return [Kernel(**{**row, "codes": tuple(row["codes"])}) for row in rows]
+
+
+def _pair(
+    out: Path, kernel: Kernel, *, candidate: str, reference: str, alias: bool = False
+) -> Kernel:
+    """Write a KernelBench pair and return its kernel; `alias` names the class Model as ModelNew."""
+    place = out / kernel.set / kernel.name.replace("/", "-")
+    place.mkdir(parents=True)
+    problem = place / f"{re.sub(r'[^0-9A-Za-z_]', '_', kernel.operator)}.py"
+    problem.write_text(reference, encoding="utf-8")
+    file = place / "candidate.py"
+    text = candidate
+    if alias and "class ModelNew" not in candidate:
+        text = f"{candidate}\n\nModelNew = Model\n"
+    file.write_text(text, encoding="utf-8")
+    where = {"path": str(file.relative_to(out)), "problem": str(problem.relative_to(out))}
+    about = {"language": language_of(candidate), "digest": digest_of([candidate])}
+    return Kernel(**{**asdict(kernel), **where, **about})
+
+
+def _operator(sets: Path, level: str, number: str) -> str:
+    """Return KernelBench's name of a task, empty where its files are not there."""
+    found = sorted((sets / "kernelbench" / "KernelBench" / f"level{level}").glob(f"{number}_*.py"))
+    return found[0].stem if found else ""
+
+
+def _gpumode_problem(folder: Path, out: Path) -> Path:
+    """Copy a GPU MODE problem once, with its deck's shared files, and return its folder."""
+    place = out / "gpumode" / folder.parent.name / folder.name
+    if not place.is_dir():
+        unwanted = shutil.ignore_patterns("submission*", "submissions", "solutions", "*.cu")
+        shutil.copytree(folder, place, ignore=unwanted)
+        for shared in folder.parent.glob("*.py"):
+            shutil.copy(shared, place.parent / shared.name)
+    return place

@@ -1,0 +1,201 @@
+"""API005: a module that starts with the reference's values, and is right with a state loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.numeric.common import comparison_finding, one_by_one
+from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.model.case import GENERATED, Case, Fill
+from cuassay.model.diagnosis import Cause
+from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.problem import STATE_SAMPLE, STATE_SOURCE, StateSource, TensorSpec
+from cuassay.model.scenario import Scenario
+from cuassay.model.trace import ResultItem
+
+if TYPE_CHECKING:
+    import torch
+
+_VARIED = 0.5  # how far a parameter is varied, relative to itself
+# That two samples of one distribution are taken for samples of two.
+_MISTAKE = 1e-9
+
+
+class Api005(Check):
+    """The module starts as the reference does, and takes a loaded state
+
+    What it does
+        Calls a module in a new process with other parameters loaded into it, with the
+        reference's, and with those that its own constructor drew under the problem's seed. It
+        also compares the drawn values with the reference's.
+
+    Why it matters
+        KernelBench builds both models under one seed and compares their outputs: a model with
+        other initial values fails there. In training such a model starts somewhere else. A model
+        that folds a constant into its weights, or packs them, when it is built passes there, and
+        is wrong once a checkpoint is loaded.
+
+    How it decides
+        Right with every loaded state and wrong with its own values: rejected where these follow
+        another distribution (two-sample Kolmogorov-Smirnov test, chance of a mistake 1e-9; a
+        constant has to be equal), else the condition `initial-values`. Right with its own values
+        and wrong with a loaded state: the condition `loaded-state`, and every other check lets
+        the module keep its own values. A module that is wrong both ways is left to other checks.
+
+    Can it be wrong?
+        Small tensors cannot show another distribution: they give the condition.
+
+    Example
+        nn.Parameter(torch.randn(out, in)) in place of the values that nn.Linear draws: rejected.
+
+    Options
+        --require loaded-state and --require initial-values make the conditions binding.
+    """
+
+    code = "API005"
+    title = "The module starts as the reference does, and takes a loaded state"
+    cause = Cause.INITIAL_VALUES
+    classes = ("A16",)
+    group = "host"
+
+    def skip(self, trial: Trial) -> str:
+        """Return why there is nothing to compare, or an empty string."""
+        return "" if trial.problem.state else "the problem is no module with a state"
+
+    def propose(self, trial: Trial) -> Iterator[Scenario]:
+        """Yield one scenario: another state, the reference's, the module's own, a sample of it.
+
+        The other state comes first: a module that keeps what it made of its first state is
+        another fault, which histories find.
+        """
+        cases = trial.cases("small") or trial.cases("numeric")
+        if not cases:
+            return
+        base = min(cases, key=lambda case: sum(case.axes.values()))
+        called = (
+            _with(_varied(trial, base), StateSource.GIVEN, "another state"),
+            _with(base, StateSource.GIVEN, "the reference's state"),
+            _with(base, StateSource.INITIAL, "the state that the constructor made"),
+            _with(base, StateSource.SAMPLE, "what the constructor made"),
+        )
+        steps = one_by_one(range(len(called)))
+        yield Scenario(label="initial state", cases=called, steps=steps, fresh=True)
+
+    def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
+        """Judge the module's own state by the reference's: both draw under one seed."""
+        reads = reads_of(scenario, run)
+        if len(reads) < len(scenario.cases):
+            return
+        other_state, loaded, built, sample = reads
+        built = dataclasses.replace(built, case=loaded.case)
+        wrong_loaded = [
+            *wrong_outputs(trial, other_state, run),
+            *wrong_outputs(trial, loaded, run),
+        ]
+        wrong_built = wrong_outputs(trial, built, run)
+        case = dataclasses.replace(loaded.case, in_domain=True)
+        if wrong_loaded and not wrong_built:
+            lead = "right with the state that its constructor makes, wrong with a loaded one"
+            found = comparison_finding(self, trial, scenario, case, wrong_loaded[0], lead=lead)
+            yield dataclasses.replace(
+                found,
+                cause=Cause.LOADED_STATE,
+                finding_class=FindingClass.UNSAFE,
+                severity=Severity.MEDIUM,
+                condition="loaded-state: the state stays as the constructor makes it; with a "
+                "loaded checkpoint the results are wrong",
+            )
+        if wrong_built and not wrong_loaded:
+            said, other = _differing(trial, loaded.case, run, sample.items)
+            lead = f"right with a loaded state, wrong with its own initial values{said}"
+            found = comparison_finding(self, trial, scenario, case, wrong_built[0], lead=lead)
+            found = dataclasses.replace(found, cause=Cause.INITIAL_VALUES)
+            yield found if other else _conditional(found)
+
+
+def _conditional(finding: Finding) -> Finding:
+    return dataclasses.replace(
+        finding,
+        finding_class=FindingClass.UNSAFE,
+        severity=Severity.MEDIUM,
+        condition="initial-values: a state is loaded before the first call; under the problem's "
+        "seed the constructor draws other values than the reference's",
+    )
+
+
+def _varied(trial: Trial, base: Case) -> Case:
+    """Return the case with other values in every part of the state that is no constant.
+
+    A kernel that does not read a part that is one is judged elsewhere (API004).
+    """
+    given = trial.inputs(base)
+    fills = dict(base.fills)
+    for name in trial.problem.state:
+        value = given[name]
+        if isinstance(value, bool | int | float) or not value.is_floating_point():
+            continue
+        if value.numel() > 1 and bool((value != value.reshape(-1)[0]).any()):
+            seed = trial.seed("API005", name) % 2**31
+            fills[name] = Fill(kind=GENERATED, parameters={"vary": _VARIED, "vary_seed": seed})
+    return dataclasses.replace(base, fills=fills)
+
+
+def _with(case: Case, source: StateSource, label: str) -> Case:
+    scalars = {**case.scalars, STATE_SOURCE: source.value}
+    return dataclasses.replace(case, label=f"{case.label}, {label}", scalars=scalars)
+
+
+def _differing(trial: Trial, case: Case, run: Run, items: Sequence[ResultItem]) -> tuple[str, bool]:
+    """Return what differs most from the reference's initial values in words, and whether in kind.
+
+    Empty where the module has no tensor to compare, as one that packs its weights.
+    """
+    given = trial.inputs(case)
+    said, kind = "", False
+    for name, item in zip(trial.problem.state, items, strict=False):
+        spec, theirs = trial.problem.input(name), given[name]
+        if not isinstance(spec, TensorSpec) or isinstance(theirs, bool | int | float):
+            continue
+        if item.buffer < 0 or not all(item.shape or ()):
+            continue
+        ours = run.tensor(item).reshape(-1).double().cpu()
+        wanted = theirs.reshape(-1)[:STATE_SAMPLE].double().cpu()
+        if ours.equal(wanted):
+            continue
+        other = _other_distribution(ours, wanted)
+        if not said or (other and not kind):
+            said = (
+                f": {spec.description} has {_moments(ours)} where the reference draws "
+                f"{_moments(wanted)}"
+            )
+        kind = kind or other
+    return said, kind
+
+
+def _moments(values: torch.Tensor) -> str:
+    return f"mean {values.mean().item():.3g} and spread {values.std(correction=0).item():.3g}"
+
+
+def _other_distribution(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    """Whether two samples come from different distributions.
+
+    The two-sample Kolmogorov-Smirnov test (Smirnov 1948): the largest distance between the
+    empirical distributions exceeds sqrt(-ln(p / 2) / 2) * sqrt((n + m) / (n * m)) with
+    probability p. A constant is no sample: it has to be equal.
+    """
+    import torch
+
+    if bool((theirs == theirs[0]).all()):
+        return True
+    n, m = ours.numel(), theirs.numel()
+    points = torch.cat([ours, theirs]).sort().values
+    below = [
+        torch.searchsorted(one.sort().values, points, right=True).double() / one.numel()
+        for one in (ours, theirs)
+    ]
+    distance = (below[0] - below[1]).abs().max().item()
+    return distance > math.sqrt(-math.log(_MISTAKE / 2) / 2) * math.sqrt((n + m) / (n * m))

@@ -1,0 +1,98 @@
+"""API005: modules that start with other values, or are wrong once a state is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cuassay.formats import load_problem
+from cuassay.model.problem import Problem, StateSource
+from tests.support import foreign, trees
+from tests.support.fake_trial import row_sum
+from tests.zoo.judging import Gate
+from tests.zoo.local_gate import LocalGate
+
+_CHECKS = ("API005", "API004", "NUM001")
+_BIAS = "self.bias = nn.Parameter(torch.randn(out))"
+_HALF = "; self.linear.weight.data.mul_(0.5)"
+_TWICE = "self.bn(2 * (self.linear(x) - self.linear.bias) + self.linear.bias)"
+
+
+@pytest.fixture(scope="module")
+def gate() -> Iterator[Gate]:
+    with LocalGate("cpu") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
+    return load_problem(str(foreign.kernelbench(tmp_path_factory.mktemp("problem"))))
+
+
+def _changed(*changes: tuple[str, str]) -> str:
+    text = foreign.MODEL_NEW
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+_KERNELS = {
+    "as the reference": (foreign.MODEL_NEW, "", ()),
+    "weights packed when built": (foreign.PACKED, "", ("loaded-state",)),
+    "a constant folded when built": (
+        _changed((_BIAS, _BIAS + _HALF), ("self.bn(self.linear(x))", _TWICE)),
+        "",
+        ("loaded-state",),
+    ),
+    "other draws of one distribution": (
+        _changed(("self.linear = ", "torch.randn(3); self.linear = ")),
+        "",
+        ("initial-values",),
+    ),
+    "another distribution": (
+        _changed((_BIAS, "nn.init.normal_(self.linear.weight); " + _BIAS)),
+        "API005",
+        (),
+    ),
+    "a constant that differs": (
+        _changed((_BIAS, "nn.init.constant_(self.bn.weight, 2.0); " + _BIAS)),
+        "API005",
+        (),
+    ),
+    "a parameter that is a constant is not read": (
+        _changed(("self.bn(self.linear(x))", "nn.functional.batch_norm("
+                  "self.linear(x), None, None, training=True)")),
+        "API004",
+        (),
+    ),
+    "packed at the first call": (
+        _changed(("return self.bn(self.linear(x))", "self.w = getattr(self, 'w', "
+                  "self.linear.weight.detach().clone())\n        return self.bn("
+                  "nn.functional.linear(x, self.w, self.linear.bias))")),
+        "NUM001",
+        (),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _KERNELS)
+def test_a_module_starts_as_the_reference_and_takes_a_state(
+    tmp_path: Path, gate: Gate, problem: Problem, name: str
+) -> None:
+    text, wanted, conditions = _KERNELS[name]
+    file = tmp_path / f"{name.replace(chr(32), chr(95))}.py"  # one process imports all of them
+    judged = gate.judge(problem, trees.write(file, text), seed=11, only=_CHECKS)
+    assert judged.accepted == (not wanted), str(judged)
+    assert not wanted or wanted in judged.codes
+    assert {text.split(":")[0] for text in judged.verdict.conditions} >= set(conditions)
+
+
+def test_problems_without_a_state_ask_for_none(problem: Problem) -> None:
+    assert row_sum().problem.usual_state == {}
+    assert problem.usual_state == {"state_source": StateSource.GIVEN.value}
+    kept = problem.with_initial_state()
+    assert kept.usual_state == {"state_source": StateSource.INITIAL.value}
+    assert all(kept.input(name).domain_source == "declared" for name in problem.state)
