@@ -84,7 +84,7 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--again", type=int, default=0, metavar="N",
                         help="judge N decided kernels with other seeds")  # fmt: skip
     parser.add_argument("--round", default="", metavar="NAME",
-                        help="folders of their own: judges again, such as after a repair")  # fmt: skip
+                        help="judge again, in folders of this name")  # fmt: skip
     parser.add_argument("--part", type=part_named, default=Part(index=1, count=1), metavar="K/N")
     parser.add_argument("--device", default="", help="cpu or cuda; cuda where there is one")
     parser.add_argument(
