@@ -72,11 +72,11 @@ def copies(tmp_path: Path) -> Path:
     decks = root / "kernelbench.com" / "benchmarks"
     _write(decks / "mini" / "problems-h100" / "03_topp_mask" / "reference.py", _MODEL)
     _write(decks / "hard" / "problems-h100" / "01_fp8_gemm" / "reference.py", _MODEL)
-    published = root / "kernelbench.com" / "public"
+    public = root / "kernelbench.com" / "public"
     for run in ("20260618_041809_codex_gpt-5.5_03_topp_mask", "20260618_041809_a_b_01_fp8_gemm"):
-        _write(published / "runs" / "h100" / f"{run}_solution.py.txt", _MODEL)
+        _write(public / "runs" / "h100" / f"{run}_solution.py.txt", _MODEL)
     cell = {"run_id": "20260618_041809_codex_gpt-5.5_03_topp_mask", "correct": False}
-    _write(published / "data" / "catalog.json", json.dumps({"cells": [cell]}))
+    _write(public / "data" / "catalog.json", json.dumps({"cells": [cell]}))
     return root
 
 
