@@ -150,7 +150,7 @@ def planted(rows: Path, *, minutes: float) -> None:
         (found,) = prove_call(law, subject.domain, limit_s=_LAUNCH_S)
         words = [type(one).__name__.lower() for one in (found.answer, found.races)]
         faults, checked = 0, 0
-        kinds = frozenset()
+        kinds: frozenset[Any] = frozenset()
         kinds |= MEMORY_FAULTS if isinstance(found.answer, Proved) else frozenset()
         kinds |= ORDER_FAULTS if isinstance(found.races, Proved) else frozenset()
         for sizes in subject.small_sizes(6) if kinds else []:
@@ -162,6 +162,7 @@ def planted(rows: Path, *, minutes: float) -> None:
             "set": "planted" if expected is not Expected.SAFE else "twins", "name": name,
             "expected": str(expected), "memory": words[0], "races": words[1],
             "sizes": [dict(one) for one in refuted], "contradicted": faults,
+            "limit": getattr(found.answer, "limit", 0),
             "sizes_checked": checked, "s": time.monotonic() - started,
             "memory_reason": getattr(found.answer, "reason", ""),
             "races_reason": getattr(found.races, "reason", ""),
@@ -181,7 +182,7 @@ def cause(reason: str) -> str:
     """Return the class that a reason is counted in."""
     for words, name in (
         ("was not proved to stay", "memory not proved"),
-        ("seen at", "too few sizes for a law"),
+        ("too few calls", "too few sizes for a law"),
         ("no law was found", "no law"),
         ("is not followed", "instruction not followed"),
         ("some threads only", "barrier of some threads"),

@@ -37,7 +37,16 @@ from ptxsan.prove.law import (
     laws,
 )
 from ptxsan.prove.machine import AxisDomain, Domain
-from ptxsan.prove.memory import Answer, LaunchAnswer, Proved, Refuted, Unknown, prove_call
+from ptxsan.prove.memory import (
+    Answer,
+    LaunchAnswer,
+    Proved,
+    Refuted,
+    Unknown,
+    as_recorded,
+    is_confirmed,
+    prove_call,
+)
 from ptxsan.syntax import SourceLine
 
 _TEXT, _CLASSES = 600, 16
@@ -96,13 +105,16 @@ def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
     observations = [_observation(call, asked["modules"]) for call in asked["calls"]]
     found = []
     for law in laws(observations)[:_CLASSES]:
-        answers = prove_call(law, domain, values=values, limit_s=float(asked["limit_s"]))
+        everywhere = is_confirmed(law, domain)
+        held, sizes = (law, domain) if everywhere else as_recorded(law, domain)
+        answers = prove_call(held, sizes, values=values, limit_s=float(asked["limit_s"]))
         launches = tuple(
-            _launch(one, answer) for one, answer in zip(law.launches, answers, strict=True)
+            _launch(one, answer) for one, answer in zip(held.launches, answers, strict=True)
         )
         found.append(
             CallProof(
-                scope=scope_in_words(law, domain),
+                scope=scope_in_words(law, domain) if everywhere else _point(sizes),
+                everywhere=everywhere,
                 fitted=law.fitted,
                 confirmed=law.confirmed,
                 launches=launches,
@@ -169,6 +181,11 @@ def scope_in_words(law: CallLaw, domain: Domain) -> str:
         text = f"{name} from {least:,}" + (f" to {min(tops):,}" if tops else "")
         parts.append(text + (f", a multiple of {multiple}" if multiple > 1 else ""))
     return "; ".join(parts) or "the problem's only sizes"
+
+
+def _point(domain: Domain) -> str:
+    sizes = ", ".join(f"{name}={axis.low}" for name, axis in domain.axes.items())
+    return f"only {sizes}, where it was recorded"
 
 
 def law_in_words(law: LaunchLaw) -> tuple[str, ...]:
