@@ -18,6 +18,7 @@ import argparse
 import collections
 import json
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def prove(folder: Path, rows: Path, *, minutes: float, match: str) -> None:
         if time.monotonic() > until:
             print("the time is over")
             return
-        started = time.monotonic()
+        started, spent = time.monotonic(), _children_s()
         try:
             ran = subprocess.run(
                 [sys.executable, str(_HERE), "prove-one", str(file)],
@@ -100,10 +101,19 @@ def prove(folder: Path, rows: Path, *, minutes: float, match: str) -> None:
             row = json.loads(ran.stdout) if ran.stdout else {"refused": ran.stderr[-300:]}
         except subprocess.TimeoutExpired:
             row = {"refused": f"no answer in {_KERNEL_S:g} s"}
-        row |= {"name": name, "set": name.partition("--")[0], "s": time.monotonic() - started}
+        row |= {
+            "name": name, "set": name.partition("--")[0], "s": time.monotonic() - started,
+            "cpu_s": _children_s() - spent,
+        }  # fmt: skip
         with rows.open("a", encoding="utf-8") as out:
             out.write(json.dumps(row) + "\n")
         print(name, f"{row['s']:.1f} s", row.get("memory"), row.get("races"), flush=True)
+
+
+def _children_s() -> float:
+    """Return the CPU seconds of the processes that ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _shuffled(name: str) -> float:
