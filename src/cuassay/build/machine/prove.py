@@ -180,6 +180,7 @@ def scope_in_words(law: CallLaw, domain: Domain) -> str:
         multiple = legal.multiple * law.scope.multiples.get(name, 1)
         text = f"{name} from {least:,}" + (f" to {min(tops):,}" if tops else "")
         parts.append(text + (f", a multiple of {multiple}" if multiple > 1 else ""))
+    parts += [str(one) for one in law.scope.conditions]
     return "; ".join(parts) or "the problem's only sizes"
 
 
