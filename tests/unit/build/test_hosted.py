@@ -261,6 +261,34 @@ def test_cublas_multiplies_matrices_and_refuses_what_it_refuses(folder: Path) ->
     torch.testing.assert_close(call(x, w, 4, 0), torch.full((3, 4), 7.0))  # a lead below k
 
 
+WRITTEN = r"""
+#include <torch/extension.h>
+__global__ void more(float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] += 1.0f;
+}
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  HOW;
+  more<<<1, 32>>>(y.data_ptr<float>(), x.numel());
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize("how", ["y.copy_(x)", "at::mul_out(y, x, x)", "y.zero_()", ""])
+def test_what_torch_wrote_is_written(folder: Path, how: str) -> None:
+    text = FALLS_BACK % WRITTEN.replace("HOW", how)
+    call = build.load(inline(text), problem(), device="cpu", folder=folder).call
+    launcher = machine.current
+    assert launcher is not None
+    launcher.recorder.start()
+    call(torch.ones(5))
+    launch = launcher.recorder.recording().launches[0]
+    launcher.recorder.on = False
+    assert bool(launch.written) == (not how)  # which bytes are written, where some are not
+
+
 def test_load_builds_files_of_the_candidate(folder: Path, tmp_path: Path) -> None:
     bound = SMALL + 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }\n'
     both = candidate(FROM_FILES, bound, paths=("k.py", "kernel.cu"))
