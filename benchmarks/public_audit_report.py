@@ -26,7 +26,16 @@ ADJUDICATION = ROOT / "benchmarks" / "public_audit_adjudication.json"
 _FEWEST = 3  # kernels in a group that gets a line of its own
 _STATUSES = ("confirmed", "refuted", "open")
 _ROUTES = ("read", "script")
-_SIZES = ("listed", "other", "not settled")
+# What it takes to see the fault, and what that means in the document.
+_NEEDS = {
+    "benchmark": "the benchmark's own sizes, values and tolerance",
+    "tolerance": "a tolerance below the benchmark's",
+    "memory": "a look at memory and order, at the benchmark's sizes",
+    "sizes": "other sizes",
+    "values": "other values",
+    "calls": "other calls before or after, such as the same tensors with new values",
+    "state": "another state or mode of the module",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +43,19 @@ class Ruling:
     """What a person found for one rejection: `confirmed`, `refuted` or `open`.
 
     `route` says how: `read` in source, or `script`, a script without cuassay that shows the same.
-    `sizes` says where the kernel is wrong: at the `listed` sizes of the benchmark or at `other`
-    sizes alone. `rejected_by` is the diagnosis, `reading` one sentence with the cause.
+    `needs` says what it takes to see the fault, by the names of `_NEEDS`. `rejected_by` is the
+    diagnosis, `reading` one sentence with the cause.
     """
 
     key: str
     rejected_by: str
     status: str
     route: str
-    sizes: str
+    needs: str
     reading: str
 
     def __post_init__(self) -> None:
-        legal = {"status": _STATUSES, "route": _ROUTES, "sizes": _SIZES}
+        legal = {"status": _STATUSES, "route": _ROUTES, "needs": tuple(_NEEDS)}
         for name, values in legal.items():
             if getattr(self, name) not in values:
                 raise ValueError(f"{self.key}: {name} {getattr(self, name)!r} is none of {values}")
@@ -395,23 +404,27 @@ def adjudicated(rulings: Sequence[Ruling]) -> str:
     ]
     settled = [one for one in rulings if one.status != "open"]
     refuted = sum(one.status == "refuted" for one in settled)
-    confirmed = [one for one in settled if one.status == "confirmed"]
-    other = sum(one.sizes == "other" for one in confirmed)
+    needs = Counter(one.needs for one in settled if one.status == "confirmed")
+    total = sum(needs.values())
     return (
         table(("rejected by", "read", *_STATUSES), lines)
-        + f"\n\nRefuted of the settled: {share(refuted, len(settled))}. Confirmed at sizes beside "
-        f"the benchmark's alone: {share(other, len(confirmed))}."
+        + f"\n\nRefuted of the settled: {share(refuted, len(settled))}. What it takes to see the "
+        "confirmed ones:\n\n"
+        + table(
+            ("to see the fault it takes", "confirmed rejections"),
+            [(_NEEDS[name], share(count, total)) for name, count in needs.most_common()],
+        )
     )
 
 
 def listed(rulings: Sequence[Ruling]) -> str:
     """Return every ruling with its reading."""
     lines = [
-        (f"`{one.key}`", one.rejected_by, one.status, one.route, one.sizes, one.reading)
+        (f"`{one.key}`", one.rejected_by, one.status, one.route, one.needs, one.reading)
         for one in sorted(rulings, key=lambda one: (one.status, one.key))
     ]
     return table(
-        ("kernel", "rejected by", "finding is", "by", "wrong at sizes", "what the source shows"),
+        ("kernel", "rejected by", "finding is", "by", "needs", "what the source shows"),
         lines,
     )
 

@@ -316,7 +316,7 @@ def test_rulings_count_refuted_ones_and_refuse_an_unknown_status(
     modules: dict[str, ModuleType],
 ) -> None:
     report = modules["public_audit_report"]
-    made = {"rejected_by": "race", "route": "read", "sizes": "other", "reading": "r"}
+    made = {"rejected_by": "race", "route": "read", "needs": "sizes", "reading": "r"}
     rulings = [
         report.Ruling(key=f"k{n}", status=status, **made)
         for n, status in enumerate(("confirmed", "confirmed", "refuted", "open"))
@@ -324,7 +324,7 @@ def test_rulings_count_refuted_ones_and_refuse_an_unknown_status(
     text = report.adjudicated(rulings)
     assert "| race | 4 | 2 | 1 | 1 |" in text
     assert "Refuted of the settled: 1 of 3: 33%" in text
-    assert "alone: 2 of 2" in text
+    assert "| other sizes | 2 of 2: 100%" in text
     with pytest.raises(ValueError, match="status 'sure'"):
         report.Ruling(key="k", status="sure", **made)
 
