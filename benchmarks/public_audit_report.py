@@ -34,6 +34,7 @@ _NEEDS = {
     "sizes": "other sizes",
     "values": "other values",
     "calls": "other calls before or after, such as the same tensors with new values",
+    "streams": "another stream than the default one",
     "state": "another state or mode of the module",
 }
 
@@ -84,7 +85,7 @@ def write(given: argparse.Namespace) -> int:
         "languages": by_group(rows, "language", lambda row: [row.language]),
         "models": by_group(rows, "model, as published", lambda row: [row.model]),
         "classes": of_rejected(rows, "failure class", lambda row: map(_class_words, row.classes)),
-        "causes": of_rejected(rows, "diagnosis", causes_of),
+        "causes": of_rejected(rows, "diagnosis", lambda row: [cause_of(row, rulings)]),
         "rules": rules(rows),
         "power": power(rows),
         "conditions": conditions(rows),
@@ -92,12 +93,12 @@ def write(given: argparse.Namespace) -> int:
         "undecided": undecided(rows),
         "machines": machines(rows),
         "agreement": agreement(rows),
-        "adjudication": adjudicated(rulings),
+        "adjudication": adjudicated(rulings, rows),
         "rulings": listed(rulings),
         "folders": folders(given.runs),
     }
     replace_blocks(given.document, blocks)
-    for name, drawn in pictures(rows).items():
+    for name, drawn in pictures(rows, rulings).items():
         (given.pictures / f"audit-2026-{name}.svg").write_text(drawn, encoding="utf-8")
     data = {
         "schema": "cuassay/public-audit/1",
@@ -226,9 +227,12 @@ def by_group(rows: Sequence[Row], what: str, names: Callable[[Row], Iterable[str
     return table((what, "REJECTED of decided kernels that their publisher accepts"), lines)
 
 
-def causes_of(row: Row) -> list[str]:
-    """Return what a rejection is grouped by: its first diagnosis, else its checks."""
-    return [row.causes[0]] if row.causes else [" ".join(row.checks) or row.ending]
+def cause_of(row: Row, rulings: Sequence[Ruling]) -> str:
+    """Return what a rejection is grouped by: its first diagnosis, else that of its ruling."""
+    if row.causes:
+        return row.causes[0]
+    ruled = {ruling.key: ruling.rejected_by for ruling in rulings}
+    return ruled.get(row.key, "not kept in the row")
 
 
 def of_rejected(rows: Sequence[Row], what: str, names: Callable[[Row], Iterable[str]]) -> str:
@@ -393,8 +397,8 @@ def agreement(rows: Sequence[Row]) -> str:
     return text + (f" Different: {'; '.join(differ)}." if differ else "")
 
 
-def adjudicated(rulings: Sequence[Ruling]) -> str:
-    """Return the shares of confirmed and refuted rejections, by what rejected."""
+def adjudicated(rulings: Sequence[Ruling], rows: Sequence[Row]) -> str:
+    """Return the shares of confirmed and refuted rejections, by what rejected, and what is left."""
     groups: dict[str, list[Ruling]] = defaultdict(list)
     for ruling in rulings:
         groups[ruling.rejected_by].append(ruling)
@@ -406,9 +410,16 @@ def adjudicated(rulings: Sequence[Ruling]) -> str:
     refuted = sum(one.status == "refuted" for one in settled)
     needs = Counter(one.needs for one in settled if one.status == "confirmed")
     total = sum(needs.values())
+    refuted_keys = {one.key for one in settled if one.status == "refuted"}
+    left = [
+        f"`{row.key}`"
+        for row in latest(rows)
+        if row.verdict == "REJECTED" and row.key in refuted_keys
+    ]
     return (
         table(("rejected by", "read", *_STATUSES), lines)
-        + f"\n\nRefuted of the settled: {share(refuted, len(settled))}. What it takes to see the "
+        + f"\n\nRefuted of the settled: {share(refuted, len(settled))}. Of the refuted, still "
+        f"REJECTED in the latest rows: {', '.join(left) or 'none'}. What it takes to see the "
         "confirmed ones:\n\n"
         + table(
             ("to see the fault it takes", "confirmed rejections"),
@@ -448,7 +459,7 @@ def folders(runs: Path) -> str:
     return table(("run folder", "SHA-256 of its files"), lines)
 
 
-def pictures(rows: Sequence[Row]) -> dict[str, str]:
+def pictures(rows: Sequence[Row], rulings: Sequence[Ruling]) -> dict[str, str]:
     """Return the drawings by name."""
     shipped = accepted_by_publisher(rows)
     families: dict[str, list[Row]] = defaultdict(list)
@@ -463,9 +474,7 @@ def pictures(rows: Sequence[Row]) -> dict[str, str]:
     sets: dict[str, list[Row]] = defaultdict(list)
     for row in generated(rows):
         sets[row.set].append(row)
-    causes = Counter(
-        name for row in generated(rows) if row.verdict == "REJECTED" for name in causes_of(row)
-    )
+    causes = Counter(cause_of(row, rulings) for row in generated(rows) if row.verdict == "REJECTED")
     rejected = sum(causes.values())
     return {
         "sets": stacks("How trials ended, by set", [_stack(n, of) for n, of in sets.items()]),

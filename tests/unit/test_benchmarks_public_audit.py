@@ -321,10 +321,15 @@ def test_rulings_count_refuted_ones_and_refuse_an_unknown_status(
         report.Ruling(key=f"k{n}", status=status, **made)
         for n, status in enumerate(("confirmed", "confirmed", "refuted", "open"))
     ]
-    text = report.adjudicated(rulings)
-    assert "| race | 4 | 2 | 1 | 1 |" in text
-    assert "Refuted of the settled: 1 of 3: 33%" in text
+    rows = [_row(modules, 2, "REJECTED"), _row(modules, 5, "REJECTED")]
+    rulings.append(report.Ruling(key="sol/2/2", status="refuted", **made))
+    text = report.adjudicated(rulings, rows)
+    assert "| race | 5 | 2 | 2 | 1 |" in text
+    assert "Refuted of the settled: 2 of 4: 50%" in text
     assert "| other sizes | 2 of 2: 100%" in text
+    assert "still REJECTED in the latest rows: `sol/2/2`." in text
+    assert report.cause_of(rows[0], rulings) == "race"
+    assert report.cause_of(rows[1], rulings) == "not kept in the row"
     with pytest.raises(ValueError, match="status 'sure'"):
         report.Ruling(key="k", status="sure", **made)
 
