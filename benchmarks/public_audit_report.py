@@ -23,6 +23,7 @@ DOCUMENT = ROOT / "docs" / "audit-2026.md"
 PICTURES = ROOT / "docs" / "pictures"
 RESULTS = ROOT / "benchmarks" / "results" / "public-audit.json"
 ADJUDICATION = ROOT / "benchmarks" / "public_audit_adjudication.json"
+_DRAWN = "kernelbench-filtered"  # judged in the order of its digests alone
 _FEWEST = 3  # kernels in a group that gets a line of its own
 _STATUSES = ("confirmed", "refuted", "open")
 _ROUTES = ("read", "script")
@@ -174,6 +175,7 @@ def counts(rows: Sequence[Row], kernels: Sequence[Kernel]) -> str:
     made = [row for row in last if row.kind == "generated"]
     judged = [row for row in made if row.verdict]
     shipped = accepted_by_publisher(rows)
+    drawn = [row for row in shipped if row.set == _DRAWN]
     total = sum(kernel.kind == "generated" and kernel.set in PUBLISHED for kernel in kernels)
     others = sum(bool(row.verdict) for row in last if row.kind != "generated")
     gpu_s = sum(row.seconds for row in rows if row.device == "cuda")
@@ -184,6 +186,8 @@ def counts(rows: Sequence[Row], kernels: Sequence[Kernel]) -> str:
         f"{others} references, examples and library kernels have a verdict beside them.\n"
         f"- REJECTED among decided kernels that their publisher accepts: "
         f"{share(_rejected(shipped), len(shipped))}.\n"
+        f"- The same in `{_DRAWN}`, whose kernels were judged in random order: "
+        f"{share(_rejected(drawn), len(drawn))}.\n"
         f"- Trials took {gpu_s / 60:.0f} minutes on GPUs and {cpu_s / 60:.0f} minutes on CPUs."
     )
 
