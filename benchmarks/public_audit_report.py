@@ -80,7 +80,7 @@ def write(given: argparse.Namespace) -> int:
     kernels = read_index(given.runs)
     rulings = read_rulings(given.adjudication)
     blocks = {
-        "counts": counts(rows, kernels),
+        "counts": counts(rows, kernels, rulings),
         "sets": by_set(rows, kernels),
         "families": by_group(rows, "operator family", lambda row: [row.family]),
         "languages": by_group(rows, "language", lambda row: [row.language]),
@@ -169,7 +169,7 @@ def _rejected(rows: Iterable[Row]) -> int:
     return sum(row.verdict == "REJECTED" for row in rows)
 
 
-def counts(rows: Sequence[Row], kernels: Sequence[Kernel]) -> str:
+def counts(rows: Sequence[Row], kernels: Sequence[Kernel], rulings: Sequence[Ruling]) -> str:
     """Return the sums in words."""
     last = latest(rows)
     made = [row for row in last if row.kind == "generated"]
@@ -186,10 +186,30 @@ def counts(rows: Sequence[Row], kernels: Sequence[Kernel]) -> str:
         f"{others} references, examples and library kernels have a verdict beside them.\n"
         f"- REJECTED among decided kernels that their publisher accepts: "
         f"{share(_rejected(shipped), len(shipped))}.\n"
+        f"- Of these {_rejected(shipped)}, by adjudication: {_settled(shipped, rulings)}.\n"
         f"- The same in `{_DRAWN}`, whose kernels were judged in random order: "
         f"{share(_rejected(drawn), len(drawn))}.\n"
         f"- Trials took {gpu_s / 60:.0f} minutes on GPUs and {cpu_s / 60:.0f} minutes on CPUs."
     )
+
+
+def _settled(rows: Iterable[Row], rulings: Sequence[Ruling]) -> str:
+    """Return in words what adjudication says of the rejections among `rows`."""
+    ruled = {ruling.key: ruling for ruling in rulings}
+    found: Counter[str] = Counter()
+    for row in rows:
+        ruling = ruled.get(row.key)
+        if row.verdict != "REJECTED":
+            continue
+        if ruling is None or ruling.status == "open":
+            found["not settled"] += 1
+        elif ruling.status == "refuted":
+            found["refuted"] += 1
+        elif ruling.needs == "sizes":
+            found["wrong at sizes that the benchmark does not list, right at those it lists"] += 1
+        else:
+            found["wrong at the benchmark's own sizes"] += 1
+    return ", ".join(f"{count} {name}" for name, count in found.most_common()) or "none"
 
 
 def by_set(rows: Sequence[Row], kernels: Sequence[Kernel]) -> str:
@@ -359,17 +379,16 @@ def _reason(row: Row) -> str:
 
 
 def machines(rows: Sequence[Row]) -> str:
-    """Return who judged: machine, versions, profile, code and time of each group of rows."""
+    """Return who judged: machine, versions, profile, time of each group of rows."""
     groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        who = (row.machine, row.versions, row.profile, row.code or "not noted", row.source)
-        groups[who].append(row)
+        versions = f"cuassay {row.version}, {row.versions}"
+        groups[row.machine, versions, row.profile, row.source].append(row)
     lines = [
         (*who, min(row.judged_at for row in of), len(of), f"{sum(r.seconds for r in of) / 60:.0f}")
         for who, of in sorted(groups.items())
     ]
-    head = ("machine", "versions", "profile", "code", "rows of", "judged from (UTC)", "trials",
-            "minutes")  # fmt: skip
+    head = ("machine", "versions", "profile", "rows of", "judged from (UTC)", "trials", "minutes")
     return table(head, lines)
 
 
