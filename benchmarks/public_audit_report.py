@@ -31,10 +31,10 @@ _ROUTES = ("read", "script")
 _NEEDS = {
     "benchmark": "the benchmark's own sizes, values and tolerance",
     "tolerance": "a tolerance below the benchmark's",
-    "memory": "a look at memory and order, at the benchmark's sizes",
+    "memory": "a look at memory and order",
     "sizes": "other sizes",
     "values": "other values",
-    "calls": "other calls before or after, such as the same tensors with new values",
+    "calls": "other calls before or after",
     "streams": "another stream than the default one",
     "state": "another state or mode of the module",
 }
@@ -196,20 +196,24 @@ def counts(rows: Sequence[Row], kernels: Sequence[Kernel], rulings: Sequence[Rul
 def _settled(rows: Iterable[Row], rulings: Sequence[Ruling]) -> str:
     """Return in words what adjudication says of the rejections among `rows`."""
     ruled = {ruling.key: ruling for ruling in rulings}
-    found: Counter[str] = Counter()
+    own: Counter[str] = Counter()
+    others: Counter[str] = Counter()
     for row in rows:
         ruling = ruled.get(row.key)
         if row.verdict != "REJECTED":
             continue
         if ruling is None or ruling.status == "open":
-            found["not settled"] += 1
+            others["not settled"] += 1
         elif ruling.status == "refuted":
-            found["refuted"] += 1
+            others["refuted"] += 1
         elif ruling.needs == "sizes":
-            found["wrong at sizes that the benchmark does not list, right at those it lists"] += 1
+            others["wrong only at sizes that the benchmark does not list"] += 1
         else:
-            found["wrong at the benchmark's own sizes"] += 1
-    return ", ".join(f"{count} {name}" for name, count in found.most_common()) or "none"
+            own[_NEEDS[ruling.needs]] += 1
+    needs = "; ".join(f"{count} with {name}" for name, count in own.most_common())
+    found = [f"{sum(own.values())} wrong at the benchmark's own sizes ({needs})"] if own else []
+    found += [f"{count} {name}" for name, count in others.most_common()]
+    return ", ".join(found) or "none"
 
 
 def by_set(rows: Sequence[Row], kernels: Sequence[Kernel]) -> str:
@@ -442,10 +446,10 @@ def adjudicated(rulings: Sequence[Ruling], rows: Sequence[Row]) -> str:
     return (
         table(("rejected by", "read", *_STATUSES), lines)
         + f"\n\nRefuted of the settled: {share(refuted, len(settled))}. Of the refuted, still "
-        f"REJECTED in the latest rows: {', '.join(left) or 'none'}. What it takes to see the "
-        "confirmed ones:\n\n"
+        f"REJECTED in the latest rows: {', '.join(left) or 'none'}. How the "
+        "confirmed ones show:\n\n"
         + table(
-            ("to see the fault it takes", "confirmed rejections"),
+            ("the fault shows with", "confirmed rejections"),
             [(_NEEDS[name], share(count, total)) for name, count in needs.most_common()],
         )
     )

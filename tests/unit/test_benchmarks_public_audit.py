@@ -333,7 +333,7 @@ def test_rulings_count_refuted_ones_and_refuse_an_unknown_status(
     rows.append(_row(modules, 7, "REJECTED"))
     text = report.counts(rows, [], rulings)
     assert "1 refuted" in text
-    assert "1 wrong at sizes that the benchmark does not list" in text
+    assert "1 wrong only at sizes that the benchmark does not list" in text
     assert "1 not settled" in text
     rulings.pop()
     assert report.cause_of(rows[1], rulings) == "not kept in the row"
