@@ -34,6 +34,7 @@ from ptxsan.prove.law import (
     Place,
     Scalar,
     Sum,
+    evaluated,
     laws,
 )
 from ptxsan.prove.machine import AxisDomain, Domain
@@ -56,7 +57,8 @@ def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: An
     """Return outlines at sizes of the free axes, and what is wanted of them, as bytes.
 
     `wanted` holds `axes` (name -> [low, high or None, multiple]), `tensors` (shapes: lists of
-    expressions in reverse Polish notation), `values` (input -> [low, high, bytes]), `limit_s`.
+    expressions in reverse Polish notation), `values` (input -> [low, high, bytes]), `listed`
+    (the problem's own sizes of the axes), `limit_s`.
     """
     modules: dict[str, int] = {}
     calls = []
@@ -89,14 +91,16 @@ def prove(request: memoryview) -> bytes:
 
 
 def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
+    tensors = tuple(
+        Sum(((1, tuple(expression(part) for part in shape)),)) for shape in asked["tensors"]
+    )
     domain = Domain(
         axes={
             str(name): AxisDomain(low=max(1, int(low)), high=high, multiple=int(multiple))
             for name, (low, high, multiple) in asked["axes"].items()
         },
-        elements=tuple(
-            Sum(((1, tuple(expression(part) for part in shape)),)) for shape in asked["tensors"]
-        ),
+        elements=tensors,
+        listed=max((evaluated(one, row) for one in tensors for row in asked["listed"]), default=0),
     )
     values = {
         str(name): (expression(low), expression(high), int(nbytes))

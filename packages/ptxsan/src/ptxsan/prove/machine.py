@@ -51,12 +51,14 @@ class AxisDomain:
 class Domain:
     """What a proof is for: sizes of axes, and `elements` (of a tensor each) below `limit`.
 
-    `values` gives bounds (low, high) of the integers of (launch argument's region, bytes).
+    `listed` are the elements of the largest tensor that the problem itself names: a proof for
+    less is none.
     """
 
     axes: Mapping[str, AxisDomain]
     elements: tuple[L.Expression, ...] = ()
     limit: int = 1 << 31
+    listed: int = 0
 
 
 @dataclass(slots=True)

@@ -119,7 +119,7 @@ def prove_launch(
     until = started + limit_s
     solver = Solver(until=until)
     found: _Safe | list[_Failure] = []
-    for limit in (domain.limit, *(one for one in NARROWER if one < domain.limit)):
+    for limit in (domain.limit, *(one for one in NARROWER if domain.listed < one < domain.limit)):
         part = until if limit == domain.limit else time.perf_counter() + limit_s
         solver.until = part
         found = _attempt(law, scope, replace(domain, limit=limit), values or {}, solver)
