@@ -127,7 +127,7 @@ def prove_one(file: Path) -> None:
     from cuassay.model import serial
     from cuassay.model.proofs import ProofEvidence, Property, proofs_of
 
-    asked = json.loads(file.read_bytes()) | {"limit_s": _LAUNCH_S}
+    asked = {"listed": []} | json.loads(file.read_bytes()) | {"limit_s": _LAUNCH_S}
     evidence: ProofEvidence = serial.loads(
         ProofEvidence, answer(memoryview(json.dumps(asked).encode())).decode()
     )
