@@ -397,10 +397,10 @@ def machines(rows: Sequence[Row]) -> str:
 
 
 def pairs(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
-    """Yield a kernel's decided row and that of another seed, for one device and profile."""
+    """Yield a kernel's newest decided row and that of another seed, for one device and profile."""
     first: dict[tuple[str, str, str], Row] = {}
     again = []
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row.judged_at):
         if row.verdict not in DECIDED:
             continue
         if row.again:

@@ -305,6 +305,7 @@ def test_seeds_agree_or_the_kernel_is_named(modules: dict[str, ModuleType]) -> N
     report = modules["public_audit_report"]
     rows = [_row(modules, n, "ACCEPTED") for n in range(4)]
     rows += [_row(modules, n, "ACCEPTED", again=True) for n in range(3)]
+    rows.append(_row(modules, 2, "REJECTED", judged_at="0"))  # before a repair: not compared
     assert "3 of 3: 100%" in report.agreement(rows)
     rows += [_row(modules, 3, "REJECTED", again=True), _row(modules, 9, "REJECTED", again=True)]
     text = report.agreement(rows)
