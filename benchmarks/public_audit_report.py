@@ -188,7 +188,7 @@ def counts(rows: Sequence[Row], kernels: Sequence[Kernel], rulings: Sequence[Rul
         f"{share(_rejected(shipped), len(shipped))}.\n"
         f"- Of these {_rejected(shipped)}, by adjudication: {_settled(shipped, rulings)}.\n"
         f"- The same in `{_DRAWN}`, whose kernels were judged in random order: "
-        f"{share(_rejected(drawn), len(drawn))}.\n"
+        f"{share(_rejected(drawn), len(drawn))}; {_settled(drawn, rulings)}.\n"
         f"- Trials took {gpu_s / 60:.0f} minutes on GPUs and {cpu_s / 60:.0f} minutes on CPUs."
     )
 

@@ -189,6 +189,10 @@ def test_a_second_look_takes_what_is_not_accepted_and_other_seeds_what_is_decide
     assert names("--again", "9") == ["2/1", "2/2"]
     assert len(names("--again", "1")) == 1
     assert names() == ["2/1", "2/2", "2/3", "2/4", "2/5"]
+    rows.append(_row(modules, 2, "REJECTED", again=True))
+    for more, expected in (((), "4 of 5"), (("--again", "9"), "1 of 5")):
+        said = audit.progress(rows, kernels, _given(audit, tmp_path, *more))
+        assert said == f"quick: {expected} kernels have a row"
 
 
 def test_rows_name_the_call_that_judged_them_and_the_last_result_counts(
