@@ -36,6 +36,7 @@ from public_audit_imports import Origin, import_rows
 from public_audit_rows import DECIDED, Row, calls_file, latest, read_rows, results_written
 from trials import source_path
 
+from cuassay import __version__
 from cuassay.audit.family import family_of
 
 PACKED = ROOT / "build" / "public-audit"
@@ -172,15 +173,11 @@ def judge(given: argparse.Namespace, kernels: Sequence[Kernel], device: str) -> 
 
 
 def _note_call(given: argparse.Namespace, folder: Path, device: str) -> None:
-    """Note which code and machine judge from the next result on."""
-    said = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=9"],
-        capture_output=True, text=True, cwd=ROOT, check=False,
-    )  # fmt: skip
+    """Note which version and machine judge from the next result on."""
     note: dict[str, Any] = {
         "begins_after": results_written(folder),
         "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "code": said.stdout.strip(),
+        "version": __version__,
         "device": device,
         "profile": given.profile,
         "again": bool(given.again),
@@ -203,11 +200,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def progress(rows: Sequence[Row], kernels: Sequence[Kernel], profile: str, device: str) -> str:
-    """Return one line: how many kernels of how many are judged."""
-    done = {row.key for row in latest(rows, device=device, profile=profile)}
-    left = sum(kernel.key not in done for kernel in kernels)
-    return f"{profile} on {device}: {len(kernels) - left} of {len(kernels)} kernels have a row"
+def progress(rows: Iterable[Row], kernels: Sequence[Kernel], given: argparse.Namespace) -> str:
+    """Return one line: how many kernels of this call have a row of its profile, with its seeds."""
+    done = {
+        row.key for row in rows if row.profile == given.profile and row.again is bool(given.again)
+    }
+    count = sum(kernel.key in done for kernel in kernels)
+    return f"{given.profile}: {count} of {len(kernels)} kernels have a row"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -236,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("no kernel is left that this call wants")
         return 0
     judge(given, wanted, device)
-    print(progress(read_rows(given.runs), wanted, given.profile, device))
+    print(progress(read_rows(given.runs), wanted, given))
     return 0
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -56,7 +55,7 @@ def check(
         else:
             # An audit's lanes have environments and judges of their own.
             process = served(job) if environment is None else None
-            process = process or _started(run, environment)
+            process = process or JudgeProcess(log=run.path / _LOG, environment=environment)
         yield from _drive(job, run, process, timeout_s=timeout_s)
     finally:
         run.close()
@@ -151,10 +150,6 @@ def document(
     raise CannotJudgeError("the judge ended without a document")
 
 
-def _started(run: RunFolder, environment: Mapping[str, str] | None) -> JudgeProcess:
-    return JudgeProcess(log=run.path / _LOG, environment=environment)
-
-
 def _assigned(judge: JudgeProcess, run: RunFolder) -> JudgeProcess:
     """Move a spare judge's log into the run folder of its job."""
     if judge.log is not None:
@@ -198,8 +193,3 @@ def _death(
     line = process.last_line()
     tail = f"; its last line was: {line}" if line else ""
     return f"{process.death()}{where}{tail}"
-
-
-def fresh_seed() -> int:
-    """Return 63 bits of operating-system entropy: a trial's secret root seed."""
-    return secrets.randbits(63)
