@@ -111,6 +111,8 @@ LABELS = {
     "hausdorff-cb4f542f2 before": _GUESS,
     "lebesgue-74b4a2c83 before": _GUESS,
     "michalewicz-6ff5df9bc before": _GUESS,
+    "merge-c9378baa3 after": "each block merges on past its end into the next block's part of C, "
+    "which the fix leaves: weak writes of two blocks, of equal values where the merge is right",
 }
 
 
