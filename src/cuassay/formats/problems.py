@@ -32,6 +32,8 @@ def load(where: str, *, strict: bool, notes: list[str], recorded_calls: str = ""
     Raises ProblemError or UnknownNameError.
     """
     found = _named(where, strict=strict, notes=notes)
+    if found.held:
+        notes.append(f"these arguments stay as the problem has them: {'; '.join(found.held)}")
     found = sidecar.applied(found, notes=notes)
     folder = Path(recorded_calls).expanduser() if recorded_calls else recorded.beside(found)
     return found if folder is None else recorded.with_calls(found, folder, notes=notes)
