@@ -224,6 +224,9 @@ def kernelbench_com(sets: Path, labels: Path | None, out: Path) -> Iterator[Kern
     hard = root / "benchmarks" / "hard" / "problems-h100" / "02_kda_cutlass"
     if hard.is_dir():
         problems[hard.name] = hard
+    catalog = root / "public" / "data" / "catalog.json"
+    cells = json.loads(catalog.read_text(encoding="utf-8"))["cells"] if catalog.is_file() else []
+    correct = {cell["run_id"]: cell["correct"] for cell in cells}
     for file in sorted((root / "public" / "runs" / "h100").glob("*_solution.py.txt")):
         parts = _RUN_NAME.fullmatch(file.name)
         if parts is None or parts["task"] not in problems:
@@ -234,8 +237,8 @@ def kernelbench_com(sets: Path, labels: Path | None, out: Path) -> Iterator[Kern
             path="",
             problem="",
             operator=parts["task"],
-            model=parts["model"].rpartition("_")[2],
-            theirs=None,
+            model=parts["model"].removesuffix("_1m_").rpartition("_")[2],
+            theirs=correct.get(file.name.removesuffix("_solution.py.txt")),
         )
         yield _pair(
             out,

@@ -83,6 +83,8 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
                         help="only kernels that `quick` rejected or could not decide")  # fmt: skip
     parser.add_argument("--again", type=int, default=0, metavar="N",
                         help="judge N decided kernels with other seeds")  # fmt: skip
+    parser.add_argument("--round", default="", metavar="NAME",
+                        help="judge again, in folders of this name")  # fmt: skip
     parser.add_argument("--part", type=part_named, default=Part(index=1, count=1), metavar="K/N")
     parser.add_argument("--device", default="", help="cpu or cuda; cuda where there is one")
     parser.add_argument(
@@ -143,7 +145,8 @@ def write_list(kernels: Sequence[Kernel], packed: Path, place: Path) -> None:
 def judge(given: argparse.Namespace, kernels: Sequence[Kernel], device: str) -> None:
     """Judge kernels by `cuassay audit` until all are done or the time is up."""
     again = "-again" if given.again else ""
-    folder = given.runs.absolute() / f"{given.profile}{again}-{device}-{given.part}"
+    round_ = f"-{given.round}" if given.round else ""
+    folder = given.runs.absolute() / f"{given.profile}{again}{round_}-{device}-{given.part}"
     given.runs.mkdir(parents=True, exist_ok=True)
     listed = folder.with_suffix(".jsonl")
     write_list(kernels, given.packed, listed)

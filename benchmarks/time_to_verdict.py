@@ -156,7 +156,7 @@ class Bench:
         solution, problem = str(folder / kernel.path), str(folder / kernel.problem)
         check = [sys.executable, "-m", "cuassay", "check", solution, "--problem", problem]
         check += ["--profile", self._given.profile, "--device", "cuda", "--json"]
-        path = os.pathsep.join([str(self._given.peer / "src"), own["PYTHONPATH"]])
+        path = os.pathsep.join([str(self._given.peer.resolve() / "src"), own["PYTHONPATH"]])
         theirs = [sys.executable, "-c", _PEER, problem, "--solution", solution, "--json"]
         seconds: dict[str, float | None] = {}
         document: Mapping[str, Any] = {}

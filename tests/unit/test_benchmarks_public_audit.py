@@ -48,7 +48,7 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
 
 @pytest.fixture
 def copies(tmp_path: Path) -> Path:
-    """Local copies of four sets, made up: tasks 2 and 3 each."""
+    """Local copies of five sets, made up, with tasks of odd number among them."""
     root = tmp_path / "sets"
     filtered = root / "KernelBenchFiltered"
     for number in (2, 3):
@@ -69,6 +69,14 @@ def copies(tmp_path: Path) -> Path:
     ]
     _write(root / "cuda-l1" / "h100-even.jsonl", "\n".join(map(json.dumps, lines)))
     _write(root / "kernelbench" / "KernelBench" / "level1" / "2_Softmax.py", _MODEL)
+    decks = root / "kernelbench.com" / "benchmarks"
+    _write(decks / "mini" / "problems-h100" / "03_topp_mask" / "reference.py", _MODEL)
+    _write(decks / "hard" / "problems-h100" / "01_fp8_gemm" / "reference.py", _MODEL)
+    public = root / "kernelbench.com" / "public"
+    for run in ("20260618_041809_codex_gpt-5.5_03_topp_mask", "20260618_041809_a_b_01_fp8_gemm"):
+        _write(public / "runs" / "h100" / f"{run}_solution.py.txt", _MODEL)
+    cell = {"run_id": "20260618_041809_codex_gpt-5.5_03_topp_mask", "correct": False}
+    _write(public / "data" / "catalog.json", json.dumps({"cells": [cell]}))
     return root
 
 
@@ -107,8 +115,11 @@ def test_sets_hold_even_tasks_alone_with_what_is_published(
         "cudabeaver/level1_2/logic_error/ab",
         "cudabeaver/level1_2/reference/ab",
         "kernelbench-filtered/level1_2",
+        "kernelbench.com/20260618_041809_codex_gpt-5.5_03_topp_mask",
         "sol/2/c0",
     ]
+    agent = by_key["kernelbench.com/20260618_041809_codex_gpt-5.5_03_topp_mask"]
+    assert (agent.model, agent.theirs, agent.operator) == ("gpt-5.5", False, "03_topp_mask")
     best = by_key["kernelbench-filtered/level1_2"]
     assert (best.model, best.language, best.theirs) == ("4o", "triton", True)
     assert best.digest == sets.digest_of([_TRITON])

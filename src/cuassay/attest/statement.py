@@ -128,6 +128,10 @@ def _scope(
     return {
         "verdict": verdict.decision.value,
         "conditions": list(verdict.conditions),
+        "proved": [
+            {"property": one.what.value, "answer": one.answer.value, "scope": list(one.scope)}
+            for one in verdict.proved
+        ],
         "profile": verdict.profile.value,
         "precisionGrade": verdict.precision_grade,
         "truth": verdict.truth,

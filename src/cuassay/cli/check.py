@@ -35,7 +35,8 @@ PROFILES = ("quick", "standard", "deep")
     "--require",
     default="",
     metavar="LIST",
-    help=f"Conditions that must hold, not merely be stated: {', '.join(options.CONDITIONS)}.",
+    help=f"Conditions that must hold, not merely be stated: {', '.join(options.CONDITIONS)}; "
+    f"or proofs for all sizes: {', '.join(options.PROOFS)}.",
 )
 @options.precision_option
 @click.option(

@@ -13,6 +13,7 @@ import click
 from cuassay.cli.sinks import FORMATS, Target, targets
 from cuassay.errors import CandidateError, UsageError, suggestion
 from cuassay.model.conditions import CONDITIONS as CONDITIONS
+from cuassay.model.conditions import PROOFS as PROOFS
 from cuassay.model.conditions import required
 from cuassay.model.precision import Precision
 

@@ -19,7 +19,7 @@ from cuassay.errors import CuassayError, ProblemError
 from cuassay.inputs.case_inputs import case_inputs, workload_of
 from cuassay.inputs.geometry import elements, try_sizes
 from cuassay.inputs.legal import torch_dtype
-from cuassay.inputs.scalars import default_scalar
+from cuassay.inputs.scalars import default_scalar, may_be_sizes, sizes_given
 from cuassay.model import serial
 from cuassay.model.axes import evaluate, resolve, shape_of
 from cuassay.model.case import GENERATED, Case
@@ -134,7 +134,7 @@ class Acceptor:
     def _actual_sizes(self, case: Case) -> dict[str, int]:
         """Run generator and reference; return the sizes that inputs and outputs have."""
         count = elements(self.problem, case.axes)
-        if count <= _REAL_ELEMENTS[self._kind]:
+        if count <= _REAL_ELEMENTS[self._kind] and not may_be_sizes(self.problem):
             return self._run(case, real=True)
         try:
             sizes = self._run(case, real=False)
@@ -203,6 +203,7 @@ class Acceptor:
                 for name, source in workload.sources.items()
                 if isinstance(source, ScalarSource)
             }
+        scalars |= sizes_given(self.problem, case.axes)
         devices = [torch.cuda.current_device()] if self._kind == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             made = generator({**case.axes, **scalars}, torch.device(self._device))
@@ -217,9 +218,12 @@ class Acceptor:
         """Return empty tensors of the right shapes for what the generator does not make."""
         workload = workload_of(self.problem, case) if case.benchmark else None
         found: list[Value] = []
+        sizes = sizes_given(self.problem, case.axes)
         for spec in self.problem.inputs:
             value = made.get(spec.name)
-            if isinstance(spec, ScalarSpec):
+            if spec.name in sizes:
+                found.append(sizes[spec.name])
+            elif isinstance(spec, ScalarSpec):
                 source = workload.sources.get(spec.name) if workload else None
                 if isinstance(source, ScalarSource):
                     value = source.value

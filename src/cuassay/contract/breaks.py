@@ -154,7 +154,8 @@ def _same(old: torch.Tensor, new: torch.Tensor) -> bool:
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
+    # One element counts as contiguous whatever its strides, and keeps them in any reshape.
+    return tensor.contiguous().as_strided((tensor.numel(),), (1,)).view(torch.uint8)
 
 
 def _broken(problem: Problem, base: Case, fact: Fact, seed: Callable[[str], int]) -> Case | None:

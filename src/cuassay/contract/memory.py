@@ -19,7 +19,7 @@ import torch
 from cuassay.inputs.budget import room_bytes
 from cuassay.inputs.geometry import elements, shrink
 from cuassay.inputs.legal import torch_dtype
-from cuassay.inputs.scalars import default_scalar
+from cuassay.inputs.scalars import default_scalar, may_be_sizes, sizes_given
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar, ScalarSource, ScalarSpec, TensorSpec
@@ -114,10 +114,13 @@ class Room:
         """Whether no intermediate of a case can be large, which needs no run to know.
 
         A reference is taken to hold no more than all its inputs and outputs, each as often as
-        the longest axis has elements: the scores of attention are such.
+        the longest axis has elements: the scores of attention are such. An integer argument that
+        follows no axis may ask for any size.
         """
         if self.bytes is None:
             return True
+        if may_be_sizes(problem):
+            return False
         longest = max(case.axes.values(), default=1)
         return elements(problem, case.axes) * longest * _PER_ELEMENT <= self.bytes
 
@@ -190,9 +193,12 @@ def _inputs(problem: Problem, case: Case) -> list[torch.Tensor | Scalar]:
     workload = next((w for w in problem.workloads if w.id == case.workload), None)
     workload = workload or next(iter(problem.workloads), None)
     found: list[torch.Tensor | Scalar] = []
+    sizes = sizes_given(problem, case.axes)
     for spec in problem.inputs:
         source = workload.sources.get(spec.name) if workload else None
-        if isinstance(spec, TensorSpec):
+        if spec.name in sizes:
+            found.append(sizes[spec.name])
+        elif isinstance(spec, TensorSpec):
             shape = shape_of(spec.shape, case.axes)
             found.append(torch.empty(shape, dtype=torch_dtype(spec.dtype), device="meta"))
         elif spec.name in case.scalars:

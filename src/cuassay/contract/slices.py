@@ -102,6 +102,7 @@ def _axes(problem: Problem, runs: Sequence[Values]) -> Iterator[_Axis]:
 def _rows(value: torch.Tensor, dim: int) -> torch.Tensor:
     """Return the slices along a dimension as rows of bytes."""
     rows = value.movedim(dim, 0).reshape(value.shape[dim], -1).contiguous()
+    rows = rows.as_strided(rows.shape, (rows.shape[1], 1))  # an axis of 1 may have any stride
     return rows.to(torch.uint8) if rows.dtype is torch.bool else rows.view(torch.uint8)
 
 

@@ -17,6 +17,7 @@ from cuassay.model.domain import (
     Positive,
     Probability,
     Real,
+    SizeOf,
 )
 from cuassay.model.dtype import DType
 from cuassay.model.problem import InputSpec, Scalar, ScalarSpec
@@ -31,6 +32,7 @@ KINDS: dict[type[Domain], str] = {
     Mask: "mask",
     IntegerRange: "integer_range",
     Choice: "choice",
+    SizeOf: "size_of",
     Opaque: "opaque",
 }
 MASKS = ("arbitrary", "causal", "padding")
@@ -71,7 +73,7 @@ def _fitting(spec: InputSpec) -> _Kinds:
     if isinstance(spec, ScalarSpec):
         if dtype is DType.BOOL:
             return (Choice,)
-        return (Real, Positive, Choice) if dtype.is_floating else (IntegerRange, Choice)
+        return (Real, Positive, Choice) if dtype.is_floating else (IntegerRange, Choice, SizeOf)
     if dtype is DType.BOOL:
         return (Mask, Choice, Opaque)
     if dtype is DType.FLOAT4_E2M1FN_X2:
@@ -213,6 +215,8 @@ def in_words(domain: Domain) -> str:
             return f"one of {', '.join(repr(value) for value in values)}"
         case Index(axis=axis):
             return f"an index into {axis}"
+        case SizeOf(axis=axis):
+            return f"the size of {axis}"
         case Offsets(axis=axis):
             return f"sorted offsets from 0 to {axis}"
         case Real(low=low, high=high) | Positive(low=low, high=high):

@@ -19,7 +19,17 @@ from cuassay.formats.infer_names import (
     sentinels,
 )
 from cuassay.formats.infer_reference import Evidence, IndexUse, read_reference
-from cuassay.model.domain import Domain, Index, IntegerRange, Opaque, Positive, Probability, Real
+from cuassay.model.axes import resolve
+from cuassay.model.domain import (
+    Domain,
+    Index,
+    IntegerRange,
+    Opaque,
+    Positive,
+    Probability,
+    Real,
+    SizeOf,
+)
 from cuassay.model.dtype import DType
 from cuassay.model.problem import (
     ConstAxis,
@@ -78,11 +88,27 @@ def _seen(spec: ScalarSpec, problem: Problem) -> list[Scalar]:
 def _scalar(spec: ScalarSpec, problem: Problem, drawn: Mapping[str, Domain]) -> ScalarSpec:
     seen = _seen(spec, problem)
     default = seen[0] if seen else None
-    domain = scalar_domain(spec, seen) or drawn.get(spec.name)
+    domain = _size_of(spec, problem) or scalar_domain(spec, seen) or drawn.get(spec.name)
     if domain is not None:
         return replace(spec, domain=domain, domain_source=INFERRED, default=default)
     fallback = _without_evidence(spec, problem)
     return replace(spec, domain=fallback, domain_source=_label(fallback), default=default)
+
+
+def _size_of(spec: ScalarSpec, problem: Problem) -> SizeOf | None:
+    """Return the one axis whose size an integer has in every workload, where it differs."""
+    if spec.dtype is DType.BOOL or spec.dtype.is_floating:
+        return None
+    axes = [axis.name for axis in problem.axes if not isinstance(axis, ConstAxis)]
+    values: set[Scalar] = set()
+    for workload in problem.workloads:
+        source = workload.sources.get(spec.name)
+        if not isinstance(source, ScalarSource):
+            return None
+        sizes = resolve(problem.axes, workload.axes)
+        axes = [name for name in axes if sizes[name] == source.value]
+        values.add(source.value)
+    return SizeOf(axis=axes[0]) if len(axes) == 1 and len(values) > 1 else None
 
 
 def _tensor(

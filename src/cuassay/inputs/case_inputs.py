@@ -9,6 +9,7 @@ import torch
 
 from cuassay.inputs import benchmark
 from cuassay.inputs.materialise import materialise
+from cuassay.inputs.scalars import sizes_given
 from cuassay.inputs.transforms import transformed
 from cuassay.model.case import GENERATED, Case
 from cuassay.model.problem import Problem, SafetensorsSource, Scalar, Workload
@@ -40,7 +41,7 @@ def case_inputs(
             drawn[spec.name] = case.scalars[spec.name]
         elif fill is not None and fill.kind == GENERATED and isinstance(own, torch.Tensor):
             drawn[spec.name] = transformed(spec, fill, case.axes, lambda _, own=own: own)  # type: ignore[arg-type, misc]
-    return drawn
+    return drawn | sizes_given(problem, case.axes)
 
 
 def workload_of(problem: Problem, case: Case) -> Workload:

@@ -9,11 +9,12 @@ import torch
 
 from cuassay.errors import CuassayError, ReferenceError_
 from cuassay.inputs.fills import default_fill, make
-from cuassay.inputs.scalars import default_scalar
+from cuassay.inputs.scalars import default_scalar, sizes_given
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.transforms import transformed
 from cuassay.model.axes import resolve
 from cuassay.model.case import GENERATED, Case, Fill
+from cuassay.model.domain import SizeOf
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 
 Value: TypeAlias = torch.Tensor | Scalar
@@ -37,7 +38,7 @@ def materialise(
     values: dict[str, Value] = {}
     for spec in problem.inputs:
         if isinstance(spec, ScalarSpec):
-            values[spec.name] = _scalar(spec, case, made)
+            values[spec.name] = _scalar(spec, case, sizes, made)
         elif spec.name in made and _from_generator(case.fills.get(spec.name)):
             values[spec.name] = _generators(spec, case, sizes, made[spec.name], device=device)
         else:
@@ -79,7 +80,11 @@ def _known(problem: Problem, name: str) -> bool:
     return any(axis.name == name for axis in problem.axes)
 
 
-def _scalar(spec: ScalarSpec, case: Case, made: Mapping[str, object]) -> Scalar:
+def _scalar(
+    spec: ScalarSpec, case: Case, sizes: Mapping[str, int], made: Mapping[str, object]
+) -> Scalar:
+    if isinstance(spec.domain, SizeOf):
+        return sizes[spec.domain.axis]
     if spec.name in case.scalars:
         return case.scalars[spec.name]
     value = made.get(spec.name)
@@ -110,7 +115,11 @@ def _generated(
     """Run the problem's generator under the case's seed; global random state is restored."""
     if not case.generator or generator is None:
         return {}
-    arguments: dict[str, object] = {**sizes, **_generator_scalars(problem, case)}
+    arguments: dict[str, object] = {
+        **sizes,
+        **_generator_scalars(problem, case),
+        **sizes_given(problem, sizes),
+    }
     devices = [torch.cuda.current_device()] if device.startswith("cuda") else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(derive(case.seed, "generator"))

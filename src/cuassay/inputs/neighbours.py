@@ -71,7 +71,8 @@ def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
                     changes = {**least_of, axis.name: size}
                     to.append((f"{axis.name}={size} beside {named.value} of the source", changes))
         if len(axes) > 1 and named.kind is Kind.BOUND:
-            rest = prod(least_of[axis.name] for axis in axes[:-1])
+            # An axis may be empty in the listed call that the others are taken from.
+            rest = max(1, prod(least_of[axis.name] for axis in axes[:-1]))
             last = axes[-1]
             for size in (named.value // rest, named.value // rest + 1):
                 if size > 1 and within(last, size):

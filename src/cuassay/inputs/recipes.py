@@ -20,7 +20,7 @@ from cuassay.inputs.scalars import drawn_scalar
 from cuassay.inputs.seeds import derive
 from cuassay.model import serial
 from cuassay.model.case import Case, Fill
-from cuassay.model.domain import Opaque, Positive, Probability
+from cuassay.model.domain import Opaque, Positive, Probability, SizeOf
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec, VarAxis
 
 Change: TypeAlias = tuple[int, int]  # which aspect (taken modulo their number), how much
@@ -133,7 +133,8 @@ def _filled(problem: Problem) -> list[TensorSpec]:
 
 
 def _scalars(problem: Problem) -> list[ScalarSpec]:
-    return [spec for spec in problem.inputs if isinstance(spec, ScalarSpec)]
+    free = (spec for spec in problem.inputs if not isinstance(spec.domain, SizeOf))
+    return [spec for spec in free if isinstance(spec, ScalarSpec)]
 
 
 def _sizes(random: Random, problem: Problem, max_elements: int) -> dict[str, int] | None:

@@ -14,7 +14,7 @@ from cuassay.inputs.geometry import tensor_inputs
 from cuassay.inputs.scalars import default_scalar, drawn_scalar
 from cuassay.inputs.seeds import derive
 from cuassay.model.case import Fill
-from cuassay.model.domain import Opaque, Positive, Probability
+from cuassay.model.domain import Opaque, Positive, Probability, SizeOf
 from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Scalar, ScalarSource, ScalarSpec, TensorSpec, Workload
 
@@ -156,10 +156,10 @@ def _for_dtype(chosen: Fill, dtype: DType) -> Fill:
 def scalars_for(
     problem: Problem, workload: Workload | None, *, seed: int, usual: bool = True
 ) -> dict[str, Scalar]:
-    """Return every scalar: the usual value, or one drawn from its domain by `seed`."""
+    """Return every scalar that no axis decides: the usual value, or one drawn by `seed`."""
     values: dict[str, Scalar] = {}
     for spec in problem.inputs:
-        if isinstance(spec, ScalarSpec):
+        if isinstance(spec, ScalarSpec) and not isinstance(spec.domain, SizeOf):
             own = derive(seed, "scalar", spec.name)
             values[spec.name] = (
                 usual_scalar(spec, workload, seed=own) if usual else drawn_scalar(spec, seed=own)

@@ -4,13 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 
-from cuassay.model.domain import Choice, Domain, IntegerRange, Positive, Real
+from cuassay.model.domain import Choice, Domain, IntegerRange, Positive, Real, SizeOf
 from cuassay.model.dtype import DType
-from cuassay.model.problem import Scalar, ScalarSpec
+from cuassay.model.problem import STATE_SOURCE, Problem, Scalar, ScalarSpec
 
 _WIDE = 100.0  # high / low from which a range is drawn in logarithms
 _SCALAR_RANGE = (0.5, 2.0)  # for a positive scalar without bounds and without a default
+
+
+def sizes_given(problem: Problem, sizes: Mapping[str, int]) -> dict[str, Scalar]:
+    """Return the scalars that repeat the size of an axis: they follow it in every case."""
+    return {
+        spec.name: sizes[spec.domain.axis]
+        for spec in problem.inputs
+        if isinstance(spec, ScalarSpec) and isinstance(spec.domain, SizeOf)
+    }
+
+
+def may_be_sizes(problem: Problem) -> bool:
+    """Whether some integer argument follows no axis: outputs may be of any size it says.
+
+    One that is the same in every call, and what says where a module's state comes from, are not
+    meant.
+    """
+
+    def may_be(spec: ScalarSpec) -> bool:
+        if spec.dtype.is_floating or spec.dtype is DType.BOOL or spec.name == STATE_SOURCE:
+            return False
+        match spec.domain:
+            case SizeOf():
+                return False
+            case Choice(values=values):
+                return len(values) > 1
+        return True
+
+    return any(isinstance(spec, ScalarSpec) and may_be(spec) for spec in problem.inputs)
 
 
 def default_scalar(spec: ScalarSpec, *, seed: int = 0) -> Scalar:

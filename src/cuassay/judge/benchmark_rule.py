@@ -59,6 +59,9 @@ def evaluate(trial: JudgeTrial, run: RunScenario) -> BenchmarkRule | None:
         if not trial.has_room(benchmark_case(trial, workload), truth=False):
             continue
         rule = _one(trial, run, workload)
+        if rule.accepted is False:
+            # Other calls of this trial may have left something behind; the benchmark makes none.
+            rule = _one(trial, run, workload, fresh=True)
         if worst is None or _badness(rule) > _badness(worst):
             worst = rule
     return worst
@@ -93,7 +96,9 @@ def _badness(rule: BenchmarkRule) -> float:
     return (0.0 if rule.accepted else 2.0) + 1.0 - (rule.matched_ratio or 0.0)
 
 
-def _one(trial: JudgeTrial, run: RunScenario, workload: Workload) -> BenchmarkRule:
+def _one(
+    trial: JudgeTrial, run: RunScenario, workload: Workload, *, fresh: bool = False
+) -> BenchmarkRule:
     case = benchmark_case(trial, workload)
     tolerance = workload.tolerance
 
@@ -115,7 +120,8 @@ def _one(trial: JudgeTrial, run: RunScenario, workload: Workload) -> BenchmarkRu
     except CuassayError as error:
         return rule(None, None, "", f"the benchmark's inputs could not be made: {error}")
     # The benchmark hands zero-filled outputs to destination-style kernels.
-    outcome = run(single_call(case, label=case.label, poison=Poison.ZEROS))
+    scenario = single_call(case, label=case.label, poison=Poison.ZEROS)
+    outcome = run(dataclasses.replace(scenario, fresh=fresh))
     record = done(outcome, 2)
     if record is None:
         return rule(False, None, "", "the kernel did not finish on the benchmark's inputs")

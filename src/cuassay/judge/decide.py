@@ -15,6 +15,7 @@ from cuassay.model.outcome import (
     Passed,
     Skipped,
 )
+from cuassay.model.proofs import Proof, ProofAnswer, Property
 from cuassay.model.verdict import Decision, Profile
 
 # Without these nothing was shown: a verdict cannot rest on the other checks alone.
@@ -61,6 +62,23 @@ def decide(reports: Sequence[CheckReport], *, profile: Profile) -> tuple[Decisio
     if unsafe:
         return Decision.ACCEPTED, f"no wrong result found; {checks}; under the stated conditions"
     return Decision.ACCEPTED, f"no wrong result found; {checks}"
+
+
+def decide_proofs(
+    decision: Decision, reason: str, proved: Iterable[Proof], wanted: Iterable[Property]
+) -> tuple[Decision, str]:
+    """Return the decision with the proofs that it has to rest on as well.
+
+    A refuted one rejects; without a proof nothing is accepted.
+    """
+    answers = {one.what: one for one in proved}
+    for what in wanted:
+        one = answers.get(what, Proof(what=what, answer=ProofAnswer.UNKNOWN))
+        if one.answer is ProofAnswer.REFUTED:
+            return Decision.REJECTED, f"proof:{what} is refuted: {one.reason}"
+        if one.answer is ProofAnswer.UNKNOWN and decision is Decision.ACCEPTED:
+            decision, reason = Decision.INCONCLUSIVE, f"proof:{what} is not proved: {one.reason}"
+    return decision, reason
 
 
 def conditions(reports: Iterable[CheckReport]) -> tuple[str, ...]:

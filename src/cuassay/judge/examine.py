@@ -12,6 +12,7 @@ import torch
 
 from cuassay.checks.base import Check, Run
 from cuassay.checks.endings.findings import (
+    claims_no_system,
     claims_no_tool,
     exception_text,
     first_raised,
@@ -331,7 +332,7 @@ class Examination:
 
     def _withheld(self, scenario: Scenario, run: Run) -> bool:
         """Whether the candidate alone did not complete a scenario, by what it says itself."""
-        claimed = may_lack_memory(scenario, run) or claims_no_tool(run)
+        claimed = may_lack_memory(scenario, run) or claims_no_tool(run) or claims_no_system(run)
         return claimed and self._control.completes(scenario)
 
     def _beside_others(

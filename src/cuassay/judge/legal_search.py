@@ -88,7 +88,7 @@ def _variants(planner: Planner, sizes: Mapping[str, int], regime: Regime) -> Ite
 def _far(problem: Problem, usual: Mapping[str, Scalar]) -> Iterator[dict[str, Scalar]]:
     """Yield the scalars with each one alone far from its usual value, at either end."""
     for spec in problem.inputs:
-        if isinstance(spec, ScalarSpec):
+        if isinstance(spec, ScalarSpec) and spec.name in usual:
             once = moved_scalar(spec, usual[spec.name])
             twice = None if once is None else moved_scalar(spec, once)
             for value in dict.fromkeys(

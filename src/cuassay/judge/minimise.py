@@ -12,6 +12,7 @@ from cuassay.checks.numeric.common import fill_text
 from cuassay.errors import CuassayError
 from cuassay.inputs.generalise import generalise
 from cuassay.inputs.geometry import elements
+from cuassay.inputs.scalars import sizes_given
 from cuassay.inputs.shrink import shrink
 from cuassay.inputs.size_law import OutOfBudget
 from cuassay.judge.examine import judge_scenario
@@ -164,7 +165,8 @@ def counterexample_text(problem: Problem, case: Case, finding: Finding) -> str:
     lines = [f"# {problem.name} with {sizes}"]
     for spec in problem.inputs:
         if isinstance(spec, ScalarSpec):
-            value = case.scalars.get(spec.name, spec.default)
+            given = {**case.scalars, **sizes_given(problem, case.axes)}
+            value = given.get(spec.name, spec.default)
             lines.append(f"{spec.name} = {value}")
         else:
             fill = case.fills.get(spec.name)

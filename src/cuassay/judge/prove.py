@@ -37,13 +37,26 @@ from cuassay.model.dtype import DType
 from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import ProveJob
 from cuassay.model.problem import ConstAxis, ExprAxis, Problem, TensorSpec, VarAxis
-from cuassay.model.proofs import LaunchProof, ProofAnswer, ProofEvidence
+from cuassay.model.proofs import (
+    Claim,
+    LaunchProof,
+    Proof,
+    ProofAnswer,
+    ProofEvidence,
+    Property,
+    proofs_of,
+)
+from cuassay.model.verdict import Profile
 from cuassay.sandbox.host.call import Caller
 from cuassay.sandbox.host.nursery import Nursery
 
+LIMIT_S = 60.0  # for one launch
 _RECORD_S = 90.0
 _FUNCTION = "cuassay.build.machine.prove:prove"
-_MEMORY_FAULTS = ("out-of-bounds", "misaligned")
+_FAULTS = {
+    Property.MEMORY: ("out-of-bounds", "misaligned"),
+    Property.RACES: ("race", "unordered", "divergent-barrier", "deadlock"),
+}
 _INTEGER_BYTES = {DType.INT32: 4, DType.INT64: 8}
 
 
@@ -73,45 +86,95 @@ def _prove(job: ProveJob, emit: Callable[[Event], None], host: HostNursery) -> d
         device=choose_device("cpu"),
         root_seed=job.seed or 0,
     )
-    case = trial.cases("small")[0]
-    samples = _sampled(trial, candidate, case, host, emit)
-    emit(Progress(text=f"launches recorded at {len(samples.found)} sizes; proving"))
-    free = {axis.name for axis in problem.var_axes()}
-    request = packed(
-        [
-            ({name: one.axes[name] for name in one.axes if name in free}, one.recording)
-            for one in samples.found
-        ],
-        {**wanted(problem), "limit_s": job.limit_s},
-    )
-    with Caller(host.get(), name=sha256_fields("ptx-machine", digest)) as caller:
-        evidence = asked(
-            caller,
-            _FUNCTION,
-            [memoryview(request)],
-            ProofEvidence,
-            timeout_s=60.0 + 24 * job.limit_s,
-        )
+    evidence, samples = evidence_of(trial, candidate, digest, host, limit_s=job.limit_s, emit=emit)
     if evidence.refused:
         raise CannotJudgeError(f"nothing can be proved: {evidence.refused}")
-    evidence = _confirmed(evidence, trial, candidate, case, digest, host)
     return {
         "candidate": candidate.name,
         "problem": problem.name,
         "proof": serial.to_json(evidence),
+        "proved": serial.to_json(proofs_of(evidence)),
         "answer": str(evidence.answer),
         "sizes_recorded": len(samples.found),
         "refused": [{"axes": dict(axes), "reason": why[:300]} for axes, why in samples.refused],
     }
 
 
-def _sampled(
+def proofs(
+    problem: Problem,
+    candidate: Candidate,
+    host: HostNursery,
+    *,
+    profile: Profile,
+    seed: int,
+    emit: Callable[[Event], None],
+) -> tuple[Proof, ...]:
+    """Return what holds of a candidate for all sizes, for its verdict."""
+    try:
+        build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
+        trial = JudgeTrial(
+            problem,
+            load_reference(problem),
+            profile=profile,
+            device=choose_device("cpu"),
+            root_seed=seed,
+        )
+        digest = candidate_digest(candidate, build.toolchain("cpu"))
+        evidence, _ = evidence_of(trial, candidate, digest, host, limit_s=LIMIT_S, emit=emit)
+    except CuassayError as error:
+        evidence = ProofEvidence(refused=str(error))
+    return proofs_of(evidence)
+
+
+def evidence_of(
+    trial: JudgeTrial,
+    candidate: Candidate,
+    digest: str,
+    host: HostNursery,
+    *,
+    limit_s: float,
+    emit: Callable[[Event], None],
+) -> tuple[ProofEvidence, Samples]:
+    """Return what is proved of a candidate's launches, and what they were recorded at.
+
+    `limit_s` is the time for one launch. Raises CannotJudgeError where nothing was recorded.
+    """
+    case = trial.cases("small")[0]
+    samples = sampled(trial, candidate, case, host, emit)
+    emit(Progress(text=f"launches recorded at {len(samples.found)} sizes; proving"))
+    request = request_of(trial.problem, samples, limit_s=limit_s)
+    with Caller(host.get(), name=sha256_fields("ptx-machine", digest)) as caller:
+        evidence = asked(
+            caller,
+            _FUNCTION,
+            [memoryview(request)],
+            ProofEvidence,
+            timeout_s=60.0 + 24 * limit_s,
+        )
+    return _confirmed(evidence, trial, candidate, case, digest, host), samples
+
+
+def request_of(problem: Problem, samples: Samples, *, limit_s: float) -> bytes:
+    """Return what a proof is made of, as bytes for `build.machine.prove.prove`."""
+    free = {axis.name for axis in problem.var_axes()}
+    outlines = [
+        ({name: one.axes[name] for name in one.axes if name in free}, one.recording)
+        for one in samples.found
+    ]
+    return packed(outlines, {**wanted(problem), "limit_s": limit_s})
+
+
+def sampled(
     trial: JudgeTrial,
     candidate: Candidate,
     case: Case,
     host: HostNursery,
     emit: Callable[[Event], None],
 ) -> Samples:
+    """Return a candidate's launches at many sizes, recorded without running a kernel.
+
+    Raises CannotJudgeError where nothing was recorded.
+    """
     with Replayer(candidate, "", profile=trial.profile, host=host) as machine:
         if machine.absent:
             raise CannotJudgeError(machine.absent)
@@ -142,7 +205,7 @@ def _confirmed(
 ) -> ProofEvidence:
     """Run refutations with the candidate's own launches; what then shows no fault is unknown."""
 
-    def judged(one: LaunchProof) -> LaunchProof:
+    def judged(one: Claim) -> Claim:
         if one.answer is not ProofAnswer.REFUTED:
             return one
         again = placed(case, resolve(trial.problem.axes, one.sizes))
@@ -151,18 +214,21 @@ def _confirmed(
             with Replayer(candidate, digest, profile=trial.profile, host=host) as machine:
                 seen = machine.execute(recording, recorded_call(again))
         except CuassayError as error:
-            why = f"the law's launch leaves its memory ({one.reason}), but: {error}"
+            why = f"the law's launch shows a fault ({one.reason}), but: {error}"
             return dataclasses.replace(one, answer=ProofAnswer.UNKNOWN, reason=why[:600])
-        if any(fault.kind in _MEMORY_FAULTS for _, fault in seen.faults):
+        if any(fault.kind in _FAULTS[one.what] for _, fault in seen.faults):
             return one
         why = (
-            f"the law's launch leaves its memory ({one.reason}), the candidate's own does not: "
+            f"the law's launch shows a fault ({one.reason}), the candidate's own does not: "
             "what is launched follows another law"
         )
         return dataclasses.replace(one, answer=ProofAnswer.UNKNOWN, reason=why[:600])
 
+    def launch(one: LaunchProof) -> LaunchProof:
+        return dataclasses.replace(one, claims=tuple(map(judged, one.claims)))
+
     calls = tuple(
-        dataclasses.replace(call, launches=tuple(map(judged, call.launches)))
+        dataclasses.replace(call, launches=tuple(map(launch, call.launches)))
         for call in evidence.calls
     )
     return dataclasses.replace(evidence, calls=calls)

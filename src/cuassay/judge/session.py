@@ -25,13 +25,14 @@ from cuassay.judge.blamed_lines import with_text
 from cuassay.judge.choose import choose
 from cuassay.judge.clues import gather
 from cuassay.judge.control import Control, reference_candidate
-from cuassay.judge.decide import bind, conditions, decide
+from cuassay.judge.decide import bind, conditions, decide, decide_proofs
 from cuassay.judge.environment import environment
 from cuassay.judge.examine import BuildStopped, Examination, judge_scenario
 from cuassay.judge.executed_by import executed_by
 from cuassay.judge.machine import HostNursery, Replayer
 from cuassay.judge.minimise import Minimiser
 from cuassay.judge.preconditions import check_constraints, generate_once
+from cuassay.judge.prove import proofs
 from cuassay.judge.runner import Runner
 from cuassay.judge.smoke import smoke
 from cuassay.judge.source_views import source_views
@@ -40,6 +41,7 @@ from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.judge.tried import Tried
 from cuassay.model import walls
 from cuassay.model.candidate import Candidate
+from cuassay.model.conditions import wanted_proofs
 from cuassay.model.diagnosis import Cause, Diagnosis
 from cuassay.model.events import (
     CheckFinished,
@@ -59,6 +61,7 @@ from cuassay.model.outcome import (
     Skipped,
 )
 from cuassay.model.problem import Problem
+from cuassay.model.proofs import Proof
 from cuassay.model.scenario import Allocate, Call, Scenario
 from cuassay.model.verdict import (
     BenchmarkRule,
@@ -271,6 +274,9 @@ def judge(
             bench.beside("", lambda: _begin(bench, runner, machine))
         checked = _run_checks(bench, runner, control, tried)
         decision, reason = decide(bind(checked.reports, job.require), profile=job.profile)
+        wanted = () if decision is Decision.REJECTED else wanted_proofs(job.require)
+        proved = _proved(bench) if wanted else ()
+        decision, reason = decide_proofs(decision, reason, proved, wanted)
         emit(DecisionReached(decision=decision, reason=reason))
         stopped = job.fail_fast and decision is Decision.REJECTED
         found, extras = checked.reports, _Extras()
@@ -323,8 +329,23 @@ def judge(
         timeline=tuple(trial.timeline.spans),
         walls=stood,
         diagnoses=diagnoses,
+        proved=proved,
     )
     return Ended(verdict=verdict, graded=checked.graded)
+
+
+def _proved(bench: _Bench) -> tuple[Proof, ...]:
+    """Return what holds of the candidate for all sizes. Its host code is recorded on a CPU."""
+    job = bench.job
+    with bench.trial.timeline.span(Lane.MACHINE, "proofs"):
+        return proofs(
+            bench.trial.problem,
+            bench.candidate,
+            bench.host,
+            profile=job.profile,
+            seed=job.seed or 0,
+            emit=bench.emit,
+        )
 
 
 def _use_machine(bench: _Bench) -> Replayer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cuassay.errors import UnknownNameError
+from cuassay.model.proofs import Property
 
 # What a finding's condition can be about: the keys that checks put before the colon.
 CONDITIONS = (
@@ -32,12 +33,22 @@ CONDITIONS = (
 STANDING = ("graph-scalars",)
 
 
+# What `cuassay prove` can show, as `--require` names it.
+PROOFS = {f"proof:{what}": what for what in Property}
+
+
+def wanted_proofs(require: Iterable[str]) -> tuple[Property, ...]:
+    """Return the properties that `--require` wants proved."""
+    return tuple(PROOFS[name] for name in require if name in PROOFS)
+
+
 def required(names: Iterable[str], *, option: str = "require") -> tuple[str, ...]:
     """Return the names once each. Raises UnknownNameError for one that no check covers."""
     found = tuple(dict.fromkeys(names))
+    known = (*CONDITIONS, *PROOFS)
     for name in found:
-        if name not in CONDITIONS:
+        if name not in known:
             raise UnknownNameError(
-                f"condition in {option}", name, CONDITIONS, hint="No check covers any other."
+                f"condition in {option}", name, known, hint="No check covers any other."
             )
     return found

@@ -72,6 +72,13 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SizeOf:
+    """The size of an axis, of a scalar argument that repeats it."""
+
+    axis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Opaque:
     """Only the problem's own generator knows legal values; `why` says so to the user."""
 
@@ -80,5 +87,5 @@ class Opaque:
 
 
 Domain: TypeAlias = (
-    Real | Positive | Probability | Index | Offsets | Mask | IntegerRange | Choice | Opaque
+    Real | Positive | Probability | Index | Offsets | Mask | IntegerRange | Choice | SizeOf | Opaque
 )

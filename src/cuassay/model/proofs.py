@@ -7,6 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
+class Property(StrEnum):
+    """What is proved of a kernel; docs/proofs.md has the theorem that each stands for."""
+
+    MEMORY = "memory"  # every access in bounds and aligned
+    RACES = "races"  # threads are in order wherever they share memory, barriers are met by all
+
+
 class ProofAnswer(StrEnum):
     """PROVED: for all sizes of the scope. REFUTED: the machine shows a fault. UNKNOWN: neither."""
 
@@ -16,18 +23,17 @@ class ProofAnswer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchProof:
-    """The answer to one launch. `law` are lines that say what is launched.
+class Claim:
+    """The answer to one property of a launch.
 
-    Proved: `accesses` were shown, `discharged` counts goals by what settled them. Refuted: `sizes`
-    with `block` and `thread`. Unknown: `reason` at `ptx_line`; `suspects` are sizes that the
-    solver names and that were run without a fault, or are too large to run. `file` and `line` are
-    the source's. Times in seconds.
+    Proved: `accesses`, or pairs of them, were shown; `discharged` counts goals by what settled
+    them. Refuted: `sizes` with `block` and `thread`. Unknown: `reason` at `ptx_line`; `suspects`
+    are sizes that the solver names and that were run without a fault, or are too large to run.
+    `file` and `line` are the source's.
     """
 
-    kernel: str
+    what: Property
     answer: ProofAnswer
-    law: tuple[str, ...] = ()
     accesses: int = 0
     discharged: Mapping[str, int] = field(default_factory=dict)
     limit_elements: int = 0
@@ -39,6 +45,15 @@ class LaunchProof:
     block: tuple[int, int, int] | None = None
     thread: tuple[int, int, int] | None = None
     suspects: tuple[Mapping[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchProof:
+    """The answers to one launch. `law` are lines that say what is launched. Times in seconds."""
+
+    kernel: str
+    claims: tuple[Claim, ...]
+    law: tuple[str, ...] = ()
     seconds: float = 0.0
     solver_s: float = 0.0
 
@@ -55,13 +70,9 @@ class CallProof:
     confirmed: int
     launches: tuple[LaunchProof, ...]
 
-    @property
-    def answer(self) -> ProofAnswer:
-        """REFUTED if a launch is, PROVED if all are, else UNKNOWN."""
-        found = {one.answer for one in self.launches}
-        if ProofAnswer.REFUTED in found:
-            return ProofAnswer.REFUTED
-        return ProofAnswer.PROVED if found == {ProofAnswer.PROVED} else ProofAnswer.UNKNOWN
+    def claims(self, what: Property) -> tuple[Claim, ...]:
+        """Return the claims of a property."""
+        return tuple(one for launch in self.launches for one in launch.claims if one.what is what)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +82,69 @@ class ProofEvidence:
     calls: tuple[CallProof, ...] = ()
     refused: str = ""
 
-    @property
-    def answer(self) -> ProofAnswer:
-        """REFUTED if a class is, PROVED if all are and there is one, else UNKNOWN."""
-        found = {one.answer for one in self.calls}
+    def of(self, what: Property) -> ProofAnswer:
+        """REFUTED if a launch is, PROVED if all of them are and there is one, else UNKNOWN."""
+        if self.refused or not self.calls:
+            return ProofAnswer.UNKNOWN
+        found = {one.answer for call in self.calls for one in call.claims(what)}
         if ProofAnswer.REFUTED in found:
             return ProofAnswer.REFUTED
-        proved = found == {ProofAnswer.PROVED} and not self.refused
-        return ProofAnswer.PROVED if proved else ProofAnswer.UNKNOWN
+        complete = all(len(call.claims(what)) == len(call.launches) > 0 for call in self.calls)
+        return (
+            ProofAnswer.PROVED
+            if complete and len(found) == 1 and (ProofAnswer.PROVED in found)
+            else ProofAnswer.UNKNOWN
+        )
+
+    @property
+    def answer(self) -> ProofAnswer:
+        """REFUTED if a property is, PROVED if all are, else UNKNOWN."""
+        found = {self.of(what) for what in Property}
+        if ProofAnswer.REFUTED in found:
+            return ProofAnswer.REFUTED
+        return ProofAnswer.PROVED if found == {ProofAnswer.PROVED} else ProofAnswer.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What a verdict says of one property: the answer, and the exact scope that it is for.
+
+    `scope` has one line a class of calls; `reason` says why it is not proved.
+    """
+
+    what: Property
+    answer: ProofAnswer
+    scope: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def proofs_of(evidence: ProofEvidence) -> tuple[Proof, ...]:
+    """Return what evidence says of every property."""
+    return tuple(
+        Proof(
+            what=what,
+            answer=evidence.of(what),
+            scope=tuple(_scope(call, what) for call in evidence.calls),
+            reason=_reason(evidence, what),
+        )
+        for what in Property
+    )
+
+
+def _scope(call: CallProof, what: Property) -> str:
+    limits = [one.limit_elements for one in call.claims(what) if one.limit_elements]
+    below = f"; tensors of fewer than {min(limits):,} elements" if limits else ""
+    return f"{call.scope}{below}; launch law confirmed by {call.confirmed} calls"
+
+
+def _reason(evidence: ProofEvidence, what: Property) -> str:
+    """Return why a property is not proved, a refutation first."""
+    if evidence.refused:
+        return evidence.refused
+    claims = [one for call in evidence.calls for one in call.claims(what)]
+    for answer in (ProofAnswer.REFUTED, ProofAnswer.UNKNOWN):
+        for one in claims:
+            if one.answer is answer:
+                at = ", ".join(f"{name}={size}" for name, size in one.sizes.items())
+                return f"{one.reason} at {at}" if at else one.reason
+    return "" if claims else "no launch was recorded"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.machine import SourceView
 from cuassay.model.outcome import CheckReport, Failed, Finding, worst_first
+from cuassay.model.proofs import Proof
 
 
 class Decision(enum.StrEnum):
@@ -140,6 +141,7 @@ class Verdict:
     `tried_sizes` are the sizes of the axes together, some hundred at most. `walls`
     says of each wall around the candidate's process whether it stood (see model.walls).
     `diagnoses` are the causes, the one to repair first in front; they explain the findings.
+    `proved` is what was asked to hold for all sizes, with its exact scope and answer.
     """
 
     decision: Decision
@@ -168,6 +170,7 @@ class Verdict:
     diagnoses: tuple[Diagnosis, ...] = ()
     timeline: tuple[Span, ...] = ()
     walls: Mapping[str, str] = field(default_factory=dict)
+    proved: tuple[Proof, ...] = ()
 
     @property
     def passed(self) -> bool:

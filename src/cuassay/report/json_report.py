@@ -21,6 +21,7 @@ from cuassay.model.events import (
 )
 from cuassay.model.machine import SourceView
 from cuassay.model.outcome import CheckReport, Finding, Growth
+from cuassay.model.proofs import Proof
 from cuassay.model.verdict import AxisCoverage, BenchmarkRule, Power, Span, Speed, Timing, Verdict
 from cuassay.report import words
 from cuassay.report.clean import clean
@@ -63,6 +64,16 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "coverage": [_coverage(axis) for axis in verdict.coverage],
         "executed": [_executed(view) for view in verdict.sources],
         "walls": _texts(verdict.walls),
+        "proved": [_proof(one) for one in verdict.proved],
+    }
+
+
+def _proof(one: Proof) -> dict[str, Any]:
+    return {
+        "property": one.what.value,
+        "answer": one.answer.value,
+        "scope": [clean(line) for line in one.scope],
+        "reason": clean(one.reason),
     }
 
 

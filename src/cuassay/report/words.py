@@ -23,6 +23,7 @@ from cuassay.model.outcome import (
     Passed,
     Skipped,
 )
+from cuassay.model.proofs import ProofAnswer
 from cuassay.model.verdict import (
     AxisCoverage,
     BenchmarkRule,
@@ -353,6 +354,15 @@ def _rule_why(rule: BenchmarkRule | None) -> str:
 def _matched(ratio: float) -> str:
     """Return a ratio as percent, rounded down so that a miss never reads 100 %."""
     return f"{math.floor(ratio * 1e6) / 1e4:g} %" if math.isfinite(ratio) else number(ratio)
+
+
+def proof_lines(verdict: Verdict) -> tuple[str, ...]:
+    """Return what was asked to be proved: property, answer, and the scope or the reason."""
+    found = []
+    for one in verdict.proved:
+        why = "; ".join(one.scope) if one.answer is ProofAnswer.PROVED else one.reason
+        found.append(one_line(f"{one.what.value}: {one.answer.value}: {why}", limit=300))
+    return tuple(found)
 
 
 def power_line(power: Power | None) -> str:

@@ -12,7 +12,7 @@ from cuassay.judge.launch_samples import legal_sizes, plan
 from cuassay.judge.prove import wanted
 from cuassay.model import serial
 from cuassay.model.problem import VarAxis
-from cuassay.model.proofs import ProofAnswer, ProofEvidence
+from cuassay.model.proofs import ProofAnswer, ProofEvidence, Property
 from cuassay.model.recording import RecordedLaunch, Recording, Region
 from ptxsan.nvrtc import compile_ptx
 from ptxsan.prove.law import evaluated
@@ -53,6 +53,7 @@ def answered(compare: str) -> ProofEvidence:
 def test_a_guarded_kernel_is_proved_and_its_law_is_told() -> None:
     evidence = answered("<")
     assert evidence.answer is ProofAnswer.PROVED
+    assert [evidence.of(what) for what in Property] == [ProofAnswer.PROVED] * 2
     (call,) = evidence.calls
     (launch,) = call.launches
     assert (call.fitted, call.confirmed) == (10, 5)
@@ -68,10 +69,11 @@ def test_one_element_too_many_is_refuted_with_sizes_and_thread() -> None:
     evidence = answered("<=")
     assert evidence.answer is ProofAnswer.REFUTED
     (launch,) = evidence.calls[0].launches
-    n = launch.sizes["n"]
+    memory, _ = launch.claims
+    n = memory.sizes["n"]
     assert n % 128
-    assert launch.thread == (n % 128, 0, 0)
-    assert "'x'" in launch.reason
+    assert memory.thread == (n % 128, 0, 0)
+    assert "'x'" in memory.reason
 
 
 def test_garbage_is_refused() -> None:

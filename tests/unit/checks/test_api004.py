@@ -111,6 +111,35 @@ def test_a_slice_that_never_changes_and_is_not_read_is_wrong(tmp_path: Path) -> 
     assert "of table along columns never changes by itself" in found[0].message
 
 
+TRANSPOSED = """import torch
+
+def get_inputs(axes_and_scalars, device):
+    r, c = (axes_and_scalars[n] for n in ("rows", "columns"))
+    weight = torch.ones(1, c, device=device)
+    weight[0, 1::2] = 2.0
+    return {"x": torch.randn(r, c, device=device), "weight": weight.t()}
+
+def run(x, weight):
+    return x * weight[:, 0]
+"""
+
+
+def test_slices_of_a_transposed_column_are_changed(tmp_path: Path) -> None:
+    problem = foreign(
+        tmp_path,
+        TRANSPOSED,
+        axes=("rows", "columns"),
+        inputs={"x": (("rows", "columns"), "float32"), "weight": (("columns", "1"), "float32")},
+        output=("rows", "columns"),
+        sizes=({"rows": 3, "columns": 16},),
+        generator="get_inputs",
+    )
+    bug = TRANSPOSED.replace("weight[:, 0]", "(1 + torch.arange(x.shape[1]) % 2)")
+    trial = trial_of(problem)
+    assert findings_of(Api004(), trial, bug)
+    assert findings_of(Api004(), trial, TRANSPOSED) == []
+
+
 def test_a_slice_that_repeats_another_one_is_a_condition(tmp_path: Path) -> None:
     old, new = _PADDED_BUGS["half a table is read"]
     found = findings_of(Api004(), trial_of(padded(tmp_path)), PADDED.replace(old, new))

@@ -9,6 +9,7 @@ import torch
 
 from cuassay.checks.endings.findings import (
     claims_no_memory,
+    claims_no_system,
     claims_no_tool,
     inconclusive_reason,
     may_lack_memory,
@@ -121,9 +122,12 @@ def test_ends_from_which_no_verdict_follows() -> None:
 def test_what_the_process_says_of_itself_excuses_nothing() -> None:
     full = ended(Finished(), raised(out_of_memory=True))
     absent = ended(Finished(), raised(exception="MissingToolError"))
+    refused = ended(Finished(), raised("CUDA error: OS call failed or operation not supported"))
     assert claims_no_memory(full)
+    assert claims_no_system(refused)
+    assert not claims_no_system(full)
     assert claims_no_tool(absent)
-    for run in (full, absent):
+    for run in (full, absent, refused):
         assert inconclusive_reason(run)
         finding = termination_finding(SCENARIO, run)
         assert finding is not None

@@ -10,21 +10,40 @@ import pytest
 
 from cuassay.cli.main import main
 from cuassay.engine import run as engine
+from cuassay.judge.decide import decide_proofs
 from cuassay.model import serial
-from cuassay.model.proofs import CallProof, LaunchProof, ProofAnswer, ProofEvidence
+from cuassay.model.conditions import wanted_proofs
+from cuassay.model.proofs import (
+    CallProof,
+    Claim,
+    LaunchProof,
+    ProofAnswer,
+    ProofEvidence,
+    Property,
+    proofs_of,
+)
+from cuassay.model.verdict import Decision
 
-PROVED = LaunchProof(
-    kernel="scale", answer=ProofAnswer.PROVED, law=("grid (ceil(n / 256), 1, 1)",), accesses=2,
-    discharged={"intervals": 3}, limit_elements=1 << 31, seconds=0.5, solver_s=0.25,
+ORDERED = Claim(
+    what=Property.RACES, answer=ProofAnswer.PROVED, accesses=1, limit_elements=1 << 31
 )  # fmt: skip
-REFUTED = LaunchProof(
-    kernel="scale", answer=ProofAnswer.REFUTED, sizes={"n": 7}, block=(0, 0, 0), thread=(7, 0, 0),
-    reason="reads 4 bytes\x1b[31m beyond its end", file="k.cu", line=3, ptx_line=40,
+SAFE = Claim(
+    what=Property.MEMORY, answer=ProofAnswer.PROVED, accesses=2, discharged={"intervals": 3},
+    limit_elements=1 << 31,
 )  # fmt: skip
-UNKNOWN = LaunchProof(
-    kernel="scale", answer=ProofAnswer.UNKNOWN, reason="'wgmma' is not followed", ptx_line=9,
-    suspects=({"n": 3},),
+FAULT = Claim(
+    what=Property.MEMORY, answer=ProofAnswer.REFUTED, sizes={"n": 7}, block=(0, 0, 0),
+    thread=(7, 0, 0), reason="reads 4 bytes\x1b[31m beyond its end", file="k.cu", line=3,
+    ptx_line=40,
 )  # fmt: skip
+GAP = Claim(
+    what=Property.MEMORY, answer=ProofAnswer.UNKNOWN, reason="'wgmma' is not followed",
+    ptx_line=9, suspects=({"n": 3},),
+)  # fmt: skip
+LAW = ("grid (ceil(n / 256), 1, 1)",)
+PROVED = LaunchProof(kernel="scale", claims=(SAFE, ORDERED), law=LAW, seconds=0.5, solver_s=0.25)
+REFUTED = LaunchProof(kernel="scale", claims=(FAULT, ORDERED))
+UNKNOWN = LaunchProof(kernel="scale", claims=(GAP, ORDERED))
 
 
 def _call(*launches: LaunchProof) -> CallProof:
@@ -59,6 +78,7 @@ def test_a_proof_names_its_scope_its_law_and_what_is_trusted(
     for text in (
         "n from 1", "fitted to 40 calls, confirmed by 20 others", "ceil(n / 256)",
         "2 accesses in bounds and aligned", "PROVED: every launch stays within its memory",
+        "races: proved: 1 pairs of accesses", "PROVED: no two threads race",
         "fewer than 2,147,483,648 elements", "trusted: the law above",
     ):  # fmt: skip
         assert text in out
@@ -81,6 +101,7 @@ def test_one_launch_that_is_not_proved_leaves_the_whole_unproved(
     out = capsys.readouterr().out
     assert "not proved: 'wgmma' is not followed (PTX line 9)" in out
     assert "PROVED: every" not in out
+    assert "races: PROVED: no two threads race" in out
 
 
 def test_nothing_recorded_is_nothing_proved() -> None:
@@ -94,4 +115,32 @@ def test_json(
     document = json.loads(capsys.readouterr().out)
     assert document["answer"] == "refuted"
     assert document["exit_code"] == 1
-    assert document["proof"]["calls"][0]["launches"][0]["sizes"] == {"n": 7}
+    claims = document["proof"]["calls"][0]["launches"][0]["claims"]
+    assert claims[0]["sizes"] == {"n": 7}
+
+
+def test_a_verdict_says_of_each_property_what_it_covers() -> None:
+    memory, races = proofs_of(ProofEvidence(calls=(_call(UNKNOWN),)))
+    assert (memory.answer, memory.reason) == (ProofAnswer.UNKNOWN, "'wgmma' is not followed")
+    assert races.answer is ProofAnswer.PROVED
+    assert races.scope == (
+        "n from 1; tensors of fewer than 2,147,483,648 elements; launch law confirmed by 20 calls",
+    )
+    (refuted, _) = proofs_of(ProofEvidence(calls=(_call(PROVED), _call(REFUTED))))
+    assert refuted.answer is ProofAnswer.REFUTED
+    assert refuted.reason.endswith("beyond its end at n=7")
+
+
+def test_what_has_to_be_proved_binds_the_verdict() -> None:
+    proved = proofs_of(ProofEvidence(calls=(_call(PROVED),)))
+    unknown = proofs_of(ProofEvidence(calls=(_call(UNKNOWN),)))
+    refuted = proofs_of(ProofEvidence(calls=(_call(REFUTED),)))
+    memory, races = wanted_proofs(("shapes", "proof:memory", "proof:races"))
+    accepted = Decision.ACCEPTED
+    assert decide_proofs(accepted, "passed", proved, (memory, races)) == (accepted, "passed")
+    assert decide_proofs(accepted, "passed", unknown, (races,))[0] is accepted
+    decision, reason = decide_proofs(accepted, "passed", unknown, (memory,))
+    assert decision is Decision.INCONCLUSIVE
+    assert reason == "proof:memory is not proved: 'wgmma' is not followed"
+    assert decide_proofs(accepted, "passed", refuted, (memory,))[0] is Decision.REJECTED
+    assert decide_proofs(accepted, "passed", (), (memory,))[0] is Decision.INCONCLUSIVE

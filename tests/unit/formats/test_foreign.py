@@ -143,11 +143,27 @@ def test_gpumode_submissions_are_judged(tmp_path: Path, gate: Gate) -> None:
     assert "NUM001" in _codes(gate, problem, bug)
 
 
+def test_a_gpumode_task_may_use_modules_of_other_tasks(tmp_path: Path) -> None:
+    folder = foreign.gpumode(tmp_path)
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "utils.py").rename(tmp_path / "shared" / "utils.py")
+    text = (folder / "task.yml").read_text().replace("../utils.py", "../shared/utils.py")
+    (folder / "task.yml").write_text(text)
+    problem = load_problem(str(folder))
+    good = trees.write(folder / "submission.py", foreign.SUBMISSION)
+    made = load_candidate(str(good), problem)
+    assert {source.path for source in made.sources} >= {"utils.py", "task.py"}
+
+
 def test_gpumode_mistakes_are_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = foreign.gpumode(tmp_path)
     problem = load_problem(str(folder))
     with pytest.raises(CandidateError, match="defines no 'custom_kernel'"):
         load_candidate(str(trees.write(folder / "submission.py", "x = 1\n")), problem)
+    reference = (folder / "reference.py").read_text()
+    trees.write(folder / "reference.py", reference.replace("generate_input", "generate_inputs"))
+    with pytest.raises(ProblemError, match=r"reference\.py defines no 'generate_input'"):
+        load_problem(str(folder))
     trees.write(folder / "task.yml", "files: [\n")
     with pytest.raises(ProblemError, match="not valid YAML"):
         load_problem(str(folder))

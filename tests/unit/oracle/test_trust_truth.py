@@ -52,6 +52,15 @@ def test_truth_is_the_float64_value_and_says_so() -> None:
     assert torch.allclose(truth.outputs[0].value, expected, rtol=1e-14)
 
 
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (2, 0, 3), (0,)])
+def test_an_empty_output_is_judged_by_its_shape(shape: tuple[int, ...]) -> None:
+    x = torch.empty(shape)
+    names = tuple("abc"[: len(shape)])
+    truth = whole(lambda v: v * 1.5, [x], spec("float32", *names)).outputs[0]
+    assert compare(x, truth).passed
+    assert not compare(torch.empty(1), truth).passed
+
+
 def test_large_outputs_take_fewer_draws() -> None:
     truth = whole(lambda v: v * 1.5, [normal(512, 512)], spec("float32", "m", "n"))
     assert truth.draws == 4

@@ -116,7 +116,7 @@ def compiled(source: str) -> str:
     return compile_ptx(source, arch="sm_90")
 
 
-def _up(value: int, step: int) -> int:
+def up(value: int, step: int) -> int:
     return -(-value // step)
 
 
@@ -124,7 +124,7 @@ _ANY = AxisDomain()
 _ONE: Dim = lambda s: 1  # noqa: E731
 
 
-def _subject(
+def subject_of(
     name: str, source: str, axes: str, grid: Dim | tuple[Dim, ...], block: int | tuple[int, int],
     arguments: str, elements: str, shared: Dim = lambda s: 0, **legal: AxisDomain,
 ) -> Subject:  # fmt: skip
@@ -134,7 +134,7 @@ def _subject(
 
     def value(text: str) -> Dim:
         code = compile(text, name, "eval")
-        return lambda sizes: int(eval(code, {"up": _up, "min": min}, dict(sizes)))
+        return lambda sizes: int(eval(code, {"up": up, "min": min}, dict(sizes)))
 
     parts = [one.partition(":") for one in arguments.split()]
     padded = (*dims, _ONE, _ONE)[:3]
@@ -151,24 +151,24 @@ def _subject(
 
 
 SAFE: tuple[Subject, ...] = (
-    _subject(
+    subject_of(
         "elementwise",
         """extern "C" __global__ void k(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = x[i] > 0.f ? x[i] : 0.f;
 }""",
-        "n m", lambda s: _up(s["n"] * s["m"], 256), 256, "p:4*n*m p:4*n*m i:n*m", "n*m",
+        "n m", lambda s: up(s["n"] * s["m"], 256), 256, "p:4*n*m p:4*n*m i:n*m", "n*m",
     ),
-    _subject(
+    subject_of(
         "grid stride, few blocks",
         """extern "C" __global__ void k(const float* x, float* y, long long n) {
   long long step = (long long)gridDim.x * blockDim.x;
   for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < n; i += step)
     y[i] = expf(x[i]);
 }""",
-        "n", lambda s: min(_up(s["n"], 256), 4), 256, "p:4*n p:4*n l:n", "n",
+        "n", lambda s: min(up(s["n"], 256), 4), 256, "p:4*n p:4*n l:n", "n",
     ),
-    _subject(
+    subject_of(
         "four at once with a tail",
         """extern "C" __global__ void k(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -180,9 +180,9 @@ SAFE: tuple[Subject, ...] = (
   }
   if (i == 0) for (int j = quads * 4; j < n; ++j) y[j] = 2.f * x[j];
 }""",
-        "n", lambda s: _up(_up(s["n"], 4), 128), 128, "p:4*n p:4*n i:n", "n",
+        "n", lambda s: up(up(s["n"], 4), 128), 128, "p:4*n p:4*n i:n", "n",
     ),
-    _subject(
+    subject_of(
         "rows: mean of each",
         """extern "C" __global__ void k(const float* x, float* y, int rows, int cols) {
   __shared__ float part[256];
@@ -200,7 +200,7 @@ SAFE: tuple[Subject, ...] = (
         "rows cols", lambda s: s["rows"], 256, "p:4*rows*cols p:4*rows i:rows i:cols",
         "rows*cols, rows",
     ),
-    _subject(
+    subject_of(
         "matrix product in tiles",
         """extern "C" __global__ void k(const float* a, const float* b, float* c,
                               int m, int n, int kk) {
@@ -217,10 +217,10 @@ SAFE: tuple[Subject, ...] = (
   }
   if (row < m && col < n) c[row * n + col] = sum;
 }""",
-        "m n kk", (lambda s: _up(s["n"], 16), lambda s: _up(s["m"], 16)), (16, 16),
+        "m n kk", (lambda s: up(s["n"], 16), lambda s: up(s["m"], 16)), (16, 16),
         "p:4*m*kk p:4*kk*n p:4*m*n i:m i:n i:kk", "m*kk, kk*n, m*n",
     ),
-    _subject(
+    subject_of(
         "transpose through shared memory",
         """extern "C" __global__ void k(const float* x, float* y, int rows, int cols) {
   __shared__ float tile[32][33];
@@ -232,10 +232,10 @@ SAFE: tuple[Subject, ...] = (
   for (int j = 0; j < 32; j += 8)
     if (c < rows && r + j < cols) y[(r + j) * rows + c] = tile[threadIdx.x][threadIdx.y + j];
 }""",
-        "rows cols", (lambda s: _up(s["cols"], 32), lambda s: _up(s["rows"], 32)), (32, 8),
+        "rows cols", (lambda s: up(s["cols"], 32), lambda s: up(s["rows"], 32)), (32, 8),
         "p:4*rows*cols p:4*rows*cols i:rows i:cols", "rows*cols",
     ),
-    _subject(
+    subject_of(
         "convolution along rows",
         """extern "C" __global__ void k(const float* x, const float* w, float* y,
                               int rows, int cols, int taps) {
@@ -249,11 +249,11 @@ SAFE: tuple[Subject, ...] = (
   }
   y[i] = sum;
 }""",
-        "rows cols taps", lambda s: _up(s["rows"] * s["cols"], 128), 128,
+        "rows cols taps", lambda s: up(s["rows"] * s["cols"], 128), 128,
         "p:4*rows*cols p:4*taps p:4*rows*cols i:rows i:cols i:taps", "rows*cols, taps",
         taps=AxisDomain(low=1, high=64),
     ),
-    _subject(
+    subject_of(
         "planes: pooling by two",
         """extern "C" __global__ void k(const float* x, float* y, int planes, int h, int w) {
   int oh = h / 2, ow = w / 2;
@@ -263,11 +263,11 @@ SAFE: tuple[Subject, ...] = (
   const float* s = x + (p * h + 2 * r) * w + 2 * c;
   y[i] = fmaxf(fmaxf(s[0], s[1]), fmaxf(s[w], s[w + 1]));
 }""",
-        "planes h w", lambda s: _up(s["planes"] * s["h"] * s["w"] // 4, 128), 128,
+        "planes h w", lambda s: up(s["planes"] * s["h"] * s["w"] // 4, 128), 128,
         "p:4*planes*h*w p:planes*h*w i:planes i:h i:w", "planes*h*w",
         h=AxisDomain(low=2, multiple=2), w=AxisDomain(low=2, multiple=2),
     ),
-    _subject(
+    subject_of(
         "rows in dynamic shared memory",
         """extern "C" __global__ void k(const float* x, float* y, int cols) {
   extern __shared__ float row[];
@@ -280,7 +280,7 @@ SAFE: tuple[Subject, ...] = (
         "rows cols", lambda s: s["rows"], 64, "p:4*rows*cols p:4*rows*cols i:cols", "rows*cols",
         shared=lambda s: 4 * s["cols"], cols=AxisDomain(low=1, high=8192),
     ),
-    _subject(
+    subject_of(
         "running sum backward",
         """extern "C" __global__ void k(const float* x, float* y, int rows, int cols) {
   int row = blockIdx.x * blockDim.x + threadIdx.x;
@@ -288,48 +288,48 @@ SAFE: tuple[Subject, ...] = (
   float sum = 0.f;
   for (int c = cols - 1; c >= 0; --c) { sum += x[row * cols + c]; y[row * cols + c] = sum; }
 }""",
-        "rows cols", lambda s: _up(s["rows"], 64), 64, "p:4*rows*cols p:4*rows*cols i:rows i:cols",
+        "rows cols", lambda s: up(s["rows"], 64), 64, "p:4*rows*cols p:4*rows*cols i:rows i:cols",
         "rows*cols",
     ),
 )  # fmt: skip
 
 # Kernels that leave their memory, some at few sizes only; what is wrong is in the name.
 FAULTY: tuple[Subject, ...] = (
-    _subject(
+    subject_of(
         "one behind the last element",
         """extern "C" __global__ void k(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i <= n) y[i] = x[min(i, n - 1)];
 }""",
-        "n", lambda s: _up(s["n"], 256), 256, "p:4*n p:4*n i:n", "n",
+        "n", lambda s: up(s["n"], 256), 256, "p:4*n p:4*n i:n", "n",
     ),
-    _subject(
+    subject_of(
         "no guard for the last block",
         """extern "C" __global__ void k(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   y[i] = x[i];
 }""",
-        "n", lambda s: _up(s["n"], 64), 64, "p:4*n p:4*n i:n", "n",
+        "n", lambda s: up(s["n"], 64), 64, "p:4*n p:4*n i:n", "n",
         n=AxisDomain(low=32, multiple=32),
     ),
-    _subject(
+    subject_of(
         "one size in many",
         """extern "C" __global__ void k(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i + (n == 32771)] = x[i];
 }""",
-        "n", lambda s: _up(s["n"], 256), 256, "p:4*n p:4*n i:n", "n",
+        "n", lambda s: up(s["n"], 256), 256, "p:4*n p:4*n i:n", "n",
     ),
-    _subject(
+    subject_of(
         "rows for columns",
         """extern "C" __global__ void k(const float* x, float* y, int rows, int cols) {
   int c = blockIdx.x * 16 + threadIdx.x, r = blockIdx.y * 16 + threadIdx.y;
   if (r < rows && c < cols) y[c * cols + r] = x[r * cols + c];
 }""",
-        "rows cols", (lambda s: _up(s["cols"], 16), lambda s: _up(s["rows"], 16)), (16, 16),
+        "rows cols", (lambda s: up(s["cols"], 16), lambda s: up(s["rows"], 16)), (16, 16),
         "p:4*rows*cols p:4*rows*cols i:rows i:cols", "rows*cols",
     ),
-    _subject(
+    subject_of(
         "four at once in rows that are no multiples",
         """extern "C" __global__ void k(const float* x, float* y, int cols) {
   const float4* from = reinterpret_cast<const float4*>(x + blockIdx.x * cols);
@@ -338,16 +338,16 @@ FAULTY: tuple[Subject, ...] = (
 }""",
         "rows cols", lambda s: s["rows"], 64, "p:4*rows*cols p:4*rows*cols i:cols", "rows*cols",
     ),
-    _subject(
+    subject_of(
         "a tile that is a row too small",
         """extern "C" __global__ void k(const float* x, float* y, int n) {
   __shared__ float tile[127];
   int i = blockIdx.x * 128 + threadIdx.x;
   if (i < n) { tile[threadIdx.x] = x[i]; y[i] = tile[threadIdx.x] * 2.f; }
 }""",
-        "n", lambda s: _up(s["n"], 128), 128, "p:4*n p:4*n i:n", "n",
+        "n", lambda s: up(s["n"], 128), 128, "p:4*n p:4*n i:n", "n",
     ),
-    _subject(
+    subject_of(
         "the neighbor of the last column",
         """extern "C" __global__ void k(const float* x, float* y, int rows, int cols) {
   int row = blockIdx.x;

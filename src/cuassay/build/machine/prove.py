@@ -11,7 +11,14 @@ from typing import Any
 
 from cuassay.build.machine.replay import plain_names
 from cuassay.model import serial
-from cuassay.model.proofs import CallProof, LaunchProof, ProofAnswer, ProofEvidence
+from cuassay.model.proofs import (
+    CallProof,
+    Claim,
+    LaunchProof,
+    ProofAnswer,
+    ProofEvidence,
+    Property,
+)
 from cuassay.model.recording import Recording
 from ptxsan.errors import MachineError
 from ptxsan.prove.law import (
@@ -30,7 +37,7 @@ from ptxsan.prove.law import (
     laws,
 )
 from ptxsan.prove.machine import AxisDomain, Domain
-from ptxsan.prove.memory import LaunchAnswer, Proved, Refuted, Unknown, prove_call
+from ptxsan.prove.memory import Answer, LaunchAnswer, Proved, Refuted, Unknown, prove_call
 from ptxsan.syntax import SourceLine
 
 _TEXT, _CLASSES = 600, 16
@@ -191,36 +198,39 @@ def law_in_words(law: LaunchLaw) -> tuple[str, ...]:
     return tuple(line[:_TEXT] for line in lines)
 
 
-def _launch(law: LaunchLaw, answer: LaunchAnswer) -> LaunchProof:
-    common: dict[str, Any] = {
-        "kernel": law.kernel[:_TEXT],
-        "law": law_in_words(law),
-        "seconds": answer.seconds,
-        "solver_s": answer.solver_s,
-    }
-    match answer.answer:
+def _launch(law: LaunchLaw, found: LaunchAnswer) -> LaunchProof:
+    return LaunchProof(
+        kernel=law.kernel[:_TEXT],
+        law=law_in_words(law),
+        claims=(_claim(Property.MEMORY, found.answer), _claim(Property.RACES, found.races)),
+        seconds=found.seconds,
+        solver_s=found.solver_s,
+    )
+
+
+def _claim(what: Property, answer: Answer) -> Claim:
+    match answer:
         case Proved(accesses=accesses, discharged=discharged, limit=limit):
-            return LaunchProof(
-                answer=ProofAnswer.PROVED, accesses=accesses, discharged=dict(discharged),
-                limit_elements=limit, **common,
+            return Claim(
+                what=what, answer=ProofAnswer.PROVED, accesses=accesses,
+                discharged=dict(discharged), limit_elements=limit,
             )  # fmt: skip
         case Refuted(sizes=sizes, finding=finding):
             touch = finding.accesses[0] if finding.accesses else None
-            return LaunchProof(
-                answer=ProofAnswer.REFUTED, reason=plain_names(finding.text)[:_TEXT],
+            return Claim(
+                what=what, answer=ProofAnswer.REFUTED, reason=plain_names(finding.text)[:_TEXT],
                 ptx_line=finding.ptx_line, sizes=dict(sizes),
                 file=((touch.source_file or "") if touch else "").rpartition("/")[2][:_TEXT],
                 line=int((touch.source_line or 0) if touch else 0),
                 block=touch.block if touch else None, thread=touch.thread if touch else None,
-                **common,
             )  # fmt: skip
         case Unknown(line=line, source=source, reason=reason, suspects=suspects):
             place = _outermost(source)
-            return LaunchProof(
-                answer=ProofAnswer.UNKNOWN, reason=plain_names(reason)[:_TEXT], ptx_line=line,
-                file=place.file.rpartition("/")[2][:_TEXT] if place else "",
+            return Claim(
+                what=what, answer=ProofAnswer.UNKNOWN, reason=plain_names(reason)[:_TEXT],
+                ptx_line=line, file=place.file.rpartition("/")[2][:_TEXT] if place else "",
                 line=place.line if place else 0,
-                suspects=tuple(dict(one) for one in suspects), **common,
+                suspects=tuple(dict(one) for one in suspects),
             )  # fmt: skip
 
 

@@ -41,6 +41,16 @@ _MEMORY_FAULTS = (
     "hardware stack error",
 )
 
+# What CUDA says where the operating system, the driver or the device refuses it something
+# (cudaErrorOperatingSystem and its like): no arithmetic of a kernel leads there.
+_SYSTEM_REFUSALS = (
+    "os call failed or operation not supported",
+    "cuda-capable device(s) is/are busy or unavailable",
+    "system not yet initialized",
+    "system has unsupported display driver",
+    "mps client failed to connect",
+)
+
 
 def termination_finding(
     scenario: Scenario, run: Run, *, problem: Problem | None = None
@@ -104,6 +114,13 @@ def claims_no_tool(run: Run) -> bool:
     )
 
 
+def claims_no_system(run: Run) -> bool:
+    """Whether the candidate's process says that CUDA was refused something by the system."""
+    first = first_raised(run)
+    text = first.message.lower() if first is not None else ""
+    return any(refusal in text for refusal in _SYSTEM_REFUSALS)
+
+
 def inconclusive_reason(run: Run) -> str:
     """Return why a run shows nothing, in the words of the candidate's process, or nothing.
 
@@ -117,6 +134,9 @@ def inconclusive_reason(run: Run) -> str:
             return lines[0][:_MESSAGE] if lines else "a tool is missing"
     if claims_no_memory(run):
         return "out of memory: run it again alone, or with smaller workloads"
+    first = first_raised(run)
+    if first is not None and claims_no_system(run):
+        return f"the system refused CUDA something ({exception_text(first)}): run it again alone"
     return ""
 
 

@@ -14,7 +14,7 @@ from cuassay.checks.numeric.relation_laws import Law, laws
 from cuassay.checks.numeric.relation_members import members
 from cuassay.checks.numeric.relation_residual import Residual, residual
 from cuassay.checks.state.answers import Read, reads_of, wrong_outputs
-from cuassay.errors import ProblemError
+from cuassay.errors import NothingToCheckError, ProblemError
 from cuassay.inputs.geometry import elements, legal, try_sizes
 from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
@@ -100,6 +100,8 @@ class Meta001(Check):
             yield scenario
             if left <= 0:
                 break
+        if not used:
+            raise NothingToCheckError("no relation was found that the reference keeps")
         if trial.profile is not Profile.QUICK:
             yield from islice(_on_other_data(trial, used), max(left, 0))
 

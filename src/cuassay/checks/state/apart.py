@@ -113,7 +113,8 @@ class Apart001(Check):
             record = done(run, len(scenario.steps) - len(scenario.cases) + position)
             sent = trial.inputs(case)
             for item in record.items if record is not None else ():
-                if (raw_bytes(run.tensor(item)) != raw_bytes(_host(sent[item.name]))).any():
+                # The reference's control runs in a worker, whose tensors lie on the device.
+                if (raw_bytes(_host(run.tensor(item))) != raw_bytes(_host(sent[item.name]))).any():
                     yield self.finding(
                         f"{_WORDS} the call changes input '{item.name}'",
                         scenario=scenario,

@@ -93,7 +93,7 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
     task = read_task(problem.path or file.parent)
     module = adapted.module_name(file, otherwise="submission")
     helpers = [
-        SourceFile(path=f"{name}.py", text=read_text(_place(task, name), CandidateError))
+        SourceFile(path=f"{name}.py", text=read_text(task.places[name], CandidateError))
         for name in task.files
         if name != module
     ]
@@ -106,11 +106,6 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
         entry=adapter.candidate_source(module, data=_form_of(problem.reference.source)),
         helpers=helpers,
     )
-
-
-def _place(task: Task, module: str) -> Path:
-    beside = task.folder / f"{module}.py"
-    return beside if beside.is_file() else task.folder.parent / f"{module}.py"
 
 
 def _form_of(source: str) -> object:
@@ -151,6 +146,12 @@ class _Probe:
         self._path = reference_path(text, None)
         self._held = {name: sys.modules.get(name) for name in task.files}
         self._values = vars(import_file(self._path))
+        for name in ("ref_kernel", "generate_input"):
+            if name not in self._values:
+                raise ProblemError(
+                    f"{task.folder}: reference.py defines no '{name}', which GPU MODE's evaluator "
+                    "calls; write the problem natively (@problem) instead"
+                )
         self.form: Form | None = None
         self.leaves: list[Any] = []
         self.outputs: list[Any] = []

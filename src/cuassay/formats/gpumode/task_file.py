@@ -23,12 +23,16 @@ _MATCH = re.compile(r"make_match_reference\(.*?\)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """A task: its reference's text, its other modules by name, and its tests' arguments."""
+    """A task: its reference's text, its other modules by name, and its tests' arguments.
+
+    `places` are the files of those modules, which may lie in other tasks' folders.
+    """
 
     name: str
     folder: Path
     reference: str
     files: Mapping[str, str]
+    places: Mapping[str, Path]
     tests: tuple[Mapping[str, Any], ...]
     benchmarks: tuple[Mapping[str, Any], ...]
     description: str
@@ -40,7 +44,8 @@ def read_task(folder: Path) -> Task:
     if file is None:
         raise ProblemError(f"{folder} has no task.yml; give the folder of a GPU MODE task")
     data = _yaml(file)
-    files = _files(data, file)
+    places = _files(data, file)
+    files = {name: read_text(place, ProblemError) for name, place in places.items()}
     reference = files.pop("reference.py", None)
     if reference is None:
         raise ProblemError(f"{file}: files: there is no reference.py; add it: it is the operator")
@@ -49,6 +54,7 @@ def read_task(folder: Path) -> Task:
         folder=folder,
         reference=on_any_device(reference),
         files={n.removesuffix(".py"): on_any_device(t) for n, t in _helpers(files).items()},
+        places={name.removesuffix(".py"): place for name, place in places.items()},
         tests=tuple(_cases(data, "tests", file)),
         benchmarks=tuple(_cases(data, "benchmarks", file)),
         description=str(data.get("description", "")).strip(),
@@ -106,7 +112,7 @@ def _yaml(file: Path) -> Mapping[str, Any]:
     return data
 
 
-def _files(data: Mapping[str, Any], file: Path) -> dict[str, str]:
+def _files(data: Mapping[str, Any], file: Path) -> dict[str, Path]:
     entries = data.get("files")
     if not isinstance(entries, list):
         raise ProblemError(f"{file}: 'files' is missing; expected a list of name and source")
@@ -115,7 +121,7 @@ def _files(data: Mapping[str, Any], file: Path) -> dict[str, str]:
         name, source = str(entry.get("name", "")), str(entry.get("source", ""))
         if source == _SUBMISSION or not name.endswith(".py") or name == "eval.py":
             continue
-        found[name] = read_text(file.parent / source, ProblemError)
+        found[name] = file.parent / source
     return found
 
 

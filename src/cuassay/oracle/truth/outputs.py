@@ -157,6 +157,10 @@ def finish(
 
     `lean` is the relative error by which sums on tensor cores may all be too small.
     """
+    if not found.value.numel():  # its shape is all there is to judge
+        return OutputTruth(
+            name=found.spec.name, dtype=found.spec.dtype, value=found.value, scale=None
+        )
     made = (
         _finish_exact(found, discontinuous)
         if found.exact
@@ -227,8 +231,6 @@ def _with_yardsticks(found: Collector, trusted: Trusted, scale: trust_scale.Scal
 
 def _least(value: Tensor, scale: Tensor) -> float:
     """Return the smallest scale, 0 where one is not positive or a value is not finite."""
-    if not value.numel():
-        return 0.0
     low, high, least = torch.stack([*torch.aminmax(value), scale.amin().double()]).tolist()
     return max(float(least), 0.0) if math.isfinite(low) and math.isfinite(high) else 0.0
 

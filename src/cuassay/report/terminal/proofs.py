@@ -4,18 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cuassay.model.proofs import CallProof, LaunchProof, ProofAnswer, ProofEvidence
+from cuassay.model.proofs import (
+    CallProof,
+    Claim,
+    LaunchProof,
+    ProofAnswer,
+    ProofEvidence,
+    Property,
+)
 from cuassay.report.clean import one_line
 
 _WORDS = {
-    ProofAnswer.PROVED: "PROVED: every launch stays within its memory, for all sizes and all data",
-    ProofAnswer.REFUTED: "REFUTED: a launch leaves its memory",
-    ProofAnswer.UNKNOWN: "NOT PROVED: some launch may leave its memory at some size",
+    Property.MEMORY: {
+        ProofAnswer.PROVED: "PROVED: every launch stays within its memory",
+        ProofAnswer.REFUTED: "REFUTED: a launch leaves its memory",
+        ProofAnswer.UNKNOWN: "NOT PROVED: some launch may leave its memory at some size",
+    },
+    Property.RACES: {
+        ProofAnswer.PROVED: "PROVED: no two threads race, all of a block meet its barriers",
+        ProofAnswer.REFUTED: "REFUTED: threads race, or not all of a block meet a barrier",
+        ProofAnswer.UNKNOWN: "NOT PROVED: some threads may race at some size",
+    },
+}
+_SHOWN = {
+    Property.MEMORY: "accesses in bounds and aligned",
+    Property.RACES: "pairs of accesses in order or apart",
 }
 
 
 def lines(evidence: ProofEvidence) -> Iterator[str]:
-    """Yield the answer, then each class of calls with its law, its launches and their answers."""
+    """Yield each class of calls with its law, its launches and their answers, then the answers."""
     for number, call in enumerate(evidence.calls, start=1):
         yield ""
         of = f" {number} of {len(evidence.calls)}" if len(evidence.calls) > 1 else ""
@@ -24,37 +42,48 @@ def lines(evidence: ProofEvidence) -> Iterator[str]:
         for one in call.launches:
             yield from _launch(one)
     yield ""
-    yield _WORDS[evidence.answer]
-    if evidence.answer is ProofAnswer.PROVED:
+    for what in Property:
+        scope = ", for all sizes and all data" if evidence.of(what) is ProofAnswer.PROVED else ""
+        yield f"{what}: {_WORDS[what][evidence.of(what)]}{scope}"
+    if any(evidence.of(what) is ProofAnswer.PROVED for what in Property):
         yield from _limits(evidence.calls)
 
 
 def _launch(one: LaunchProof) -> Iterator[str]:
-    yield f"  kernel {_text(one.kernel)}"
+    yield f"  kernel {_text(one.kernel)} ({one.seconds:.1f} s, {one.solver_s:.1f} s of it in z3)"
     for line in one.law:
         yield f"    {_text(line)}"
-    time = f"{one.seconds:.1f} s, {one.solver_s:.1f} s of it in z3"
+    for claim in one.claims:
+        yield from _claim(claim)
+
+
+def _claim(one: Claim) -> Iterator[str]:
     where = f"{_text(one.file)}:{one.line}: " if one.file and one.line else ""
     ptx = f" (PTX line {one.ptx_line})" if one.ptx_line else ""
     match one.answer:
         case ProofAnswer.PROVED:
             counts = ", ".join(f"{count:,} by {_text(by)}" for by, count in one.discharged.items())
-            yield f"    proved: {one.accesses:,} accesses in bounds and aligned ({time})"
-            if counts:
-                yield f"    goals: {counts}"
+            goals = f"; goals: {counts}" if counts else ""
+            yield f"    {one.what}: proved: {one.accesses:,} {_SHOWN[one.what]}{goals}"
         case ProofAnswer.REFUTED:
             at = f", block {one.block}, thread {one.thread}" if one.block else ""
-            yield f"    refuted at {_sizes(one.sizes)}{at} ({time}):"
-            yield f"    {where}{_text(one.reason)}{ptx}"
+            yield f"    {one.what}: refuted at {_sizes(one.sizes)}{at}:"
+            yield f"      {where}{_text(one.reason)}{ptx}"
         case ProofAnswer.UNKNOWN:
-            yield f"    not proved: {where}{_text(one.reason)}{ptx} ({time})"
+            yield f"    {one.what}: not proved: {where}{_text(one.reason)}{ptx}"
             for suspect in one.suspects:
-                yield f"    the solver names {_sizes(suspect)}; no fault was seen there"
+                yield f"      the solver names {_sizes(suspect)}; no fault was seen there"
 
 
 def _limits(calls: tuple[CallProof, ...]) -> Iterator[str]:
     limit = min(
-        (one.limit_elements for call in calls for one in call.launches if one.limit_elements),
+        (
+            claim.limit_elements
+            for call in calls
+            for one in call.launches
+            for claim in one.claims
+            if claim.limit_elements
+        ),
         default=0,
     )
     if limit:

@@ -47,6 +47,7 @@ def summary(
     for number, condition in enumerate(verdict.conditions):
         label = "" if number else "conditions"
         lines += labelled(label, f"{signs.dot} {one_line(condition)}", width=width, style="yellow")
+    lines += _proofs(verdict, width=width, signs=signs)
     if not replayed:
         lines += _sides(verdict, width=width, verbose=verbose)
         lines += labelled("checks", words.counts_line(verdict), width=width)
@@ -91,6 +92,13 @@ def quiet_line(verdict: Verdict) -> Text:
         (word, STYLES[word]),
         f" {one_line(verdict.candidate, limit=120)}: {why.rstrip('.')}{tail}",
     )
+
+
+def _proofs(verdict: Verdict, *, width: int, signs: Marks) -> list[Text]:
+    lines: list[Text] = []
+    for number, text in enumerate(words.proof_lines(verdict)):
+        lines += labelled("" if number else "proofs", f"{signs.dot} {text}", width=width)
+    return lines
 
 
 def _sides(verdict: Verdict, *, width: int, verbose: bool) -> list[Text]:

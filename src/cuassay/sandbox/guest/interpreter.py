@@ -39,6 +39,7 @@ from cuassay.sandbox.guest.call_trace import candidate_frames
 from cuassay.sandbox.guest.interface import Around, Given, Made, NoResultError, Slot
 from cuassay.sandbox.guest.production import Production
 from cuassay.sandbox.guest.recycling import FreedMemory
+from cuassay.sandbox.no_memory import says_no_memory
 
 _MESSAGE_CAP = 4096
 _TRACEBACK_CAP, _FRAMES = 16384, 60
@@ -341,18 +342,9 @@ def _candidate_frames(error: BaseException) -> TracebackType | None:
     return found or first
 
 
-# Libraries make their handles late: on a full device that is where memory runs out.
-_NO_MEMORY = (
-    "can't allocate memory",
-    "out of memory",
-    "_ALLOC_FAILED",
-    "CUBLAS_STATUS_NOT_INITIALIZED",
-)
-
-
 def _is_out_of_memory(error: BaseException, message: str) -> bool:
     if placement.guards is not None and placement.guards.exhausted:
         return True  # whatever was raised: the candidate was given a null pointer
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(part in message for part in _NO_MEMORY)
+    return isinstance(error, RuntimeError) and says_no_memory(message)

@@ -55,6 +55,7 @@ from cuassay.sandbox.host.nursery import ROOT, STATE, Nursery, confined
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeInputs
+from cuassay.sandbox.no_memory import says_no_memory
 from cuassay.sandbox.ran import Ran, renumbered
 from cuassay.sandbox.syscalls import read_memory_into
 
@@ -499,11 +500,13 @@ def _raised(reply: Mapping[str, Any], index: int) -> StepRaised | None:
     found = reply.get("raised")
     if not isinstance(found, dict):
         return None
+    exception, message = str(found.get("exception"))[:200], str(found.get("message"))[:4096]
+    no_memory = exception in ("RuntimeError", "AcceleratorError") and says_no_memory(message)
     return StepRaised(
         index=index,
-        exception=str(found.get("exception"))[:200],
-        message=str(found.get("message"))[:4096],
-        out_of_memory=found.get("exception") in ("MemoryError", "OutOfMemoryError"),
+        exception=exception,
+        message=message,
+        out_of_memory=exception in ("MemoryError", "OutOfMemoryError") or no_memory,
     )
 
 

@@ -32,7 +32,8 @@ _CASES = 8
 class Access:
     """One access of one instruction on one path, with what it has to be: `goals`, all of them.
 
-    `why` says what is not known where nothing can be shown.
+    `site` is the instruction's place in the program's body. `why` says what is not known where
+    nothing can be shown.
     """
 
     instruction: Instruction
@@ -43,6 +44,7 @@ class Access:
     path: Path
     goals: tuple[tuple[str, Formula], ...]
     why: str = ""
+    site: int = -1
 
 
 def of_instruction(step: Step) -> list[Access] | str:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from ptxsan import isa
 from ptxsan.dataflow import Liveness, definitions, target_of, uses
@@ -21,7 +21,7 @@ from ptxsan.program import Program
 from ptxsan.prove import accesses
 from ptxsan.prove.accesses import Access
 from ptxsan.prove.graph import Graph, graph_of
-from ptxsan.prove.machine import Thread
+from ptxsan.prove.machine import Allocation, Thread
 from ptxsan.prove.solver import Solver
 from ptxsan.prove.state import Numbers, Path, State, Value, chosen, extended, merged
 from ptxsan.prove.terms import (
@@ -47,7 +47,9 @@ from ptxsan.prove.transfer import Step, raw_comparison, transfer_of
 from ptxsan.syntax import Instruction, Register, Vector
 
 _MOST_STEPS = 60_000
-_ROUNDS = 6
+_ROUNDS = 8
+_MOST_CARRIED = 8
+_CARRIED = {f"{kind}{width}": width for kind in "bsu" for width in (32, 64)}
 Edge = tuple[int, Path, State]
 
 
@@ -55,9 +57,36 @@ class GivenUpError(Exception):
     """The kernel is not followed to its end; the message says why, with the line."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """A place where threads part: `guard` says which of them jump, or leave."""
+
+    site: int
+    path: Path
+    guard: Formula
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """What a register may hold where an iteration begins: `first`, then what the others leave.
+
+    `after` are (path, value) where an iteration ends; numbers modulo 2^width.
+    """
+
+    header: int
+    first: Poly
+    width: int
+    after: tuple[tuple[Path, Poly | None], ...] = ()
+
+
 @dataclass(slots=True)
 class Execution:
-    """One kernel, followed for all threads. `accesses` are what has to be shown."""
+    """One kernel, followed for all threads. `accesses` are what has to be shown.
+
+    `branches` are those that the path does not decide. `counters` are the numbers of iterations
+    with the header of their loop, `carried` the unknowns of registers that a loop changes, `loads`
+    those that one load from one place gave.
+    """
 
     thread: Thread
     program: Program
@@ -65,6 +94,10 @@ class Execution:
     until: float = float("inf")
     accesses: list[Access] = field(default_factory=list)
     gaps: dict[int, str] = field(default_factory=dict)  # line -> what is not followed there
+    branches: list[Branch] = field(default_factory=list)
+    counters: dict[Atom, int] = field(default_factory=dict)
+    carried: dict[Atom, Carried] = field(default_factory=dict)
+    loads: dict[Atom, tuple[Allocation, Poly]] = field(default_factory=dict)
     steps: int = 0
     _numbers: Numbers = field(init=False)
     _live: Liveness = field(init=False)
@@ -130,9 +163,11 @@ class Execution:
                 raise GivenUpError(f"line {one.line}: the time for this kernel is over")
             ends = isa.row(one).ends
             if ends is Ends.NO:
-                path = self._instruction(one, path, state)
+                path = self._instruction(site, path, state)
                 continue
             guard = self._guard(one, path, state)
+            if guard not in (TRUE, FALSE) and not self._quiet:
+                self.branches.append(Branch(site=site, path=path, guard=guard))
             edges: list[Edge] = []
             if ends is Ends.JUMP:
                 target = target_of(one, self.program.labels)
@@ -164,8 +199,9 @@ class Execution:
 
     # ---- instructions
 
-    def _instruction(self, one: Instruction, path: Path, state: State) -> Path:
+    def _instruction(self, site: int, path: Path, state: State) -> Path:
         """Change the state as an instruction does, and note what it touches."""
+        one = self.program.body[site]
         row = isa.row(one)
         guard = self._guard(one, path, state)
         if guard == FALSE:
@@ -174,7 +210,7 @@ class Execution:
         step = self._step(one, inside, state)
         written = definitions(one)
         if row.memory is not Memory.NONE and row.memory is not Memory.HINT:
-            values = self._touch(step, guard)
+            values = self._touch(step, site)
         elif row.objects or isa.is_call(one):
             self._gap(one, f"'{one.opcode}' is not followed")
             values = None
@@ -223,7 +259,7 @@ class Execution:
         whole = step.number(step.one.operands[1], "u64")
         return {low.name: whole, high.name: self.thread.atoms.quotient(whole, of(1 << 32))}
 
-    def _touch(self, step: Step, guard: Formula) -> dict[str, Value] | None:
+    def _touch(self, step: Step, site: int) -> dict[str, Value] | None:
         """Note the accesses of an instruction; return what it loads."""
         if isa.parameter(step.one) is not None:
             return accesses.loaded_parameter(step)
@@ -232,8 +268,14 @@ class Execution:
             self._gap(step.one, found)
             return None
         if not self._quiet:
-            self.accesses += found
-        return accesses.loaded(step, found)
+            self.accesses += [replace(one, site=site) for one in found]
+        values = accesses.loaded(step, found)
+        if values is not None and len(found) == 1 and found[0].allocation is not None:
+            for number, value in enumerate(values.values()):
+                if isinstance(value, Poly) and len(value.atoms) == 1:
+                    place = found[0].allocation, found[0].offset + number
+                    self.loads[next(iter(value.atoms))] = place
+        return values
 
     def _gap(self, one: Instruction, why: str) -> None:
         if not self._quiet:
@@ -255,26 +297,31 @@ class Execution:
         loop = self._discovered(header, blocks, path, state, changed & live)
         guesses, stepping = list(loop.guesses), dict(loop.steps)
         counter = self.thread.atoms.symbol(f"iteration of line {self.program.body[first].line}", 0)
+        self.counters[counter] = header
+        held = self._held(header, state, (changed & live) - stepping.keys())
+        guesses += [guess for atom, one in held.values() for guess in _bounds_of(atom, one.first)]
+        beginning = {atom: one.first for atom, one in held.values()}
         for _ in range(_ROUNDS):
-            candidates = [guess.at(counter) for guess in guesses]
-            entered = [replaced(one, counter, of(0)) for one in candidates]
+            candidates = [guess.at({}, counter) for guess in guesses]
             kept = [
-                guess
-                for guess, fact in zip(guesses, entered, strict=True)
-                if self._numbers.holds(path, fact)
+                guess for guess in guesses if self._numbers.holds(path, guess.at(beginning, of(0)))
             ]
             if len(kept) < len(guesses):
                 guesses = kept
                 continue
-            noted, gaps = len(self.accesses), dict(self.gaps)
+            noted, parted, gaps = len(self.accesses), len(self.branches), dict(self.gaps)
             start = self._at(counter, state, changed, stepping)
+            start.registers |= {name: of(atom) for name, (atom, _) in held.items()}
             facts = tuple(fact for fact in candidates if decided(fact) != TRUE)
             back, out = self._follow(header, blocks, (*path, *facts), start)
             wrong = self._wrong_steps(back, state, counter, stepping)
-            kept = [guess for guess in guesses if self._keeps(guess, counter, back)]
+            kept = self._keeping(guesses, counter, held, back)
             if not wrong and len(kept) == len(guesses):
+                for name, (atom, one) in held.items():
+                    ends = tuple((p, _poly(s.registers.get(name))) for _, p, s in back)
+                    self.carried[atom] = replace(one, after=ends)
                 return out
-            del self.accesses[noted:]
+            del self.accesses[noted:], self.branches[parted:]
             self.gaps = gaps
             stepping = {name: step for name, step in stepping.items() if name not in wrong}
             guesses = kept
@@ -337,10 +384,46 @@ class Execution:
                 wrong.add(name)
         return wrong
 
-    def _keeps(self, guess: _Guess, counter: Atom, back: list[Edge]) -> bool:
-        """Whether a guess of K is one of K + 1 wherever an iteration ends."""
-        after = replaced(guess.at(counter), counter, of(counter) + 1)
-        return all(self._numbers.holds(path, after) for _, path, _ in back)
+    def _held(
+        self, header: int, state: State, names: Iterable[str]
+    ) -> dict[str, tuple[Atom, Carried]]:
+        """Return unknowns for integers that a loop changes, each in another way."""
+        found: dict[str, tuple[Atom, Carried]] = {}
+        for name in sorted(names):
+            base = state.registers.get(name)
+            type_ = self.program.registers.get(name, "")
+            if not isinstance(base, Poly) or type_ not in _CARRIED or len(found) >= _MOST_CARRIED:
+                continue
+            half = 1 << (_CARRIED[type_] - 1)
+            if not base.within(-half, half - 1):
+                continue
+            atom = self.thread.atoms.symbol(f"{name} in the loop", -half, half - 1, data=True)
+            found[name] = atom, Carried(header=header, first=base, width=_CARRIED[type_])
+        return found
+
+    def _keeping(
+        self,
+        guesses: list[_Guess],
+        counter: Atom,
+        held: dict[str, tuple[Atom, Carried]],
+        back: list[Edge],
+    ) -> list[_Guess]:
+        """Return the guesses of an iteration that hold of the next one wherever it ends."""
+        kept = guesses
+        for _, path, state in back:
+            after: dict[Atom, Poly] = {}
+            for name, (atom, one) in held.items():
+                value = state.registers.get(name)
+                if isinstance(value, Poly):
+                    after[atom] = self._numbers.canonical(value, one.width, path, signed=True)
+            lost = {atom for atom, _ in held.values() if atom not in after}
+            kept = [
+                guess
+                for guess in kept
+                if lost.isdisjoint(atoms_of(guess.formula))
+                and self._numbers.holds(path, guess.at(after, of(counter) + 1))
+            ]
+        return kept
 
     def _discovered(
         self, header: int, blocks: frozenset[int], path: Path, state: State, names: set[str]
@@ -412,14 +495,30 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class _Guess:
-    """What may hold of a loop's iterations; `mark` stands for the number of those before."""
+    """What may hold of a loop's iterations.
+
+    `mark` stands for the number of those before, or for what the loop carries in a register.
+    """
 
     formula: Formula
     mark: Atom
+    counts: bool = True
 
-    def at(self, counter: Atom) -> Formula:
-        """Return it of a loop's counter."""
-        return replaced(self.formula, self.mark, of(counter))
+    def at(self, carried: Mapping[Atom, Poly], iteration: Atom | Poly) -> Formula:
+        """Return it of an iteration, with what the loop then carries; what is not given stays."""
+        value = of(iteration) if self.counts else carried.get(self.mark, of(self.mark))
+        return replaced(self.formula, self.mark, value)
+
+
+def _bounds_of(atom: Atom, first: Poly) -> list[_Guess]:
+    """Return that a register that a loop changes only rises, only falls, or is not negative."""
+    here = of(atom)
+    shapes = (Le(here - first), Le(first - here), Le(-here))
+    return [_Guess(one, atom, counts=False) for one in shapes]
+
+
+def _poly(value: Value | None) -> Poly | None:
+    return value if isinstance(value, Poly) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

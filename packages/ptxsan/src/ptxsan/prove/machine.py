@@ -203,6 +203,17 @@ class Thread:
         self.allocations.append(found)
         return found
 
+    def common(self) -> frozenset[Atom]:
+        """Return the symbols that mean the same in all threads of a block."""
+        places = [f"%{word}.{letter}" for word in ("ctaid", "ntid", "nctaid") for letter in "xyz"]
+        shared = [self.special[name] for name in places]
+        shared += [one.base for one in self.allocations]
+        shared += [one.length for one in self.allocations if one.length is not None]
+        shared += self._words.values()
+        return frozenset(
+            (*self.axes.symbols.values(), *(atom for poly in shared for atom in poly.atoms))
+        )
+
     def region(self, number: int) -> Allocation:
         """Return the memory that pointers among the arguments reach, by number."""
         return self._regions[number]

@@ -1,8 +1,10 @@
-"""Memory safety of a launch for all sizes, blocks, threads and data: proved, refuted or unknown.
+"""Safety of a launch for all sizes, blocks, threads and data: proved, refuted or unknown.
 
-Every load, store, atomic and asynchronous copy lies within the allocation that its address was
-computed from, and at a multiple of its bytes. A refutation is a size at which the machine runs
-into the fault, never the solver's word alone.
+Memory: every load, store, atomic and asynchronous copy lies within the allocation that its
+address was computed from, and at a multiple of its bytes. Order: no two threads touch one byte
+without a barrier between, unless both read or both are atomic, and all threads of a block meet
+the same barriers. A refutation is a size at which the machine runs into the fault, never the
+solver's word alone.
 """
 
 from __future__ import annotations
@@ -13,16 +15,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ptxsan.errors import MachineError
-from ptxsan.findings import MachineFinding
+from ptxsan.findings import Kind, MachineFinding
 from ptxsan.parser import parse
 from ptxsan.program import build
 from ptxsan.prove import law as L
 from ptxsan.prove.accesses import Access
 from ptxsan.prove.execute import Execution, GivenUpError
 from ptxsan.prove.machine import Axes, Domain, Thread
-from ptxsan.prove.replay import replay
+from ptxsan.prove.races import Parted, Unordered, ordered
+from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, replay
 from ptxsan.prove.solver import Countered, Open, Shown, Solver
-from ptxsan.prove.terms import Atoms
+from ptxsan.prove.terms import Atom, Atoms
 from ptxsan.syntax import SourceLine
 
 NARROWER = (1 << 29,)
@@ -33,10 +36,9 @@ LEAST_CONFIRMED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proved:
-    """Every access is in bounds and aligned.
+    """It holds at all sizes: `accesses`, or pairs of them, were shown.
 
-    `accesses` were shown, `discharged` counts goals by what settled them; tensors have fewer
-    than `limit` elements.
+    `discharged` counts goals by what settled them; tensors have fewer than `limit` elements.
     """
 
     accesses: int
@@ -69,13 +71,25 @@ Answer = Proved | Refuted | Unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchAnswer:
-    """The answer to one launch. `seconds` counts everything."""
+    """The answers to one launch: whether it stays within its memory, and whether its threads are
+    in order wherever they share some. `seconds` counts everything.
+    """
 
     kernel: str
     answer: Answer
+    races: Answer
     seconds: float
     solver_s: float = 0.0
     questions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Safe:
+    """A launch whose memory is safe, as it was followed."""
+
+    proved: Proved
+    execution: Execution
+    axes: Axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,17 +118,25 @@ def prove_launch(
     started = time.perf_counter()
     until = started + limit_s
     solver = Solver(until=until)
-    found: Proved | list[_Failure] = []
+    found: _Safe | list[_Failure] = []
     for limit in (domain.limit, *(one for one in NARROWER if one < domain.limit)):
         part = until if limit == domain.limit else time.perf_counter() + limit_s
         solver.until = part
         found = _attempt(law, scope, replace(domain, limit=limit), values or {}, solver)
-        if isinstance(found, Proved) or not _only_large(found, domain):
+        if isinstance(found, _Safe) or not _only_large(found):
             break
-    answer = found if isinstance(found, Proved) else _judged(law, found, also)
+    if isinstance(found, _Safe):
+        answer: Answer = found.proved
+        solver.until = time.perf_counter() + limit_s
+        races = _in_order(law, found, solver, also)
+    else:
+        answer = _judged(law, found, also, MEMORY_FAULTS)
+        why = "not proved, as the launch was not proved to stay within its memory"
+        races = Unknown(line=0, source=None, reason=why)
     return LaunchAnswer(
         kernel=law.kernel,
         answer=answer,
+        races=races,
         seconds=time.perf_counter() - started,
         solver_s=sum(solver.spent_s.values()),
         questions=dict(solver.asked),
@@ -140,7 +162,8 @@ def prove_call(
         )
         nothing = Unknown(line=0, source=None, reason=why)
         return [
-            LaunchAnswer(kernel=one.kernel, answer=nothing, seconds=0.0) for one in law.launches
+            LaunchAnswer(kernel=one.kernel, answer=nothing, races=nothing, seconds=0.0)
+            for one in law.launches
         ]
     found = []
     for one in law.launches:
@@ -158,7 +181,7 @@ def prove_call(
     return found
 
 
-def _only_large(failures: list[_Failure], domain: Domain) -> bool:
+def _only_large(failures: list[_Failure]) -> bool:
     """Whether all that is left may show only where tensors are large."""
     return all(one.sizes is None or max(one.sizes.values()) > 1 << 20 for one in failures) and all(
         one.access is not None for one in failures
@@ -171,7 +194,7 @@ def _attempt(
     domain: Domain,
     values: Mapping[int, tuple[L.Expression, L.Expression, int]],
     solver: Solver,
-) -> Proved | list[_Failure]:
+) -> _Safe | list[_Failure]:
     if law.clustered:
         return [_Failure(None, "clusters of blocks are not followed")]
     try:
@@ -198,7 +221,50 @@ def _attempt(
     gaps = [_Failure(None, why, line) for line, why in sorted(execution.gaps.items())]
     if failures or gaps:
         return [*gaps, *failures]
-    return Proved(accesses=len(execution.accesses), discharged=dict(discharged), limit=domain.limit)
+    proved = Proved(
+        accesses=len(execution.accesses), discharged=dict(discharged), limit=domain.limit
+    )
+    return _Safe(proved=proved, execution=execution, axes=axes)
+
+
+def _in_order(
+    law: L.LaunchLaw, safe: _Safe, solver: Solver, also: Sequence[Mapping[str, int]]
+) -> Answer:
+    """Answer whether the threads of a launch whose memory is safe are in order."""
+    try:
+        order = ordered(safe.execution, solver)
+    except MachineError as error:
+        return Unknown(line=error.line, source=None, reason=str(error))
+    if not order.failures:
+        limit = safe.proved.limit
+        return Proved(accesses=order.pairs, discharged=order.discharged, limit=limit)
+    failures = []
+    for one in order.failures:
+        sizes = None if one.values is None else _sizes(safe.axes, one.values)
+        match one:
+            case Parted(line=line, reason=reason):
+                failures.append(_Failure(None, reason, line, sizes))
+            case Unordered(first=first, second=second, same_block=same_block, reason=reason):
+                where = "threads of a block" if same_block else "threads of two blocks"
+                what = (
+                    f"a {first.what} and the {second.what} of line {second.instruction.line} by "
+                    f"{where} may touch the same byte of {_name(first)} without order"
+                )
+                text = f"{what}: {reason}" if reason else what
+                failures.append(_Failure(first, text, first.instruction.line, sizes))
+    return _judged(law, failures, also, ORDER_FAULTS)
+
+
+def _sizes(axes: Axes, values: Mapping[Atom, int]) -> dict[str, int]:
+    """Return the sizes of axes in what z3 found."""
+    return {
+        name: values.get(atom, max(atom.low or 1, 1)) * axes.multiple(name)
+        for name, atom in axes.symbols.items()
+    }
+
+
+def _name(access: Access) -> str:
+    return access.allocation.name if access.allocation is not None else "memory"
 
 
 def _checked(
@@ -220,12 +286,10 @@ def _checked(
                 case Shown(by):
                     discharged[str(by)] += 1
                 case Countered(held):
-                    sizes = {
-                        name: held.get(atom, max(atom.low or 1, 1)) * axes.multiple(name)
-                        for name, atom in axes.symbols.items()
-                    }
-                    name = access.allocation.name if access.allocation is not None else "memory"
-                    reason = f"a {access.what} of {access.nbytes} bytes {word} {name}, says z3"
+                    sizes = _sizes(axes, held)
+                    reason = (
+                        f"a {access.what} of {access.nbytes} bytes {word} {_name(access)}, says z3"
+                    )
                     failures.append(_Failure(access, reason, access.instruction.line, sizes))
                     break
                 case Open(reason):
@@ -236,12 +300,15 @@ def _checked(
 
 
 def _judged(
-    law: L.LaunchLaw, failures: list[_Failure], also: Sequence[Mapping[str, int]]
+    law: L.LaunchLaw,
+    failures: list[_Failure],
+    also: Sequence[Mapping[str, int]],
+    faults: frozenset[Kind],
 ) -> Refuted | Unknown:
     """Run what was suspected; a fault that the machine shows refutes."""
     suspects = [one.sizes for one in failures if one.sizes is not None]
     for sizes in (*suspects[:_REPLAYS], *also):
-        ran = replay(law, sizes)
+        ran = replay(law, sizes, faults)
         if ran.faults:
             return Refuted(sizes=sizes, finding=ran.faults[0])
     first = failures[0]

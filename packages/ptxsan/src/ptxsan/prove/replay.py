@@ -7,25 +7,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ptxsan.errors import MachineError
-from ptxsan.findings import Kind, MachineFinding
+from ptxsan.findings import Kind, MachineFinding, Severity
 from ptxsan.prove import law as L
 
 MOST_BYTES = 1 << 28
 MOST_THREADS = 1 << 22
-_FAULTS = (Kind.OUT_OF_BOUNDS, Kind.MISALIGNED)
+MEMORY_FAULTS = frozenset((Kind.OUT_OF_BOUNDS, Kind.MISALIGNED))
+ORDER_FAULTS = frozenset((Kind.RACE, Kind.UNORDERED, Kind.DIVERGENT_BARRIER, Kind.DEADLOCK))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What the machine found at sizes: faults of memory, or why there is no answer."""
+    """What the machine found at sizes: faults, or why there is no answer."""
 
     sizes: Mapping[str, int]
     faults: tuple[MachineFinding, ...] = ()
     why: str = ""
 
 
-def replay(law: L.LaunchLaw, sizes: Mapping[str, int], *, limit_s: float = 20.0) -> Replayed:
+def replay(
+    law: L.LaunchLaw,
+    sizes: Mapping[str, int],
+    kinds: frozenset[Kind] = MEMORY_FAULTS,
+    *,
+    limit_s: float = 20.0,
+) -> Replayed:
     """Return what one launch does at sizes, on memory of zeros of the lengths that the law gives.
+
+    `kinds` are the faults to look for.
 
     Scalar arguments without a law make it impossible, as do sizes that no machine here can run.
     """
@@ -76,10 +85,12 @@ def replay(law: L.LaunchLaw, sizes: Mapping[str, int], *, limit_s: float = 20.0)
         arguments=tuple(arguments), dynamic_shared_bytes=shared,
         pointers_inside=tuple(inside), buffers=tuple(buffers),
     )  # fmt: skip
-    options = Options(shadow=False, races=False, limit_s=limit_s)
+    races = not kinds.isdisjoint(ORDER_FAULTS)
+    options = Options(shadow=False, races=races, limit_s=limit_s)
     try:
         report = run(parse(law.module), launch, options=options)
     except MachineError as error:
         return Replayed(sizes=sizes, why=str(error))
-    faults = tuple(one for one in report.findings if one.kind in _FAULTS)
+    wrong = (one for one in report.findings if one.severity is Severity.WRONG)
+    faults = tuple(one for one in wrong if one.kind in kinds)
     return Replayed(sizes=sizes, faults=faults, why=report.inconclusive or "")

@@ -38,7 +38,7 @@ from ptxsan.prove.terms import (
 
 _LEMMAS, _ROUNDS, _NEAR = 400, 2, 4
 _NARROW = 1 << 20  # bounds that are worth a product
-_QUICK_MS, _LINEAR_MS, _FULL_MS = 400, 1500, 4000
+_QUICK_MS, _LINEAR_MS, _PATIENT_MS, _FULL_MS = 400, 1500, 6000, 4000
 
 
 class Discharge(StrEnum):
@@ -93,24 +93,30 @@ class Solver:
     until: float = float("inf")
     spent_s: dict[str, float] = field(default_factory=lambda: {"linear": 0.0, "nonlinear": 0.0})
     asked: Counter[str] = field(default_factory=Counter)
-    _known: dict[tuple[frozenset[Formula], Formula, bool], bool] = field(default_factory=dict)
+    _known: dict[tuple[frozenset[Formula], Formula, int], bool] = field(default_factory=dict)
 
-    def implies(self, facts: Sequence[Formula], goal: Formula, *, quick: bool = False) -> bool:
+    def implies(
+        self, facts: Sequence[Formula], goal: Formula, *, quick: bool = False, patient: bool = False
+    ) -> bool:
         """Whether facts imply a goal, as far as intervals and linear arithmetic tell.
 
-        With `quick` less time is given to what is only good to know.
+        With `quick` less time is given to what is only good to know, with `patient` more to what
+        many goals rest on.
         """
         goal = decided(goal)
         if goal == TRUE or any(decided(fact) == FALSE for fact in facts):
             return True
         if isinstance(goal, All):
-            return all(self.implies(facts, item, quick=quick) for item in goal.items)
+            return all(
+                self.implies(facts, item, quick=quick, patient=patient) for item in goal.items
+            )
         if goal in facts:
             return True
         near = relevant(facts, atoms_of(goal))
-        key = frozenset(near), goal, quick
+        limit_ms = _QUICK_MS if quick else _PATIENT_MS if patient else _LINEAR_MS
+        key = frozenset(near), goal, limit_ms
         if key not in self._known:
-            self._known[key] = self._linear(near, goal, quick=quick) == "unsat"
+            self._known[key] = self._linear(near, goal, limit_ms) == "unsat"
         return self._known[key]
 
     def answer(self, facts: Sequence[Formula], goal: Formula) -> Answer:
@@ -130,7 +136,7 @@ class Solver:
             return last
         return self._full(facts, goal)
 
-    def _linear(self, facts: Sequence[Formula], goal: Formula, *, quick: bool) -> str:
+    def _linear(self, facts: Sequence[Formula], goal: Formula, limit_ms: int) -> str:
         """Return what z3 says of facts without the goal, products being unknowns."""
         if time.perf_counter() > self.until:
             return "unknown"
@@ -140,9 +146,7 @@ class Solver:
         known = [*facts, *defining((*facts, against)), against]
         lemmas = products(known)
         script = _Script(linear=True)
-        result = script.check(
-            [*known, *lemmas], min(_QUICK_MS if quick else _LINEAR_MS, self._left_ms())
-        )
+        result = script.check([*known, *lemmas], min(limit_ms, self._left_ms()))
         self.spent_s["linear"] += time.perf_counter() - started
         return result
 

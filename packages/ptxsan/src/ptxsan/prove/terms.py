@@ -636,7 +636,7 @@ def _divided_by_sum(poly: Poly, divisor: Poly) -> tuple[Poly, Poly]:
             (
                 Poly({_without(m, lead): c // divisor.terms[lead]})
                 for m, c in rest.terms.items()
-                if _contains(m, lead) and c % divisor.terms[lead] == 0
+                if contains(m, lead) and c % divisor.terms[lead] == 0
             ),
             None,
         )
@@ -646,7 +646,8 @@ def _divided_by_sum(poly: Poly, divisor: Poly) -> tuple[Poly, Poly]:
     return whole, rest
 
 
-def _contains(monomial: Monomial, part: Monomial) -> bool:
+def contains(monomial: Monomial, part: Monomial) -> bool:
+    """Whether a product has all factors of another."""
     left = list(monomial)
     for atom in part:
         if atom not in left:

@@ -96,10 +96,10 @@ GATHER = """extern "C" __global__ void k(const int* index, const float* table, f
 
 
 def test_indices_from_memory_are_anything_unless_the_domain_bounds_them() -> None:
-    from ptxsan_support.proofs import _subject, _up
+    from ptxsan_support.proofs import subject_of, up
 
-    subject = _subject(
-        "gather", GATHER, "n rows", lambda s: _up(s["n"], 64), 64,
+    subject = subject_of(
+        "gather", GATHER, "n rows", lambda s: up(s["n"], 64), 64,
         "p:4*n p:4*rows p:4*n i:n", "n, rows",
     )  # fmt: skip
     law = subject.law()

@@ -1,0 +1,255 @@
+"""Proofs for all sizes on sets of kernels: proved, refuted, unknown by cause, and seconds.
+
+    PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py record PAIRS FOLDER
+    PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py prove FOLDER ROWS --minutes 20
+    PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py planted ROWS
+    PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py table ROWS...
+
+`record` reads PAIRS, one JSON object a line with `set`, `name`, `problem` and `path` of a
+candidate, records its launches at many sizes without running a kernel, and writes one request
+a kernel into FOLDER. `prove` answers each in a process of its own and appends a row; kernels
+that have one are passed over. `planted` proves the planted faults and their twins, and runs what
+was proved in the PTX machine at random sizes. `table` writes benchmarks/results/proofs-cpu.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from common import ROOT, save
+
+sys.path += [str(ROOT / "packages" / "ptxsan" / part) for part in ("src", "tests")]
+
+_RECORD_S, _LAUNCH_S, _KERNEL_S = 240.0, 30.0, 150.0
+_HERE = Path(__file__).resolve()
+
+
+def record(pairs: Path, folder: Path) -> None:
+    """Record the launches of every pair; one request a file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for line in pairs.read_text(encoding="utf-8").splitlines():
+        pair = json.loads(line)
+        target = folder / f"{pair['set']}--{pair['name']}.json"
+        if target.exists() or target.with_suffix(".refused").exists():
+            continue
+        command = [sys.executable, str(_HERE), "record-one", line, str(target)]
+        try:
+            ran = subprocess.run(
+                command, capture_output=True, text=True, timeout=_RECORD_S, check=False
+            )
+            said = ran.stderr.strip().splitlines()[-1:] if ran.returncode else []
+        except subprocess.TimeoutExpired:
+            said = [f"not recorded in {_RECORD_S:g} s"]
+        if not target.exists():
+            target.with_suffix(".refused").write_text("".join(said), encoding="utf-8")
+        print(pair["name"], "recorded" if target.exists() else said, flush=True)
+
+
+def record_one(line: str, target: Path) -> None:
+    """Record one pair in this process."""
+    from cuassay import build
+    from cuassay.formats import load_candidate, load_problem
+    from cuassay.formats.execute import load_reference
+    from cuassay.judge.machine import HostNursery
+    from cuassay.judge.prove import request_of, sampled
+    from cuassay.judge.trial import JudgeTrial
+    from cuassay.model.verdict import Profile
+
+    pair = json.loads(line)
+    problem = load_problem(pair["problem"], strict=False, notes=[])
+    candidate = load_candidate(pair["path"], problem, strict=False, notes=[])
+    build.prepare(candidate, device="cpu", notify=lambda text: None)
+    trial = JudgeTrial(
+        problem, load_reference(problem), profile=Profile.STANDARD, device="cpu", root_seed=0
+    )
+    host = HostNursery(None)
+    try:
+        samples = sampled(trial, candidate, trial.cases("small")[0], host, lambda event: None)
+    finally:
+        host.close()
+    target.write_bytes(request_of(problem, samples, limit_s=_LAUNCH_S))
+
+
+def prove(folder: Path, rows: Path, *, minutes: float, match: str) -> None:
+    """Answer requests until the time is over; rows are appended as they come."""
+    until = time.monotonic() + 60 * minutes
+    known = {row["name"] for row in _rows([rows])} if rows.exists() else set()
+    for file in sorted(folder.glob("*.json"), key=lambda one: _shuffled(one.stem)):
+        name = file.stem
+        if name in known or match not in name:
+            continue
+        if time.monotonic() > until:
+            print("the time is over")
+            return
+        started = time.monotonic()
+        try:
+            ran = subprocess.run(
+                [sys.executable, str(_HERE), "prove-one", str(file)],
+                capture_output=True, text=True, timeout=_KERNEL_S, check=False,
+            )  # fmt: skip
+            row = json.loads(ran.stdout) if ran.stdout else {"refused": ran.stderr[-300:]}
+        except subprocess.TimeoutExpired:
+            row = {"refused": f"no answer in {_KERNEL_S:g} s"}
+        row |= {"name": name, "set": name.partition("--")[0], "s": time.monotonic() - started}
+        with rows.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(row) + "\n")
+        print(name, f"{row['s']:.1f} s", row.get("memory"), row.get("races"), flush=True)
+
+
+def _shuffled(name: str) -> float:
+    """Order kernels by chance, always alike: a part of a set is a sample of it."""
+    return random.Random(name).random()
+
+
+def prove_one(file: Path) -> None:
+    """Print the answers to one request as JSON."""
+    from cuassay.build.machine.prove import prove as answer
+    from cuassay.model import serial
+    from cuassay.model.proofs import ProofEvidence, Property, proofs_of
+
+    asked = json.loads(file.read_bytes()) | {"limit_s": _LAUNCH_S}
+    evidence: ProofEvidence = serial.loads(
+        ProofEvidence, answer(memoryview(json.dumps(asked).encode())).decode()
+    )
+    row: dict[str, Any] = {"calls": len(asked["calls"]), "axes": len(asked["axes"])}
+    for one in proofs_of(evidence):
+        row[str(one.what)] = str(one.answer)
+        row[f"{one.what}_reason"] = one.reason
+    launches = [launch for call in evidence.calls for launch in call.launches]
+    row["classes"], row["launches"] = len(evidence.calls), len(launches)
+    for what in Property:
+        claims = [one for launch in launches for one in launch.claims if one.what is what]
+        row[f"{what}_launches"] = collections.Counter(str(one.answer) for one in claims)
+    row["refused"] = evidence.refused
+    print(json.dumps(row))
+
+
+def planted(rows: Path, *, minutes: float) -> None:
+    """Prove planted faults and their twins; run what was proved at random sizes."""
+    from ptxsan.prove.memory import Proved, Refuted, prove_call
+    from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, replay
+    from ptxsan_support.planted_proofs import PLANTED, Expected
+
+    until = time.monotonic() + 60 * minutes
+    known = {row["name"] for row in _rows([rows])} if rows.exists() else set()
+    for name, expected, subject in PLANTED:
+        if name in known or time.monotonic() > until:
+            continue
+        started = time.monotonic()
+        law = subject.law()
+        (found,) = prove_call(law, subject.domain, limit_s=_LAUNCH_S)
+        words = [type(one).__name__.lower() for one in (found.answer, found.races)]
+        faults, checked = 0, 0
+        kinds = frozenset()
+        kinds |= MEMORY_FAULTS if isinstance(found.answer, Proved) else frozenset()
+        kinds |= ORDER_FAULTS if isinstance(found.races, Proved) else frozenset()
+        for sizes in subject.small_sizes(6) if kinds else []:
+            ran = replay(law.launches[0], sizes, kinds, limit_s=10)
+            checked += not ran.why
+            faults += bool(ran.faults)
+        refuted = [one.sizes for one in (found.answer, found.races) if isinstance(one, Refuted)]
+        row = {
+            "set": "planted" if expected is not Expected.SAFE else "twins", "name": name,
+            "expected": str(expected), "memory": words[0], "races": words[1],
+            "sizes": [dict(one) for one in refuted], "contradicted": faults,
+            "sizes_checked": checked, "s": time.monotonic() - started,
+            "memory_reason": getattr(found.answer, "reason", ""),
+            "races_reason": getattr(found.races, "reason", ""),
+        }  # fmt: skip
+        with rows.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(row) + "\n")
+        print(name, expected, words, f"{row['s']:.1f} s", "FALSE" if faults else "", flush=True)
+
+
+def _rows(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            yield json.loads(line)
+
+
+def cause(reason: str) -> str:
+    """Return the class that a reason is counted in."""
+    for words, name in (
+        ("was not proved to stay", "memory not proved"),
+        ("seen at", "too few sizes for a law"),
+        ("no law was found", "no law"),
+        ("is not followed", "instruction not followed"),
+        ("some threads only", "barrier of some threads"),
+        ("before a barrier", "barriers not uniform"),
+        ("did not settle", "solver"),
+        ("time for this kernel", "time"),
+        ("no answer in", "time"),
+        ("invariant", "loop invariant"),
+        ("says z3", "suspect that no run confirms"),
+        ("without order", "suspect that no run confirms"),
+        ("no allocation", "address of no allocation"),
+    ):
+        if words in reason:
+            return name
+    return reason[:60] or "no launch"
+
+
+def table(files: list[Path]) -> None:
+    """Write the counts of every set, with the rows they are made of."""
+    rows = list(_rows(files))
+    sets: dict[str, Any] = {}
+    for name in dict.fromkeys(row["set"] for row in rows):
+        inside = [row for row in rows if row["set"] == name]
+        seconds = [row["s"] for row in inside]
+        found: dict[str, Any] = {
+            "kernels": len(inside),
+            "seconds": {
+                "median": statistics.median(seconds), "mean": statistics.fmean(seconds),
+                "worst": max(seconds),
+            },
+        }  # fmt: skip
+        for what in ("memory", "races"):
+            found[what] = dict(collections.Counter(row.get(what, "unknown") for row in inside))
+            found[f"{what}_unknown_by_cause"] = dict(
+                collections.Counter(
+                    cause(row.get(f"{what}_reason", "") or row.get("refused", ""))
+                    for row in inside
+                    if row.get(what, "unknown") == "unknown"
+                ).most_common()
+            )
+        sets[name] = found
+    print(json.dumps(sets, indent=1))
+    save("proofs", {"sets": sets, "rows": rows, "limit_s": _LAUNCH_S})
+
+
+def main() -> None:
+    """Run one of the commands."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command")
+    parser.add_argument("arguments", nargs="*")
+    parser.add_argument("--minutes", type=float, default=20.0)
+    parser.add_argument("--match", default="")
+    asked = parser.parse_args()
+    paths = [Path(one) for one in asked.arguments]
+    match asked.command:
+        case "record":
+            record(paths[0], paths[1])
+        case "record-one":
+            record_one(asked.arguments[0], paths[1])
+        case "prove":
+            prove(paths[0], paths[1], minutes=asked.minutes, match=asked.match)
+        case "prove-one":
+            prove_one(paths[0])
+        case "planted":
+            planted(paths[0], minutes=asked.minutes)
+        case _:
+            table(paths)
+
+
+if __name__ == "__main__":
+    main()
