@@ -54,7 +54,7 @@ gap:1rem;margin-top:1rem}
 .code{position:relative;background:var(--code);border-radius:7px;margin:.5rem 0 0}
 .code pre{overflow-x:auto;padding:.8rem .95rem;line-height:1.5;white-space:pre;
 font-size:.84rem}
-.code pre.wrap{white-space:pre-wrap;overflow-wrap:anywhere;padding-right:4.6rem}
+.code pre.wrap,.lead .code pre{white-space:pre-wrap;overflow-wrap:anywhere;padding-right:4.6rem}
 .copy{position:absolute;top:.42rem;right:.42rem;font:600 .78rem var(--sans);color:var(--soft);
 background:var(--card);border:1px solid var(--line);border-radius:5px;padding:.22rem .6rem;
 cursor:pointer}
@@ -116,7 +116,8 @@ font-size:.85rem;overflow-wrap:anywhere}
 @media (max-width:38rem){main{padding:1.1rem .9rem 3rem}.card{padding:1rem}
 .hero{padding:1.1rem 1.1rem 1.2rem}
 .copy{position:static;display:block;margin:0 .5rem .5rem auto}.code{padding-bottom:.05rem}
-.code pre.wrap{padding-right:.95rem}.plot svg text{font-size:17px}
+.code pre,.lead .code pre{white-space:pre-wrap;overflow-wrap:anywhere;padding-right:.95rem}
+.src td+td{white-space:pre-wrap;overflow-wrap:anywhere}.plot svg text{font-size:17px}
 .rows{grid-template-columns:1fr;gap:0}
 .rows dd{margin-bottom:.5rem}
 .checks tr{display:grid;grid-template-columns:1fr auto;padding:.5rem 0;
