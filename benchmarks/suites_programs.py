@@ -30,6 +30,7 @@ from typing import Any
 from common import save
 
 from ptxsan.errors import PtxsanError
+from ptxsan.findings import Severity
 from ptxsan.host.program import run_program
 
 _RACES = ("race",)
@@ -174,21 +175,25 @@ def examine(program: Program, *, launch_limit_s: float, limit_s: float) -> Row:
         why = next((line for line in log if "rror" in line), str(error))[:300]
         seconds = round(time.perf_counter() - started, 1)
         return Row(**common, result="not covered", why=why, seconds=seconds)
-    said = {"wrong": {}, "note": {}, "advice": {}}  # type: dict[str, dict[str, None]]
+    said: dict[Severity, dict[str, None]] = {one: {} for one in Severity}
     for launch in report.launches:
         for one in launch.findings:
-            text = f"{one['kind']} at {one['file'].rpartition('/')[2]}:{one['line']}: {one['text']}"
-            said[one["severity"]][text[:300]] = None
-    found = any(text.startswith(program.faults) for text in said["wrong"]) and bool(program.faults)
+            first = one.accesses[0] if one.accesses else None
+            file = (first.source_file or "").rpartition("/")[2] if first else ""
+            line = first.source_line or 0 if first else 0
+            said[one.severity][f"{one.kind} at {file}:{line}: {one.text}"[:300]] = None
+    found = any(text.startswith(program.faults) for text in said[Severity.WRONG]) and bool(
+        program.faults
+    )
     why = "; ".join(sorted(set(report.not_covered)))[:300]
     why = why or ("the time limit of the program" if report.timed_out else "")
     if program.faults:
         result = "found" if found else "not covered" if why else "missed"
     else:
-        result = "alarm" if said["wrong"] else "not covered" if why else "clean"
+        result = "alarm" if said[Severity.WRONG] else "not covered" if why else "clean"
     return Row(
         **common, result=result, status=report.status, launches=len(report.launches), why=why,
-        wrong=tuple(said["wrong"])[:8], notes=tuple(said["note"])[:4],
+        wrong=tuple(said[Severity.WRONG])[:8], notes=tuple(said[Severity.NOTE])[:4],
         seconds=round(time.perf_counter() - started, 1),
     )  # fmt: skip
 

@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import torch
 
@@ -26,7 +27,8 @@ from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.judge.decide import condition_key
 from cuassay.judge.runner import Runner
 from cuassay.judge.session import Ended, Plan, StartRunner, judge
-from cuassay.judge.trial import Truths
+from cuassay.judge.trial import JudgeTrial, Truths
+from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.jobs import TrialJob
@@ -78,6 +80,11 @@ def _rejects(finding: Finding, codes: Collection[str], require: Sequence[str]) -
     return binding and finding.code in codes
 
 
+def _one_worker(trial: JudgeTrial, candidate: Candidate, **given: Any) -> Runner:
+    """Start a runner that keeps no second worker ready: where every core is busy it only costs."""
+    return Runner(trial, candidate, **given | {"spares": 0})
+
+
 class Gate:
     """Judges candidates on one device; one zygote serves them all, one after another.
 
@@ -86,7 +93,7 @@ class Gate:
     the PTX machine is loaded before workers are forked, as `cuassay check` does for kernels.
     """
 
-    start: StartRunner = Runner
+    start: StartRunner = staticmethod(_one_worker)
     isolated = True
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which case each step of a scenario works on: slots, results and graphs followed in order."""
+"""What steps of a scenario did: the case that each works on, what they had to leave undone."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from cuassay.model.case import Case
 from cuassay.model.scenario import Scenario, Step
 from cuassay.model.step import Held
+from cuassay.model.steps import IMPOSSIBLE
+from cuassay.model.trace import StepDone
 
 
 def followed(scenario: Scenario) -> Iterator[tuple[int, Step, Held]]:
@@ -24,3 +26,8 @@ def case_of_step(scenario: Scenario, index: int) -> Case | None:
     for step in scenario.steps[: index + 1]:
         position = step.follow(held)
     return None if position is None else scenario.cases[position]
+
+
+def lies_elsewhere(record: StepDone) -> bool:
+    """Whether a tensor could not be laid out as an Arrange or CallInto step asks."""
+    return any(text.startswith(IMPOSSIBLE) for _, text in record.facts)

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import termination_finding
 from cuassay.checks.numeric.common import comparison_finding
+from cuassay.checks.state.answers import reads_of, wrong_outputs
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
 
@@ -34,14 +35,12 @@ def judge_one_call(
         if ended.finding_class is FindingClass.WRONG:
             yield ended
         return
-    record = done(run, 2)
-    if record is None or trial.truth(case).ill_conditioned:
-        return
-    truths = {output.name: output for output in trial.truth(case).outputs}
-    for comparison in trial.compare(case, run, record.items):
-        truth = truths.get(comparison.output)
-        if not comparison.passed and not (truth and copies_explain(truth.value, comparison)):
-            yield comparison_finding(check, trial, scenario, case, comparison, lead=lead)
+    for read in reads_of(scenario, run):
+        truths = {output.name: output for output in trial.truth(case).outputs}
+        for comparison in wrong_outputs(trial, read, run, closely=True):
+            truth = truths.get(comparison.output)
+            if not (truth and copies_explain(truth.value, comparison)):
+                yield comparison_finding(check, trial, scenario, case, comparison, lead=lead)
 
 
 def copies_explain(truth: torch.Tensor, comparison: Comparison) -> bool:

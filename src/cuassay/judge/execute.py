@@ -12,7 +12,7 @@ import torch
 from cuassay import build
 from cuassay.checks.base import Run
 from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
-from cuassay.checks.machine.faults import machine_cases, recorded_call
+from cuassay.checks.machine.faults import machine_cases, recorded_call, recording_of
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.formats import load_candidate, load_problem
@@ -32,7 +32,6 @@ from cuassay.model.jobs import ExecuteJob
 from cuassay.model.machine import MachineEvidence
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Scenario
-from cuassay.model.trace import StepDone
 from cuassay.sandbox.host.nursery import Nursery
 
 SUFFIX = ".safetensors"
@@ -183,12 +182,12 @@ def recorded(
         run = runner(scenario)
         reason = inconclusive_reason(run)
         ended = termination_finding(scenario, run, problem=trial.problem)
-        record = run.result.records[3] if len(run.result.records) > 3 else None
-        if reason or ended is not None or not isinstance(record, StepDone) or not record.items:
+        recording = recording_of(scenario, run)
+        if reason or ended is not None or recording is None:
             why = reason or (ended.message if ended else _raised(run))
             hint = "; without --device its launches are executed on the CPU" if on_gpu else ""
             raise CannotJudgeError(f"{why}{hint}")
-        return run.tensor(record.items[0]).cpu().contiguous()
+        return recording.cpu().contiguous()
 
 
 def _raised(run: Run) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cuassay.checks.base import Run
 from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
-from cuassay.checks.machine.faults import recorded_call
+from cuassay.checks.machine.faults import recorded_call, recording_of
 from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CuassayError
@@ -23,7 +23,6 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Problem, VarAxis
 from cuassay.model.recording import Recording, decode
 from cuassay.model.scenario import Scenario
-from cuassay.model.trace import StepDone
 
 _ELEMENTS = 1 << 24  # of one call's tensors together
 _LADDER = (
@@ -131,13 +130,12 @@ def record(
 def _recording(trial: JudgeTrial, scenario: Scenario, run: Run) -> Recording:
     reason = inconclusive_reason(run)
     ended = termination_finding(scenario, run, problem=trial.problem)
-    record = run.result.records[3] if len(run.result.records) > 3 else None
-    if reason or ended is not None or not isinstance(record, StepDone) or not record.items:
+    recording = recording_of(scenario, run)
+    if reason or ended is not None or recording is None:
         raised = first_raised(run)
         said = f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
         raise CuassayError(reason or (ended.message if ended else said))
-    data = run.tensor(record.items[0]).cpu().contiguous()
-    return decode(bytes(data.numpy()))
+    return decode(bytes(recording.cpu().contiguous().numpy()))
 
 
 def classes(samples: Samples) -> Iterator[tuple[Sample, ...]]:

@@ -407,7 +407,7 @@ def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
                 runner.ahead([scenario])
         elif scenario is not None:
             machine_begins = True
-            recording = recording_of(runner(scenario))
+            recording = recording_of(scenario, runner(scenario))
             if recording is not None:
                 machine.begin(recording, scenario)
 

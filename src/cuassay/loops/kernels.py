@@ -25,7 +25,7 @@ from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.problem import ConstAxis, ExprAxis, Problem, Scalar, TensorSpec
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario
-from cuassay.model.trace import BuildFailed, StepDone, ToolMissing
+from cuassay.model.trace import BuildFailed, StepDone, ToolMissing, done_steps
 from cuassay.sandbox.host.client import WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.ran import Ran
@@ -96,8 +96,7 @@ class IsolatedKernel:
         found = termination_finding(scenario, run, problem=self.problem)
         if found is not None:
             raise KernelFault(found.message)
-        record = run.result.records[2]
-        assert isinstance(record, StepDone)
+        ((_, record),) = done_steps(scenario, run.result, ReadResult)
         return self._tensors(run, record, sizes)
 
     def reads(

@@ -7,7 +7,14 @@ through `ResultItem.buffer`, an opaque key that the judge's worker client resolv
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from cuassay.model.step import StepBase
+
+if TYPE_CHECKING:
+    from cuassay.model.scenario import Scenario
+
+_Step = TypeVar("_Step", bound=StepBase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,3 +144,11 @@ class ScenarioResult:
     build_s: float = 0.0
     build_cached: bool = False
     duration_s: float = 0.0
+
+
+def done_steps(
+    scenario: Scenario, result: ScenarioResult, kind: type[_Step]
+) -> list[tuple[_Step, StepDone]]:
+    """Return the steps of a kind that ended normally, in order, each with its record."""
+    pairs = zip(scenario.steps, result.records, strict=False)
+    return [(s, r) for s, r in pairs if isinstance(s, kind) and isinstance(r, StepDone)]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ptxsan.errors import PtxsanError
+from ptxsan.errors import PtxsanError, UsageError
 
 if TYPE_CHECKING:
     from ptxsan.api import Report
@@ -29,8 +29,9 @@ Types: f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool.
 Exit codes: 0 nothing is wrong, 1 something is (another code: --error-exitcode), 2 the command or
 the source is off, 3 the launch could not be executed to its end.
 
-A .cu file that is a whole program runs with its own host code when no --grid is given:
+A whole program runs with its own host code when no --grid is given (g++ compiles that):
   ptxsan run program.cu -- arguments of the program
+Every launch is executed with every check on; a clean run ends with the program's own exit code.
 """
 
 
@@ -61,15 +62,28 @@ def _parser() -> argparse.ArgumentParser:
         "memory, races and missing fences, barriers, deadlocks, precision.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    run.add_argument("file", type=Path, help=".cu, .ptx, or .py with CuPy, Triton or Numba")
+    run.add_argument("file", type=Path, nargs="+",
+                     help=".cu, .ptx, or .py with CuPy, Triton or Numba; a whole program may have "
+                     "several .cu and .cpp")  # fmt: skip
     run.add_argument("--kernel", default="", help="its name; scale<float> instantiates a template")
     run.add_argument("--grid", type=_sizes, help="blocks: 4, or 4,2,1")
     run.add_argument("--block", type=_sizes, help="threads: 256, or 16,16")
     run.add_argument("--cluster", type=_sizes, default=(1,), help="blocks of a cluster")
     run.add_argument("--shared", type=int, default=0, metavar="BYTES", help="dynamic shared memory")
     run.add_argument("--arg", action="append", default=[], metavar="NAME=SPEC", help="see below")
-    run.add_argument("--arch", default="", help="sm_80 (the default), sm_90a...")
-    run.add_argument("--flag", action="append", default=[], help="a flag for NVRTC: --flag=-DN=8")
+    run.add_argument(
+        "--arch",
+        default="",
+        help="compile for it, and take its limits: sm_75, "
+        "sm_90a... (default: compiled for sm_80, or sm_90a where the source needs it; "
+        "limits of sm_90)",
+    )
+    run.add_argument(
+        "--flag",
+        action="append",
+        default=[],
+        help="of the compiler: --flag=-DN=8, --flag=-Iinclude, --flag=-std=c++20",
+    )
     run.add_argument("--schedules", type=int, default=1, metavar="N",
                      help="orders of blocks, warps and lanes to try: 1 to 32")  # fmt: skip
     run.add_argument("--no-debug-build", action="store_true",
@@ -99,6 +113,8 @@ def _sizes(text: str) -> tuple[int, ...]:
 def _run(options: argparse.Namespace, program: list[str]) -> int:
     if options.grid is None:
         return _run_program(options, program)
+    if len(options.file) > 1:
+        raise UsageError(f"{len(options.file)} files; expected one, which has the kernel")
     import numpy as np
 
     from ptxsan import api
@@ -107,7 +123,7 @@ def _run(options: argparse.Namespace, program: list[str]) -> int:
 
     rng = np.random.default_rng(options.seed)
     report = api.check(
-        options.file, options.kernel, grid=options.grid, block=options.block,
+        options.file[0], options.kernel, grid=options.grid, block=options.block,
         args=dict(parsed(one, rng) for one in options.arg), shared_bytes=options.shared,
         cluster=options.cluster, arch=options.arch, flags=options.flag,
         schedules=api.schedules(options.schedules), debug=not options.no_debug_build,
@@ -123,7 +139,7 @@ def _print(options: argparse.Namespace, report: Report) -> None:
     from ptxsan import reporting
 
     if options.sarif is not None:
-        options.sarif.write_text(reporting.sarif(report, str(options.file)), encoding="utf-8")
+        options.sarif.write_text(reporting.sarif(report, str(options.file[0])), encoding="utf-8")
     if options.json:
         print(json.dumps(reporting.document(report), indent=2))  # noqa: T201
         return
@@ -134,12 +150,32 @@ def _print(options: argparse.Namespace, report: Report) -> None:
 
 
 def _run_program(options: argparse.Namespace, program: list[str]) -> int:
-    from ptxsan.programs import run_whole
+    from ptxsan import api, programs
 
-    return run_whole(
-        options.file, program, flags=options.flag, as_json=options.json, limit_s=options.limit,
-        error_code=options.error_exitcode,
+    parts = [name for name in ("kernel", "block", "arg", "shared") if getattr(options, name)]
+    if parts or any(file.suffix != ".cu" for file in options.file):
+        raise UsageError(
+            "--grid is missing; expected --grid BLOCKS --block THREADS, such as --grid 4 "
+            "--block 256 (without --grid, --kernel and --arg a .cu file is a whole program)"
+        )
+    if options.trace or options.arch:
+        raise UsageError(
+            f"{'--trace' if options.trace else '--arch'} is for one kernel; give --kernel, --grid "
+            "and --block (a whole program runs as on sm_90)"
+        )
+    wish = programs.Wish(
+        paths=options.file, arguments=program, flags=options.flag,
+        schedules=api.schedules(options.schedules), launch_limit_s=options.limit,
+        limit_s=max(600.0, 10 * options.limit),
     )  # fmt: skip
+    report = programs.run_whole(wish)
+    if options.sarif is not None:
+        options.sarif.write_text(programs.sarif(report, options.file[0]), encoding="utf-8")
+    if options.json:
+        print(json.dumps(programs.document(report), indent=2))  # noqa: T201
+    else:
+        print(programs.text(report))  # noqa: T201
+    return programs.exit_code(report, found=options.error_exitcode)
 
 
 def _list(options: argparse.Namespace, program: list[str]) -> int:

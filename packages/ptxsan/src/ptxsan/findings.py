@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ptxsan.precision import SiteNumbers
@@ -81,6 +82,16 @@ class MachineFinding:
     bytes: int = 0
     count: int = 1
     measures: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, row: Mapping[str, Any]) -> MachineFinding:
+        """Return the finding that `dataclasses.asdict` made a row of, through JSON."""
+        accesses = tuple(
+            Access(**one | {"block": tuple(one["block"]), "thread": tuple(one["thread"])})
+            for one in row["accesses"]
+        )
+        known = {**row, "kind": Kind(row["kind"]), "severity": Severity(row["severity"])}
+        return cls(**known | {"accesses": accesses})
 
     @property
     def ptx_line(self) -> int:

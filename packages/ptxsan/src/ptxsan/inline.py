@@ -238,7 +238,10 @@ def _choose(
     flat: Flat,
     stack: tuple[str, ...],
 ) -> None:
-    """Expand a call through a pointer: each function that it may hold behind a comparison."""
+    """Expand a call through a pointer: each function that it may hold behind a comparison.
+
+    A pointer that holds none of them traps.
+    """
     end, found = f"chosen@{flat.calls}", 0
     for name in sorted(flat.pointed):
         callee = module.functions[name]
@@ -252,12 +255,12 @@ def _choose(
         _enter(module, callee, actual, instruction, flat, stack)
         flat.body.append(isa.jump(instruction, end))
         flat.labels[other] = len(flat.body)
-    if not found:
+    if not found and flat.pointed:
         raise MachineError(
             "calls through a pointer, and no function of the module whose address is taken fits",
             line=instruction.line,
         )
-    flat.body.append(isa.stop(instruction))
+    flat.body.append(isa.calls_nothing(instruction))
     flat.labels[end] = len(flat.body)
 
 

@@ -439,9 +439,10 @@ def equal(old: Instruction, type_: str, to: Register, a: Operand, b: Operand) ->
     return _made(old, ("setp", "eq", type_), (to, a, b), None)
 
 
-def stop(old: Instruction) -> Instruction:
-    """Return `trap` in an instruction's place."""
-    return _made(old, ("trap",), (), None)
+def calls_nothing(old: Instruction) -> Instruction:
+    """Return `trap` in the place of a call whose pointer holds no function; its text says so."""
+    text = f"{old.opcode} through a pointer that holds no function"
+    return dataclasses.replace(_made(old, ("trap",), (), None), opcode=text)
 
 
 def call(

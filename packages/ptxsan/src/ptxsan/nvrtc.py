@@ -6,13 +6,14 @@ headers come from pip's wheels or an installed toolkit, where cuda-pathfinder fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from ptxsan.errors import CompileError, UsageError
 
-_HEADER_SETS = ("cudart", "nvrtc", "cccl")
+_HEADER_SETS = ("cudart", "nvrtc", "cccl", "curand")
 _HEADERS = {  # what sources include by habit and NVRTC does not ship
     "stdint.h": "typedef signed char int8_t; typedef unsigned char uint8_t;\n"
     "typedef short int16_t; typedef unsigned short uint16_t;\n"
@@ -78,7 +79,8 @@ def compile_named(
             _require(*nvrtc.nvrtcAddNameExpression(program, expression.encode()), expression)
         options = [option.encode() for option in _options(arch, flags)]
         if nvrtc.nvrtcCompileProgram(program, len(options), options)[0] != 0:
-            raise CompileError("NVRTC does not compile the source", _log(program))
+            log = _log(program)
+            raise CompileError(f"NVRTC does not compile the source{_remedy(log)}", log)
         size = _require(*nvrtc.nvrtcGetPTXSize(program))
         text: bytes = b" " * size
         _require(*nvrtc.nvrtcGetPTX(program, text))
@@ -99,6 +101,12 @@ def _options(arch: str, flags: Sequence[str]) -> list[str]:
     if not any("-std" in flag for flag in flags):
         found.append("--std=c++17")
     return [*found, *(f"-I{folder}" for folder in include_folders()), *flags]
+
+
+def _remedy(log: str) -> str:
+    """Return what to install where a header of cuRAND is not there."""
+    missing = re.search(r"(?:could|can)not open source file \"curand", log)
+    return ": cuRAND's headers are missing (pip install 'ptxsan[curand]')" if missing else ""
 
 
 @cache

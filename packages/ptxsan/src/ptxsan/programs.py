@@ -2,76 +2,116 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ptxsan import reporting
 from ptxsan.errors import UsageError
+from ptxsan.findings import MachineFinding, Severity
+from ptxsan.host.program import ProgramReport, run_program
+from ptxsan.sources import plain_name
+
+OK, NO_VERDICT = 0, 3
+_BAR = "========= "
 
 
-def run_whole(
-    path: Path, arguments: Sequence[str], *, flags: Sequence[str], as_json: bool, limit_s: float,
-    error_code: int,
-) -> int:  # fmt: skip
-    """Run a program, print what was found and return the command's exit code."""
-    if path.suffix != ".cu" or importlib.util.find_spec("ptxsan.host") is None:
-        raise UsageError(
-            "--grid is missing; expected --grid BLOCKS --block THREADS, such as --grid 4 "
-            "--block 256 (see ptxsan run --help)"
-        )
-    program: Any = importlib.import_module("ptxsan.host.program")
-    defines = [one[2:] for one in flags if one.startswith("-D")]
-    folders = [Path(one[2:]) for one in flags if one.startswith("-I")]
-    report = program.run_program(
-        [path], arguments, defines=defines, folders=folders, launch_limit_s=limit_s
-    )
-    if as_json:
-        print(json.dumps(_document(report), indent=2))  # noqa: T201
-    else:
-        print(_text(report))  # noqa: T201
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """How a program is run: `flags` are -D, -I and -std of its compilers, limits are in seconds."""
+
+    paths: Sequence[Path]
+    arguments: Sequence[str] = ()
+    flags: Sequence[str] = ()
+    schedules: Sequence[tuple[str, int]] = (("forward", 0),)
+    launch_limit_s: float = 60.0
+    limit_s: float = 600.0
+
+
+def run_whole(wish: Wish) -> ProgramReport:
+    """Compile and run a program. Raises CompileError and UsageError."""
+    defines = [one[2:] for one in wish.flags if one.startswith("-D")]
+    folders = [Path(one[2:]) for one in wish.flags if one.startswith("-I")]
+    standards = [one.partition("=")[2] for one in wish.flags if one.startswith("-std=")]
+    for one in wish.flags:
+        if not one.startswith(("-D", "-I", "-std=")):
+            raise UsageError(
+                f"--flag={one}: of a whole program expected -DNAME=VALUE, -IFOLDER or -std=c++17"
+            )
+    return run_program(
+        wish.paths, wish.arguments, defines=defines, folders=folders,
+        standard=standards[-1] if standards else "", schedules=wish.schedules,
+        launch_limit_s=wish.launch_limit_s, timeout_s=wish.limit_s,
+    )  # fmt: skip
+
+
+def _findings(report: ProgramReport) -> list[tuple[MachineFinding, int, int]]:
+    """Return (finding, first launch that shows it, number of those): once a kernel and place."""
+    first: dict[Any, tuple[MachineFinding, int]] = {}
+    count: Counter[Any] = Counter()
+    for number, launch in enumerate(report.launches):
+        for one in launch.findings:
+            lines = tuple(access.ptx_line for access in one.accesses)
+            key = (launch.kernel, one.kind, lines)
+            first.setdefault(key, (one, number))
+            count[key] += 1
+    return [(one, number, count[key]) for key, (one, number) in first.items()]
+
+
+def exit_code(report: ProgramReport, *, found: int) -> int:
+    """Return `found` where something is wrong, 3 without a verdict, else the program's own."""
     if report.wrong:
-        return error_code
-    return 3 if report.not_covered or report.timed_out else int(report.status)
+        return found
+    if report.not_covered or report.timed_out or report.status < 0:
+        return NO_VERDICT
+    return int(report.status)
 
 
-def _document(report: Any) -> dict[str, Any]:
+def document(report: ProgramReport) -> dict[str, Any]:
+    """Return the report as plain data for JSON."""
     return {
         "version": 1,
         "status": report.status,
         "output": report.output,
         "timed_out": report.timed_out,
+        "ok": exit_code(report, found=1) == OK,
         "launches": [
-            {"kernel": one.kernel, "grid": one.grid, "block": one.block,
-             "findings": one.findings, "inconclusive": one.inconclusive or None}
+            {"kernel": plain_name(one.kernel), "grid": one.grid, "block": one.block,
+             "findings": [reporting.row(each) for each in one.findings],
+             "inconclusive": one.inconclusive or None}
             for one in report.launches
         ],
     }  # fmt: skip
 
 
-def _text(report: Any) -> str:
-    bar = "========= "
-    lines = [report.output.rstrip("\n"), f"{bar}PTXSAN"]
-    for launch in report.launches:
-        for one in launch.findings:
-            head = "" if one["severity"] == "wrong" else "Note: "
-            lines += [f"{bar}{head}{one['kind']} in {launch.kernel}", f"{bar}    {one['text']}"]
-            lines += [f"{bar}    {place}" for place in _places(one)]
-        if launch.inconclusive:
-            lines.append(f"{bar}{launch.kernel} was not executed: {launch.inconclusive}")
-    lines.append(f"{bar}{len(report.launches)} launches, exit status {report.status}")
-    count = len(report.wrong)
-    lines.append(f"{bar}ERROR SUMMARY: {count} error{'' if count == 1 else 's'}")
+def sarif(report: ProgramReport, path: Path) -> str:
+    """Return the findings as a SARIF 2.1.0 log."""
+    return reporting.sarif_of([one for one, _, _ in _findings(report)], str(path))
+
+
+def text(report: ProgramReport) -> str:
+    """Return what the program printed, and the report in the shape of compute-sanitizer's."""
+    lines = [report.output.rstrip("\n")] if report.output else []
+    lines.append(f"{_BAR}PTXSAN")
+    wrong = 0
+    for one, number, count in _findings(report):
+        launch = report.launches[number]
+        grid, block = ("x".join(map(str, sizes)) for sizes in (launch.grid, launch.block))
+        place = f"in launch {number + 1} of {len(report.launches)}, {grid} blocks of {block}"
+        place += f", and in {count - 1} others" if count > 1 else ""
+        lines += reporting.lines_of(one, plain_name(launch.kernel), place=place)
+        wrong += one.severity is Severity.WRONG
+    for why, count in Counter(report.not_covered).items():
+        times = f" ({count} launches)" if count > 1 else ""
+        lines.append(f"{_BAR}Not executed to the end: {why}{times}")
+    if report.timed_out:
+        lines.append(f"{_BAR}The program did not end within {report.run_s:.0f} s and was stopped")
+    elif report.status < 0:
+        lines.append(f"{_BAR}The program ended by signal {-report.status}")
+    lines.append(f"{_BAR}{len(report.launches)} launches, exit status {report.status}")
+    summary = f"ERROR SUMMARY: {wrong} error{'' if wrong == 1 else 's'}"
+    no_verdict = exit_code(report, found=1) == NO_VERDICT
+    lines.append(f"{_BAR}{summary}{'; no verdict' if no_verdict else ''}")
     return "\n".join(lines)
-
-
-def _places(one: dict[str, Any]) -> list[str]:
-    found = []
-    for access in one.get("accesses", ())[:2]:
-        line = access.get("line") or access.get("source_line")
-        if line:
-            file = access.get("file") or access.get("source_file")
-            found.append(f"{access.get('what', '')} at {file}:{line}")
-    return found

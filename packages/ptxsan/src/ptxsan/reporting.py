@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ptxsan.findings import Access, Kind, MachineFinding, Severity
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ptxsan.api import Report
 
 _BAR = "========= "
+_HIDDEN = " (only as -G compiles it: optimisation hides it)"
 _RULE = "========="
 _TITLES = {
     Kind.OUT_OF_BOUNDS: "Invalid access out of bounds",
@@ -33,9 +34,9 @@ def text(report: Report) -> str:
     """Return the report as lines in the shape of compute-sanitizer's."""
     lines = [f"{_BAR}PTXSAN"]
     for one in report.findings:
-        lines += _finding(one, report.kernel, "")
+        lines += lines_of(one, report.kernel)
     for one in report.hidden:
-        lines += _finding(one, report.kernel, " (only as -G compiles it: optimisation hides it)")
+        lines += lines_of(one, report.kernel, _HIDDEN)
     for order in report.order:
         lines += [
             f"{_BAR}Note: {order.bytes} bytes of buffer '{order.buffer}' from offset "
@@ -49,7 +50,8 @@ def text(report: Report) -> str:
     return "\n".join([*lines, f"{_BAR}{_summary(report)}"])
 
 
-def _finding(one: MachineFinding, kernel: str, note: str) -> list[str]:
+def lines_of(one: MachineFinding, kernel: str, note: str = "", place: str = "") -> list[str]:
+    """Return a finding in words; `note` follows its title, `place` is a line of its own."""
     what = _TITLES.get(one.kind, one.kind.value.replace("-", " ").capitalize())
     head = {"error": "", "note": "Note: "}[_LEVELS[one.severity]]
     lines = [f"{_BAR}{head}{what}{note}"]
@@ -59,6 +61,8 @@ def _finding(one: MachineFinding, kernel: str, note: str) -> list[str]:
         lines.append(f"{_BAR}    by thread {_plain(access.thread)} in block {_plain(access.block)}")
     if one.count > 1:
         lines.append(f"{_BAR}    {one.count} times")
+    if place:
+        lines.append(f"{_BAR}    {place}")
     return [*lines, _RULE]
 
 
@@ -93,8 +97,8 @@ def document(report: Report) -> dict[str, Any]:
         "block": report.block,
         "ok": report.ok,
         "inconclusive": report.inconclusive or None,
-        "findings": [_row(one, optimised=True) for one in report.findings]
-        + [_row(one, optimised=False) for one in report.hidden],
+        "findings": [row(one) for one in report.findings]
+        + [row(one, optimised=False) for one in report.hidden],
         "order_dependent": [
             {"buffer": one.buffer, "schedules": one.schedules, "offset": one.offset,
              "bytes": one.bytes}
@@ -110,7 +114,8 @@ def document(report: Report) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _row(one: MachineFinding, *, optimised: bool) -> dict[str, Any]:
+def row(one: MachineFinding, *, optimised: bool = True) -> dict[str, Any]:
+    """Return a finding as plain data for JSON; `optimised`: the optimised build shows it."""
     return {
         "kind": one.kind.value,
         "severity": one.severity.value,
@@ -137,7 +142,11 @@ def _row(one: MachineFinding, *, optimised: bool) -> dict[str, Any]:
 
 def sarif(report: Report, path: str) -> str:
     """Return the findings as a SARIF 2.1.0 log; `path` is the file that was given."""
-    every = (*report.findings, *report.hidden)
+    return sarif_of((*report.findings, *report.hidden), path)
+
+
+def sarif_of(every: Sequence[MachineFinding], path: str) -> str:
+    """Return findings as a SARIF 2.1.0 log."""
     rules = sorted({one.kind.value for one in every})
     log = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

@@ -7,19 +7,21 @@ come out differently. Both are deterministic here: a schedule and its seed give 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ptxsan.findings import Kind, MachineFinding, MachineReport
+from ptxsan.globals import module_memory
+from ptxsan.heap import module_heap
 from ptxsan.launch import Launch
 from ptxsan.options import Options
 from ptxsan.records import buffers_of
-from ptxsan.run import run
+from ptxsan.run import load, run
 from ptxsan.syntax import Module
+from ptxsan.watching import Snapshot
 
 SCHEDULES = (("forward", 0), ("reverse", 0), ("random", 1), ("random", 2))
 
@@ -63,7 +65,7 @@ def compare(
     differing: dict[str, OrderDependence] = {}
     for schedule, seed in schedules:
         launch = make()
-        chosen = dataclasses.replace(base, schedule=schedule, seed=seed, predict=False)
+        chosen = replace(base, schedule=schedule, seed=seed, predict=False)
         reports.append(run(module, launch, options=chosen))
         memory = [(one.name, one.data) for one in buffers_of(launch)]
         if not first:
@@ -75,9 +77,30 @@ def compare(
                 differing[name] = found
     return Comparison(
         reports=tuple(reports),
-        findings=_once(reports),
+        findings=once(reports),
         order_dependent=tuple(differing.values()),
     )
+
+
+def every(
+    module: Module, launch: Launch, *, options: Options, schedules: Sequence[tuple[str, int]]
+) -> list[MachineReport]:
+    """Run one launch under each schedule, the first one last: memory is as that one leaves it.
+
+    The reports are in the order of `schedules`. Raises MachineError as `run` does.
+    """
+    (first, seed), *others = schedules
+    if not others:
+        return [run(module, launch, options=replace(options, schedule=first, seed=seed))]
+    program = load(module, launch.kernel, options).program
+    variables, heap = module_memory(module, program), module_heap(module, program)
+    before = Snapshot(launch, variables, heap)
+    found = []
+    for schedule, number in (*others, (first, seed)):
+        before.restore()
+        chosen = replace(options, schedule=schedule, seed=number, predict=False)
+        found.append(run(module, launch, options=chosen))
+    return [found[-1], *found[:-1]]
 
 
 def _difference(
@@ -91,7 +114,8 @@ def _difference(
     )
 
 
-def _once(reports: Sequence[MachineReport]) -> tuple[MachineFinding, ...]:
+def once(reports: Sequence[MachineReport]) -> tuple[MachineFinding, ...]:
+    """Return what several runs of a launch found, each finding once."""
     kept: dict[tuple[Kind, tuple[int, ...]], MachineFinding] = {}
     for report in reports:
         for one in report.findings:

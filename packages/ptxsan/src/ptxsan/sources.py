@@ -58,14 +58,17 @@ def of_cuda(
     `arch` is such as sm_80 (sm_90a for sources that need it); with `debug` it is also compiled
     by -G. Raises CompileError with the compiler's log, UsageError where there is no compiler.
     """
-    arch = arch or ("sm_90a" if any(sign in text for sign in SIGNS_OF_90A) else "sm_80")
+    given, arch = (
+        arch,
+        arch or ("sm_90a" if any(sign in text for sign in SIGNS_OF_90A) else "sm_80"),
+    )
     wanted = (kernel,) if "<" in kernel else ()
 
     def compiled(*more: str) -> tuple[str, Mapping[str, str]]:
         try:
             return compile_named(text, wanted, arch=arch, flags=[*flags, *more], name=name)
         except CompileError:
-            found = _device_part(text, wanted, name=name, flags=[*flags, *more])
+            found = _device_part(text, wanted, name=name, arch=given, flags=[*flags, *more])
             if found is None:
                 raise
             return found
@@ -79,7 +82,7 @@ def of_cuda(
 
 
 def _device_part(
-    text: str, wanted: Sequence[str], *, name: str, flags: Sequence[str]
+    text: str, wanted: Sequence[str], *, name: str, arch: str, flags: Sequence[str]
 ) -> tuple[str, Mapping[str, str]] | None:
     """Compile what of a source is the device's; None where the source cannot be split."""
     if importlib.util.find_spec("ptxsan.host") is None:
@@ -88,7 +91,7 @@ def _device_part(
     device: Any = importlib.import_module("ptxsan.host.device")
     part = split.split(text)
     found = device.compile_device(
-        part.device, tuple(wanted), doubtful=part.doubtful, name=name, flags=flags
+        part.device, tuple(wanted), doubtful=part.doubtful, name=name, arch=arch, flags=flags
     )
     return found.ptx, found.names
 
@@ -115,7 +118,7 @@ def of_file(
         return Ptx(text="", ptx=text, names={})
     if path.suffix in CUDA_SUFFIXES:
         more = [f"-I{path.resolve().parent}", *flags]
-        return of_cuda(text, name=path.name, kernel=kernel, arch=arch, flags=more, debug=debug)
+        return of_cuda(text, name=str(path), kernel=kernel, arch=arch, flags=more, debug=debug)
     if path.suffix != ".py":
         raise UsageError(f"{path}: expected .cu, .ptx or .py (CuPy or Triton kernels)")
     raw = raw_kernels(text)

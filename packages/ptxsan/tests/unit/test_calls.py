@@ -77,6 +77,18 @@ def test_a_pointer_to_no_function_traps(text: str) -> None:
     assert {one.kind for one in report.findings} >= {Kind.OUT_OF_BOUNDS}
 
 
+def test_a_number_is_no_function() -> None:
+    source = """extern "C" __global__ void k(float* x, int number) {
+        if (number) ((void (*)(float*))5)(x); }"""
+    ptx = nvrtc.compile_ptx(source, arch="sm_80")
+    _, called = _ran(ptx, "k", 1)
+    assert [one.kind for one in called.findings] == [Kind.TRAP]
+    assert "through a pointer that holds no function" in called.findings[0].text
+    _, left_out = _ran(ptx, "k", 0)
+    assert left_out.inconclusive is None
+    assert left_out.findings == ()
+
+
 def test_what_goes_too_deep_has_no_verdict(text: str) -> None:
     _, report = _ran(text, "width", 60)
     assert report.inconclusive is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import jsonschema
@@ -59,6 +60,31 @@ def add(x, y, n, BLOCK: tl.constexpr):
 _GIVEN = ["--grid", "4", "--block", "256", "--arg", "x=f32[1000]", "--arg", "y=out:f32[1000]",
           "--arg", "n=1000", "--no-debug-build"]  # fmt: skip
 _SARIF = Path(__file__).resolve().parents[4] / "tests" / "data" / "sarif"
+
+
+_PROGRAM = """
+#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void add(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n + BEYOND) x[i] += 1;
+}
+__global__ void claim(int* place, int* out) {
+    int turn = atomicAdd(place, 1);
+    if (turn == 1 && blockIdx.x == 0) out[2] = 1;
+    out[turn] = blockIdx.x;
+}
+int main(int argc, char**) {
+    float* x; int* y;
+    cudaMalloc(&x, 400); cudaMemset(x, 0, 400);
+    cudaMalloc(&y, 12); cudaMemset(y, 0, 12);
+    for (int k = 0; k < 3; ++k) add<<<1, 128>>>(x, 100);
+    if (argc > 1) claim<<<2, 1>>>(y, y + 1);
+    int got[3]; cudaMemcpy(got, y, 12, cudaMemcpyDeviceToHost);
+    printf("%d %d %d\\n", got[0], got[1], got[2]);
+    return argc > 2 ? 5 : 0;
+}
+"""
 
 
 @pytest.fixture
@@ -129,6 +155,59 @@ def test_a_mistake_gets_one_message(
     said = capsys.readouterr().err
     assert words in said
     assert said.startswith("ptxsan: ")
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    file = tmp_path / "program.cu"
+    file.write_text(_PROGRAM)
+    return str(file)
+
+
+def test_a_whole_program_says_a_fault_once(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", program, "--flag=-DBEYOND=0", "--", "a", "b"]) == 5
+    assert "3 launches" not in capsys.readouterr().out
+    log = tmp_path / "log.sarif"
+    assert main(["run", program, "--flag=-DBEYOND=1", "--sarif", str(log)]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith("0 0 0\n========= PTXSAN\n")
+    assert f"at {program}:6 (PTX line" in out
+    assert "in launch 1 of 3, 1x1x1 blocks of 128x1x1, and in 2 others" in out
+    assert out.endswith("3 launches, exit status 0\n========= ERROR SUMMARY: 2 errors\n")
+    schema = next(_SARIF.glob("*.json"))
+    jsonschema.validate(json.loads(log.read_text()), json.loads(schema.read_text()))
+    assert len(json.loads(log.read_text())["runs"][0]["results"]) == 2
+
+
+def test_schedules_of_a_whole_program(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Block 0 stores outside of its memory where block 1 came first; what is left is forward's."""
+    arguments = ["run", program, "--flag=-DBEYOND=0"]
+    assert main([*arguments, "--", "claim"]) == 0
+    assert capsys.readouterr().out.startswith("2 0 1\n")
+    assert main([*arguments, "--schedules", "2", "--json", "--", "claim"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["output"] == "2 0 1\n"
+    said = [one["kind"] for launch in found["launches"] for one in launch["findings"]]
+    assert "out-of-bounds" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--block", "32", "--arg", "n=1"], "--grid is missing"),
+        (["--trace"], "--trace is for one kernel"),
+        (["--flag=-O3"], "--flag=-O3: of a whole program expected -DNAME=VALUE"),
+    ],
+)
+def test_what_does_not_fit_a_whole_program_is_refused(
+    good: Path, more: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(good), *more]) == 2
+    assert words in capsys.readouterr().err
 
 
 def test_kernels_are_listed(good: Path, capsys: pytest.CaptureFixture[str]) -> None:

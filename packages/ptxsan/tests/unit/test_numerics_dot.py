@@ -192,18 +192,38 @@ def test_f16_accumulators_follow_the_rule() -> None:
 
 
 def test_a_subnormal_factor_keeps_its_exponent_beside_another_format() -> None:
-    """One element of m16n8k16 e4m3 x e5m2 on sm_89; MMA-Sim has 0xbe6c6000.
+    """One element of m16n8k16 e4m3 x e5m2 on sm_89, as MMA-Sim has it.
 
-    The largest exponent is 0, that of 0x81 (e4m3, subnormal: -6) times 0x54 (e5m2: 6).
+    With 0x03 (e4m3, subnormal: -6) taken for normal (-8) it would be 0xbfa0b000.
     """
-    row = [0x82, 0x81, 0x83, 0x51, 0x81, 0x02, 0x22, 0x47,
-           0x53, 0xA8, 0xB4, 0x47, 0x9B, 0x04, 0x1C, 0x48]  # fmt: skip
-    column = [0xA7, 0x54, 0x12, 0x21, 0x36, 0xA8, 0xA3, 0x9B,
-              0xAF, 0xB0, 0x1B, 0x2F, 0x39, 0x55, 0x43, 0x2A]  # fmt: skip
+    row = [0x8D, 0x05, 0x03, 0x12, 0x11, 0x3A, 0x31, 0x83,
+           0x23, 0x24, 0x03, 0x12, 0x27, 0x03, 0x82, 0x07]  # fmt: skip
+    column = [0xAE, 0x34, 0x2D, 0x37, 0x9B, 0x1D, 0x14, 0x59,
+              0x15, 0x1C, 0x9C, 0x36, 0xAC, 0x46, 0xA1, 0xCF]  # fmt: skip
     a = np.array([row], np.int64)
     b = np.zeros((1, 16, 8), np.int64)
     b[0, :, 3] = column
-    result = np.full((1, 1, 8), rounding.encode(-1.84716796875 * 2.0**-3, F32.index, 0, 1))
+    result = np.full((1, 1, 8), 0xB8B0E257)
     kinds = (E4M3.index, E5M2.index, F32.index)
-    product(a, b, result, kinds, (16, 13), (np.empty(a.shape), np.empty(b.shape)))
-    assert hex(result[0, 0, 3]) == "0xbe6c6000"
+    product(a, b, result, kinds, (16, 13), False, (np.empty(a.shape), np.empty(b.shape)))
+    assert hex(result[0, 0, 3]) == "0xbfa0c000"
+
+
+@pytest.mark.parametrize(("architecture", "code"), [(90, "0xc64cf2f8"), (120, "0xc64cf2f7")])
+def test_sixteen_products_of_8_bit_factors_are_one_step_on_sm_120(
+    architecture: int, code: str
+) -> None:
+    """One element of m16n8k16 e4m3 x e4m3; sm_120 is MMA-Sim's, sm_90 runs two f16 steps."""
+    row = [0xCE, 0x05, 0xCE, 0x78, 0x83, 0xA1, 0x49, 0xFA,
+           0x0D, 0x47, 0x62, 0x92, 0x68, 0x21, 0x0B, 0x00]  # fmt: skip
+    column = [0x4E, 0x31, 0xBC, 0x42, 0x6A, 0xEE, 0x3C, 0xD8,
+              0x7D, 0x97, 0xD3, 0x08, 0xF9, 0x64, 0x95, 0x1C]  # fmt: skip
+    a = np.array([row], np.int64)
+    b = np.zeros((1, 16, 8), np.int64)
+    b[0, :, 5] = column
+    result = np.full((1, 1, 8), 0xC0ABD4D1)
+    rule = dot.instruction_rule(architecture, 1, 16)
+    sums = rule.block, rule.fraction_bits
+    kinds = (E4M3.index, E4M3.index, F32.index)
+    product(a, b, result, kinds, sums, rule.halves, (np.empty(a.shape), np.empty(b.shape)))
+    assert hex(result[0, 0, 5]) == code

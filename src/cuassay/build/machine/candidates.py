@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _NEEDED = ("llvmlite", "numba", "numpy", "ptxsan")
 _UNCOVERED = "uncovered-by-the-machine"
 _MARK_S = 3600.0  # a launch may have taken too long because the computer was busy
-_HOPPER_ONLY = ("wgmma", "cp.async.bulk", "setmaxnreg", "mbarrier.try_wait")
 current: MachineLauncher | None = None  # the process's launcher, once a candidate is built on it
 
 
@@ -169,10 +168,11 @@ def _launcher(candidate: Candidate) -> MachineLauncher:
 
 def _ptx(candidate: Candidate, folder: Path) -> str:
     from cuassay.build.cuda.nvrtc import compile_ptx
+    from ptxsan.isa import SIGNS_OF_90A
 
     write_sources(candidate, folder)
     source = raw_kernel.inline_sources(candidate, folder / "src", lines=True)
-    arch = "sm_90a" if any(sign in source for sign in _HOPPER_ONLY) else "sm_80"
+    arch = "sm_90a" if any(sign in source for sign in SIGNS_OF_90A) else "sm_80"
     flags = candidate.flags.cuda_cflags
     file = folder / f"{sha256_fields(source, arch, *flags)[:32]}.ptx"
     with build_lock(folder):

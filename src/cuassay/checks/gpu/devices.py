@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised, termination_finding
 from cuassay.checks.plain_first import NEEDS_GPU, measured, on_cpu, wrong_read
 from cuassay.checks.state.answers import reads_of
@@ -13,6 +13,7 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Arrange
+from cuassay.model.trace import done_steps
 
 _OTHER = 1
 _CONDITION = "devices: tensors on the current device alone"
@@ -104,10 +105,10 @@ class Device001(Check):
             extra = measured(found, scenario.cases[0])
             yield self.finding(text, scenario=scenario, condition=_CONDITION, **extra)
             return
-        record = done(run, 4)
+        called = {step.result: record for step, record in done_steps(scenario, run.result, Call)}
         strangers = [
             item
-            for item in (record.items if record else ())
+            for item in (called["there"].items if "there" in called else ())
             if item.kind == "tensor" and item.shape and item.device != f"cuda:{_OTHER}"
         ]
         for item in strangers[:1]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,16 @@ from cuassay.model.trace import StepRaised
 if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison
 
-_ONE = "graphs: captured once, replayed on other values"
-_SHAPES = "graphs: two shapes captured, replayed in turn"
-_SCALARS = "graphs: scalars changed after the capture"
 _REPLAYS = 3
 _MOVED = 4  # scalars changed, each below a graph of its own
+
+
+class Trying(enum.StrEnum):
+    """What a scenario tries."""
+
+    VALUES = "graphs: captured once, replayed on other values"
+    SHAPES = "graphs: two shapes captured, replayed in turn"
+    SCALARS = "graphs: scalars changed after the capture"
 
 
 class Graph001(Check):
@@ -116,11 +122,11 @@ class Graph001(Check):
         if not reads or wrong_read(trial, run, reads[0]):
             return
         if refused is not None:
-            if scenario.label == _SCALARS:
+            if scenario.label == Trying.SCALARS:
                 return  # the other scenarios have said so
             yield self._refused(trial, scenario, run, refused=refused)
             return
-        if scenario.label == _SCALARS:
+        if scenario.label == Trying.SCALARS:
             yield from self._frozen(trial, scenario, run, reads=reads)
             return
         for read in reads[1:]:
@@ -201,7 +207,7 @@ def _one(base: Case, others: Sequence[Case]) -> Scenario:
             ReadResult(result=f"replay{number}"),
         ]
     steps += [Call(slot="a", result="last"), ReadResult(result="last")]
-    return Scenario(label=_ONE, cases=(base, *others), steps=tuple(steps), fresh=True)
+    return Scenario(label=Trying.VALUES, cases=(base, *others), steps=tuple(steps), fresh=True)
 
 
 def _moved_scalars(trial: Trial) -> list[tuple[Case, Case]]:
@@ -229,7 +235,7 @@ def _other_scalars(pairs: Sequence[tuple[Case, Case]]) -> Scenario:
             ReadResult(result=f"replay{number}"),
         ]
     cases = tuple(case for pair in pairs for case in pair)
-    return Scenario(label=_SCALARS, cases=cases, steps=tuple(steps), fresh=True)
+    return Scenario(label=Trying.SCALARS, cases=cases, steps=tuple(steps), fresh=True)
 
 
 def _two(base: Case, other: Case) -> Scenario:
@@ -247,4 +253,4 @@ def _two(base: Case, other: Case) -> Scenario:
             Replay(graph=slot, result=f"replay{turn}"),
             ReadResult(result=f"replay{turn}"),
         ]
-    return Scenario(label=_SHAPES, cases=(base, other), steps=tuple(steps), fresh=True)
+    return Scenario(label=Trying.SHAPES, cases=(base, other), steps=tuple(steps), fresh=True)

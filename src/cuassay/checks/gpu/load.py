@@ -18,7 +18,7 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Severity
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Load, Repeat
-from cuassay.model.trace import ResultItem, ScenarioResult, StepDone
+from cuassay.model.trace import ResultItem, ScenarioResult, StepDone, done_steps
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ class Race001(Check):
     ) -> Finding:
         first = wrong[0][0]
         times = min(sum(count for _, count in wrong), max(calls, 1))
-        load = scenario.label.split(": ", 2)[1]
+        (step, *_) = (step for step in scenario.steps if isinstance(step, Repeat))
+        load = _BESIDE if scenario.busy else _WORDS[step.load]
         extra = measured(first, scenario.cases[0])
         extra["details"] = (*extra["details"], *_rate(times, calls))
         if slowed:
@@ -202,8 +203,7 @@ def _rate(times: int, calls: int) -> tuple[tuple[str, str], ...]:
 
 def _repeated(scenario: Scenario, result: ScenarioResult) -> list[tuple[Repeat, StepDone]]:
     """Return the Repeat steps that ended normally with their records."""
-    pairs = zip(scenario.steps, result.records, strict=False)
-    return [(s, r) for s, r in pairs if isinstance(s, Repeat) and isinstance(r, StepDone)]
+    return done_steps(scenario, result, Repeat)
 
 
 def _calls(step: Repeat, record: StepDone) -> int:

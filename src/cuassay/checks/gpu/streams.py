@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.plain_first import (
     NEEDS_GPU,
     answer_to,
@@ -21,20 +22,30 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.steps import StreamCall, Together
+from cuassay.model.trace import done_steps
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison
 
-_DEFAULT = "streams: consumer on the default stream"
-_SIDE = "streams: producer and consumer on a side stream"
-_BESIDE = "streams: a side stream beside a busy default stream"
-_TWO = "streams: two streams at once"
-_THREADS = "streams: two threads at once"
-_ONE_STREAM = (_DEFAULT, _SIDE, _BESIDE)
 _DELAY_MS = 40.0
 _WAITED = 0.9  # of the delay: the call came back only when the device was done
 _ROUNDS = {Profile.QUICK: 4, Profile.STANDARD: 24, Profile.DEEP: 200}
+
+
+class Trying(enum.StrEnum):
+    """What a scenario tries."""
+
+    DEFAULT = "streams: consumer on the default stream"
+    SIDE = "streams: producer and consumer on a side stream"
+    BESIDE = "streams: a side stream beside a busy default stream"
+    TWO = "streams: two streams at once"
+    THREADS = "streams: two threads at once"
+
+    @property
+    def at_once(self) -> bool:
+        """Whether two calls run at the same time."""
+        return self in (Trying.TWO, Trying.THREADS)
 
 
 class Stream001(Check):
@@ -94,17 +105,17 @@ class Stream001(Check):
         """Yield one scenario a condition, the plainest first."""
         base = with_scalars(trial, trial.cases("small")[0])
         others = other_values(trial, base, 1, purpose=self.code)
-        yield _one_stream(_DEFAULT, "default", (base, *others), delay_ms=_DELAY_MS)
-        yield _one_stream(_SIDE, "side", (base, *others), delay_ms=_DELAY_MS)
-        yield _one_stream(_BESIDE, "side", (base, *others), default_delay_ms=_DELAY_MS)
+        yield _one_stream(Trying.DEFAULT, "default", (base, *others), delay_ms=_DELAY_MS)
+        yield _one_stream(Trying.SIDE, "side", (base, *others), delay_ms=_DELAY_MS)
+        yield _one_stream(Trying.BESIDE, "side", (base, *others), default_delay_ms=_DELAY_MS)
         rounds = _ROUNDS[trial.profile]
-        yield _at_once(_TWO, (base, *others), rounds=rounds, threads=False)
-        yield _at_once(_THREADS, (base, *others), rounds=rounds, threads=True)
+        yield _at_once(Trying.TWO, (base, *others), rounds=rounds, threads=False)
+        yield _at_once(Trying.THREADS, (base, *others), rounds=rounds, threads=True)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Blame the condition where the plain calls are right and the others are not."""
         reads = reads_of(scenario, run)
-        plain = 1 if scenario.label in _ONE_STREAM else 2
+        plain = 2 if Trying(scenario.label).at_once else 1
         if len(reads) <= plain or any(wrong_read(trial, run, read) for read in reads[:plain]):
             return
         for read in reads[plain:]:
@@ -117,29 +128,27 @@ class Stream001(Check):
     def _wrong(
         self, trial: Trial, scenario: Scenario, run: Run, *, read: Read, found: Comparison
     ) -> Finding:
-        other = answer_to(trial, run, read, scenario.cases)
+        other, trying = answer_to(trial, run, read, scenario.cases), Trying(scenario.label)
         said = {
-            _DEFAULT: "its result is not ready for the next operation on the caller's stream",
-            _SIDE: "is wrong on a side stream behind other work",
-            _BESIDE: "its result is not ready for the next operation on the caller's stream, "
+            Trying.DEFAULT: "its result is not ready for the next operation on the caller's stream",
+            Trying.SIDE: "is wrong on a side stream behind other work",
+            Trying.BESIDE: "its result is not ready for the next operation on the caller's stream, "
             "a side stream, while the default stream is busy",
-            _TWO: "is wrong while another call runs on a second stream",
-            _THREADS: "is wrong while another thread calls it as well",
-        }[scenario.label]
+            Trying.TWO: "is wrong while another call runs on a second stream",
+            Trying.THREADS: "is wrong while another thread calls it as well",
+        }[trying]
         if other is not None:
             said += ": it gave the answer to " + (
-                "the values that were there before"
-                if scenario.label in _ONE_STREAM
-                else "the other call's inputs"
+                "the other call's inputs" if trying.at_once else "the values that were there before"
             )
         extra = measured(found, read.case)
-        extra |= _class_of(scenario.label)
+        extra |= _class_of(trying)
         return self.finding(
             f"{said} ({found.output})", scenario=scenario, statistic="order", **extra
         )
 
     def _waiting(self, scenario: Scenario, run: Run) -> Iterator[Finding]:
-        if scenario.label != _SIDE:
+        if scenario.label != Trying.SIDE:
             return
         waited = _waited_ms(scenario, run)
         if waited is None or waited < _WAITED * _DELAY_MS:
@@ -154,12 +163,12 @@ class Stream001(Check):
         )
 
 
-def _class_of(label: str) -> dict[str, object]:
-    if label in _ONE_STREAM:
+def _class_of(trying: Trying) -> dict[str, object]:
+    if not trying.at_once:
         return {"finding_class": FindingClass.WRONG, "severity": Severity.CRITICAL}
     condition = (
         "threads: calls from one thread at a time"
-        if label == _THREADS
+        if trying is Trying.THREADS
         else "streams: one stream at a time"
     )
     return {"finding_class": FindingClass.UNSAFE, "condition": condition}
@@ -167,21 +176,17 @@ def _class_of(label: str) -> dict[str, object]:
 
 def _waited_ms(scenario: Scenario, run: Run) -> float | None:
     """Return when the last call gave control back: the first one on a stream may allocate."""
-    records = [
-        done(run, index)
-        for index, step in enumerate(scenario.steps)
-        if isinstance(step, StreamCall)
-    ]
-    if not records or records[-1] is None:
+    calls = done_steps(scenario, run.result, StreamCall)
+    if len(calls) < sum(isinstance(step, StreamCall) for step in scenario.steps):
         return None
     try:
-        return float(dict(records[-1].facts).get("host had control after ms", "nan"))
+        return float(dict(calls[-1][1].facts).get("host had control after ms", "nan"))
     except ValueError:
         return None
 
 
 def _one_stream(
-    label: str,
+    trying: Trying,
     stream: str,
     cases: Sequence[Case],
     *,
@@ -205,10 +210,10 @@ def _one_stream(
             ),
             ReadResult(result=f"r{number}"),
         ]
-    return Scenario(label=label, cases=tuple(cases), steps=tuple(steps))
+    return Scenario(label=trying, cases=tuple(cases), steps=tuple(steps))
 
 
-def _at_once(label: str, cases: Sequence[Case], *, rounds: int, threads: bool) -> Scenario:
+def _at_once(trying: Trying, cases: Sequence[Case], *, rounds: int, threads: bool) -> Scenario:
     steps: list[Step] = []
     for number in range(2):
         steps += [
@@ -220,4 +225,4 @@ def _at_once(label: str, cases: Sequence[Case], *, rounds: int, threads: bool) -
         slots=("s0", "s1"), results=("r0", "r1"), threads=threads, rounds=rounds, delay_ms=5.0
     )
     steps += [together, ReadResult(result="r0"), ReadResult(result="r1")]
-    return Scenario(label=label, cases=tuple(cases), steps=tuple(steps))
+    return Scenario(label=trying, cases=tuple(cases), steps=tuple(steps))

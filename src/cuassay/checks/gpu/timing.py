@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.plain_first import measured, on_cpu, wrong_read
 from cuassay.checks.state.answers import reads_of
 from cuassay.inputs.geometry import elements, tensor_inputs
@@ -17,6 +17,7 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.steps import Time
+from cuassay.model.trace import done_steps
 from cuassay.model.verdict import Profile
 
 _ROUNDS = {Profile.QUICK: 2, Profile.STANDARD: 7, Profile.DEEP: 25}
@@ -130,18 +131,19 @@ def _case(trial: Trial) -> Case:
 
 def per_call_s(scenario: Scenario, run: Run) -> float | None:
     """Return the median over rounds of what one call takes, in seconds; None if unknown."""
-    rows: list[tuple[int, bool, float]] = []
-    for index, step in enumerate(scenario.steps):
-        if isinstance(step, Time):
-            record = done(run, index)
-            if record is None:
-                return None
-            rows.append((step.count, step.idle, record.duration_s))
-    rounds = [rows[k : k + 4] for k in range(1, len(rows) - 3, 4)]
-    slopes = []
-    for idle_short, short, idle_long, long in rounds:
-        spent = (long[2] - short[2]) - (idle_long[2] - idle_short[2])
-        slopes.append(spent / (long[0] - short[0]))
+    times = done_steps(scenario, run.result, Time)
+    if len(times) < sum(isinstance(step, Time) for step in scenario.steps):
+        return None
+    idle_s = 0.0
+    rounds: dict[str, list[tuple[int, float]]] = {}  # by result: calls, seconds beyond idle ones
+    for step, record in times:
+        if step.idle:
+            idle_s = record.duration_s
+        elif step.result:
+            rounds.setdefault(step.result, []).append((step.count, record.duration_s - idle_s))
+    slopes = [
+        (long_s - short_s) / (long - short) for (short, short_s), (long, long_s) in rounds.values()
+    ]
     found = statistics.median(slopes) if slopes else 0.0
     return found if found > 0 else None
 

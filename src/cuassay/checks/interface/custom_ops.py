@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.plain_first import wrong_read
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import NothingToCheckError
@@ -13,6 +13,7 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import OpCheck
+from cuassay.model.trace import done_steps
 
 _MEANING = {
     "test_schema": "its schema does not say what it writes to or shares",
@@ -80,10 +81,10 @@ class Opcheck001(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report what opcheck fails; NothingToCheckError without operators."""
-        reads, record = reads_of(scenario, run), done(run, 3)
-        if record is None or not reads or wrong_read(trial, run, reads[0]):
+        reads, watched = reads_of(scenario, run), done_steps(scenario, run.result, OpCheck)
+        if not watched or not reads or wrong_read(trial, run, reads[0]):
             return
-        facts = dict(record.facts)
+        facts = dict(watched[0][1].facts)
         if "skipped" in facts:
             raise NothingToCheckError(_plain(facts["skipped"]))
         if not any(name.startswith("operator ") for name in facts):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed, raw_bytes
 from cuassay.model.case import Case
@@ -13,7 +13,7 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, Call, ReadInputs, Scenario
-from cuassay.model.trace import ResultItem
+from cuassay.model.trace import ResultItem, done_steps
 
 _LABEL = "inputs: "
 
@@ -65,14 +65,14 @@ class Api001(Check):
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Compare the bytes of one input before and after the call."""
         name = scenario.label.removeprefix(_LABEL).split(" ", 1)[0]
-        before, after = done(run, 1), done(run, 3)
-        if before is None or after is None:
-            return
-        first = next((item for item in before.items if item.name == name), None)
-        second = next((item for item in after.items if item.name == name), None)
-        if first is None or second is None:
-            return
-        yield from self._changed(trial, scenario, run, pair=(first, second), name=name)
+        seen = [
+            item
+            for _, record in done_steps(scenario, run.result, ReadInputs)
+            for item in record.items
+            if item.name == name
+        ]
+        if len(seen) == 2:  # before the call and after it
+            yield from self._changed(trial, scenario, run, pair=(seen[0], seen[1]), name=name)
 
     def _changed(
         self,

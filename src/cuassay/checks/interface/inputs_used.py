@@ -26,7 +26,6 @@ from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.verdict import Profile
 
 Pair = tuple[Case, Case]  # base, moved
-_BASE = "arguments: before any is moved"
 
 
 class Api003(Check):
@@ -82,14 +81,15 @@ class Api003(Check):
                 continue
             for base in _distinct(base for base, _ in pairs):
                 # Fresh: an answer kept from an earlier scenario must not be blamed here.
-                yield dataclasses.replace(single_call(base, label=_BASE), fresh=True)
+                alone = single_call(base, label="arguments: before any is moved")
+                yield dataclasses.replace(alone, fresh=True)
             for pair in pairs:
                 yield _scenario([pair])
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Judge the base alone, or each moved case beside its base."""
         reads = reads_of(scenario, run)
-        if scenario.label == _BASE:
+        if len(scenario.cases) == 1:
             for read in reads:
                 yield from self._failed(trial, scenario, run, read=read)
             return

@@ -13,6 +13,7 @@ from cuassay.checks.endings.findings import (
     signal_name,
     termination_finding,
 )
+from cuassay.checks.follow import lies_elsewhere
 from cuassay.checks.interface.layout_calls import Tried, reads_by_result, tried_calls
 from cuassay.checks.interface.layout_trials import AGAIN, PLAIN, layout_scenarios, shared_scenarios
 from cuassay.checks.numeric.common import details, message, where, worst_statistic
@@ -172,7 +173,7 @@ def _bad(
     if record is None:
         return _ended(run, tried, end)
     arranged = done(run, tried.arranged)
-    if arranged is None or any("impossible" in text for _, text in arranged.facts):
+    if arranged is None or lies_elsewhere(arranged):
         return None  # that layout was not had, so nothing was tried
     found = _compared(trial, scenario, run, read=tried.read)
     worst = max(

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import single_call
 from cuassay.checks.numeric.listed_sizes import settings
-from cuassay.checks.state.answers import placed
+from cuassay.checks.state.answers import placed, reads_of
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import ResultItem
 
-_STRUCTURE = "contract: count, shape, dtype and device"
-_TYPE = "contract: exact type"
-_ALIASING = "contract: aliasing with inputs"
-_LAYOUT = "contract: memory layout"
 _PLAIN = ("torch.Tensor", "Tensor")
 _PARAMETER = "torch.nn.parameter.Parameter"
+
+
+class Aspect(enum.StrEnum):
+    """What one scenario is judged for; the reference is judged for the same alone."""
+
+    STRUCTURE = "contract: count, shape, dtype and device"
+    TYPE = "contract: exact type"
+    ALIASING = "contract: aliasing with inputs"
+    LAYOUT = "contract: memory layout"
 
 
 class Api002(Check):
@@ -62,37 +68,35 @@ class Api002(Check):
         """Yield one scenario an aspect: what the reference does too is judged one by one."""
         small = trial.cases("small")[:1]
         for case in [placed(case, axes) for axes in settings(trial) for case in small]:
-            for aspect in (_STRUCTURE, _TYPE, _ALIASING, _LAYOUT):
+            for aspect in Aspect:
                 yield single_call(case, label=aspect)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
-        """Judge the aspect that the scenario's label names."""
-        record = done(run, 2)
-        if record is None:
-            return
-        case = scenario.cases[0]
-        if scenario.label == _STRUCTURE:
-            messages = _structure(trial, case, run, record.items)
-            wrong = {"severity": Severity.HIGH, "cause": Cause.WRONG_STRUCTURE}
-            yield from (self._report(scenario, text, **wrong) for text in messages)
-            return
-        for item in record.items:
-            if item.kind == "tensor":
-                yield from self._one(scenario, item)
+        """Judge the aspect that the scenario is about."""
+        aspect = Aspect(scenario.label)
+        for read in reads_of(scenario, run):
+            if aspect is Aspect.STRUCTURE:
+                for text in _structure(trial, read.case, run, read.items):
+                    wrong = {"severity": Severity.HIGH, "cause": Cause.WRONG_STRUCTURE}
+                    yield self._report(scenario, text, **wrong)
+                continue
+            for item in read.items:
+                if item.kind == "tensor":
+                    yield from self._one(scenario, aspect, item)
 
-    def _one(self, scenario: Scenario, item: ResultItem) -> Iterable[Finding]:
+    def _one(self, scenario: Scenario, aspect: Aspect, item: ResultItem) -> Iterable[Finding]:
         name = item.name or "an output"
         advice: dict[str, Any] = {"finding_class": FindingClass.ADVICE, "severity": Severity.LOW}
-        if scenario.label == _TYPE and item.type_name not in _PLAIN:
+        if aspect is Aspect.TYPE and item.type_name not in _PLAIN:
             text = f"{name} is a {item.type_name}, expected exactly torch.Tensor"
             extra = advice if item.type_name == _PARAMETER else {}
             extra = {**extra, "cause": Cause.WRONG_STRUCTURE}
             yield self._report(scenario, text, output=item.name, **extra)
-        if scenario.label == _ALIASING and item.aliases:
+        if aspect is Aspect.ALIASING and item.aliases:
             shared = ", ".join(f"'{alias}'" for alias in item.aliases)
             text = f"{name} shares the memory of input {shared}: writing to one changes the other"
             yield self._report(scenario, text, output=item.name, cause=Cause.OUTPUT_SHARES_INPUT)
-        if scenario.label == _LAYOUT and not _row_major(item):
+        if aspect is Aspect.LAYOUT and not _row_major(item):
             text = f"{name} has strides {list(item.strides)} for shape {list(item.shape)}"
             text += ", not the row-major ones: `view` may fail on it"
             yield self._report(scenario, text, output=item.name, cause=Cause.LAYOUT, **advice)

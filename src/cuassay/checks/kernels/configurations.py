@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.kernels.facts import plain
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
@@ -16,7 +16,7 @@ from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.scenario import Allocate, Scenario
 from cuassay.model.steps import Configurations
-from cuassay.model.trace import ScenarioResult
+from cuassay.model.trace import ScenarioResult, done_steps
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -85,9 +85,10 @@ class Config001(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Name the configurations whose result is wrong where another's is right."""
-        record, case = done(run, 1), scenario.cases[0]
-        if record is None:
+        case, walked = scenario.cases[0], done_steps(scenario, run.result, Configurations)
+        if not walked:
             return
+        record = walked[0][1]
         facts = dict(record.facts)
         tried = tried_configurations(facts)
         if not tried:
@@ -122,7 +123,8 @@ class Config001(Check):
         """Say how many configurations were judged, and how many there are."""
         texts = []
         for scenario, result in seen:
-            facts = dict(getattr(result.records[1], "facts", ()))
+            walked = done_steps(scenario, result, Configurations)
+            facts = dict(walked[0][1].facts) if walked else {}
             total = plain(facts.get("configurations", "0"), 6)
             refused = sum(key.startswith("refused ") for key in facts)
             text = f"{len(tried_configurations(facts))} of {total} configurations"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised, memory_fault
+from cuassay.checks.follow import lies_elsewhere
 from cuassay.checks.kernels.facts import Code, Kernels, Ran, kernels_of
 from cuassay.checks.plain_first import NEEDS_GPU, on_cpu, wrong_read
 from cuassay.checks.state.answers import reads_of
@@ -16,7 +17,7 @@ from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario
 from cuassay.model.steps import Arrange, Inspect, Layout
-from cuassay.model.trace import ScenarioResult, StepDone
+from cuassay.model.trace import ScenarioResult, done_steps
 
 _LOOKED = 3  # the step that inspects
 _MOST_OF_IT = 0.5  # share of the GPU's time above which somebody else's kernel does the work
@@ -93,20 +94,19 @@ class Kernel001(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Look at the list, then at the call on offset inputs."""
-        reads, record = reads_of(scenario, run), done(run, _LOOKED)
+        reads, looked = reads_of(scenario, run), done_steps(scenario, run.result, Inspect)
         if not reads or wrong_read(trial, run, reads[0]):
             raise CannotJudgeError("the plain call fails already")
-        if record is None:
+        if not looked:
             raise CannotJudgeError("the call under the profiler did not come to its end")
-        seen = kernels_of(dict(record.facts))
+        seen = kernels_of(dict(looked[0][1].facts))
         yield from self._of_list(scenario, seen)
         yield from self._offset(trial, scenario, run, seen)
 
     def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
         """Return what the candidate's kernels need, in words."""
-        for _, result in seen:
-            record = result.records[_LOOKED] if len(result.records) > _LOOKED else None
-            if isinstance(record, StepDone):
+        for scenario, result in seen:
+            for _, record in done_steps(scenario, result, Inspect):
                 return _in_words(kernels_of(dict(record.facts)))
         return ""
 
@@ -145,8 +145,8 @@ class Kernel001(Check):
         self, trial: Trial, scenario: Scenario, run: Run, seen: Kernels
     ) -> Iterator[Finding]:
         """Report the call on offset inputs if it faults or is wrong; an exception is honest."""
-        arranged = done(run, _LOOKED + 3)
-        if arranged is None or any("impossible" in text for _, text in arranged.facts):
+        arranged = done_steps(scenario, run.result, Arrange)
+        if not arranged or lies_elsewhere(arranged[0][1]):
             return
         raised = first_raised(run)
         reads = {read.result: read for read in reads_of(scenario, run)}

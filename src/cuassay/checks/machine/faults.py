@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from cuassay.checks.base import Check, Machine, Run, Trial, done
+from cuassay.checks.base import Check, Machine, Run, Trial
 from cuassay.checks.numeric.listed_sizes import elements_of, settings
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError
@@ -21,7 +21,7 @@ from cuassay.model.machine import LaunchEvidence, MachineEvidence, MachineFault,
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
 from cuassay.model.steps import ReadRecording, RecordLaunches
-from cuassay.model.trace import ScenarioResult
+from cuassay.model.trace import ScenarioResult, done_steps
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -33,12 +33,11 @@ _ELEMENTS = 1 << 18  # of inputs and outputs together: what a CPU executes in se
 _LARGE_ELEMENTS = {"cpu": 1 << 20, "cuda": 1 << 25}
 _HOT_ELEMENTS = 1 << 19
 _SHOWN = 3
-_READ = 3  # the step that sends the recording
 _COVERS = "not covered: weak memory, what ptxas makes of the PTX, code paths of other architectures"
 
 
 def recorded_call(case: Case, *, on_gpu: bool = False, outline: bool = False) -> Scenario:
-    """Return the scenario that records one call's launches (step 3 sends them).
+    """Return the scenario that records one call's launches.
 
     With `outline` no kernel runs and no memory is kept.
     """
@@ -167,14 +166,15 @@ def recorded_evidence(trial: Trial, scenario: Scenario, run: Run) -> MachineEvid
     return _executed(trial, scenario, run)[1]
 
 
-def recording_of(run: Run) -> torch.Tensor | None:
+def recording_of(scenario: Scenario, run: Run) -> torch.Tensor | None:
     """Return the recording (uint8) that a run of `recorded_call` sent; None where it sent none."""
-    record = done(run, _READ)
-    return run.tensor(record.items[0]) if record is not None and record.items else None
+    for _, record in done_steps(scenario, run.result, ReadRecording):
+        return run.tensor(record.items[0]) if record.items else None
+    return None
 
 
 def _executed(trial: Trial, scenario: Scenario, run: Run) -> tuple[Machine, MachineEvidence]:
-    machine, recording = trial.machine, recording_of(run)
+    machine, recording = trial.machine, recording_of(scenario, run)
     if machine is None or recording is None:
         raise CannotJudgeError("the call's launches were not recorded")
     evidence = machine.execute(recording, scenario)

@@ -100,10 +100,11 @@ class Mem004(Check):
             if found is None:
                 continue
             names = ", ".join(f"'{name}'" for name in _spoiled_names(read.case))
-            what = "NaN" if read.case.label.endswith(_NAN) else "a large number"
+            nan = any(f.parameters.get("spoil_with") == "nan" for f in read.case.fills.values())
+            what = "NaN" if nan else "a large number"
             text = f"{what} in elements of {names} that no output depends on changes the answer"
             extra = measured(found, scenario.cases[0])
-            if what == "NaN":
+            if nan:
                 extra |= {
                     "finding_class": FindingClass.UNSAFE,
                     "severity": Severity.MEDIUM,

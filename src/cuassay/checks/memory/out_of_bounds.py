@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import first_raised, memory_fault, signal_name
 from cuassay.checks.numeric.common import where as where_of
 from cuassay.checks.numeric.common import worst_statistic
@@ -22,7 +22,7 @@ from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import Problem, TensorSpec
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
 from cuassay.model.steps import Mode, ReadGuards
-from cuassay.model.trace import Finished, Killed, StepDone
+from cuassay.model.trace import Finished, Killed, StepDone, done_steps
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -110,10 +110,11 @@ class Mem002(Check):
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report damaged zones, then faults, then outputs that follow what memory holds."""
         case = scenario.cases[0]
-        last = done(run, len(scenario.steps) - 1)
-        if last is not None and dict(last.facts).get("reach") == "nothing":
+        looked = done_steps(scenario, run.result, ReadGuards)
+        record = looked[0][1] if looked else None
+        if record is not None and dict(record.facts).get("reach") == "nothing":
             raise CannotJudgeError("guard zones could not be put around this process's memory")
-        damaged = damaged_zones(last)
+        damaged = damaged_zones(record)
         if damaged:
             shown = [_zone_text(zone, trial.problem) for zone in damaged[:_SHOWN]]
             for text, output in dict.fromkeys(shown):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.memory.sanitizer_report import Record, find_sanitizer, of_kernels, parse
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.plain_first import NEEDS_GPU, on_cpu
@@ -14,6 +14,7 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, Scenario
 from cuassay.model.steps import Mode
+from cuassay.model.trace import done_steps
 from cuassay.model.verdict import Profile
 
 _TOOLS = (Mode.MEMCHECK, Mode.RACECHECK, Mode.SYNCCHECK, Mode.INITCHECK)
@@ -104,8 +105,8 @@ class Mem003(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report the distinct faults of the candidate's own kernels."""
-        record = done(run, len(scenario.steps) - 1)
-        facts = dict(record.facts) if record is not None else {}
+        called = done_steps(scenario, run.result, Call)
+        facts = dict(called[0][1].facts) if called else {}
         status = facts.get("status", "the tool said nothing")
         if status == "no kernels of its own":
             return

@@ -72,18 +72,19 @@ def _cause(comparison: Comparison, worst: Statistic | None) -> Cause | None:
     return Cause.OUT_OF_RANGE if worst is not None and worst.name == "class" and born else None
 
 
-def one_by_one(positions: Iterable[int]) -> tuple[Step, ...]:
+def one_by_one(positions: Iterable[int], *, numbered: bool = True) -> tuple[Step, ...]:
     """Return steps that call on one case after another, each read and let go before the next.
 
-    `positions` are those in the scenario's cases; results are called r0, r1 and so on.
+    `positions` are those in the scenario's cases; results are called r0, r1 and so on, or r.
     """
     steps: list[Step] = []
     for number, position in enumerate(positions):
+        result = f"r{number}" if numbered else "r"
         steps += [
             Allocate(slot="a", case=position),
-            Call(slot="a", result=f"r{number}"),
-            ReadResult(result=f"r{number}"),
-            Release(name=f"r{number}"),
+            Call(slot="a", result=result),
+            ReadResult(result=result),
+            Release(name=result),
         ]
     return tuple(steps)
 

@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from cuassay.checks.base import Check, Run, Trial, done
-from cuassay.checks.numeric.common import comparison_finding, single_call
+from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.numeric.common import comparison_finding, one_by_one, single_call
+from cuassay.checks.state.answers import reads_of
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, GrowthPoint, Where
-from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
+from cuassay.model.scenario import Scenario
 
 if TYPE_CHECKING:
     from cuassay.model.case import Case
@@ -78,32 +79,25 @@ class Num002(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Judge a hot-key call by group, or the growth of the error over lengths."""
-        if scenario.label.startswith(_GROWTH):
+        if len(scenario.cases) > 1:
             yield from self._growth(trial, scenario, run)
             return
-        record = done(run, 2)
-        if record is None:
-            return
-        case = scenario.cases[0]
-        for comparison in trial.compare(case, run, record.items):
-            if not comparison.passed:
-                yield comparison_finding(self, trial, scenario, case, comparison)
+        for read in reads_of(scenario, run):
+            for comparison in trial.compare(read.case, run, read.items):
+                if not comparison.passed:
+                    yield comparison_finding(self, trial, scenario, read.case, comparison)
 
     def _growth(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Judge the growth of each output by the least family that the policy accepts."""
-        calls = [
-            (case, record.items)
-            for index, case in enumerate(scenario.cases)
-            if (record := done(run, 4 * index + 2)) is not None
-        ]
-        if len(calls) < len(scenario.cases):
+        reads = reads_of(scenario, run)
+        if len(reads) < len(scenario.cases):
             return
-        for case, items in calls:  # what single cases say of the kernel's precision
-            trial.compare(case, run, items)
+        for read in reads:  # what single cases say of the kernel's precision
+            trial.compare(read.case, run, read.items)
         left = {spec.name: number for number, spec in enumerate(trial.problem.outputs)}
         findings: dict[str, Finding] = {}
         for family in trial.problem.policy.families:
-            rows = [trial.compare(case, run, items, precision=family) for case, items in calls]
+            rows = [trial.compare(r.case, run, r.items, precision=family) for r in reads]
             for name, number in tuple(left.items()):
                 finding = self._series(trial, scenario, name, [row[number] for row in rows])
                 if finding is None:
@@ -170,16 +164,9 @@ def growth_axis(problem: Problem, cases: tuple[Case, ...]) -> str:
 def _growth_scenario(problem: Problem, group: tuple[Case, ...]) -> Scenario:
     axis = growth_axis(problem, group)
     ordered = tuple(sorted(group, key=lambda case: case.axes[axis]))
-    steps: list[Step] = []
-    for index in range(len(ordered)):
-        steps += [
-            Allocate(slot="a", case=index),
-            Call(slot="a", result="r"),
-            ReadResult(result="r"),
-            Release(name="r"),
-        ]
-    label = _GROWTH + _series_name(ordered[0])
-    return Scenario(label=label, cases=ordered, steps=tuple(steps))
+    label = f"growth: {_series_name(ordered[0])}"
+    steps = one_by_one(range(len(ordered)), numbered=False)
+    return Scenario(label=label, cases=ordered, steps=steps)
 
 
 def _series_name(case: Case) -> str:

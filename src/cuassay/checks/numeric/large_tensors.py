@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import TYPE_CHECKING
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import message, worst_statistic
 from cuassay.checks.numeric.relation_guess import relations
 from cuassay.checks.numeric.relation_members import plain_axis, take_slices
@@ -23,6 +23,7 @@ from cuassay.model.problem import Problem, TensorSpec, VarAxis
 from cuassay.model.relation import RowsIndependent
 from cuassay.model.scenario import Allocate, Call, Scenario
 from cuassay.model.steps import ReadSlices
+from cuassay.model.trace import done_steps
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -91,14 +92,12 @@ class Big001(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Compare the sampled slices with truth for them."""
-        record = done(run, 2)
-        if record is None:
-            return
         few, whole = scenario.cases
-        for found in trial.compare(few, run, record.items):
-            if not found.passed:
-                yield self._wrong(scenario, found, few=few, whole=whole)
-                return
+        for _, record in done_steps(scenario, run.result, ReadSlices):
+            for found in trial.compare(few, run, record.items):
+                if not found.passed:
+                    yield self._wrong(scenario, found, few=few, whole=whole)
+                    return
 
     def _wrong(self, scenario: Scenario, found: Comparison, *, few: Case, whole: Case) -> Finding:
         sizes = ", ".join(f"{name} = {size}" for name, size in whole.axes.items())

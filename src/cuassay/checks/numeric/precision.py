@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import details, single_call, where
+from cuassay.checks.state.answers import reads_of
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.precision import Precision
 from cuassay.model.scenario import Scenario
@@ -67,12 +68,12 @@ class Num003(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Name the family, with the error that the strict one measures."""
-        record = done(run, 2)
-        if record is None:
+        read = next(iter(reads_of(scenario, run)), None)
+        if read is None:
             return
-        case = scenario.cases[0]
-        strict = trial.compare(case, run, record.items, precision=Precision.STRICT)
-        for least, comparison in zip(trial.compare(case, run, record.items), strict, strict=True):
+        strict = trial.compare(read.case, run, read.items, precision=Precision.STRICT)
+        found = trial.compare(read.case, run, read.items)
+        for least, comparison in zip(found, strict, strict=True):
             worst = comparison.worst
             if least.precision is Precision.STRICT or not least.passed or worst is None:
                 continue
@@ -84,7 +85,7 @@ class Num003(Check):
                 measured=worst.value,
                 allowed=worst.limit,
                 statistic=worst.name,
-                where=where(comparison, case, worst),
+                where=where(comparison, read.case, worst),
                 condition=least.precision.condition,
                 details=details(comparison),
             )

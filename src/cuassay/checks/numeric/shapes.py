@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, memory_fault, termination_finding
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.checks.numeric.listed_sizes import refusal_condition, sizes_in_words
+from cuassay.checks.state.answers import reads_of, wrong_outputs
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
@@ -73,11 +74,8 @@ class Shp001(Check):
         if ended is not None:
             yield self._ended(trial, scenario, run, ended=ended)
             return
-        record = done(run, 2)
-        if record is None or trial.truth(case).ill_conditioned:
-            return
-        for comparison in trial.compare(case, run, record.items):
-            if not comparison.passed:
+        for read in reads_of(scenario, run):
+            for comparison in wrong_outputs(trial, read, run, closely=True):
                 yield comparison_finding(
                     self, trial, scenario, case, comparison, lead=f"at {sizes}"
                 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
-from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import comparison_finding, single_call
+from cuassay.checks.state.answers import reads_of
 from cuassay.model.case import TRAINING
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding
@@ -67,12 +68,9 @@ class Loop001(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Compare the outputs of one call with truth."""
-        record = done(run, 2)
-        if record is None:
-            return
-        case = scenario.cases[0]
-        for comparison in trial.compare(case, run, record.items):
-            if not comparison.passed:
-                yield comparison_finding(
-                    self, trial, scenario, case, comparison, lead=f"in {case.label}"
-                )
+        for read in reads_of(scenario, run):
+            for comparison in trial.compare(read.case, run, read.items):
+                if not comparison.passed:
+                    yield comparison_finding(
+                        self, trial, scenario, read.case, comparison, lead=f"in {read.case.label}"
+                    )

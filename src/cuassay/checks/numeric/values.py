@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from cuassay.checks.base import Check, Run, Trial, done
-from cuassay.checks.numeric.common import comparison_finding, single_call
+from cuassay.checks.base import Check, Run, Trial
+from cuassay.checks.numeric.common import comparison_finding, one_by_one, single_call
+from cuassay.checks.state.answers import reads_of
 from cuassay.model.outcome import Finding
 from cuassay.model.precision import Precision
-from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario, Step
+from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -73,32 +74,27 @@ class Num001(Check):
         if len(scenario.cases) > 1:
             yield from self._accumulated(trial, scenario, run)
             return
-        record = done(run, 2)
-        if record is None:
-            return
-        case = scenario.cases[0]
-        for comparison in trial.compare(case, run, record.items):
-            if not comparison.passed:
-                yield comparison_finding(self, trial, scenario, case, comparison)
+        for read in reads_of(scenario, run):
+            for comparison in trial.compare(read.case, run, read.items):
+                if not comparison.passed:
+                    yield comparison_finding(self, trial, scenario, read.case, comparison)
 
     def _accumulated(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Judge the errors over all seeds by the least family that the policy accepts."""
         from cuassay.oracle.seeds import SeedAccumulator
 
-        calls = [
-            (case, record.items)
-            for index, case in enumerate(scenario.cases)
-            if (record := done(run, 4 * index + 2)) is not None
-        ]
-        if len(calls) < len(scenario.cases):
+        reads = reads_of(scenario, run)
+        if len(reads) < len(scenario.cases):
             return
         left = {spec.name: number for number, spec in enumerate(trial.problem.outputs)}
         findings: dict[str, Finding] = {}
         for family in trial.problem.policy.families:
             narrow = family is Precision.STRICT
             accumulators = {name: SeedAccumulator() for name in left}
-            for case, items in calls:
-                compared = trial.compare(case, run, items, precision=None if narrow else family)
+            for read in reads:
+                compared = trial.compare(
+                    read.case, run, read.items, precision=None if narrow else family
+                )
                 for name, number in left.items():
                     if not compared[number].mismatch:
                         accumulators[name].add(compared[number])
@@ -129,12 +125,5 @@ def _many_seeds(trial: Trial, case: Case, count: int) -> Scenario:
         dataclasses.replace(case, seed=trial.seed("NUM001", "seeds", index))
         for index in range(count)
     )
-    steps: list[Step] = []
-    for index in range(count):
-        steps += [
-            Allocate(slot="a", case=index),
-            Call(slot="a", result="r"),
-            ReadResult(result="r"),
-            Release(name="r"),
-        ]
-    return Scenario(label=f"numbers: bias over {count} seeds", cases=cases, steps=tuple(steps))
+    steps = one_by_one(range(count), numbered=False)
+    return Scenario(label=f"numbers: bias over {count} seeds", cases=cases, steps=steps)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial, done
+from cuassay.checks.follow import followed
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.plain_first import measured
 from cuassay.checks.state.answers import (
@@ -109,10 +110,13 @@ class Apart001(Check):
             yield self.finding(
                 f"{_WORDS} a later call changes the result of an earlier one", scenario=scenario
             )
-        for position, case in enumerate(scenario.cases):
-            record = done(run, len(scenario.steps) - len(scenario.cases) + position)
+        for index, step, held in followed(scenario):
+            record = done(run, index)
+            if not isinstance(step, ReadInputs) or record is None:
+                continue
+            case = scenario.cases[held.slots[step.slot]]
             sent = trial.inputs(case)
-            for item in record.items if record is not None else ():
+            for item in record.items:
                 # The reference's control runs in a worker, whose tensors lie on the device.
                 if (raw_bytes(_host(run.tensor(item))) != raw_bytes(_host(sent[item.name]))).any():
                     yield self.finding(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.endings.findings import memory_fault, termination_finding
-from cuassay.checks.follow import followed
+from cuassay.checks.follow import followed, lies_elsewhere
 from cuassay.checks.interface.inputs_used import change_in_words
 from cuassay.checks.numeric.common import message, where, worst_statistic
 from cuassay.checks.state.answers import Read, is_right_for, same_bits, truth_moved, wrong_outputs
@@ -271,9 +271,7 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[Answer]:
             case Refill(slot=slot) if slot in slots:
                 slots[slot].refilled = True
             case Arrange(slot=slot, layouts=layouts) if slot in slots:
-                impossible = record is None or any(
-                    text.startswith("impossible") for _, text in record.facts
-                )
+                impossible = record is None or lies_elsewhere(record)
                 slots[slot].layouts = {} if impossible else layouts
             case Call(slot=slot, result=result) if slot in slots:
                 number = held.calls

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -17,11 +18,16 @@ from cuassay.model.steps import Arrange, Mode, ReadState
 from cuassay.model.trace import StepRaised
 from cuassay.model.verdict import Profile
 
-STATE = "process: after the import and after calls"
-GENERATORS = "process: random numbers"
-REFUSED = "process: after a call that may be refused"
-UNWATCHED = "process: where nothing of cuassay is"
 _SHOWN = 4
+
+
+class Trying(enum.StrEnum):
+    """What a scenario tries."""
+
+    STATE = "process: after the import and after calls"
+    GENERATORS = "process: random numbers"
+    REFUSED = "process: after a call that may be refused"
+    UNWATCHED = "process: where nothing of cuassay is"
 
 
 class Proc001(Check):
@@ -89,9 +95,9 @@ class Proc001(Check):
                 Call(slot=slot, result=f"r{number}"),
                 ReadState(),
             ]
-        yield Scenario(label=STATE, cases=cases, steps=tuple(steps), fresh=True)
+        yield Scenario(label=Trying.STATE, cases=cases, steps=tuple(steps), fresh=True)
         # In the same process: what is drawn once, at a first call, was drawn before.
-        yield Scenario(label=GENERATORS, cases=cases, steps=tuple(steps))
+        yield Scenario(label=Trying.GENERATORS, cases=cases, steps=tuple(steps))
         layouts = odd_layouts(trial.problem, cases[0])
         if layouts:
             refused = (
@@ -101,12 +107,12 @@ class Proc001(Check):
                 Call(slot="a", result="r"),
                 ReadState(),
             )
-            yield Scenario(label=REFUSED, cases=cases[:1], steps=refused)
+            yield Scenario(label=Trying.REFUSED, cases=cases[:1], steps=refused)
         calls = [step for step in steps if not isinstance(step, ReadState)]
         if trial.device != "cpu" and trial.profile is Profile.QUICK:
             return  # another CUDA context, and all that Triton compiles once more
         yield Scenario(
-            label=UNWATCHED,
+            label=Trying.UNWATCHED,
             cases=cases,
             steps=(*calls, ReadState()),
             mode=Mode.APART,
@@ -116,10 +122,10 @@ class Proc001(Check):
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report each kind of change once, with what brought it about."""
         seen: dict[Kind, list[_Seen]] = {}
-        wanted = (Kind.DRAWS,) if scenario.label == GENERATORS else ()
+        wanted = (Kind.DRAWS,) if scenario.label == Trying.GENERATORS else ()
         for event, change in _changes(scenario, run):
             kind = kind_of(change.name)
-            if kind is Kind.DRAWS and scenario.label != GENERATORS and event != _IMPORT:
+            if kind is Kind.DRAWS and scenario.label != Trying.GENERATORS and event != _IMPORT:
                 continue  # judged where a first call's draws are past
             if kind is not Kind.NONE and (not wanted or kind in wanted):
                 seen.setdefault(kind, []).append(_Seen(event, change))
@@ -170,7 +176,7 @@ def _changes(scenario: Scenario, run: Run) -> Iterator[tuple[str, Change]]:
     for step, record in zip(scenario.steps, run.result.records, strict=False):
         if isinstance(step, Call):
             calls += 1
-            event = f"call {calls}" if scenario.label != UNWATCHED else _BOTH
+            event = f"call {calls}" if scenario.label != Trying.UNWATCHED else _BOTH
             if isinstance(record, StepRaised):
                 event += f", which raised {record.exception[:60]},"
         if not isinstance(step, ReadState) or isinstance(record, StepRaised):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from cuassay.model.scenario import Poison
-from cuassay.model.steps import Arrange, CallInto, Layout
+from cuassay.model.steps import IMPOSSIBLE, Arrange, CallInto, Layout
 from cuassay.sandbox.guest import page_end
 from cuassay.sandbox.guest.interface import Host, Made
 from cuassay.sandbox.guest.placement import _COPY, _FILL, _STRIDED, _VIEW
@@ -59,7 +59,7 @@ def arrange(host: Host, step: Arrange) -> Made:
             text = f"strides {tuple(made.stride())}, offset {made.storage_offset()}"
         except UnfitError as error:
             made = _in_buffer(tensor, _contiguous(tensor.shape), homes[name])
-            text = f"impossible: {error}"
+            text = f"{IMPOSSIBLE}{error}"
         values[name] = made
         facts.append((f"layout of {name}", text[:_TEXT_CAP]))
     _settle(host, step.device)
@@ -79,7 +79,7 @@ def call_into(host: Host, step: CallInto) -> Made:
         fits = wanted is not None and (wanted.shape, wanted.dtype) == (own.shape, own.dtype)
         outputs.append((name, wanted if wanted is not None and fits else own))
         if name in step.into:
-            what = "shared" if fits else "impossible: another shape or dtype"
+            what = "shared" if fits else f"{IMPOSSIBLE}another shape or dtype"
             facts.append((f"memory of {name}", what))
     held = host.invoke(step.slot, outputs)
     _settle(host, None)
@@ -88,7 +88,7 @@ def call_into(host: Host, step: CallInto) -> Made:
 
 
 def _unknown(name: str) -> Fact:
-    return f"layout of {name}"[:_TEXT_CAP], "impossible: no input tensor has this name"
+    return f"layout of {name}"[:_TEXT_CAP], f"{IMPOSSIBLE}no input tensor has this name"
 
 
 def _home(tensor: torch.Tensor, device: int | None) -> torch.device:

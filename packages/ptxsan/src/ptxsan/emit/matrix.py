@@ -14,7 +14,7 @@ from ptxsan.emit.floating import as_double, delta, exactly
 from ptxsan.emit.registry import emits
 from ptxsan.emit.values import Value
 from ptxsan.isa import space_of
-from ptxsan.numerics.dot import in_two_halves, instruction_rule
+from ptxsan.numerics.dot import SumRule, instruction_rule
 from ptxsan.numerics.formats import BY_NAME
 from ptxsan.runtime.packing import DEALT, INTEGERS, SATFINITE, SHADOW, pack
 from ptxsan.syntax import Instruction, Operand, Register, Vector
@@ -74,14 +74,13 @@ def multiply(cx: Emit, ins: Instruction, *, flags: int) -> None:
     flags |= SHADOW if cx.shadow_on and not cx.algebra else 0
     flags |= SATFINITE if "satfinite" in ins.parts else 0
     whole = a in INTEGERS
+    rule: SumRule | None = None
     if whole:
-        kinds, rule = (INTEGERS[a], INTEGERS[b], 0), (0, 0)
+        kinds = INTEGERS[a], INTEGERS[b], 0
     else:
         kinds = BY_NAME[a].index, BY_NAME[b].index, BY_NAME[c].index
         rule = instruction_rule(cx.arch, _BITS[a] // 8, shape[2])
-        if _BITS[a] == 8 and in_two_halves(rule) and cx.arch >= 120:
-            cx.unsupported("with 8-bit factors and K of 16 is not modelled for this architecture")
-        if _BITS[a] == 8 and c != "f32" and in_two_halves(rule):
+        if rule.halves and c != "f32":
             cx.unsupported("with 8-bit factors and f16 accumulators is not modelled for sm_90")
     counts = len(columns[0]), len(columns[1]), len(columns[2])
     immediate = pack(shape, counts, kinds, rule, flags)
@@ -125,7 +124,7 @@ def _double(cx: Emit, ins: Instruction) -> None:
     inputs = [cx.read(one, "f64") for column in columns for one in column]
     counts = len(columns[0]), len(columns[1]), len(columns[2])
     flags = DEALT if ins.base == "wmma" else 0
-    immediate = pack(shape_of(cx, ins), counts, (6, 6, 6), (0, 0), flags)
+    immediate = pack(shape_of(cx, ins), counts, (6, 6, 6), None, flags)
     results = cx.collective("mma_double", inputs, ["f64"] * counts[2], immediate=immediate)
     for to, result in zip(items_of(ins.operands[0]), results, strict=True):
         cx.write(to, "f64", result.bits, poison=result.poison)

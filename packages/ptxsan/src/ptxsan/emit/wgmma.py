@@ -13,7 +13,7 @@ from ptxsan.emit.context import Emit
 from ptxsan.emit.matrix import items_of, lane_of, shape_of, write_result
 from ptxsan.emit.registry import emits
 from ptxsan.emit.values import Value
-from ptxsan.numerics.dot import group_rule
+from ptxsan.numerics.dot import SumRule, group_rule
 from ptxsan.numerics.formats import BY_NAME
 from ptxsan.runtime.packing import (
     CHUNKS_A,
@@ -58,8 +58,9 @@ def emit_group_multiply(cx: Emit, ins: Instruction) -> None:
     )
     flags |= SATFINITE if "satfinite" in ins.parts else 0
     words_c = [_scaled(cx, cx.read(one, "b32"), scale) for one in registers]
+    rule: SumRule | None = None
     if a in INTEGERS:
-        name, kinds, rule = "mma_integer", (INTEGERS[a], INTEGERS[b], 0), (0, 0)
+        name, kinds = "mma_integer", (INTEGERS[a], INTEGERS[b], 0)
     else:
         name = "mma_float"
         kinds = BY_NAME[a].index, BY_NAME[b].index, BY_NAME[d].index

@@ -106,7 +106,9 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
     )  # fmt: skip
     names = {name: found.names.get(one, name) for name, one in kernels.items()}
     names = _matched(names, kernels, found.ptx)
-    return Compiled(object=target, ptx=found.ptx, names=names)
+    # NVRTC takes a name for one in the current folder.
+    ptx = found.ptx.replace(f'"{Path.cwd() / path.name}"', f'"{path}"')
+    return Compiled(object=target, ptx=ptx, names=names)
 
 
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)")

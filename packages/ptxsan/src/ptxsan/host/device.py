@@ -74,16 +74,19 @@ def compile_device(
     *,
     doubtful: Sequence[tuple[int, int]],
     name: str,
+    arch: str = "",
     flags: Sequence[str] = (),
     prelude: str = "",
     headers: Mapping[str, str] | None = None,
 ) -> DeviceCode:
     """Compile the device's text of a split source, with what the host launches of it.
 
-    Declarations on the `doubtful` lines go, the smallest first, where they do not compile.
+    `arch` is such as sm_80; else sm_90, or sm_90a where the text needs it. Declarations on the
+    `doubtful` lines go, the smallest first, where they do not compile.
     Raises CompileError with NVRTC's log, which speaks of the lines of the source.
     """
-    arch = "sm_90a" if any(sign in text for sign in SIGNS_OF_90A) else "sm_90"
+    if not arch:
+        arch = "sm_90a" if any(sign in text for sign in SIGNS_OF_90A) else "sm_90"
     known = {**_HEADERS, **_libcu(), **(headers or {})}
     options = [*(f"--pre-include={one}" for one in _ALWAYS), *flags]
 

@@ -7,6 +7,7 @@ may call `exit` or crash.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
 import os
 import subprocess
@@ -20,7 +21,7 @@ from typing import Any
 
 from ptxsan.errors import MachineError, UsageError
 from ptxsan.findings import Kind as Fault
-from ptxsan.findings import MachineFinding, MachineReport
+from ptxsan.findings import MachineFinding, MachineReport, Severity
 from ptxsan.host.build import Linked, Options, compile_unit, find_compiler, link, runtime_library
 from ptxsan.host.memory import Memory
 from ptxsan.host.runtime import LAUNCH_FAILURE, NOT_SUPPORTED, SUCCESS, Dim3, Runtime, Texels
@@ -29,7 +30,7 @@ from ptxsan.host.tokens import Kind
 from ptxsan.launch import Launch, Texture
 from ptxsan.options import Options as RunOptions
 from ptxsan.parser import parse
-from ptxsan.run import run
+from ptxsan.schedules import SCHEDULES, every, once
 from ptxsan.syntax import Module
 
 _MAIN = "cuda_host_main"
@@ -39,7 +40,7 @@ _FATAL = (Fault.DEADLOCK, Fault.TRAP, Fault.ASSERT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramLaunch:
-    """One launch of a program: what was launched, and what the machine found.
+    """One launch of a program: what was launched, and what the machine found in any schedule.
 
     `inconclusive` says why the launch could not be executed to its end, where it could not.
     """
@@ -47,7 +48,7 @@ class ProgramLaunch:
     kernel: str
     grid: Dim3
     block: Dim3
-    findings: tuple[dict[str, Any], ...] = ()
+    findings: tuple[MachineFinding, ...] = ()
     inconclusive: str = ""
     run_s: float = 0.0
 
@@ -67,10 +68,13 @@ class ProgramReport:
     timed_out: bool = False
 
     @property
-    def wrong(self) -> tuple[dict[str, Any], ...]:
+    def wrong(self) -> tuple[MachineFinding, ...]:
         """The findings that reject, of all launches."""
         return tuple(
-            one for launch in self.launches for one in launch.findings if one["severity"] == "wrong"
+            one
+            for launch in self.launches
+            for one in launch.findings
+            if one.severity is Severity.WRONG
         )
 
     @property
@@ -100,21 +104,25 @@ def build_program(
     *,
     defines: Sequence[str] = (),
     folders: Sequence[Path] = (),
+    standard: str = "",
 ) -> Linked:
     """Compile a program's sources (.cu, .cpp) into a library in `folder`.
 
-    Raises CompileError with a compiler's log, UsageError where a compiler is missing.
+    `standard` is that of C++ (c++17), else the compilers' own. Raises CompileError with a
+    compiler's log, UsageError where a compiler is missing.
     """
     compiler = find_compiler()
     runtime = runtime_library(folder, compiler=compiler)
+    flags = (f"-std={standard}",) if standard else ()
     options = Options(
-        defines=tuple(defines), folders=tuple(folders), rename=_RENAME, compiler=compiler
-    )
+        defines=tuple(defines), folders=tuple(folders), rename=_RENAME, compiler=compiler,
+        host_flags=flags, device_flags=flags,
+    )  # fmt: skip
     units = [
         compile_unit(path, folder / f"unit{number}", options) for number, path in enumerate(sources)
     ]
-    flags = ["-Wl,-z,defs", "-lm", "-lpthread"]
-    return link(units, folder / "program.so", runtime=runtime, flags=flags, compiler=compiler)
+    libraries = ["-Wl,-z,defs", "-lm", "-lpthread"]
+    return link(units, folder / "program.so", runtime=runtime, flags=libraries, compiler=compiler)
 
 
 def run_program(
@@ -123,26 +131,27 @@ def run_program(
     *,
     defines: Sequence[str] = (),
     folders: Sequence[Path] = (),
-    schedule: str = "forward",
-    seed: int = 0,
+    standard: str = "",
+    schedules: Sequence[tuple[str, int]] = SCHEDULES[:1],
     launch_limit_s: float = 60.0,
     timeout_s: float = 600.0,
 ) -> ProgramReport:
     """Compile and run a CUDA program; every launch is executed by the machine with its checks.
 
-    The program runs in the current folder with the rights of the caller. Raises CompileError and
+    The program runs in the current folder with the rights of the caller. Each launch runs under
+    all `schedules`; the program goes on with what the first one leaves. Raises CompileError and
     UsageError as `build_program` does.
     """
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="ptxsan-") as name:
         folder = Path(name)
         paths = [path.resolve() for path in sources]
-        linked = build_program(paths, folder, defines=defines, folders=folders)
+        linked = build_program(paths, folder, defines=defines, folders=folders, standard=standard)
         built = time.perf_counter()
         wish = {
             "library": linked.library, "runtime": str(folder / "libcuda_host.so"),
-            "program": str(paths[0]), "arguments": list(arguments), "schedule": schedule,
-            "seed": seed, "limit_s": launch_limit_s, "report": str(folder / "report.jsonl"),
+            "program": str(paths[0]), "arguments": list(arguments), "schedules": list(schedules),
+            "limit_s": launch_limit_s, "report": str(folder / "report.jsonl"),
         }  # fmt: skip
         request = folder / "request.json"
         request.write_text(json.dumps(wish))
@@ -173,15 +182,18 @@ def run_program(
 def _launch(row: dict[str, Any]) -> ProgramLaunch:
     return ProgramLaunch(
         kernel=row["kernel"], grid=tuple(row["grid"]), block=tuple(row["block"]),
-        findings=tuple(row["findings"]), inconclusive=row["inconclusive"], run_s=row["run_s"],
+        findings=tuple(map(MachineFinding.read, row["findings"])),
+        inconclusive=row["inconclusive"], run_s=row["run_s"],
     )  # fmt: skip
 
 
 class _Sanitizer:
     """Executes a program's launches and writes what was found of each, as it comes."""
 
-    def __init__(self, options: RunOptions, report: Path) -> None:
-        self._options, self._report = options, report
+    def __init__(
+        self, options: RunOptions, schedules: Sequence[tuple[str, int]], report: Path
+    ) -> None:
+        self._options, self._schedules, self._report = options, schedules, report
         self._memory = Memory()
         self._modules: dict[str, Module] = {}
         self._textures: dict[int, Texture] = {}
@@ -214,16 +226,20 @@ class _Sanitizer:
         findings: Sequence[MachineFinding] = ()
         why, run_s = "", 0.0
         try:
-            report: MachineReport = run(module, launch, options=self._options)
-            findings, why = report.findings, report.inconclusive or ""
-            run_s = report.statistics.run_s
+            reports: Sequence[MachineReport] = every(
+                module, launch, options=self._options, schedules=self._schedules
+            )
+            report = reports[0]
+            findings = once(reports)
+            why = next((one.inconclusive for one in reports if one.inconclusive), None) or ""
+            run_s = sum(one.statistics.run_s for one in reports)
             sys.stdout.write(report.output)
             sys.stdout.flush()
         except MachineError as error:
             why = str(error)
         row = {
             "kernel": entry, "grid": grid, "block": block, "inconclusive": why, "run_s": run_s,
-            "findings": [_described(one) for one in findings],
+            "findings": [dataclasses.asdict(one) for one in findings],
         }  # fmt: skip
         with self._report.open("a") as stream:
             stream.write(json.dumps(row) + "\n")
@@ -258,25 +274,13 @@ class _Sanitizer:
         self._textures.pop(handle, None)
 
 
-def _described(finding: MachineFinding) -> dict[str, Any]:
-    first = finding.accesses[0] if finding.accesses else None
-    return {
-        "kind": finding.kind.value, "severity": finding.severity.value, "text": finding.text,
-        "file": (first.source_file or "") if first else "",
-        "line": (first.source_line or 0) if first else 0,
-        "block": list(first.block) if first else [], "thread": list(first.thread) if first else [],
-        "allocation": finding.allocation, "offset": finding.offset, "bytes": finding.bytes,
-        "count": int(finding.count),
-    }  # fmt: skip
-
-
 def _serve(request: Path) -> int:
     """Run a built program in this process; returns its exit status."""
     wish = json.loads(request.read_text())
-    options = RunOptions(
-        schedule=wish["schedule"], seed=wish["seed"], limit_s=wish["limit_s"], shadow=False
-    )
-    runtime = Runtime(Path(wish["runtime"]), _Sanitizer(options, Path(wish["report"])), strict=True)
+    options = RunOptions(limit_s=wish["limit_s"], shadow=False)
+    schedules = [(name, seed) for name, seed in wish["schedules"]]
+    sanitizer = _Sanitizer(options, schedules, Path(wish["report"]))
+    runtime = Runtime(Path(wish["runtime"]), sanitizer, strict=True)
     code = runtime.register(Linked.read(Path(wish["library"])))
     words = [wish["program"], *wish["arguments"]]
     vector = (ctypes.c_char_p * (len(words) + 1))(*(word.encode() for word in words), None)

@@ -11,6 +11,7 @@ Numerical Features of Hardware Floating-Point Matrix Multipliers", 2025, and Fas
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,10 +29,14 @@ _NAN32 = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SumRule:
-    """How one architecture adds: products a step and bits kept below the largest exponent."""
+    """How one architecture adds: products a step and bits kept below the largest exponent.
+
+    `halves`: 8-bit factors run as f16 in two steps (runtime.matrix).
+    """
 
     block: int
     fraction_bits: int
+    halves: bool = False
 
 
 # (architecture, bytes of a factor) -> rule. sm_90 is measured, the rest are those of MMA-Sim
@@ -48,36 +53,29 @@ RULES = {
     (90, 2): SumRule(block=16, fraction_bits=25),
     (90, 4): SumRule(block=8, fraction_bits=25),
     (89, 1): SumRule(block=16, fraction_bits=13),
-    (90, 1): SumRule(block=16, fraction_bits=25),
+    (90, 1): SumRule(block=16, fraction_bits=25, halves=True),
     (120, 1): SumRule(block=32, fraction_bits=25),
 }
 
 
 def sum_rule(architecture: int, factor_bytes: int) -> SumRule:
-    """Return the rule of an architecture (80, 90...); unknown ones take the nearest older one.
-
-    fp8 factors of `mma.sync` on sm_90 run as f16, in two steps (runtime.matrix).
-    """
+    """Return the rule of an architecture (80, 90...); unknown ones take the nearest older one."""
     oldest = {1: 89, 2: 70, 4: 80}[factor_bytes]
     known = [number for number, size in RULES if size == factor_bytes and number <= architecture]
     return RULES[max(known, default=oldest), factor_bytes]
 
 
-def instruction_rule(architecture: int, factor_bytes: int, depth: int) -> tuple[int, int]:
-    """Return (products a step, fraction bits) of one `mma.sync` with `depth` products a sum."""
+def instruction_rule(architecture: int, factor_bytes: int, depth: int) -> SumRule:
+    """Return the rule of one `mma.sync` with `depth` products a sum."""
     rule = sum_rule(architecture, factor_bytes)
-    return min(rule.block, depth), rule.fraction_bits
+    return dataclasses.replace(rule, block=min(rule.block, depth))
 
 
-def in_two_halves(rule: tuple[int, int]) -> bool:
-    """Whether 8-bit factors run as f16 in two steps: the rule of sm_90 alone."""
-    return rule == (16, 25)
-
-
-def group_rule(architecture: int, factor_bytes: int) -> tuple[int, int]:
-    """Return (block, fraction bits) of wgmma: one step takes all products of an instruction."""
+def group_rule(architecture: int, factor_bytes: int) -> SumRule:
+    """Return the rule of wgmma: one step takes all products of an instruction."""
     del architecture  # wgmma exists on sm_90 alone
-    return {1: (32, 13), 2: (16, 25), 4: (8, 25)}[factor_bytes]
+    block, fraction_bits = {1: (32, 13), 2: (16, 25), 4: (8, 25)}[factor_bytes]
+    return SumRule(block=block, fraction_bits=fraction_bits)
 
 
 @native

@@ -43,7 +43,7 @@ def full_barrier(one: Instruction) -> bool:
 
 def is_barrier(one: Instruction) -> bool:
     """Whether an instruction waits for, or arrives at, a barrier of the block."""
-    return one.base in ("bar", "barrier") and isa.row(one).orders is Orders.BLOCK
+    return isa.row(one).orders is Orders.BLOCK
 
 
 @dataclass(slots=True)

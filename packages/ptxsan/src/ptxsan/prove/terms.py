@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeAlias
 
 Monomial: TypeAlias = tuple["Atom", ...]
@@ -46,11 +47,29 @@ class Choice:
     other: Poly
 
 
+class Bitwise(StrEnum):
+    """An operation on the bits of two integers."""
+
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+
+    def of(self, a: int, b: int) -> int:
+        """Return what it makes of two numbers."""
+        match self:
+            case Bitwise.AND:
+                return a & b
+            case Bitwise.OR:
+                return a | b
+            case Bitwise.XOR:
+                return a ^ b
+
+
 @dataclass(frozen=True, slots=True)
 class Bits:
     """`left & right`, `|` or `^` of two integers that are not negative."""
 
-    operation: str
+    operation: Bitwise
     left: Poly
     right: Poly
 
@@ -537,21 +556,21 @@ class Atoms:
             value.atoms,
         )
 
-    def bits(self, operation: str, left: Poly, right: Poly) -> Poly:
+    def bits(self, operation: Bitwise, left: Poly, right: Poly) -> Poly:
         """Return `and`, `or` or `xor` of two integers that are not negative."""
         if left.constant is not None:
             left, right = right, left
         a, b = left.constant, right.constant
         if a is not None and b is not None:
-            return of({"and": a & b, "or": a | b, "xor": a ^ b}[operation])
+            return of(operation.of(a, b))
         if b == 0:
-            return ZERO if operation == "and" else left
-        if operation == "and" and b is not None:
+            return ZERO if operation is Bitwise.AND else left
+        if operation is Bitwise.AND and b is not None:
             return self._masked(left, b)
         for one, other in ((left, right), (right, left)):
             step = one.content & -one.content
             if step > 1 and other.within(0, step - 1):  # no bit in common
-                return ZERO if operation == "and" else one + other
+                return ZERO if operation is Bitwise.AND else one + other
         common = math.gcd(left.content, right.content)
         step = common & -common
         if step > 1:
@@ -559,20 +578,20 @@ class Atoms:
             return self.bits(operation, *parts) * step
         return self._opaque_bits(operation, left, right)
 
-    def _opaque_bits(self, operation: str, left: Poly, right: Poly) -> Poly:
+    def _opaque_bits(self, operation: Bitwise, left: Poly, right: Poly) -> Poly:
         tops = [one.interval()[1] for one in (left, right)]
         known = [top for top in tops if top is not None]
         most: Bound = None
-        if operation == "and" and known:
+        if operation is Bitwise.AND and known:
             most = min(known)
         elif len(known) == 2:
             most = (1 << max(known).bit_length()) - 1
 
         def facts(x: Poly) -> Iterator[Formula]:
             match operation:
-                case "and":
+                case Bitwise.AND:
                     yield from (Le(x - left), Le(x - right))
-                case "or":
+                case Bitwise.OR:
                     yield from (Le(left - x), Le(right - x), Le(x - left - right))
                 case _:
                     yield Le(x - left - right)
@@ -600,7 +619,7 @@ class Atoms:
             place = end
             runs += 1
             if runs > 3:
-                return self._opaque_bits("and", value, of(mask))
+                return self._opaque_bits(Bitwise.AND, value, of(mask))
         return found
 
 
@@ -686,7 +705,7 @@ def atom_value(atom: Atom, values: Mapping[Atom, int], flags: Mapping[str, bool]
             return value_of(then if holds(formula, values, flags) else other, values, flags)
         case Bits(operation, left, right):
             a, b = value_of(left, values, flags), value_of(right, values, flags)
-            return {"and": a & b, "or": a | b, "xor": a ^ b}[operation]
+            return operation.of(a, b)
         case PowerOfTwo(value):
             return 1 << max(value_of(value, values, flags) - 1, 0).bit_length()
 

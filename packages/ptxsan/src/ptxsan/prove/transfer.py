@@ -19,6 +19,7 @@ from ptxsan.prove.terms import (
     TRUE,
     ZERO,
     Atom,
+    Bitwise,
     Eq,
     Flag,
     Formula,
@@ -283,7 +284,7 @@ def _bits(step: Step) -> Value | None:
         if step.one.base == "and" and (full ^ bits) & ((full ^ bits) + 1) == 0:
             return value - step.thread.atoms.remainder(value, of((full ^ bits) + 1))
     left, right = (step.number(one, unsigned) for one in operands)
-    return step.thread.atoms.bits(step.one.base, left, right)
+    return step.thread.atoms.bits(Bitwise(step.one.base), left, right)
 
 
 def _constant(step: Step, operand: Operand, width: int) -> int | None:

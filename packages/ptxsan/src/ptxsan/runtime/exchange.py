@@ -128,6 +128,17 @@ def gather_doubles(
             numbers[double_place(lane, register, which, immediate)] = float64(load_u64(slot))
 
 
+@native
+def double_product(a: NDArray[np.float64], b: NDArray[np.float64], c: NDArray[np.float64]) -> None:
+    """Add A[M, K] B to C[M, N] in place, B given as [N, K]: multiply-adds in the order of k."""
+    for row in range(c.shape[0]):
+        for column in range(c.shape[1]):
+            total = c[row, column]
+            for index in range(a.shape[1]):
+                total = fma(a[row, index], b[column, index], total)
+            c[row, column] = total
+
+
 @collective("mma_double")
 def mma_double(
     area: int, stride: int, mask: int, inputs: int, outputs: int, immediate: int
@@ -144,13 +155,11 @@ def mma_double(
     for lane in range(32):
         for slot in range(inputs):
             poison |= load_u32(area + lane * stride + SLOT * slot + 24)
+    double_product(a.reshape((m, k)), b.reshape((n, k)), c.reshape((m, n)))
     for lane in range(32):
         for register in range(of_c):
             place = double_place(lane, register, 2, immediate)
-            row, column = place // n, place % n
             total = c[place]
-            for index in range(k):
-                total = fma(a[row * k + index], b[column * k + index], total)
             to = area + lane * stride + SLOT * (inputs + register)
             clear(to)
             store_u64(to, bits64(total) if total == total else -2251799813685248)

@@ -22,6 +22,7 @@ from ptxsan.runtime.packing import (
     EIGHTS_N,
     FLAGS,
     FRACTION,
+    HALVES,
     KIND_A,
     KIND_B,
     KIND_C,
@@ -74,8 +75,9 @@ def mma_float(area: int, stride: int, mask: int, inputs: int, outputs: int, imme
     if shadowed:
         decoded(result.reshape(-1), c_kind, here.reshape(-1))
     rule = 1 << field(immediate, LOG_BLOCK), field(immediate, FRACTION)
+    halves = (field(immediate, FLAGS) & HALVES) != 0
     values = np.empty(a.shape), np.empty(b.shape)
-    product(a, b, result.reshape((m, n // 8, 8)), (a_kind, b_kind, c_kind), rule, values)
+    product(a, b, result.reshape((m, n // 8, 8)), (a_kind, b_kind, c_kind), rule, halves, values)
     if shadowed:
         shadows(values[0], values[1], da, db, dc, touched, exact, here)
     deal(
@@ -87,12 +89,15 @@ def mma_float(area: int, stride: int, mask: int, inputs: int, outputs: int, imme
 @native
 def product(
     a: NDArray[np.int64], b: NDArray[np.int64], result: NDArray[np.int64],
-    kinds: tuple[int, int, int], rule: tuple[int, int],
+    kinds: tuple[int, int, int], rule: tuple[int, int], halves: bool,
     values: tuple[NDArray[np.float64], NDArray[np.float64]],
 ) -> None:  # fmt: skip
-    """Add A B to result[M, N / 8, 8] in place; fill `values` with the factors of A and B."""
+    """Add A B to result[M, N / 8, 8] in place; fill `values` with the factors of A and B.
+
+    `rule`: products a step, bits below the largest exponent; `halves`: see numerics.dot.SumRule.
+    """
     a_kind, b_kind, c_kind = kinds
-    if a_kind >= 4 and rule == (16, 25):
+    if halves:
         eight_bit_product(as_f16(a, a_kind), as_f16(b, b_kind), result, rule[1])
     else:
         multiply(a, b, result, (a_kind, b_kind), c_kind, rule, values[0], values[1])

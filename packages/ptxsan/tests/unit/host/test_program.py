@@ -9,6 +9,7 @@ import pytest
 
 from ptxsan import nvrtc
 from ptxsan.errors import CompileError
+from ptxsan.findings import Kind
 from ptxsan.host.program import run_program
 
 pytestmark = pytest.mark.skipif(
@@ -62,10 +63,10 @@ def test_a_program_runs_and_its_launches_are_sanitised(tmp_path: Path) -> None:
     assert not right.wrong
 
     wrong = run_program([file], ["word"], defines=["LIMIT=n+1"])
-    assert [(one["kind"], one["line"], one["thread"]) for one in wrong.wrong] == [
-        ("out-of-bounds", 10, [100, 0, 0]),
-        ("out-of-bounds", 10, [100, 0, 0]),
-    ]
+    assert {one.kind for one in wrong.wrong} == {Kind.OUT_OF_BOUNDS}
+    firsts = [one.accesses[0] for one in wrong.wrong]
+    assert [(one.source_line, one.thread) for one in firsts] == 2 * [(10, (100, 0, 0))]
+    assert {one.source_file for one in firsts} == {str(file)}
 
 
 def test_what_does_not_compile_is_told_with_the_compilers_log(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("cuda.bindings.nvrtc")
+from ptxsan.findings import Kind
 from ptxsan.host.program import ProgramReport, run_program
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
@@ -170,12 +171,12 @@ def test_texels_are_what_the_guide_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "kind", "text"),
     [
-        ("1", "out-of-bounds", "surface outside of it"),
-        ("2", "uninitialised", "memory that nobody wrote"),
-        ("3", "out-of-bounds", "handle of no texture"),
+        ("1", Kind.OUT_OF_BOUNDS, "surface outside of it"),
+        ("2", Kind.UNINITIALISED, "memory that nobody wrote"),
+        ("3", Kind.OUT_OF_BOUNDS, "handle of no texture"),
     ],
 )
-def test_faults_of_textures_are_found(tmp_path: Path, fault: str, kind: str, text: str) -> None:
+def test_faults_of_textures_are_found(tmp_path: Path, fault: str, kind: Kind, text: str) -> None:
     found = _run(tmp_path, fault).wrong
-    assert {one["kind"] for one in found} == {kind}
-    assert all(text in one["text"] for one in found)
+    assert {one.kind for one in found} == {kind}
+    assert all(text in one.text for one in found)
