@@ -70,7 +70,8 @@ font-size:.8rem;margin:0 .2rem .15rem 0;white-space:nowrap}
 .clash-mark{color:var(--mid);font-weight:650}
 .up{color:var(--good)}.down{color:var(--bad)}
 @media (max-width:38rem){.groups .gauge{display:none}.groups th,.groups td{padding-right:.5rem}
-.groups td{overflow-wrap:anywhere}.groups th.num:last-child{min-width:4.5rem}}
+.groups{font-size:.86rem}.groups td{overflow-wrap:anywhere}
+.groups th.num:last-child{min-width:4.5rem}}
 @media (max-width:52rem){.items thead{display:none}
 .items tr.row{display:grid;grid-template-columns:auto 1fr;gap:.1rem .7rem;padding:.55rem 0}
 .filters{position:static}.items td{padding:0 .4rem}.items td.what,

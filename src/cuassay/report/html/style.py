@@ -47,7 +47,7 @@ font-size:.9rem}
 .pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));
 gap:1rem;margin-top:1rem}
 .pair>*{min-width:0}
-@media (min-width:56rem){.lead{grid-template-columns:1.7fr 1fr}}
+@media (min-width:56rem){.lead{grid-template-columns:minmax(0,1fr) minmax(0,1.15fr)}}
 .side .verdict{font-size:1.25rem;font-weight:750;letter-spacing:-.015em;color:var(--tone)}
 .side p{color:var(--soft);font-size:.94rem;margin-top:.25rem}
 .clash{border-color:var(--mid);background:var(--mid-wash)}
