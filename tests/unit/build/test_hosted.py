@@ -223,6 +223,72 @@ def test_host_code_alone_is_built_where_it_asks_for_a_gpu(folder: Path, empty: s
         build.load(inline(launched), problem(), device="cpu", folder=folder)
 
 
+BLAS = r"""
+#include <torch/extension.h>
+#include <cublas_v2.h>
+__global__ void nothing() {}
+torch::Tensor run(torch::Tensor x, torch::Tensor w, int lead, int wide) {  // x @ w.T + 1
+  const int n = x.size(0), k = x.size(1), m = w.size(0);
+  auto y = torch::ones({n, m}, x.options());
+  cublasHandle_t handle;
+  TORCH_CHECK(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
+  cublasSetStream(handle, at::cuda::getCurrentCUDAStream());
+  const float one = 1.0f;
+  auto status = wide
+      ? cublasGemmEx(handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &one, w.data_ptr(), CUDA_R_16F,
+                     lead, x.data_ptr(), CUDA_R_16F, k, &one, y.data_ptr(), CUDA_R_16F, m,
+                     CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT_TENSOR_OP)
+      : cublasSgemm(handle, CUBLAS_OP_T, CUBLAS_OP_N, m, n, k, &one, w.data_ptr<float>(), lead,
+                    x.data_ptr<float>(), k, &one, y.data_ptr<float>(), m);
+  cublasDestroy(handle);
+  return status == CUBLAS_STATUS_SUCCESS ? y : y.mul(status);
+}
+"""
+
+
+def test_cublas_multiplies_matrices_and_refuses_what_it_refuses(folder: Path) -> None:
+    text = FALLS_BACK % BLAS
+    text = text.replace("torch::Tensor run(torch::Tensor x);",
+                        "torch::Tensor run(torch::Tensor, torch::Tensor, int, int);")  # fmt: skip
+    text = text.replace("def entry(x):", "def entry(x, w, lead, wide):")
+    text = text.replace("module.run(x) if module is not None else x * 2",
+                        "module.run(x, w, lead, wide)")  # fmt: skip
+    call = build.load(inline(text), problem(), device="cpu", folder=folder).call
+    x, w = torch.randn(3, 5), torch.randn(4, 5)
+    torch.testing.assert_close(call(x, w, 5, 0), x @ w.T + 1)
+    half = call(x.half(), w.half(), 5, 1)
+    torch.testing.assert_close(half, (x.half().float() @ w.half().float().T + 1).half())
+    torch.testing.assert_close(call(x, w, 4, 0), torch.full((3, 4), 7.0))  # a lead below k
+
+
+WRITTEN = r"""
+#include <torch/extension.h>
+__global__ void more(float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] += 1.0f;
+}
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  HOW;
+  more<<<1, 32>>>(y.data_ptr<float>(), x.numel());
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize("how", ["y.copy_(x)", "at::mul_out(y, x, x)", "y.zero_()", ""])
+def test_what_torch_wrote_is_written(folder: Path, how: str) -> None:
+    text = FALLS_BACK % WRITTEN.replace("HOW", how)
+    call = build.load(inline(text), problem(), device="cpu", folder=folder).call
+    launcher = machine.current
+    assert launcher is not None
+    launcher.recorder.start()
+    call(torch.ones(5))
+    launch = launcher.recorder.recording().launches[0]
+    launcher.recorder.on = False
+    assert bool(launch.written) == (not how)  # which bytes are written, where some are not
+
+
 def test_load_builds_files_of_the_candidate(folder: Path, tmp_path: Path) -> None:
     bound = SMALL + 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }\n'
     both = candidate(FROM_FILES, bound, paths=("k.py", "kernel.cu"))

@@ -150,6 +150,10 @@ class Arena:
 
     def mark(self, tensor: torch.Tensor) -> None:
         """Note that a torch operation wrote every element of `tensor`."""
+        with torch._C.DisableTorchFunction():  # a facade may say that it lies on a GPU
+            self._mark(tensor)
+
+    def _mark(self, tensor: torch.Tensor) -> None:
         if tensor.layout is not torch.strided or tensor.device.type != "cpu":
             return
         base = tensor.untyped_storage().data_ptr()
