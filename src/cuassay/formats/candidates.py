@@ -118,7 +118,7 @@ def _from_file(
 
         return solution.load(file, problem, strict=strict, notes=notes)
     if file.suffix not in (".py", *cuda_text.CUDA_SUFFIXES):
-        what = "does not exist" if not file.exists() else "is no candidate"
+        what = "does not exist" if not file.exists() else "is not a candidate"
         raise CandidateError(f"{file} {what}. {_FORMS}")
     text = read_text(file, CandidateError)
     if not text.strip():

@@ -80,7 +80,7 @@ def _from_path(path: Path, function: str | None, *, strict: bool, notes: list[st
             )
         path = beside
     if path.suffix != ".json":
-        raise ProblemError(f"{path} is no problem: expected a .json or .py file. {_HINT}")
+        raise ProblemError(f"{path} is not a problem: expected a .json or .py file. {_HINT}")
     from cuassay.formats import flashinfer
     from cuassay.formats.sol import problem as sol  # pydantic is slow to import
 

@@ -14,6 +14,7 @@ ROWS = {"rows": (1, 512), "cols": (1, 512)}
 SIZES = ({"rows": 6, "cols": 10},)
 # Descriptions stand where a call has tensors.
 CONFIG: Any = Config(1e-6, tensor("float32", "cols"))  # type: ignore[arg-type]
+TUNED: Any = Config(scalar("float32", low=1e-6, high=1e-3), tensor("float32", "cols"))  # type: ignore[arg-type]
 RAGGED: Any = [tensor("float32", "first", "cols"), tensor("float32", "second", "cols")]
 WEIGHTS: Any = (tensor("float32", "cols"), 2.0)
 OUT: Any = Out(
@@ -44,6 +45,16 @@ def configured(
     kind: Mode = Mode.MEAN,
 ) -> Annotated[torch.Tensor, tensor("float32", "rows", "cols")]:
     """RMSNorm with a config object, a string, None and an enum."""
+    assert config.scale is not None
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + config.eps) * config.scale
+
+
+@problem(axes=ROWS, workloads=({**SIZES[0], "config_eps": 1e-6},))
+def tuned(
+    x: Annotated[torch.Tensor, tensor("float32", "rows", "cols")],
+    config: Annotated[Config, TUNED],
+) -> Annotated[torch.Tensor, tensor("float32", "rows", "cols")]:
+    """RMSNorm with a config object whose field varies."""
     assert config.scale is not None
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + config.eps) * config.scale
 

@@ -30,6 +30,7 @@ _KERNELS = Path(kernels.__file__)
 _CASES: dict[str, tuple[str, list[str], list[str]]] = {
     "keyword_only": ("keyword_only", ["x", "weight", "eps"], ["y"]),
     "configured": ("configured", ["x", "config_scale"], ["output"]),
+    "tuned": ("configured", ["x", "config_eps", "config_scale"], ["output"]),
     "lists": ("lists", ["xs_0", "xs_1", "weights_0"], ["output_0", "output_1"]),
     "nested": ("nested", ["state_a", "state_more_b"], ["y", "stats_mean", "stats_sum"]),
     "into": ("into", ["x"], ["out"]),

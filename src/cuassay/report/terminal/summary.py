@@ -65,7 +65,7 @@ def summary(
         lines += labelled("truth", truth, width=width)
     matters = bool(causes) and causes[0].cause in _PRECISION
     if verdict.precision_grade and (verbose or matters):
-        lines += labelled("precision", one_line(verdict.precision_grade), width=width)
+        lines += labelled("precision", words.precision_line(verdict.precision_grade), width=width)
     if verdict.walls and verbose:
         lines += labelled("sandbox", words.walls_line(verdict), width=width)
     took = words.timing_line(verdict) if verbose else words.seconds(verdict.timing.total_s)
