@@ -406,7 +406,7 @@ def _ratio(value: float) -> str:
 
 
 # Failure classes that no check of this version looks for: said under every verdict.
-NO_CHECK_YET = "no check yet: collectives over several GPUs"
+NO_CHECK_YET = "not supported yet: collectives over several GPUs"
 
 
 def not_checked(verdict: Verdict) -> tuple[str, ...]:

@@ -54,6 +54,7 @@ gap:1rem;margin-top:1rem}
 .code{position:relative;background:var(--code);border-radius:7px;margin:.5rem 0 0}
 .code pre{overflow-x:auto;padding:.8rem .95rem;line-height:1.5;white-space:pre;
 font-size:.84rem}
+.lead .src td+td{white-space:pre-wrap;overflow-wrap:anywhere}
 .code pre.wrap,.lead .code pre{white-space:pre-wrap;overflow-wrap:anywhere;padding-right:4.6rem}
 .copy{position:absolute;top:.42rem;right:.42rem;font:600 .78rem var(--sans);color:var(--soft);
 background:var(--card);border:1px solid var(--line);border-radius:5px;padding:.22rem .6rem;

@@ -83,7 +83,7 @@ def summary(
 def quiet_line(verdict: Verdict) -> Text:
     """Return the verdict in one line."""
     word = verdict.decision.value
-    telling, _ = words.grouped(words.identified(verdict))
+    telling = [finding for finding, _ in words.explained(verdict)]
     command_ = telling[0].reproduce if telling else ""
     tail = f"; {one_line(command_, limit=120)}" if command_ else ""
     causes = words.diagnosed(verdict)
