@@ -18,6 +18,7 @@ import argparse
 import collections
 import json
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def prove(folder: Path, rows: Path, *, minutes: float, match: str) -> None:
         if time.monotonic() > until:
             print("the time is over")
             return
-        started = time.monotonic()
+        started, spent = time.monotonic(), _children_s()
         try:
             ran = subprocess.run(
                 [sys.executable, str(_HERE), "prove-one", str(file)],
@@ -100,10 +101,19 @@ def prove(folder: Path, rows: Path, *, minutes: float, match: str) -> None:
             row = json.loads(ran.stdout) if ran.stdout else {"refused": ran.stderr[-300:]}
         except subprocess.TimeoutExpired:
             row = {"refused": f"no answer in {_KERNEL_S:g} s"}
-        row |= {"name": name, "set": name.partition("--")[0], "s": time.monotonic() - started}
+        row |= {
+            "name": name, "set": name.partition("--")[0], "s": time.monotonic() - started,
+            "cpu_s": _children_s() - spent,
+        }  # fmt: skip
         with rows.open("a", encoding="utf-8") as out:
             out.write(json.dumps(row) + "\n")
         print(name, f"{row['s']:.1f} s", row.get("memory"), row.get("races"), flush=True)
+
+
+def _children_s() -> float:
+    """Return the CPU seconds of the processes that ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _shuffled(name: str) -> float:
@@ -117,7 +127,7 @@ def prove_one(file: Path) -> None:
     from cuassay.model import serial
     from cuassay.model.proofs import ProofEvidence, Property, proofs_of
 
-    asked = json.loads(file.read_bytes()) | {"limit_s": _LAUNCH_S}
+    asked = {"listed": []} | json.loads(file.read_bytes()) | {"limit_s": _LAUNCH_S}
     evidence: ProofEvidence = serial.loads(
         ProofEvidence, answer(memoryview(json.dumps(asked).encode())).decode()
     )
@@ -150,7 +160,7 @@ def planted(rows: Path, *, minutes: float) -> None:
         (found,) = prove_call(law, subject.domain, limit_s=_LAUNCH_S)
         words = [type(one).__name__.lower() for one in (found.answer, found.races)]
         faults, checked = 0, 0
-        kinds = frozenset()
+        kinds: frozenset[Any] = frozenset()
         kinds |= MEMORY_FAULTS if isinstance(found.answer, Proved) else frozenset()
         kinds |= ORDER_FAULTS if isinstance(found.races, Proved) else frozenset()
         for sizes in subject.small_sizes(6) if kinds else []:
@@ -162,6 +172,7 @@ def planted(rows: Path, *, minutes: float) -> None:
             "set": "planted" if expected is not Expected.SAFE else "twins", "name": name,
             "expected": str(expected), "memory": words[0], "races": words[1],
             "sizes": [dict(one) for one in refuted], "contradicted": faults,
+            "limit": getattr(found.answer, "limit", 0),
             "sizes_checked": checked, "s": time.monotonic() - started,
             "memory_reason": getattr(found.answer, "reason", ""),
             "races_reason": getattr(found.races, "reason", ""),
@@ -181,7 +192,7 @@ def cause(reason: str) -> str:
     """Return the class that a reason is counted in."""
     for words, name in (
         ("was not proved to stay", "memory not proved"),
-        ("seen at", "too few sizes for a law"),
+        ("too few calls", "too few sizes for a law"),
         ("no law was found", "no law"),
         ("is not followed", "instruction not followed"),
         ("some threads only", "barrier of some threads"),

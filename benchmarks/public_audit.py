@@ -36,6 +36,7 @@ from public_audit_imports import Origin, import_rows
 from public_audit_rows import DECIDED, Row, calls_file, latest, read_rows, results_written
 from trials import source_path
 
+from cuassay import __version__
 from cuassay.audit.family import family_of
 
 PACKED = ROOT / "build" / "public-audit"
@@ -172,15 +173,11 @@ def judge(given: argparse.Namespace, kernels: Sequence[Kernel], device: str) -> 
 
 
 def _note_call(given: argparse.Namespace, folder: Path, device: str) -> None:
-    """Note which code and machine judge from the next result on."""
-    said = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=9"],
-        capture_output=True, text=True, cwd=ROOT, check=False,
-    )  # fmt: skip
+    """Note which version and machine judge from the next result on."""
     note: dict[str, Any] = {
         "begins_after": results_written(folder),
         "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "code": said.stdout.strip(),
+        "version": __version__,
         "device": device,
         "profile": given.profile,
         "again": bool(given.again),

@@ -1,8 +1,8 @@
 """Rows of earlier runs as rows of the public audit.
 
 Understood are the journals and results of `wild.py` and `foreign.py`, and the results of
-`false_alarms.py --kinds trusted`. Each import states who judged: the code, the machine, the
-versions and the time, which these files do not carry in every row.
+`false_alarms.py --kinds trusted`. Each import states who judged: the version, the machine,
+its packages and the time, which these files do not carry in every row.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _VERDICTS = ("ACCEPTED", "REJECTED", "INCONCLUSIVE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Who judged the rows of a file. `code` is a commit, empty where nobody noted it."""
+    """Who judged the rows of a file: `judged_at` in UTC, `version` of cuassay."""
 
     device: str
     machine: str
     versions: str
     judged_at: str
-    code: str = ""
+    version: str
 
 
 def import_rows(file: Path, runs: Path, origin: Origin) -> list[Row]:
@@ -84,7 +84,7 @@ def _row(
         seed=str(each.get("seed", "")),
         machine=origin.machine,
         versions=origin.versions,
-        code=str(each.get("code", origin.code)),
+        version=origin.version,
         judged_at=origin.judged_at,
         source=source,
     )

@@ -23,10 +23,21 @@ DOCUMENT = ROOT / "docs" / "audit-2026.md"
 PICTURES = ROOT / "docs" / "pictures"
 RESULTS = ROOT / "benchmarks" / "results" / "public-audit.json"
 ADJUDICATION = ROOT / "benchmarks" / "public_audit_adjudication.json"
+_DRAWN = "kernelbench-filtered"  # judged in the order of its digests alone
 _FEWEST = 3  # kernels in a group that gets a line of its own
 _STATUSES = ("confirmed", "refuted", "open")
 _ROUTES = ("read", "script")
-_SIZES = ("listed", "other", "not settled")
+# What it takes to see the fault, and what that means in the document.
+_NEEDS = {
+    "benchmark": "the benchmark's own sizes, values and tolerance",
+    "tolerance": "a tolerance below the benchmark's",
+    "memory": "a look at memory and order",
+    "sizes": "other sizes",
+    "values": "other values",
+    "calls": "other calls before or after",
+    "streams": "another stream than the default one",
+    "state": "another state or mode of the module",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +45,19 @@ class Ruling:
     """What a person found for one rejection: `confirmed`, `refuted` or `open`.
 
     `route` says how: `read` in source, or `script`, a script without cuassay that shows the same.
-    `sizes` says where the kernel is wrong: at the `listed` sizes of the benchmark or at `other`
-    sizes alone. `rejected_by` is the diagnosis, `reading` one sentence with the cause.
+    `needs` says what it takes to see the fault, by the names of `_NEEDS`. `rejected_by` is the
+    diagnosis, `reading` one sentence with the cause.
     """
 
     key: str
     rejected_by: str
     status: str
     route: str
-    sizes: str
+    needs: str
     reading: str
 
     def __post_init__(self) -> None:
-        legal = {"status": _STATUSES, "route": _ROUTES, "sizes": _SIZES}
+        legal = {"status": _STATUSES, "route": _ROUTES, "needs": tuple(_NEEDS)}
         for name, values in legal.items():
             if getattr(self, name) not in values:
                 raise ValueError(f"{self.key}: {name} {getattr(self, name)!r} is none of {values}")
@@ -69,13 +80,13 @@ def write(given: argparse.Namespace) -> int:
     kernels = read_index(given.runs)
     rulings = read_rulings(given.adjudication)
     blocks = {
-        "counts": counts(rows, kernels),
+        "counts": counts(rows, kernels, rulings),
         "sets": by_set(rows, kernels),
         "families": by_group(rows, "operator family", lambda row: [row.family]),
         "languages": by_group(rows, "language", lambda row: [row.language]),
         "models": by_group(rows, "model, as published", lambda row: [row.model]),
         "classes": of_rejected(rows, "failure class", lambda row: map(_class_words, row.classes)),
-        "causes": of_rejected(rows, "diagnosis", causes_of),
+        "causes": of_rejected(rows, "diagnosis", lambda row: [cause_of(row, rulings)]),
         "rules": rules(rows),
         "power": power(rows),
         "conditions": conditions(rows),
@@ -83,12 +94,12 @@ def write(given: argparse.Namespace) -> int:
         "undecided": undecided(rows),
         "machines": machines(rows),
         "agreement": agreement(rows),
-        "adjudication": adjudicated(rulings),
+        "adjudication": adjudicated(rulings, rows),
         "rulings": listed(rulings),
         "folders": folders(given.runs),
     }
     replace_blocks(given.document, blocks)
-    for name, drawn in pictures(rows).items():
+    for name, drawn in pictures(rows, rulings).items():
         (given.pictures / f"audit-2026-{name}.svg").write_text(drawn, encoding="utf-8")
     data = {
         "schema": "cuassay/public-audit/1",
@@ -158,12 +169,13 @@ def _rejected(rows: Iterable[Row]) -> int:
     return sum(row.verdict == "REJECTED" for row in rows)
 
 
-def counts(rows: Sequence[Row], kernels: Sequence[Kernel]) -> str:
+def counts(rows: Sequence[Row], kernels: Sequence[Kernel], rulings: Sequence[Ruling]) -> str:
     """Return the sums in words."""
     last = latest(rows)
     made = [row for row in last if row.kind == "generated"]
     judged = [row for row in made if row.verdict]
     shipped = accepted_by_publisher(rows)
+    drawn = [row for row in shipped if row.set == _DRAWN]
     total = sum(kernel.kind == "generated" and kernel.set in PUBLISHED for kernel in kernels)
     others = sum(bool(row.verdict) for row in last if row.kind != "generated")
     gpu_s = sum(row.seconds for row in rows if row.device == "cuda")
@@ -174,8 +186,34 @@ def counts(rows: Sequence[Row], kernels: Sequence[Kernel]) -> str:
         f"{others} references, examples and library kernels have a verdict beside them.\n"
         f"- REJECTED among decided kernels that their publisher accepts: "
         f"{share(_rejected(shipped), len(shipped))}.\n"
+        f"- Of these {_rejected(shipped)}, by adjudication: {_settled(shipped, rulings)}.\n"
+        f"- The same in `{_DRAWN}`, whose kernels were judged in random order: "
+        f"{share(_rejected(drawn), len(drawn))}.\n"
         f"- Trials took {gpu_s / 60:.0f} minutes on GPUs and {cpu_s / 60:.0f} minutes on CPUs."
     )
+
+
+def _settled(rows: Iterable[Row], rulings: Sequence[Ruling]) -> str:
+    """Return in words what adjudication says of the rejections among `rows`."""
+    ruled = {ruling.key: ruling for ruling in rulings}
+    own: Counter[str] = Counter()
+    others: Counter[str] = Counter()
+    for row in rows:
+        ruling = ruled.get(row.key)
+        if row.verdict != "REJECTED":
+            continue
+        if ruling is None or ruling.status == "open":
+            others["not settled"] += 1
+        elif ruling.status == "refuted":
+            others["refuted"] += 1
+        elif ruling.needs == "sizes":
+            others["wrong only at sizes that the benchmark does not list"] += 1
+        else:
+            own[_NEEDS[ruling.needs]] += 1
+    needs = "; ".join(f"{count} with {name}" for name, count in own.most_common())
+    found = [f"{sum(own.values())} wrong at the benchmark's own sizes ({needs})"] if own else []
+    found += [f"{count} {name}" for name, count in others.most_common()]
+    return ", ".join(found) or "none"
 
 
 def by_set(rows: Sequence[Row], kernels: Sequence[Kernel]) -> str:
@@ -217,9 +255,12 @@ def by_group(rows: Sequence[Row], what: str, names: Callable[[Row], Iterable[str
     return table((what, "REJECTED of decided kernels that their publisher accepts"), lines)
 
 
-def causes_of(row: Row) -> list[str]:
-    """Return what a rejection is grouped by: its first diagnosis, else its checks."""
-    return [row.causes[0]] if row.causes else [" ".join(row.checks) or row.ending]
+def cause_of(row: Row, rulings: Sequence[Ruling]) -> str:
+    """Return what a rejection is grouped by: its first diagnosis, else that of its ruling."""
+    if row.causes:
+        return row.causes[0]
+    ruled = {ruling.key: ruling.rejected_by for ruling in rulings}
+    return ruled.get(row.key, "not kept in the row")
 
 
 def of_rejected(rows: Sequence[Row], what: str, names: Callable[[Row], Iterable[str]]) -> str:
@@ -342,17 +383,16 @@ def _reason(row: Row) -> str:
 
 
 def machines(rows: Sequence[Row]) -> str:
-    """Return who judged: machine, versions, profile, code and time of each group of rows."""
+    """Return who judged: machine, versions, profile, time of each group of rows."""
     groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        who = (row.machine, row.versions, row.profile, row.code or "not noted", row.source)
-        groups[who].append(row)
+        versions = f"cuassay {row.version}, {row.versions}"
+        groups[row.machine, versions, row.profile, row.source].append(row)
     lines = [
         (*who, min(row.judged_at for row in of), len(of), f"{sum(r.seconds for r in of) / 60:.0f}")
         for who, of in sorted(groups.items())
     ]
-    head = ("machine", "versions", "profile", "code", "rows of", "judged from (UTC)", "trials",
-            "minutes")  # fmt: skip
+    head = ("machine", "versions", "profile", "rows of", "judged from (UTC)", "trials", "minutes")
     return table(head, lines)
 
 
@@ -384,8 +424,8 @@ def agreement(rows: Sequence[Row]) -> str:
     return text + (f" Different: {'; '.join(differ)}." if differ else "")
 
 
-def adjudicated(rulings: Sequence[Ruling]) -> str:
-    """Return the shares of confirmed and refuted rejections, by what rejected."""
+def adjudicated(rulings: Sequence[Ruling], rows: Sequence[Row]) -> str:
+    """Return the shares of confirmed and refuted rejections, by what rejected, and what is left."""
     groups: dict[str, list[Ruling]] = defaultdict(list)
     for ruling in rulings:
         groups[ruling.rejected_by].append(ruling)
@@ -395,23 +435,34 @@ def adjudicated(rulings: Sequence[Ruling]) -> str:
     ]
     settled = [one for one in rulings if one.status != "open"]
     refuted = sum(one.status == "refuted" for one in settled)
-    confirmed = [one for one in settled if one.status == "confirmed"]
-    other = sum(one.sizes == "other" for one in confirmed)
+    needs = Counter(one.needs for one in settled if one.status == "confirmed")
+    total = sum(needs.values())
+    refuted_keys = {one.key for one in settled if one.status == "refuted"}
+    left = [
+        f"`{row.key}`"
+        for row in latest(rows)
+        if row.verdict == "REJECTED" and row.key in refuted_keys
+    ]
     return (
         table(("rejected by", "read", *_STATUSES), lines)
-        + f"\n\nRefuted of the settled: {share(refuted, len(settled))}. Confirmed at sizes beside "
-        f"the benchmark's alone: {share(other, len(confirmed))}."
+        + f"\n\nRefuted of the settled: {share(refuted, len(settled))}. Of the refuted, still "
+        f"REJECTED in the latest rows: {', '.join(left) or 'none'}. How the "
+        "confirmed ones show:\n\n"
+        + table(
+            ("the fault shows with", "confirmed rejections"),
+            [(_NEEDS[name], share(count, total)) for name, count in needs.most_common()],
+        )
     )
 
 
 def listed(rulings: Sequence[Ruling]) -> str:
     """Return every ruling with its reading."""
     lines = [
-        (f"`{one.key}`", one.rejected_by, one.status, one.route, one.sizes, one.reading)
+        (f"`{one.key}`", one.rejected_by, one.status, one.route, one.needs, one.reading)
         for one in sorted(rulings, key=lambda one: (one.status, one.key))
     ]
     return table(
-        ("kernel", "rejected by", "finding is", "by", "wrong at sizes", "what the source shows"),
+        ("kernel", "rejected by", "finding is", "by", "needs", "what the source shows"),
         lines,
     )
 
@@ -435,7 +486,7 @@ def folders(runs: Path) -> str:
     return table(("run folder", "SHA-256 of its files"), lines)
 
 
-def pictures(rows: Sequence[Row]) -> dict[str, str]:
+def pictures(rows: Sequence[Row], rulings: Sequence[Ruling]) -> dict[str, str]:
     """Return the drawings by name."""
     shipped = accepted_by_publisher(rows)
     families: dict[str, list[Row]] = defaultdict(list)
@@ -450,9 +501,7 @@ def pictures(rows: Sequence[Row]) -> dict[str, str]:
     sets: dict[str, list[Row]] = defaultdict(list)
     for row in generated(rows):
         sets[row.set].append(row)
-    causes = Counter(
-        name for row in generated(rows) if row.verdict == "REJECTED" for name in causes_of(row)
-    )
+    causes = Counter(cause_of(row, rulings) for row in generated(rows) if row.verdict == "REJECTED")
     rejected = sum(causes.values())
     return {
         "sets": stacks("How trials ended, by set", [_stack(n, of) for n, of in sets.items()]),

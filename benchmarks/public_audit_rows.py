@@ -30,7 +30,7 @@ class Row:
     the failure classes of them. `published` is what the publisher's own test said, `rule` the
     benchmark's rule as cuassay evaluated it on the benchmark's inputs. `mutants`, `killed` and
     `rule_killed` are broken references: how many, how many cuassay's inputs and the benchmark's
-    tell from the right one. `code` is the commit that judged, empty where nobody noted it.
+    tell from the right one. `version` is cuassay's, `judged_at` in UTC.
     """
 
     set: str
@@ -61,7 +61,7 @@ class Row:
     again: bool = False
     machine: str = ""
     versions: str = ""
-    code: str = ""
+    version: str = ""
     judged_at: str = ""
     source: str = ""
 
@@ -144,7 +144,7 @@ def row_of(kernel: Kernel, result: AuditResult, call: Mapping[str, Any], source:
         again=call["again"],
         machine=f"{about['device']}, {about['cores']} cores",
         versions=f"Python {about['python']}, torch {about['torch']}, Triton {about['triton']}",
-        code=call["code"],
+        version=call["version"],
         judged_at=call["started_at"],
         source=source,
     )

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cuassay.attest import envelope, revocations
+from cuassay.attest.coverage import Coverage, Revocation, coverage
 from cuassay.attest.statement import canonical, statement
-from cuassay.attest.verify import Revocation, Verification, verify
 from cuassay.errors import UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.model.verdict import Verdict
@@ -48,10 +48,10 @@ class Certified:
     def signed(self, made: dict[str, Any]) -> bytes:
         return json.dumps(envelope.sign(canonical(made), self.key)).encode()
 
-    def verify(self, text: bytes | None = None, **changes: Any) -> Verification:
+    def verify(self, text: bytes | None = None, **changes: Any) -> Coverage:
         given: dict[str, Any] = {"trusted": self.trusted, "now": _NOW, **changes}
         kernel = given.pop("kernel", self.kernel)
-        return verify(self.text if text is None else text, kernel, **given)
+        return coverage(self.text if text is None else text, kernel, **given)
 
 
 @pytest.fixture

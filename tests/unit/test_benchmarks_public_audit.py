@@ -30,7 +30,7 @@ _TRITON = (
 _CALL = {
     "begins_after": 0,
     "started_at": "2026-11-23T12:00:00Z",
-    "code": "abc",
+    "version": "0.1.0",
     "device": "cpu",
     "profile": "quick",
     "again": False,
@@ -222,13 +222,13 @@ def test_rows_name_the_call_that_judged_them_and_the_last_result_counts(
     )
     text = "".join(serial.dumps(result) + "\n" for result in (first, last, second))
     (folder / "results.ndjson").write_text(text)
-    calls = [_CALL, {**_CALL, "begins_after": 2, "code": "def"}]
+    calls = [_CALL, {**_CALL, "begins_after": 2, "version": "0.2.0"}]
     rows.calls_file(folder).write_text("".join(json.dumps(call) + "\n" for call in calls))
     assert rows.results_written(folder) == 3
     found = rows.read_rows(tmp_path)
-    assert [(row.name, row.verdict, row.code) for row in found] == [
-        ("2/a", "REJECTED", "abc"),
-        ("2/b", "ACCEPTED", "def"),
+    assert [(row.name, row.verdict, row.version) for row in found] == [
+        ("2/a", "REJECTED", "0.1.0"),
+        ("2/b", "ACCEPTED", "0.2.0"),
     ]
     assert found[0].causes == ("race",)
     assert found[0].classes == ("N1",)
@@ -272,7 +272,7 @@ def test_rows_of_earlier_runs_become_rows(modules: dict[str, ModuleType], tmp_pa
     library = {"kernels": [{"kernel": "liger_rms_norm", "problem": "rmsnorm", "dtype": "float16",
                             "decision": "ACCEPTED", "seconds": 9.0, "seed": 4}]}  # fmt: skip
     _write(tmp_path / "trusted.json", json.dumps(library))
-    origin = imports.Origin(device="cuda", machine="H200", versions="v", judged_at="1")
+    origin = imports.Origin(device="cuda", machine="H200", versions="v", judged_at="1", version="0")
     for name in ("wild.ndjson", "foreign.json", "trusted.json"):
         imports.import_rows(tmp_path / name, runs, origin)
     found = {row.key: row for row in modules["public_audit_rows"].read_rows(runs)}
@@ -316,15 +316,27 @@ def test_rulings_count_refuted_ones_and_refuse_an_unknown_status(
     modules: dict[str, ModuleType],
 ) -> None:
     report = modules["public_audit_report"]
-    made = {"rejected_by": "race", "route": "read", "sizes": "other", "reading": "r"}
+    made = {"rejected_by": "race", "route": "read", "needs": "sizes", "reading": "r"}
     rulings = [
         report.Ruling(key=f"k{n}", status=status, **made)
         for n, status in enumerate(("confirmed", "confirmed", "refuted", "open"))
     ]
-    text = report.adjudicated(rulings)
-    assert "| race | 4 | 2 | 1 | 1 |" in text
-    assert "Refuted of the settled: 1 of 3: 33%" in text
-    assert "alone: 2 of 2" in text
+    rows = [_row(modules, 2, "REJECTED"), _row(modules, 5, "REJECTED")]
+    rulings.append(report.Ruling(key="sol/2/2", status="refuted", **made))
+    text = report.adjudicated(rulings, rows)
+    assert "| race | 5 | 2 | 2 | 1 |" in text
+    assert "Refuted of the settled: 2 of 4: 50%" in text
+    assert "| other sizes | 2 of 2: 100%" in text
+    assert "still REJECTED in the latest rows: `sol/2/2`." in text
+    assert report.cause_of(rows[0], rulings) == "race"
+    rulings.append(report.Ruling(key="sol/2/5", status="confirmed", **made))
+    rows.append(_row(modules, 7, "REJECTED"))
+    text = report.counts(rows, [], rulings)
+    assert "1 refuted" in text
+    assert "1 wrong only at sizes that the benchmark does not list" in text
+    assert "1 not settled" in text
+    rulings.pop()
+    assert report.cause_of(rows[1], rulings) == "not kept in the row"
     with pytest.raises(ValueError, match="status 'sure'"):
         report.Ruling(key="k", status="sure", **made)
 

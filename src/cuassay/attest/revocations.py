@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from cuassay.attest.verify import Revocation
+from cuassay.attest.coverage import Revocation
 from cuassay.errors import UsageError
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -22,6 +22,11 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
     ("sampling", r"sampl|top_?k|top_?p|multinomial|argmax|sort"),
     ("matrix product", r"gemm|matmul|mat_?mul|\bmm\b|bmm|linear|matrix|einsum|mlp|proj"),
     ("activation", r"relu|gelu|silu|swish|sigmoid|tanh|activation|elu\b|mish|softplus|softsign"),
+    (
+        "network",
+        r"res_?net|dense_?net|mobile_?net|efficient_?net|shuffle_?net|squeeze_?net|google_?net|"
+        r"le_?net|vgg|vlad|transformer|gpt_?block|llama|\bvae\b|_vae_|u_?net\b",
+    ),
     ("reduction", r"sum|mean|reduc|max|min|prod|var\b|std\b|histogram"),
     ("elementwise", r"add|mul|copy|cast|transpose|permute|concat|split|elementwise|vector"),
 )

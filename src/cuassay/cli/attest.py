@@ -1,4 +1,4 @@
-"""`cuassay attest`, `verify` and `revoke`: certificates on accepted kernels."""
+"""`cuassay attest`, `covers` and `revoke`: certificates on accepted kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cuassay.home import keys_dir
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    from cuassay.attest.verify import Revocation, Verification
+    from cuassay.attest.coverage import Coverage, Revocation
     from cuassay.model.problem import Problem
 
 _PACKAGES = ("cuassay", "torch", "triton")
@@ -61,7 +61,7 @@ def attest(*, where: str, key: str | None, out: str | None, days: int) -> None:
     click.echo(str(target))
 
 
-@click.command("verify")
+@click.command("covers")
 @click.argument("certificate", metavar="CERT")
 @click.argument("kernel", metavar="KERNEL")
 @click.option("--key", "keys", multiple=True, metavar="FILE", help="A public key to trust (PEM).")
@@ -69,7 +69,7 @@ def attest(*, where: str, key: str | None, out: str | None, days: int) -> None:
 @click.option("--same-environment", is_flag=True, help="Other versions here are a failure too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.pass_context
-def verify(
+def covers(
     context: click.Context,
     *,
     certificate: str,
@@ -80,13 +80,13 @@ def verify(
     as_json: bool,
 ) -> None:
     """Say whether CERT covers KERNEL, here and now. Nothing is run."""
-    from cuassay.attest import verify as verifying
+    from cuassay.attest import coverage
 
     try:
         text = Path(certificate).expanduser().read_bytes()
     except OSError as error:
         raise UsageError(f"the certificate {certificate} cannot be read: {error}") from None
-    found = verifying.verify(
+    found = coverage.coverage(
         text,
         Path(kernel).expanduser(),
         trusted=_trusted(keys),
@@ -104,12 +104,12 @@ def verify(
 
 @click.command("revoke")
 @click.argument("what", metavar="CERT_OR_SHA256")
-@click.option("--reason", default="", metavar="TEXT", help="Why, for whoever verifies.")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for whoever asks.")
 @click.option("--revocations", metavar="FILE", help="The list. Default: this home's own.")
 def revoke(*, what: str, reason: str, revocations: str | None) -> None:
     """Revoke a certificate, or every certificate on a kernel or by a key, by its SHA-256."""
     from cuassay.attest import revocations as listed
-    from cuassay.attest.verify import Revocation
+    from cuassay.attest.coverage import Revocation
 
     path = Path(what).expanduser()
     digest = (
@@ -188,8 +188,8 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _document(found: Verification, problems: list[str]) -> dict[str, object]:
-    from cuassay.attest.verify import scope
+def _document(found: Coverage, problems: list[str]) -> dict[str, object]:
+    from cuassay.attest.coverage import scope
     from cuassay.report.clean import clean
 
     stated = scope(found.statement) if found.statement else {}
@@ -204,8 +204,8 @@ def _document(found: Verification, problems: list[str]) -> dict[str, object]:
     }
 
 
-def _tell(found: Verification, problems: list[str], kernel: str) -> None:
-    from cuassay.attest.verify import scope
+def _tell(found: Coverage, problems: list[str], kernel: str) -> None:
+    from cuassay.attest.coverage import scope
     from cuassay.report.clean import one_line
 
     word = click.style("NOT VALID", fg="red") if problems else click.style("VALID", fg="green")

@@ -87,7 +87,7 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
         },
         "guard export": {0: "written", 2: _WRONG_CALL},
         "attest": {0: "written", 2: "invalid arguments, or the verdict is not ACCEPTED"},
-        "verify": {
+        "covers": {
             0: "the certificate covers the kernel",
             1: "it does not: a changed byte or flag, an unknown key, expired or revoked",
             2: _WRONG_CALL,

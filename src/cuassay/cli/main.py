@@ -21,7 +21,7 @@ import click
 
 from cuassay import __version__
 from cuassay.cli import exit_codes
-from cuassay.cli.attest import attest, revoke, verify
+from cuassay.cli.attest import attest, covers, revoke
 from cuassay.cli.audit import audit
 from cuassay.cli.blame import blame
 from cuassay.cli.capture import capture
@@ -54,7 +54,7 @@ _GROUPS: dict[str, tuple[click.Command, ...]] = {
     "Look at problems": (problem, power),
     "Execute PTX on the CPU": (run, prove),
     "Training and inference loops": (train, infer, blame, capture),
-    "Production": (guard, attest, verify, revoke),
+    "Production": (guard, attest, covers, revoke),
     "Agents and this machine": (mcp, serve, doctor),
 }
 

@@ -196,7 +196,7 @@ def _compilers(torch: Mapping[str, object]) -> Iterator[Probe]:
         ok=bool(nvrtc),
         found=nvrtc,
         costs='raw extern "C" CUDA kernels cannot be built',
-        fix="pip install 'cuassay[cuda]' with a CUDA build of torch, which brings libnvrtc",
+        fix="pip install 'cuassay[machine]', which brings libnvrtc",
     )
     host = shutil.which("g++") or shutil.which("c++") or ""
     yield Probe(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
@@ -200,14 +200,6 @@ class Tried:
 
     what: str
     refused: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contract:
-    """Everything that was learnt of a problem."""
-
-    facts: tuple[Known, ...] = ()
-    tried: tuple[Tried, ...] = field(default=())
 
 
 def in_words(fact: Fact) -> str:  # noqa: C901, PLR0911, PLR0912  # a sentence a kind of fact

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import secrets
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -198,8 +197,3 @@ def _death(
     line = process.last_line()
     tail = f"; its last line was: {line}" if line else ""
     return f"{process.death()}{where}{tail}"
-
-
-def fresh_seed() -> int:
-    """Return 63 bits of operating-system entropy: a trial's secret root seed."""
-    return secrets.randbits(63)

@@ -64,22 +64,6 @@ def with_domains(problem: Problem, *, op_type: str = "") -> Problem:
     return replace(made, index_inputs=_index_inputs(made, evidence.uses))
 
 
-def with_ranges(problem: Problem, ranges: Mapping[str, tuple[int, int]]) -> Problem:
-    """Return the problem with opaque integer inputs held to the ranges that were drawn.
-
-    `ranges` maps input names to the smallest and largest value that the problem's generator
-    was seen to draw.
-    """
-
-    def narrowed(spec: InputSpec) -> InputSpec:
-        if not isinstance(spec.domain, Opaque) or spec.name not in ranges:
-            return spec
-        low, high = ranges[spec.name]
-        return replace(spec, domain=IntegerRange(low=low, high=high), domain_source=INFERRED)
-
-    return replace(problem, inputs=tuple(narrowed(spec) for spec in problem.inputs))
-
-
 def _seen(spec: ScalarSpec, problem: Problem) -> list[Scalar]:
     sources = (workload.sources.get(spec.name) for workload in problem.workloads)
     return [source.value for source in sources if isinstance(source, ScalarSource)]

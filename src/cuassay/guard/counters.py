@@ -88,10 +88,6 @@ class Slots:
                 kept.append(slot)
         self._slots = kept
 
-    def after_fork(self) -> None:
-        """Start with a fresh lock in a forked child: its owner may not exist there."""
-        self._lock = threading.Lock()
-
 
 class Tally:
     """Named counts that are written seldom, under a lock: by checks, not by calls.

@@ -268,7 +268,12 @@ def wanted(problem: Problem) -> dict[str, Any]:
             bounds = _bounds(spec, known)
             if bounds is not None:
                 values[spec.name] = [*bounds, _INTEGER_BYTES[spec.dtype]]
-    return {"axes": axes, "tensors": tensors, "values": values}
+    listed = [
+        {name: workload.axes[name] for name in axes}
+        for workload in problem.workloads
+        if all(name in workload.axes for name in axes)
+    ]
+    return {"axes": axes, "tensors": tensors, "values": values, "listed": listed}
 
 
 def _bounds(spec: TensorSpec, known: Mapping[str, list[Any]]) -> list[list[Any]] | None:

@@ -55,10 +55,6 @@ class Corpus:
             window = self.tokens[starts + torch.arange(length + 1)].long()
         return window[:, :-1].contiguous(), window[:, 1:].contiguous()
 
-    def hottest(self, count: int) -> tuple[int, ...]:
-        """Return the most frequent ids, most frequent first."""
-        return tuple(torch.topk(self.weights, min(count, self.vocab)).indices.tolist())
-
 
 @functools.lru_cache(maxsize=16)
 def corpus(name: str, vocab: int) -> Corpus:

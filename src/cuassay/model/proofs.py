@@ -63,12 +63,14 @@ class CallProof:
     """One class of calls: those that launch the same kernels of the same PTX.
 
     `scope` says which sizes it is for, `fitted` and `confirmed` count the calls behind its law.
+    Where too few confirm it, `everywhere` is False and the answers are for one recorded call.
     """
 
     scope: str
     fitted: int
     confirmed: int
     launches: tuple[LaunchProof, ...]
+    everywhere: bool = True
 
     def claims(self, what: Property) -> tuple[Claim, ...]:
         """Return the claims of a property."""
@@ -89,7 +91,10 @@ class ProofEvidence:
         found = {one.answer for call in self.calls for one in call.claims(what)}
         if ProofAnswer.REFUTED in found:
             return ProofAnswer.REFUTED
-        complete = all(len(call.claims(what)) == len(call.launches) > 0 for call in self.calls)
+        complete = all(
+            call.everywhere and len(call.claims(what)) == len(call.launches) > 0
+            for call in self.calls
+        )
         return (
             ProofAnswer.PROVED
             if complete and len(found) == 1 and (ProofAnswer.PROVED in found)
@@ -147,4 +152,7 @@ def _reason(evidence: ProofEvidence, what: Property) -> str:
             if one.answer is answer:
                 at = ", ".join(f"{name}={size}" for name, size in one.sizes.items())
                 return f"{one.reason} at {at}" if at else one.reason
+    some = [call.scope for call in evidence.calls if not call.everywhere]
+    if some:
+        return f"too few calls were recorded for a launch law; it holds at {some[0]}"
     return "" if claims else "no launch was recorded"

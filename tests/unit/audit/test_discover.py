@@ -214,6 +214,10 @@ def test_nothing_to_find_is_a_usage_error(tmp_path: Path) -> None:
         ("embedding_grad", "embedding"),
         ("batched_gemm", "matrix product"),
         ("xyz", "other"),
+        ("44_MiniGPTBlock", "network"),
+        ("10_ResNet101", "network"),
+        ("8_hunyuanvideo_vae_decoder", "network"),
+        ("18_vision_transformer_attention", "attention"),
     ],
 )
 def test_families(name: str, family: str) -> None:

@@ -24,11 +24,17 @@ SOURCE = """extern "C" __global__ void k(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i %s n) y[i] = x[i];
 }"""
-WANTED = {"axes": {"n": [1, None, 1]}, "tensors": [[["n"]]], "values": {}, "limit_s": 60.0}
+WANTED = {
+    "axes": {"n": [1, None, 1]},
+    "tensors": [[["n"]]],
+    "values": {},
+    "listed": [],
+    "limit_s": 60.0,
+}
 
 
-def outlines(compare: str) -> list[tuple[dict[str, int], Recording]]:
-    text = compile_ptx(SOURCE % compare, arch="sm_90")
+def outlines(compare: str, source: str = SOURCE) -> list[tuple[dict[str, int], Recording]]:
+    text = compile_ptx(source % compare, arch="sm_90")
     found = []
     for n in (1, 2, 5, 31, 32, 33, 100, 127, 128, 129, 200, 257, 300, 512, 1000):
         first, second = 1 << 20, 1 << 21
@@ -74,6 +80,24 @@ def test_one_element_too_many_is_refuted_with_sizes_and_thread() -> None:
     assert n % 128
     assert memory.thread == (n % 128, 0, 0)
     assert "'x'" in memory.reason
+
+
+def test_a_proof_covers_the_sizes_that_the_problem_names_or_is_none() -> None:
+    wrapping = SOURCE.replace(
+        "if (i %s n) y[i] = x[i];",
+        """for (; i < n; i += 2 * blockDim.x * gridDim.x)
+    if (i %s n) y[i] = x[i];""",
+    )
+
+    def answer(listed: int) -> ProofAnswer:
+        found = outlines("<", wrapping)
+        asked = {**WANTED, "listed": [{"n": listed}]}
+        data = prove(memoryview(packed(found, asked)))
+        evidence: ProofEvidence = serial.loads(ProofEvidence, data.decode())
+        return evidence.of(Property.MEMORY)
+
+    assert answer(1 << 20) is ProofAnswer.PROVED  # below 2^29, where no index wraps
+    assert answer((1 << 31) - 1) is not ProofAnswer.PROVED
 
 
 def test_garbage_is_refused() -> None:

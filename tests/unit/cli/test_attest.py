@@ -1,4 +1,4 @@
-"""`cuassay attest`, `verify` and `revoke` over kept runs."""
+"""`cuassay attest`, `covers` and `revoke` over kept runs."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ def _kept(verdict: Verdict, job: RunJob = _JOB) -> str:
     return run.id
 
 
-def test_attest_verify_revoke(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_attest_covers_revoke(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = _kept(samples.accepted())
     assert main(["attest", run, "--out", "k.cert.json"]) == 0
     out, err = capsys.readouterr()
     assert (out, "valid for 90 days" in err) == ("k.cert.json\n", True)
-    assert main(["verify", "k.cert.json", "kernel.py"]) == 0
+    assert main(["covers", "k.cert.json", "kernel.py"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("VALID  kernel.py\n")
     assert "as long as: one stream, not captured" in out
-    assert main(["verify", "k.cert.json", "kernel.py", "--same-environment"]) == 1
+    assert main(["covers", "k.cert.json", "kernel.py", "--same-environment"]) == 1
     assert "certified with torch" in capsys.readouterr().out
     (tmp_path / "kernel.py").write_text(_KERNEL + "#")
-    assert main(["verify", "k.cert.json", "kernel.py", "--json"]) == 1
+    assert main(["covers", "k.cert.json", "kernel.py", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["valid"], found["problems"]) == (False, ["kernel.py was changed"])
     (tmp_path / "kernel.py").write_text(_KERNEL)
     assert main(["revoke", "k.cert.json", "--reason", "overflows"]) == 0
-    assert main(["verify", "k.cert.json", "kernel.py"]) == 1
+    assert main(["covers", "k.cert.json", "kernel.py"]) == 1
     assert "this certificate is revoked: overflows" in capsys.readouterr().out
 
 
@@ -71,12 +71,12 @@ def test_an_unknown_key_is_not_trusted(
     assert main(["attest", _kept(samples.accepted()), "--out", "c"]) == 0
     public = tmp_path / "home" / "keys" / "attest.pub.pem"
     monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "elsewhere"))
-    assert main(["verify", "c", "kernel.py"]) == 2
+    assert main(["covers", "c", "kernel.py"]) == 2
     assert "no key is trusted" in capsys.readouterr().err
-    assert main(["verify", "c", "kernel.py", "--key", str(public)]) == 0
+    assert main(["covers", "c", "kernel.py", "--key", str(public)]) == 0
     (tmp_path / "elsewhere" / "keys" / "trusted").mkdir(parents=True)
     (tmp_path / "elsewhere" / "keys" / "trusted" / "them.pem").write_bytes(public.read_bytes())
-    assert main(["verify", "c", "kernel.py"]) == 0
+    assert main(["covers", "c", "kernel.py"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_an_unknown_option_is_2_with_one_message(
         "guard recertify no/such/folder",
         "guard export",
         "attest no-such-run",
-        "verify no/such/cert no/such/kernel.py",
+        "covers no/such/cert no/such/kernel.py",
         "revoke",
         "serve --workers 0",
     ],

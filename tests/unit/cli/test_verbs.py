@@ -40,7 +40,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
         "replay",
         "report",
         "attest",
-        "verify",
+        "covers",
         "revoke",
         "mcp",
         "view",

@@ -137,13 +137,6 @@ def test_names(spec: TensorSpec, expected: Domain) -> None:
 def test_integers_of_a_generator_without_evidence_stay_opaque() -> None:
     problem = made(ints("codes"), sources={"codes": CustomSource()})
     assert isinstance(domain(problem, "codes"), Opaque)
-    seen = infer.with_ranges(problem, {"codes": (0, 6)})
-    assert domain(seen, "codes") == IntegerRange(low=0, high=6)
-
-
-def test_ranges_never_replace_evidence() -> None:
-    problem = made(ints("input_ids"))
-    assert infer.with_ranges(problem, {"input_ids": (0, 6)}) == problem
 
 
 IDS, W = ints("i"), real("w", "vocab", "hidden")

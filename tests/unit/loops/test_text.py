@@ -72,7 +72,7 @@ def test_shuffling_keeps_the_counts_and_loses_the_order() -> None:
 def test_synthetic_ids_follow_their_law() -> None:
     assert set(corpus("single", 300).batch(2, 8, seed=0, step=0)[0].flatten().tolist()) == {0}
     zipf = corpus("zipf1.0", 300)
-    assert zipf.hottest(3) == (0, 1, 2)
+    assert torch.topk(zipf.weights, 3).indices.tolist() == [0, 1, 2]
     assert float(zipf.weights[0] / zipf.weights[9]) == pytest.approx(10.0)
 
 

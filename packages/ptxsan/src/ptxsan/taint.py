@@ -13,7 +13,7 @@ from ptxsan import isa
 from ptxsan.dataflow import definitions, registers_of, uses
 from ptxsan.isa import Memory
 from ptxsan.program import Program
-from ptxsan.syntax import Address, Instruction, Register, Symbol
+from ptxsan.syntax import Address, Instruction
 
 
 def data_dependent(program: Program) -> tuple[int, ...]:
@@ -80,13 +80,3 @@ def _steering(one: Instruction) -> set[str]:
         if isinstance(operand, Address) or index in row.steers or isa.ALL in row.steers:
             names.update(registers_of(operand))
     return names
-
-
-def writes_globals(program: Program) -> bool:
-    """Whether the module's own variables are used at all."""
-    names = {one.name for one in program.globals}
-    return any(
-        isinstance(operand, Symbol | Register) and operand.name in names
-        for one in program.body
-        for operand in one.operands
-    )

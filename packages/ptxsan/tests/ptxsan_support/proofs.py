@@ -37,6 +37,7 @@ class Subject:
     arguments: tuple[tuple[str, Dim], ...]
     elements: tuple[tuple[str, ...], ...]  # axes of each tensor
     shared: Dim = field(default=lambda sizes: 0)
+    listed: int = 0  # elements that the proof has to cover
 
     @property
     def domain(self) -> Domain:
@@ -44,7 +45,7 @@ class Subject:
         products: list[Expression] = [
             Sum(((1, tuple(AxisOf(name) for name in names)),)) for names in self.elements
         ]
-        return Domain(axes=self.axes, elements=tuple(products))
+        return Domain(axes=self.axes, elements=tuple(products), listed=self.listed)
 
     @property
     def ptx(self) -> str:

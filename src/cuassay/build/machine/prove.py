@@ -34,10 +34,20 @@ from ptxsan.prove.law import (
     Place,
     Scalar,
     Sum,
+    evaluated,
     laws,
 )
 from ptxsan.prove.machine import AxisDomain, Domain
-from ptxsan.prove.memory import Answer, LaunchAnswer, Proved, Refuted, Unknown, prove_call
+from ptxsan.prove.memory import (
+    Answer,
+    LaunchAnswer,
+    Proved,
+    Refuted,
+    Unknown,
+    as_recorded,
+    is_confirmed,
+    prove_call,
+)
 from ptxsan.syntax import SourceLine
 
 _TEXT, _CLASSES = 600, 16
@@ -47,7 +57,8 @@ def packed(recordings: Sequence[tuple[Mapping[str, int], Recording]], wanted: An
     """Return outlines at sizes of the free axes, and what is wanted of them, as bytes.
 
     `wanted` holds `axes` (name -> [low, high or None, multiple]), `tensors` (shapes: lists of
-    expressions in reverse Polish notation), `values` (input -> [low, high, bytes]), `limit_s`.
+    expressions in reverse Polish notation), `values` (input -> [low, high, bytes]), `listed`
+    (the problem's own sizes of the axes), `limit_s`.
     """
     modules: dict[str, int] = {}
     calls = []
@@ -80,14 +91,16 @@ def prove(request: memoryview) -> bytes:
 
 
 def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
+    tensors = tuple(
+        Sum(((1, tuple(expression(part) for part in shape)),)) for shape in asked["tensors"]
+    )
     domain = Domain(
         axes={
             str(name): AxisDomain(low=max(1, int(low)), high=high, multiple=int(multiple))
             for name, (low, high, multiple) in asked["axes"].items()
         },
-        elements=tuple(
-            Sum(((1, tuple(expression(part) for part in shape)),)) for shape in asked["tensors"]
-        ),
+        elements=tensors,
+        listed=max((evaluated(one, row) for one in tensors for row in asked["listed"]), default=0),
     )
     values = {
         str(name): (expression(low), expression(high), int(nbytes))
@@ -96,13 +109,16 @@ def _proofs(asked: Mapping[str, Any]) -> list[CallProof]:
     observations = [_observation(call, asked["modules"]) for call in asked["calls"]]
     found = []
     for law in laws(observations)[:_CLASSES]:
-        answers = prove_call(law, domain, values=values, limit_s=float(asked["limit_s"]))
+        everywhere = is_confirmed(law, domain)
+        held, sizes = (law, domain) if everywhere else as_recorded(law, domain)
+        answers = prove_call(held, sizes, values=values, limit_s=float(asked["limit_s"]))
         launches = tuple(
-            _launch(one, answer) for one, answer in zip(law.launches, answers, strict=True)
+            _launch(one, answer) for one, answer in zip(held.launches, answers, strict=True)
         )
         found.append(
             CallProof(
-                scope=scope_in_words(law, domain),
+                scope=scope_in_words(law, domain) if everywhere else _point(sizes),
+                everywhere=everywhere,
                 fitted=law.fitted,
                 confirmed=law.confirmed,
                 launches=launches,
@@ -168,7 +184,13 @@ def scope_in_words(law: CallLaw, domain: Domain) -> str:
         multiple = legal.multiple * law.scope.multiples.get(name, 1)
         text = f"{name} from {least:,}" + (f" to {min(tops):,}" if tops else "")
         parts.append(text + (f", a multiple of {multiple}" if multiple > 1 else ""))
+    parts += [str(one) for one in law.scope.conditions]
     return "; ".join(parts) or "the problem's only sizes"
+
+
+def _point(domain: Domain) -> str:
+    sizes = ", ".join(f"{name}={axis.low}" for name, axis in domain.axes.items())
+    return f"only {sizes}, where it was recorded"
 
 
 def law_in_words(law: LaunchLaw) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.formats.domain_rules import check_domain
@@ -45,14 +45,6 @@ _F = TypeVar("_F", bound=Callable[..., object])
 _Generator = Callable[..., Mapping[str, object]]
 # Functions by (file, qualified name): those of this process need no second import.
 _FUNCTIONS: dict[tuple[str, str], Callable[..., object]] = {}
-
-
-class NativeProblem(Protocol):
-    """A decorated function."""
-
-    __cuassay_problem__: Problem
-
-    def __call__(self, *inputs: object) -> object: ...
 
 
 def problem(

@@ -19,6 +19,9 @@ from typing import TypeAlias
 Sizes: TypeAlias = Mapping[str, int]
 _STEPS = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 _DEGREE = 5
+# Triton compiles other code for integer arguments that are multiples of 16
+# (triton.runtime.jit, "specialization").
+_SPECIALIZED = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,15 +214,33 @@ class LaunchLaw:
         return name or f"argument's memory {region}"
 
 
+@dataclass(frozen=True, slots=True)
+class Divides:
+    """A number divides an expression, or (`never`) does not: Triton compiles other code then."""
+
+    number: int
+    of: Expression
+    never: bool = False
+
+    def holds(self, sizes: Sizes) -> bool:
+        """Whether it is so at sizes."""
+        return (evaluated(self.of, sizes) % self.number != 0) is self.never
+
+    def __str__(self) -> str:
+        return f"{self.of} {'not ' if self.never else ''}a multiple of {self.number}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """The sizes that a class of launches was observed at.
 
-    `multiples` and `bounds` (low, high; None: no bound of the class's own) are by axis.
+    `multiples` and `bounds` (low, high; None: no bound of the class's own) are by axis,
+    `conditions` by scalar argument.
     """
 
     multiples: Mapping[str, int]
     bounds: Mapping[str, tuple[int | None, int | None]]
+    conditions: tuple[Divides, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +279,7 @@ def _law_of_class(inside: list[Observation], every: Sequence[Observation]) -> Ca
     )
     return CallLaw(
         launches=launches,
-        scope=_scope(inside, every),
+        scope=_scope(inside, every, launches),
         fitted=len(fitting),
         confirmed=len(held_out),
         witness=min(inside, key=lambda one: sum(one.sizes.values())),
@@ -266,13 +287,18 @@ def _law_of_class(inside: list[Observation], every: Sequence[Observation]) -> Ca
     )
 
 
-def _scope(inside: list[Observation], every: Sequence[Observation]) -> Scope:
+def _scope(
+    inside: list[Observation], every: Sequence[Observation], launches: Sequence[LaunchLaw]
+) -> Scope:
     """Return what tells the class from the calls that are not in it, on the side of caution."""
     outside = [one for one in every if not any(one is other for other in inside)]
     multiples: dict[str, int] = {}
     bounds: dict[str, tuple[int | None, int | None]] = {}
     if not outside:
         return Scope(multiples={}, bounds={})
+    conditions = tuple(dict.fromkeys(_divisions(inside, outside, launches)))
+    if conditions and not any(all(c.holds(one.sizes) for c in conditions) for one in outside):
+        return Scope(multiples={}, bounds={}, conditions=conditions)
     for name in inside[0].sizes:
         sizes = [one.sizes[name] for one in inside]
         others = [one.sizes[name] for one in outside]
@@ -284,7 +310,23 @@ def _scope(inside: list[Observation], every: Sequence[Observation]) -> Scope:
             low if any(size < low for size in others) else None,
             high if any(size > high for size in others) else None,
         )
-    return Scope(multiples=multiples, bounds=bounds)
+    return Scope(multiples=multiples, bounds=bounds, conditions=conditions)
+
+
+def _divisions(
+    inside: list[Observation], outside: list[Observation], launches: Sequence[LaunchLaw]
+) -> Iterator[Divides]:
+    """Yield which scalar arguments are multiples of 16 in all calls of a class, or in none."""
+    for launch in launches:
+        for (_, _, width), word in launch.words.items():
+            if width < 4 or not isinstance(word, Scalar) or isinstance(word.law, Number):
+                continue
+            for never in (False, True):
+                found = Divides(_SPECIALIZED, word.law, never)
+                if all(found.holds(one.sizes) for one in inside) and not all(
+                    found.holds(one.sizes) for one in outside
+                ):
+                    yield found
 
 
 def _law_of_launch(rows: list[Launched], fitter: Fitter) -> LaunchLaw:

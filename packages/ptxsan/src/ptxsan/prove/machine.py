@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ptxsan.declarations import size_of
 from ptxsan.program import Program
 from ptxsan.prove import law as L
-from ptxsan.prove.terms import ZERO, Atom, Atoms, Formula, Le, Poly, of
+from ptxsan.prove.terms import ZERO, Atom, Atoms, Eq, Formula, Le, Ne, Poly, of
 
 _ADDRESSES = 1 << 47
 _ALIGNMENT = 256  # that of what a GPU's allocator gives: cudaMalloc 256, torch's 512
@@ -51,12 +51,14 @@ class AxisDomain:
 class Domain:
     """What a proof is for: sizes of axes, and `elements` (of a tensor each) below `limit`.
 
-    `values` gives bounds (low, high) of the integers of (launch argument's region, bytes).
+    `listed` are the elements of the largest tensor that the problem itself names: a proof for
+    less is none.
     """
 
     axes: Mapping[str, AxisDomain]
     elements: tuple[L.Expression, ...] = ()
     limit: int = 1 << 31
+    listed: int = 0
 
 
 @dataclass(slots=True)
@@ -83,6 +85,9 @@ class Axes:
             atom = self.atoms.symbol(name, least, max(most, least))
             self.symbols[name] = atom
             self._sizes[name] = of(atom) * multiple
+        for condition in self.scope.conditions:
+            rest = self.atoms.remainder(self.poly(condition.of), of(condition.number))
+            self.facts.append(Ne(rest) if condition.never else Eq(rest))
         for one in self.domain.elements:
             self.facts.append(Le(self.poly(one) - (self.domain.limit - 1)))
 

@@ -21,7 +21,7 @@ from ptxsan.program import build
 from ptxsan.prove import law as L
 from ptxsan.prove.accesses import Access
 from ptxsan.prove.execute import Execution, GivenUpError
-from ptxsan.prove.machine import Axes, Domain, Thread
+from ptxsan.prove.machine import Axes, AxisDomain, Domain, Thread
 from ptxsan.prove.races import Parted, Unordered, ordered
 from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, replay
 from ptxsan.prove.solver import Countered, Open, Shown, Solver
@@ -119,7 +119,7 @@ def prove_launch(
     until = started + limit_s
     solver = Solver(until=until)
     found: _Safe | list[_Failure] = []
-    for limit in (domain.limit, *(one for one in NARROWER if one < domain.limit)):
+    for limit in (domain.limit, *(one for one in NARROWER if domain.listed < one < domain.limit)):
         part = until if limit == domain.limit else time.perf_counter() + limit_s
         solver.until = part
         found = _attempt(law, scope, replace(domain, limit=limit), values or {}, solver)
@@ -155,7 +155,7 @@ def prove_call(
     `values` maps the name of an input to bounds of the integers in it and their bytes: used
     where a call has one launch, which writes nothing there. Raises MachineError without z3.
     """
-    if domain.axes and law.confirmed < LEAST_CONFIRMED:
+    if not is_confirmed(law, domain):
         why = (
             f"its launches were seen at {law.fitted + law.confirmed} sizes only; a law asks for "
             f"{3 * LEAST_CONFIRMED}"
@@ -179,6 +179,23 @@ def prove_call(
             )
         )  # fmt: skip
     return found
+
+
+def is_confirmed(law: L.CallLaw, domain: Domain) -> bool:
+    """Whether enough calls confirmed a law to speak of sizes that were not recorded."""
+    return not _free(domain) or law.confirmed >= LEAST_CONFIRMED
+
+
+def _free(domain: Domain) -> bool:
+    return any(axis.low != axis.high for axis in domain.axes.values())
+
+
+def as_recorded(law: L.CallLaw, domain: Domain) -> tuple[L.CallLaw, Domain]:
+    """Return the launches at the smallest recorded sizes, as a law and a domain of one point."""
+    sizes = law.witness.sizes
+    (one,) = L.laws([law.witness])
+    axes = {name: AxisDomain(low=sizes[name], high=sizes[name], multiple=1) for name in domain.axes}
+    return one, replace(domain, axes=axes)
 
 
 def _only_large(failures: list[_Failure]) -> bool:
@@ -308,9 +325,10 @@ def _judged(
     """Run what was suspected; a fault that the machine shows refutes."""
     suspects = [one.sizes for one in failures if one.sizes is not None]
     for sizes in (*suspects[:_REPLAYS], *also):
-        ran = replay(law, sizes, faults)
-        if ran.faults:
-            return Refuted(sizes=sizes, finding=ran.faults[0])
+        for seed in (None, 1) if faults is ORDER_FAULTS else (None,):
+            ran = replay(law, sizes, faults, seed=seed)
+            if ran.faults:
+                return Refuted(sizes=sizes, finding=ran.faults[0])
     first = failures[0]
     source = first.access.instruction.source if first.access is not None else None
     return Unknown(

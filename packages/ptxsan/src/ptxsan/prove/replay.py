@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding, Severity
 from ptxsan.prove import law as L
+
+if TYPE_CHECKING:
+    from ptxsan.launch import Buffer, Pointer
 
 MOST_BYTES = 1 << 28
 MOST_THREADS = 1 << 22
@@ -30,17 +34,19 @@ def replay(
     sizes: Mapping[str, int],
     kinds: frozenset[Kind] = MEMORY_FAULTS,
     *,
+    seed: int | None = None,
     limit_s: float = 20.0,
 ) -> Replayed:
-    """Return what one launch does at sizes, on memory of zeros of the lengths that the law gives.
+    """Return what one launch does at sizes, on memory of the lengths that the law gives.
 
-    `kinds` are the faults to look for.
+    `kinds` are the faults to look for. Memory holds zeros, or with a seed float32 numbers of
+    (0, 1): threads that write the same zero are not told from threads that agree.
 
     Scalar arguments without a law make it impossible, as do sizes that no machine here can run.
     """
     import numpy as np
 
-    from ptxsan.launch import Buffer, Launch, Pointer
+    from ptxsan.launch import Buffer, Launch
     from ptxsan.options import Options
     from ptxsan.parser import parse
     from ptxsan.run import run
@@ -54,10 +60,36 @@ def replay(
         return Replayed(sizes=sizes, why="it is too large to run here")
     if min(lengths, default=0) < 0:
         return Replayed(sizes=sizes, why="the law gives a negative length")
-    buffers = [
-        Buffer(name=law.name_of(number), data=np.zeros(length, np.uint8))
-        for number, length in enumerate(lengths)
-    ]
+    draw = np.random.default_rng(seed)
+    buffers = []
+    for number, length in enumerate(lengths):
+        data = np.zeros(length, np.uint8)
+        if seed is not None:
+            data[:] = draw.random(-(-length // 4), np.float32).view(np.uint8)[:length]
+        buffers.append(Buffer(name=law.name_of(number), data=data))
+    arguments, inside = _arguments(law, sizes, buffers)
+    launch = Launch(
+        kernel=law.kernel, grid=(grid[0], grid[1], grid[2]), block=(block[0], block[1], block[2]),
+        arguments=arguments, dynamic_shared_bytes=shared,
+        pointers_inside=inside, buffers=tuple(buffers),
+    )  # fmt: skip
+    races = not kinds.isdisjoint(ORDER_FAULTS)
+    options = Options(shadow=False, races=races, limit_s=limit_s)
+    try:
+        report = run(parse(law.module), launch, options=options)
+    except MachineError as error:
+        return Replayed(sizes=sizes, why=str(error))
+    wrong = (one for one in report.findings if one.severity is Severity.WRONG)
+    faults = tuple(one for one in wrong if one.kind in kinds)
+    return Replayed(sizes=sizes, faults=faults, why=report.inconclusive or "")
+
+
+def _arguments(
+    law: L.LaunchLaw, sizes: Mapping[str, int], buffers: Sequence[Buffer]
+) -> tuple[tuple[Pointer | bytes, ...], tuple[tuple[int, int, Pointer], ...]]:
+    """Return a launch's arguments at sizes, and the pointers inside of structures."""
+    from ptxsan.launch import Pointer
+
     arguments: list[Pointer | bytes] = []
     inside: list[tuple[int, int, Pointer]] = []
     for number, nbytes in enumerate(law.parameter_bytes):
@@ -80,17 +112,4 @@ def replay(
                 case L.Lawless():
                     continue
         arguments.append(bytes(raw))
-    launch = Launch(
-        kernel=law.kernel, grid=(grid[0], grid[1], grid[2]), block=(block[0], block[1], block[2]),
-        arguments=tuple(arguments), dynamic_shared_bytes=shared,
-        pointers_inside=tuple(inside), buffers=tuple(buffers),
-    )  # fmt: skip
-    races = not kinds.isdisjoint(ORDER_FAULTS)
-    options = Options(shadow=False, races=races, limit_s=limit_s)
-    try:
-        report = run(parse(law.module), launch, options=options)
-    except MachineError as error:
-        return Replayed(sizes=sizes, why=str(error))
-    wrong = (one for one in report.findings if one.severity is Severity.WRONG)
-    faults = tuple(one for one in wrong if one.kind in kinds)
-    return Replayed(sizes=sizes, faults=faults, why=report.inconclusive or "")
+    return tuple(arguments), tuple(inside)

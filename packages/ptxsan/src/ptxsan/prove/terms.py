@@ -571,11 +571,16 @@ class Atoms:
             step = one.content & -one.content
             if step > 1 and other.within(0, step - 1):  # no bit in common
                 return ZERO if operation is Bitwise.AND else one + other
-        common = math.gcd(left.content, right.content)
-        step = common & -common
-        if step > 1:
-            parts = [Poly({m: c // step for m, c in one.terms.items()}) for one in (left, right)]
-            return self.bits(operation, *parts) * step
+        places = {c & -c for one in (left, right) for c in one.terms.values()}
+        for step in sorted(places - {1}, reverse=True):
+            # Bits from a place on, and bits below it, are operated on by themselves.
+            (low, high), (other_low, other_high) = (_split(one, step) for one in (left, right))
+            if high == other_high == ZERO or not (
+                low.within(0, step - 1) and other_low.within(0, step - 1)
+            ):
+                continue
+            below = self.bits(operation, low, other_low)
+            return below + self.bits(operation, high, other_high) * step
         return self._opaque_bits(operation, left, right)
 
     def _opaque_bits(self, operation: Bitwise, left: Poly, right: Poly) -> Poly:
@@ -621,6 +626,20 @@ class Atoms:
             if runs > 3:
                 return self._opaque_bits(Bitwise.AND, value, of(mask))
         return found
+
+
+def _split(poly: Poly, step: int) -> tuple[Poly, Poly]:
+    """Return (low, high) with poly = low + step * high: whole terms, and the constant by digits."""
+    low: dict[Monomial, int] = {}
+    high: dict[Monomial, int] = {}
+    for monomial, factor in poly.terms.items():
+        if not monomial:
+            high[monomial], low[monomial] = divmod(factor, step)
+        elif factor % step == 0:
+            high[monomial] = factor // step
+        else:
+            low[monomial] = factor
+    return Poly(low), Poly(high)
 
 
 def divided_exactly(poly: Poly, divisor: Poly) -> tuple[Poly, Poly]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ptxsan.runtime import layout as L
 from ptxsan.runtime.clocks import share_in_warp
-from ptxsan.runtime.native import F, address, export, native
+from ptxsan.runtime.native import F, export, native
 from ptxsan.runtime.raw import (
     load_f64,
     load_u32,
@@ -28,11 +28,6 @@ _PREFIX = "collective:"
 def collective(name: str) -> Callable[[F], F]:
     """Compile a handler `f(area, stride, mask, inputs, outputs, immediate)` and name it."""
     return export(_SIGNATURE, _PREFIX + name)
-
-
-def handler_address(name: str) -> int | None:
-    """Return the address of a handler, or None where there is none of that name."""
-    return address(_PREFIX + name)
 
 
 @native

@@ -120,8 +120,19 @@ def test_calls_that_launch_other_code_are_a_class_of_their_own() -> None:
     calls += [observed(n, 16 * m + 1, module="odd") for n in (3, 5, 9) for m in (1, 2, 5)]
     even, odd = laws(calls)
     assert even.launches[0].module == "even"
-    assert even.scope.multiples == {"m": 16}
-    assert odd.scope.multiples == {}
+    assert even.scope.multiples == odd.scope.multiples == {}
+    assert {str(one) for one in even.scope.conditions} >= {"m a multiple of 16"}
+    assert {str(one) for one in odd.scope.conditions} >= {"m not a multiple of 16"}
+    assert all(one.holds({"n": 3, "m": 32}) for one in even.scope.conditions)
+    assert all(one.holds({"n": 3, "m": 33}) for one in odd.scope.conditions)
+
+
+def test_without_an_argument_that_tells_them_apart_classes_are_bounded_by_axes() -> None:
+    calls = [observed(n, 8 * m, module="wide") for n in (3, 5, 9) for m in (4, 5, 8)]
+    calls += [observed(n, 8 * m + 4, module="narrow") for n in (3, 5, 9) for m in (0, 1, 2)]
+    wide, narrow = laws(calls)
+    assert wide.scope.bounds["m"] == (32, None)
+    assert narrow.scope.bounds["m"] == (None, 20)
 
 
 def test_memory_that_two_arguments_share_at_some_sizes_only_has_no_law() -> None:

@@ -30,7 +30,7 @@ class Revocation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
+class Coverage:
     """The answer. `problems` is empty where the certificate covers the kernel.
 
     `notes` are differences that leave it valid, such as another machine; `statement` is None
@@ -48,7 +48,7 @@ class Verification:
         return not self.problems
 
 
-def verify(
+def coverage(
     text: bytes,
     kernel: Path,
     *,
@@ -56,7 +56,7 @@ def verify(
     revoked: Iterable[Revocation] = (),
     now: datetime.datetime,
     here: Mapping[str, str] | None = None,
-) -> Verification:
+) -> Coverage:
     """Return whether the certificate in `text` covers the kernel at `kernel`.
 
     The signature comes first; only then is anything read from the payload. `here` are versions
@@ -68,7 +68,7 @@ def verify(
         found = _statement(payload)
         problem = _problem(found)
     except CertificateError as error:
-        return Verification(problems=(str(error),))
+        return Coverage(problems=(str(error),))
     candidate = _candidate(kernel, problem)
     problems = [
         *_differences(found, candidate),
@@ -76,7 +76,7 @@ def verify(
         *_revoked(found, text, key, tuple(revoked)),
     ]
     notes = _elsewhere(found, here or {})
-    return Verification(problems=tuple(problems), notes=notes, key=key, statement=found)
+    return Coverage(problems=tuple(problems), notes=notes, key=key, statement=found)
 
 
 def _candidate(kernel: Path, problem: Problem) -> Candidate:
