@@ -200,11 +200,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def progress(rows: Sequence[Row], kernels: Sequence[Kernel], profile: str, device: str) -> str:
-    """Return one line: how many kernels of how many are judged."""
-    done = {row.key for row in latest(rows, device=device, profile=profile)}
-    left = sum(kernel.key not in done for kernel in kernels)
-    return f"{profile} on {device}: {len(kernels) - left} of {len(kernels)} kernels have a row"
+def progress(rows: Iterable[Row], kernels: Sequence[Kernel], given: argparse.Namespace) -> str:
+    """Return one line: how many kernels of this call have a row of its profile, with its seeds."""
+    done = {
+        row.key for row in rows if row.profile == given.profile and row.again is bool(given.again)
+    }
+    count = sum(kernel.key in done for kernel in kernels)
+    return f"{given.profile}: {count} of {len(kernels)} kernels have a row"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -233,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("no kernel is left that this call wants")
         return 0
     judge(given, wanted, device)
-    print(progress(read_rows(given.runs), wanted, given.profile, device))
+    print(progress(read_rows(given.runs), wanted, given))
     return 0
 
 

@@ -188,7 +188,7 @@ def counts(rows: Sequence[Row], kernels: Sequence[Kernel], rulings: Sequence[Rul
         f"{share(_rejected(shipped), len(shipped))}.\n"
         f"- Of these {_rejected(shipped)}, by adjudication: {_settled(shipped, rulings)}.\n"
         f"- The same in `{_DRAWN}`, whose kernels were judged in random order: "
-        f"{share(_rejected(drawn), len(drawn))}.\n"
+        f"{share(_rejected(drawn), len(drawn))}; {_settled(drawn, rulings)}.\n"
         f"- Trials took {gpu_s / 60:.0f} minutes on GPUs and {cpu_s / 60:.0f} minutes on CPUs."
     )
 
@@ -397,10 +397,10 @@ def machines(rows: Sequence[Row]) -> str:
 
 
 def pairs(rows: Iterable[Row]) -> Iterator[tuple[Row, Row]]:
-    """Yield a kernel's decided row and that of another seed, for one device and profile."""
+    """Yield a kernel's newest decided row and that of another seed, for one device and profile."""
     first: dict[tuple[str, str, str], Row] = {}
     again = []
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row.judged_at):
         if row.verdict not in DECIDED:
             continue
         if row.again:

@@ -189,6 +189,10 @@ def test_a_second_look_takes_what_is_not_accepted_and_other_seeds_what_is_decide
     assert names("--again", "9") == ["2/1", "2/2"]
     assert len(names("--again", "1")) == 1
     assert names() == ["2/1", "2/2", "2/3", "2/4", "2/5"]
+    rows.append(_row(modules, 2, "REJECTED", again=True))
+    for more, expected in (((), "4 of 5"), (("--again", "9"), "1 of 5")):
+        said = audit.progress(rows, kernels, _given(audit, tmp_path, *more))
+        assert said == f"quick: {expected} kernels have a row"
 
 
 def test_rows_name_the_call_that_judged_them_and_the_last_result_counts(
@@ -305,6 +309,7 @@ def test_seeds_agree_or_the_kernel_is_named(modules: dict[str, ModuleType]) -> N
     report = modules["public_audit_report"]
     rows = [_row(modules, n, "ACCEPTED") for n in range(4)]
     rows += [_row(modules, n, "ACCEPTED", again=True) for n in range(3)]
+    rows.append(_row(modules, 2, "REJECTED", judged_at="0"))  # before a repair: not compared
     assert "3 of 3: 100%" in report.agreement(rows)
     rows += [_row(modules, 3, "REJECTED", again=True), _row(modules, 9, "REJECTED", again=True)]
     text = report.agreement(rows)

@@ -44,7 +44,7 @@ class Pairing:
             if owner in named or (owner is not None and not named):
                 return owner  # where the claim fits nothing, its trial says so
             return _nearest(named, candidate)
-        return owner or _nearest(self._by_name.get(_stem(candidate), []), candidate)
+        return owner or _nearest(self._by_name.get(Path(candidate.where).stem, []), candidate)
 
     def _owner(self, candidate: FoundCandidate) -> FoundProblem | None:
         """Return the one problem of the nearest folder above that has any."""
@@ -67,10 +67,6 @@ class Pairing:
             "names no problem and stands beside none; put it into its problem's folder or into "
             "candidates/ there, or give the pair in a list"
         )
-
-
-def _stem(candidate: FoundCandidate) -> str:
-    return Path(candidate.where).stem
 
 
 def _nearest(problems: Sequence[FoundProblem], candidate: FoundCandidate) -> FoundProblem | None:

@@ -277,15 +277,12 @@ def _judge(asked: Asked, plan: Plan, header: AuditHeader, folder: AuditFolder) -
     try:
         finished = run_audit(plan, header, folder, executor=_executor(asked), report=report)
     except KeyboardInterrupt:
-        say(f"cuassay: interrupted; what ended is kept. Go on with: {_again(folder)}")
+        again = f"cuassay audit --run {folder.path}"
+        say(f"cuassay: interrupted; what ended is kept. Go on with: {again}")
         return INTERRUPTED
     if asked.traces is not None:
         write_traces(finished, folder.path, asked.traces)
     return show(finished, folder.path, asked.output)
-
-
-def _again(folder: AuditFolder) -> str:
-    return f"cuassay audit --run {folder.path}"
 
 
 def _executor(asked: Asked) -> Executor:
@@ -325,7 +322,9 @@ def _problems_only(asked: Asked, found: Tree) -> int:
         if not asked.output.quiet:
             say(audit_terminal.power_line(power, done, total))
 
-    odd = tuple(o for o in found.oddities if "has no candidate" not in o.message)
+    # That nothing is judged against a problem is no fault of its own here.
+    alone = {problem.where for problem in found.problems} - {p.problem.where for p in found.pairs}
+    odd = tuple(oddity for oddity in found.oddities if oddity.path not in alone)
     try:
         finished = run_powers(
             problems,

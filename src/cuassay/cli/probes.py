@@ -217,11 +217,8 @@ def _compilers(torch: Mapping[str, object]) -> Iterator[Probe]:
 
 
 def _pip_toolkit() -> str:
-    return str(Path(sys.prefix) / "lib" / f"python{_minor()}" / "site-packages/nvidia/cu13")
-
-
-def _minor() -> str:
-    return f"{sys.version_info.major}.{sys.version_info.minor}"
+    minor = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return str(Path(sys.prefix) / "lib" / f"python{minor}" / "site-packages/nvidia/cu13")
 
 
 def _interpreter(packages: Mapping[str, object], *, gpu: bool) -> Probe:

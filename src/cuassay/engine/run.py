@@ -55,7 +55,7 @@ def check(
         else:
             # An audit's lanes have environments and judges of their own.
             process = served(job) if environment is None else None
-            process = process or _started(run, environment)
+            process = process or JudgeProcess(log=run.path / _LOG, environment=environment)
         yield from _drive(job, run, process, timeout_s=timeout_s)
     finally:
         run.close()
@@ -148,10 +148,6 @@ def document(
             case EngineStopped(exit_code=code, message=message):
                 raise (UsageError if code == 2 else CannotJudgeError)(message)
     raise CannotJudgeError("the judge ended without a document")
-
-
-def _started(run: RunFolder, environment: Mapping[str, str] | None) -> JudgeProcess:
-    return JudgeProcess(log=run.path / _LOG, environment=environment)
 
 
 def _assigned(judge: JudgeProcess, run: RunFolder) -> JudgeProcess:

@@ -9,7 +9,7 @@ whose values torch does not see, the PTX machine names lines instead.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -271,11 +271,7 @@ def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> list[tuple[fl
                 found.mutant.run(inputs)
     except (CuassayError, *CANNOT_RUN):
         return []
-    return list(_distinct(one.sketch for one in watch.seen if one.sketch))
-
-
-def _distinct(sketches: Iterable[tuple[float, ...]]) -> Iterable[tuple[float, ...]]:
-    return dict.fromkeys(sketches)
+    return list(dict.fromkeys(one.sketch for one in watch.seen if one.sketch))
 
 
 def _among(one: Seen, known: Sequence[tuple[float, ...]], *, low: bool) -> bool:

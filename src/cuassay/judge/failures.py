@@ -119,13 +119,10 @@ def _usable(case: Case, problem: Problem) -> bool:
         kinds = {spec.name: kinds_for(spec) for spec in tensor_inputs(problem)}
         scalars = {spec.name for spec in problem.inputs if isinstance(spec, ScalarSpec)}
         known_fills = all(fill.kind in kinds[name] for name, fill in case.fills.items())
-        return known_fills and set(case.scalars) <= scalars and _cheap(problem, sizes)
+        cheap = elements(problem, sizes) <= _ELEMENTS
+        return known_fills and set(case.scalars) <= scalars and cheap
     except (KeyError, CuassayError, ValueError, TypeError):
         return False
-
-
-def _cheap(problem: Problem, sizes: dict[str, int]) -> bool:
-    return elements(problem, sizes) <= _ELEMENTS
 
 
 def _replace(file: Path, text: str) -> None:

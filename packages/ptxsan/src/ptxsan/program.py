@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from ptxsan import isa
 from ptxsan.dataflow import Block, basic_blocks
@@ -49,7 +50,7 @@ class Parameter:
     align: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: what is asked at every launch is kept
 class Program:
     """A kernel with calls expanded; `granule` maps a space to its smallest access in bytes."""
 
@@ -67,17 +68,17 @@ class Program:
     target: str
     functions: dict[str, int]
 
-    @property
+    @cached_property
     def asynchronous(self) -> bool:
         """Whether it has mbarriers, bulk copies or clusters: then vector clocks are kept."""
         return any(map(isa.is_asynchronous, self.body))
 
-    @property
+    @cached_property
     def copies(self) -> bool:
         """Whether it has asynchronous copies: they move shadows, also where none were wanted."""
         return any(isa.row(one).memory is Memory.COPY for one in self.body)
 
-    @property
+    @cached_property
     def has_objects(self) -> bool:
         """Whether it has mbarriers or bulk copies."""
         return any(isa.row(one).objects for one in self.body)

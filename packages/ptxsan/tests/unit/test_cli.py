@@ -196,6 +196,20 @@ def test_schedules_of_a_whole_program(program: str, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
+    ("more", "code"),
+    [(["--flag=-DBEYOND=0"], 0), (["--flag=-DBEYOND=0", "--arch", "sm_75"], 0),
+     (["--flag=-DBEYOND=1"], 1)],
+)  # fmt: skip
+def test_one_kernel_of_a_program_runs_without_its_host_code(
+    program: str, more: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["--kernel", "add", "--grid", "1", "--block", "128", "--no-debug-build"]
+    given += ["--arg", "x=f32[100]", "--arg", "n=100"]
+    assert main(["run", program, *given, *more]) == code
+    assert "0 0 0" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("more", "words"),
     [
         (["--block", "32", "--arg", "n=1"], "--grid is missing"),

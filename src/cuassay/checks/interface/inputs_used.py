@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from cuassay.checks.base import Check, Run, Trial
@@ -75,7 +75,7 @@ class Api003(Check):
         `quick` has one scenario for all, which shows a kernel that is wrong throughout too.
         """
         for axes in settings(trial):
-            pairs = [_at(pair, axes) for pair in pairs_of(trial)]
+            pairs = [(placed(base, axes), placed(moved, axes)) for base, moved in pairs_of(trial)]
             if trial.profile is Profile.QUICK:
                 yield _scenario(pairs)
                 continue
@@ -158,10 +158,6 @@ def change_in_words(base: Case, moved: Case) -> str:
         else:
             parts.append(f"{name} takes other values")
     return " and ".join(parts)
-
-
-def _at(pair: Pair, axes: Mapping[str, int]) -> Pair:
-    return placed(pair[0], axes), placed(pair[1], axes)
 
 
 def _distinct(cases: Iterable[Case]) -> list[Case]:

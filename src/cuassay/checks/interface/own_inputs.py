@@ -112,12 +112,9 @@ class Api004(Check):
             )
             how = "the kernel does not read what differs" if same else "the kernel relies on it"
             lead = f"in the problem's own inputs {case.fact}; {how}, the reference does not"
-            found = comparison_finding(self, trial, scenario, _legal(case), comparison, lead=lead)
+            legal = dataclasses.replace(case, in_domain=True)
+            found = comparison_finding(self, trial, scenario, legal, comparison, lead=lead)
             yield _conditional(found, case) if case.related else found
-
-
-def _legal(case: Case) -> Case:
-    return dataclasses.replace(case, in_domain=True)
 
 
 def _conditional(finding: Finding, case: Case) -> Finding:

@@ -12,7 +12,6 @@ from cuassay.checks.kernels.facts import plain
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError
-from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.scenario import Allocate, Scenario
 from cuassay.model.steps import Configurations
@@ -74,7 +73,8 @@ class Config001(Check):
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a size."""
         kind = "cuda" if trial.device.startswith("cuda") else "cpu"
-        for case in [placed(case, axes) for axes in settings(trial) for case in _small(trial)]:
+        small = trial.cases("small")[:1]
+        for case in [placed(case, axes) for axes in settings(trial) for case in small]:
             step = Configurations(slot="a", most=_MOST[kind], budget_s=_BUDGET_S[kind])
             yield Scenario(
                 label="each configuration of the autotuner",
@@ -157,7 +157,3 @@ def tried_configurations(facts: dict[str, str]) -> list[Tried]:
             name = plain(facts.get(f"configuration {number}", ""), 200) or number
             found.append(Tried(name=name, place=place))
     return found
-
-
-def _small(trial: Trial) -> tuple[Case, ...]:
-    return trial.cases("small")[:1]

@@ -99,8 +99,11 @@ class Mem004(Check):
             found = wrong_read(trial, run, dataclasses.replace(read, case=scenario.cases[0]))
             if found is None:
                 continue
-            names = ", ".join(f"'{name}'" for name in _spoiled_names(read.case))
-            nan = any(f.parameters.get("spoil_with") == "nan" for f in read.case.fills.values())
+            spoiled = {
+                n: f.parameters for n, f in read.case.fills.items() if "spoil" in f.parameters
+            }
+            names = ", ".join(f"'{name}'" for name in spoiled)
+            nan = any(parameters["spoil_with"] == "nan" for parameters in spoiled.values())
             what = "NaN" if nan else "a large number"
             text = f"{what} in elements of {names} that no output depends on changes the answer"
             extra = measured(found, scenario.cases[0])
@@ -164,10 +167,6 @@ def _large(spec: TensorSpec) -> float:
     if isinstance(domain, Real) and domain.high is not None:
         return min(most, float(domain.high))
     return most
-
-
-def _spoiled_names(case: Case) -> list[str]:
-    return [name for name, fill in case.fills.items() if "spoil" in fill.parameters]
 
 
 def _scenario(trial: Trial, base: Case, found: Mapping[str, Places]) -> Scenario:

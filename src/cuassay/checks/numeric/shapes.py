@@ -9,7 +9,6 @@ from cuassay.checks.endings.findings import exception_text, memory_fault, termin
 from cuassay.checks.numeric.common import comparison_finding, single_call
 from cuassay.checks.numeric.listed_sizes import refusal_condition, sizes_in_words
 from cuassay.checks.state.answers import reads_of, wrong_outputs
-from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Call, Scenario
@@ -101,7 +100,7 @@ class Shp001(Check):
         return self.finding(
             message,
             scenario=scenario,
-            where=_where(case, sizes),
+            where=Where(group=sizes, axes=dict(case.axes)),
             finding_class=kind,
             severity=severity,
             condition=condition,
@@ -120,7 +119,3 @@ def _clean_exception(scenario: Scenario, run: Run) -> StepRaised | None:
             in_call = isinstance(scenario.steps[record.index], Call)
             return record if in_call and not memory_fault(record) else None
     return None
-
-
-def _where(case: Case, sizes: str) -> Where:
-    return Where(group=sizes, axes=dict(case.axes))
