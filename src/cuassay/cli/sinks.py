@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cuassay import __version__, settings
+from cuassay import __version__
 from cuassay.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def rule(code: str) -> Rule:
         page = registry.page(code)
     except UnknownNameError:
         return Rule(code=one_line(code, limit=40), title=one_line(code, limit=40))
-    site = settings.get("CUASSAY_DOCS").rstrip("/")
+    site = os.environ.get("CUASSAY_DOCS", "").rstrip("/")
     known = site.startswith(("https://", "http://"))
     address = f"{site}/checks/{page.code}/" if known else ""
     return Rule(code=page.code, title=page.title, sections=page.sections, address=address)
