@@ -155,6 +155,14 @@ def test_a_gpumode_task_may_use_modules_of_other_tasks(tmp_path: Path) -> None:
     assert {source.path for source in made.sources} >= {"utils.py", "task.py"}
 
 
+def test_a_gpumode_generator_may_look_at_numbers(tmp_path: Path) -> None:
+    folder = foreign.gpumode(tmp_path)
+    text = (folder / "reference.py").read_text()
+    text = text.replace('"scale": 0.5', '"scale": 0.5 + abs(torch.zeros(1).sum().item())')
+    (folder / "reference.py").write_text(text)
+    assert load_problem(str(folder)).axes[0] == VarAxis(name="size")
+
+
 def test_gpumode_mistakes_are_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = foreign.gpumode(tmp_path)
     problem = load_problem(str(folder))

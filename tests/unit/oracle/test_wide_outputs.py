@@ -39,6 +39,21 @@ def test_float32_inputs_allow_float32_sums_in_any_order() -> None:
         assert not compare(_blocked(x, torch.bfloat16), truth).passed
 
 
+def test_values_whose_squares_overflow_are_judged() -> None:
+    x = normal(64, 32)
+    x[3, 5] = 1e4
+
+    def exploding(v: Tensor) -> Tensor:
+        return v.double() ** 60
+
+    truth = whole(exploding, [x], spec("float64", "m", "n")).outputs[0]
+    assert truth.value.max() > 1e200
+    own = exploding(x)
+    assert compare(own, truth).passed
+    own[3, 5] *= 1.01
+    assert not compare(own, truth).passed
+
+
 def test_float64_inputs_demand_float64_sums() -> None:
     x = normal(1024).double()
     truth = whole(_scan, [x], spec("float64", "n")).outputs[0]

@@ -332,6 +332,15 @@ def headers_place() -> Path:
     return runtime_dir() / f"torch-headers-{sha256_fields(*fields, *texts)[:20]}"
 
 
+@cache
+def headers_digest() -> str:
+    """Return the identity of our own headers and runtime: what is built against them follows it."""
+    from ptxsan.host.build import NATIVE
+
+    files = sorted(file for root in (NATIVE, _NATIVE) for file in root.rglob("*") if file.is_file())
+    return sha256_fields(*(file.read_bytes() for file in files))
+
+
 def prepare_headers(notify: Callable[[str], None] = lambda text: None) -> None:
     """Precompile torch's headers and the CUDA runtime for extensions, unless that was done.
 

@@ -170,7 +170,7 @@ def _hosted_files(
     name: str, paths: Sequence[Path], flags: BuildFlags, *, folder: Path
 ) -> types.ModuleType:
     """Build files for a machine without a GPU; relative paths may begin in the sources."""
-    from cuassay.build.cuda.hosted import HostedUnit, build_hosted
+    from cuassay.build.cuda.hosted import HostedUnit, build_hosted, headers_digest
 
     found = [path if path.is_file() else folder / "src" / path for path in paths]
     units = [
@@ -182,7 +182,7 @@ def _hosted_files(
         for place in dict.fromkeys(path.parent for path in found)
         for header in sorted(place.glob("*.[hc]*"))
     ]
-    options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
+    options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags, headers_digest())
     digest = sha256_fields(*(unit.text for unit in units), "|", *headers, *options)[:24]
     try:
         return build_hosted(f"{name}_{digest}", units, flags, folder=folder / "inline" / digest)
@@ -248,9 +248,9 @@ def _load(
 
 def _hosted(name: str, sources: _Sources, flags: BuildFlags, *, folder: Path) -> types.ModuleType:
     """Build for a machine without a GPU: as one unit where that compiles, which is quicker."""
-    from cuassay.build.cuda.hosted import HostedUnit, build_hosted
+    from cuassay.build.cuda.hosted import HostedUnit, build_hosted, headers_digest
 
-    options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
+    options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags, headers_digest())
     digest = sha256_fields(sources.host, sources.device, "hosted", *options)[:24]
     home = folder / "inline" / digest
     if not sources.device:

@@ -111,6 +111,9 @@ def _likely(value: Tensor, rows: Tensor, columns: Tensor, *, mean: Tensor, prior
     return torch.maximum(relative, rows * (columns / mean), out=relative)
 
 
+_LARGEST = 1e150  # sums of squares of what is smaller are finite in float64
+
+
 def floor_square(value: Tensor, roundoff: float, *, share: float = 1.0) -> Tensor | float:
     """Return (4u)^2 * min over axes of mean(t^2 in slice), 0 for outputs of one axis.
 
@@ -130,7 +133,9 @@ def floor_square(value: Tensor, roundoff: float, *, share: float = 1.0) -> Tenso
     if not means:
         return 0.0
     if not all(bool(torch.isfinite(mean).all()) for mean in means):
-        return floor_square(torch.nan_to_num(value, 0.0, 0.0, 0.0), roundoff, share=share)
+        # Neither what is not finite nor what has no finite square makes a floor for the others.
+        countable = torch.where(value.abs() < _LARGEST, value, 0.0)  # NaN compares false
+        return floor_square(countable, roundoff, share=share)
     least = means[0]
     for mean in means[1:]:
         least = torch.minimum(least, mean)

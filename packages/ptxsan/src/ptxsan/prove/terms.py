@@ -535,11 +535,24 @@ class Atoms:
 
     def minimum(self, left: Poly, right: Poly) -> Poly:
         """Return the lesser of two."""
-        return self.choice(Le(left - right), left, right)
+        return self._within(self.choice(Le(left - right), left, right), left, right, most=True)
 
     def maximum(self, left: Poly, right: Poly) -> Poly:
         """Return the greater of two."""
-        return self.choice(Le(right - left), left, right)
+        return self._within(self.choice(Le(right - left), left, right), left, right, most=False)
+
+    @staticmethod
+    def _within(found: Poly, left: Poly, right: Poly, *, most: bool) -> Poly:
+        """Bound the atom that stands for the lesser (`most`) or greater of two by both of them."""
+        atom = next(iter(found.atoms), None)
+        if atom is None or found != of(atom) or not isinstance(atom.meaning, Choice):
+            return found
+        for low, high in (left.interval(), right.interval()):
+            if most and high is not None:
+                atom.high = high if atom.high is None else min(atom.high, high)
+            if not most and low is not None:
+                atom.low = low if atom.low is None else max(atom.low, low)
+        return found
 
     def power_of_two(self, value: Poly) -> Poly:
         """Return the least power of two that is not below a positive value."""
