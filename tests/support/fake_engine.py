@@ -55,6 +55,7 @@ def install(
 
 
 DOCUMENT: dict[str, Any] = {
+    "signature": "x, rstd, mask, eps",
     "name": "rmsnorm",
     "description": "RMSNorm over the last axis.",
     "axes": [
