@@ -14,6 +14,7 @@ from ptxsan.launch import Argument, Buffer, Launch, Pointer
 from ptxsan.options import Options
 from ptxsan.parser import parse
 from ptxsan.run import run
+from ptxsan_support import ptx
 
 _HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 _DECLARED = """
@@ -393,3 +394,23 @@ def test_more_acquired_than_is_kept_is_said_and_raises_no_alarm() -> None:
     assert any("more than is kept track of" in one for one in report.not_covered)
     few, _, _ = execute("red.global.add.u32 [%rd2], 1; ret;")
     assert len(few.not_covered) == 3
+
+
+@pytest.mark.parametrize(("ahead", "kinds"), [(8, set()), (4, {Kind.OUT_OF_BOUNDS})])
+def test_shared_addresses_are_truncated_to_32_bits(ahead: int, kinds: set[Kind]) -> None:
+    """`(tile + 2)[~1u]` of 32-bit elements: 2^34 - 8 bytes on, which is 8 bytes back."""
+    body = f"""
+        .shared .align 4 .b8 tile[16];
+        mov.u64 %rd3, tile;
+        st.shared.u32 [%rd3], 7;
+        add.s64 %rd4, %rd3, {ahead};
+        mov.u64 %rd5, 17179869176;
+        add.s64 %rd4, %rd4, %rd5;
+        ld.shared.u32 %r2, [%rd4];
+        st.global.u32 [%rd1], %r2;"""
+    first, second = (ptx.buffer_of(np.zeros(8, np.int32)) for _ in range(2))
+    report = ptx.execute(ptx.kernel(body), first, second, block=1)
+    assert {one.kind for one in report.wrong} - {Kind.UNINITIALISED} == kinds
+    if not kinds:
+        assert report.findings == ()
+        assert first.data.view(np.int32)[0] == 7

@@ -48,9 +48,15 @@ def address(cx: Emit, operand: Operand, space: str) -> tuple[str, str]:
             return str(bits + operand.offset), "false"
         case Register():
             value = cx.read(operand.base, "u64")
-            if operand.offset == 0:
-                return value.bits, value.poison
-            return cx.let(f"add i64 {value.bits}, {operand.offset}"), value.poison
+            found = value.bits
+            if operand.offset:
+                found = cx.let(f"add i64 {found}, {operand.offset}")
+            if space == "shared":
+                # Shared addresses have 32 bits, and wider ones are truncated (PTX ISA, ld):
+                # `p[~i]` with an unsigned i lies before p. What lies before all of it is negative.
+                low = cx.let(f"trunc i64 {found} to i32")
+                found = cx.let(f"sext i32 {low} to i64")
+            return found, value.poison
 
 
 def tagged(cx: Emit, text: str, space: str) -> str:
