@@ -26,7 +26,9 @@ class PrebuiltRuntime(BuildHookInterface):  # type: ignore[misc]
         source = Path(self.root) / "src"
         folder = Path(self.directory) / "prebuilt"
         command = [sys.executable, "-c", _NAME]
-        environment = {**os.environ, "PYTHONPATH": str(source)}
+        # pip names its build environment, numba among it, in the same variable.
+        path = os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, "PYTHONPATH": path}
         name = subprocess.run(
             command, capture_output=True, text=True, check=True, env=environment
         ).stdout.strip()

@@ -1,7 +1,7 @@
 """Every exception that cuassay raises on purpose.
 
 CuassayError
-├── UsageError            the user's call or files are off: exit code 2, one message, no traceback
+├── UsageError            invalid arguments or files: exit code 2, one message, no traceback
 │   ├── ProblemError      a problem's definition cannot be read or contradicts itself
 │   ├── CandidateError    a candidate's files or entry point are missing or contradict each other
 │   └── UnknownNameError  a name is not in a closed list; carries the legal list and a suggestion
@@ -18,13 +18,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_LISTED = 30  # names in one message
+
 
 class CuassayError(Exception):
     """Base of every exception that cuassay raises on purpose."""
 
 
 class UsageError(CuassayError):
-    """The user's call or files are off: exit code 2, one message, no traceback."""
+    """Invalid arguments or files: exit code 2, one message, no traceback."""
 
 
 class ProblemError(UsageError):
@@ -93,7 +95,11 @@ def suggestion(name: str, legal: Iterable[str]) -> str:
 
 def _unknown(kind: str, name: str, legal: tuple[str, ...]) -> str:
     hint = suggestion(name, legal)
-    listed = ", ".join(legal) if legal else "none"
+    shown = legal
+    if len(legal) > _LISTED:
+        shown = tuple(difflib.get_close_matches(name, legal, _LISTED // 2, 0.4)) or legal[:_LISTED]
+    listed = ", ".join(shown) if shown else "none"
+    listed += f" and {len(legal) - len(shown)} more" if len(shown) < len(legal) else ""
     return f"unknown {kind} '{name}'" + (f": {hint}" if hint else "") + f" (known: {listed})"
 
 

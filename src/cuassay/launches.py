@@ -102,7 +102,7 @@ def _target(path: str | Path) -> Path:
             f"'{path}' does not end in .safetensors, which `cuassay run` knows recordings by"
         )
     if not target.parent.is_dir():
-        raise UsageError(f"'{target.parent}' is no folder; make it before launches are recorded")
+        raise UsageError(f"'{target.parent}' is not a folder; make it before you record launches")
     return target
 
 

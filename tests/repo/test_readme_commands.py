@@ -34,9 +34,10 @@ def _lines(text: str) -> Iterator[str]:
 def _commands(program: str) -> Iterator[tuple[str, list[str]]]:
     for path, text in _texts():
         for line in _lines(text):
+            if line.split(maxsplit=1)[:1] != [program]:
+                continue  # another language, whose quotes are not a shell's
             words = shlex.split(re.sub(r"[\[\]]|\.\.\.|…", " ", line), comments=True)
-            if words[:1] == [program]:
-                yield f"{path.name}: {line}", words[1:]
+            yield f"{path.name}: {line}", words[1:]
 
 
 def _unknown(words: list[str]) -> list[str]:

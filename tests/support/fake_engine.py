@@ -32,7 +32,7 @@ class FakeEngine:
     def show_problem(self, where: str, *, strict: bool = False) -> Mapping[str, Any]:
         if self.error is not None:
             raise self.error
-        return DOCUMENT | {"name": where, "strict": strict}
+        return DOCUMENT | {"signature": "x, rstd, mask, eps", "name": where, "strict": strict}
 
     def _stream(self) -> Iterator[Event]:
         yield from self.events
@@ -55,6 +55,7 @@ def install(
 
 
 DOCUMENT: dict[str, Any] = {
+    "signature": "x, rstd, mask, eps",
     "name": "rmsnorm",
     "description": "RMSNorm over the last axis.",
     "axes": [

@@ -54,6 +54,52 @@ class ModelNew(nn.Module):
         return self.second(torch.addmm(self.first.bias, x, self.packed)) + self.last
 """
 
+# A call with lists, None, a text and an option, and a result with a tuple inside.
+STRUCTURED = '''import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    """Scaled sums of ragged inputs."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.gain = nn.Parameter(torch.rand(width) + 0.5)
+
+    def forward(self, xs, carry, mask=None, mode="sum", eps=1e-6):
+        if mask is not None or mode != "sum":
+            raise ValueError("not supported")
+        total = xs[0].sum(0) + xs[1].sum(0) + carry["bias"] * eps
+        return total * self.gain, (xs[0] * self.gain, carry["more"][0] + 1)
+
+
+rows = 6
+width = 10
+
+
+def get_inputs():
+    pair = [torch.rand(rows, width), torch.rand(5, width)]
+    carry = {"bias": torch.rand(width), "more": (torch.rand(width),)}
+    return [pair, carry, None, "sum", 1e-6]
+
+
+def get_init_inputs():
+    return [width]
+'''
+STRUCTURED_NEW = (
+    STRUCTURED.partition("rows = 6")[0]
+    .replace("class Model", "class ModelNew")
+    .replace("xs[0].sum(0) + xs[1].sum(0)", "torch.cat(list(xs)).sum(0)")
+)
+BY_NAME = (
+    STRUCTURED.replace("(self, xs, carry, mask", "(self, *, xs, state, mask")
+    .replace("carry[", "state[")
+    .replace('[pair, carry, None, "sum", 1e-6]', '{"state": carry, "xs": pair, "eps": 1e-6}')
+)
+BY_NAME_NEW = STRUCTURED_NEW.replace("(self, xs, carry, mask", "(self, *, xs, state, mask").replace(
+    "carry[", "state["
+)
+
 TASK = """files:
   - {"name": "submission.py", "source": "@SUBMISSION@"}
   - {"name": "task.py", "source": "task.py"}

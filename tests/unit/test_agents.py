@@ -163,7 +163,7 @@ def test_a_real_client_over_stdio(tmp_path: Path) -> None:
 
 def test_mistakes_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mcp", "--problems", "/no/such/folder"]) == 2
-    assert "is no folder" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err
 
 
 def test_without_the_package_the_install_line_is_told(

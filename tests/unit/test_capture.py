@@ -192,4 +192,4 @@ def test_the_verbs_say_what_is_off(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "is no Python script" in capsys.readouterr().err
     kernel = trees.write(tmp_path / "k.py", "def run(x): ...\n")
     assert main(["check", str(kernel), "--problem", "rmsnorm", "--recorded", "absent"]) == 2
-    assert "--recorded absent is no folder" in capsys.readouterr().err
+    assert "--recorded absent is not a folder" in capsys.readouterr().err

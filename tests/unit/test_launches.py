@@ -135,7 +135,7 @@ def test_descriptors_of_the_host_are_kept_in_the_machines_form(folder: Path) -> 
 def test_arguments_that_are_off_are_told_before_anything_runs(tmp_path: Path) -> None:
     for path, options, words in (
         (tmp_path / "a.bin", {}, "does not end in .safetensors"),
-        (tmp_path / "no" / "a.safetensors", {}, "is no folder"),
+        (tmp_path / "no" / "a.safetensors", {}, "is not a folder"),
         (tmp_path / "a.safetensors", {"most": 0}, "most=0 is too small"),
         (tmp_path / "a.safetensors", {"max_bytes": 0}, "max_bytes=0 is too small"),
     ):

@@ -57,9 +57,9 @@ class Asked:
     "--run",
     "run_folder",
     metavar="FOLDER",
-    help="Where the audit is kept; one that was interrupted goes on where it stopped.",
+    help="Folder of the audit; the same command resumes an interrupted one.",
 )
-@click.option("--dry-run", is_flag=True, help="Show the plan, judge nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and judge nothing.")
 @click.option(
     "--problems-only",
     is_flag=True,
@@ -69,8 +69,8 @@ class Asked:
 @click.option("--family", multiple=True, metavar="NAME", help="Only this operator family.")
 @click.option("--author", multiple=True, metavar="NAME", help="Only this author or model.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N candidates.")
-@click.option("--budget", metavar="TIME", help="Start none after this time: 90s, 30m, 2h.")
-@click.option("--timeout", metavar="TIME", help="Most that one candidate may take.  [default: 30m]")
+@click.option("--budget", metavar="TIME", help="Start no trial after this time: 90s, 30m, 2h.")
+@click.option("--timeout", metavar="TIME", help="Longest time for one candidate.  [default: 30m]")
 @click.option(
     "--profile",
     type=click.Choice(PROFILES),
@@ -85,7 +85,9 @@ class Asked:
     show_default=True,
     help="Where trials run.",
 )
-@click.option("--address", metavar="ADDRESS", help="The Ray cluster; default: one is started here.")
+@click.option(
+    "--address", metavar="ADDRESS", help="The Ray cluster. Default: cuassay starts one here."
+)
 @click.option("--lanes", type=click.IntRange(1), metavar="N", help="Trials at a time.")
 @options.device_option
 @click.option("--seed", type=int, metavar="N", help="Root seed, to repeat an audit.")
@@ -97,7 +99,7 @@ class Asked:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--html", metavar="FILE", help="Also write a one-file HTML report.")
 @click.option("--traces", metavar="FILE", help="Also write Traces, as flashinfer-trace keeps them.")
-@click.option("--quiet", "-q", is_flag=True, help="Print the sums in one line.")
+@click.option("--quiet", "-q", is_flag=True, help="Print the totals in one line.")
 @click.option("--no-color", is_flag=True, help="Plain text, also on a terminal.")
 @click.pass_context
 def audit(

@@ -108,6 +108,8 @@ def check(
                 problem, candidate = early.prepared(found)
         else:
             say(f"cuassay: judging against {problem}: {found.why}")
+    else:
+        early.known_problem(problem)
     job = TrialJob(
         problem=problem,
         candidate=candidate,

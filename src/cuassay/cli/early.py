@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuassay.catalog import registry
-from cuassay.errors import UsageError
+from cuassay.errors import UnknownNameError, UsageError
 
 _REFERENCE = "reference"
 _INPUTS = ("inputs", "get_inputs", "make_inputs", "example_inputs")
@@ -83,6 +83,18 @@ def found_problem(path: str) -> Found:
         "called like an operator of the catalogue (`cuassay problem list`); give --problem NAME, "
         "a folder or a file"
     )
+
+
+def known_problem(where: str) -> None:
+    """Raise UnknownNameError for what can only be a name of the catalogue, and is none."""
+    name = where.partition("@")[0]
+    if name.isidentifier() and not Path(where).exists() and name not in registry.names():
+        raise UnknownNameError(
+            "problem",
+            where,
+            registry.names(),
+            "`cuassay problem list` names the operators of the catalogue; or give a folder or file",
+        )
 
 
 def prepared(found: Found) -> tuple[str, str]:

@@ -62,7 +62,7 @@ def place(folder: str | None) -> Path:
     if folder is not None:
         found = Path(folder).expanduser()
         if not found.is_dir():
-            raise UsageError(f"--folder {found} is no folder")
+            raise UsageError(f"--folder {found} is not a folder; expected one that exists")
         return found
     given = os.environ.get("CUASSAY_GUARD_STATUS", "")
     off = given.lower() in ("", "off", "0")

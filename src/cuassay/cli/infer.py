@@ -23,13 +23,19 @@ from cuassay.cli import loop_options, options
     help="The problem that the kernel was written for, where it is not the site's own: a name "
     "of the catalogue, a folder or a file, as for `cuassay check`.",
 )
-@click.option("--data", default="real", show_default=True, metavar="NAME", help="What is decoded.")
+@click.option(
+    "--data", default="real", show_default=True, metavar="NAME", help="Which tokens to decode."
+)
 @click.option("--precision", default="bf16", show_default=True, help="bf16, fp16 or fp32.")
 @click.option("--preset", default="", metavar="NAME", help="tiny, small, medium or large.")
 @click.option("--weights", default="", metavar="NAME", help="minilm: encode with real weights.")
 @click.option("--sequences", type=int, default=6, show_default=True, help="Sequences in a batch.")
-@click.option("--tokens", type=int, default=96, show_default=True, help="Of the longest one.")
-@click.option("--longest", type=int, default=1024, show_default=True, help="Context of attention.")
+@click.option(
+    "--tokens", type=int, default=96, show_default=True, help="Length of the longest sequence."
+)
+@click.option(
+    "--longest", type=int, default=1024, show_default=True, help="Longest context of attention."
+)
 @options.device_option
 @click.option("--seed", type=int, metavar="N", help="Repeat a run: the seed that it names.")
 @loop_options.output_options
@@ -53,8 +59,8 @@ def infer(
 ) -> None:
     """Decode ragged batches with the kernel at SITE, over a paged cache, beside trusted kernels.
 
-    Logits are compared with a float64 model position by position; batches, pages and unused rows
-    are varied; contexts are lengthened. The kernel runs in a process of its own.
+    cuassay compares the logits with a float64 model position by position. It varies batches, pages
+    and unused rows, and lengthens contexts. The kernel runs in a process of its own.
     """
     from cuassay.cli.loop_drive import drive_infer
     from cuassay.model.jobs import InferJob

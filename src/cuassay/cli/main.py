@@ -86,7 +86,7 @@ class Grouped(click.Group):
         grouped = {str(verb.name) for verbs in _GROUPS.values() for verb in verbs}
         rest = tuple(verb for name, verb in sorted(self.commands.items()) if name not in grouped)
         for title, verbs in (*_GROUPS.items(), ("More", rest)):
-            rows = [(str(verb.name), verb.get_short_help_str(72)) for verb in verbs]
+            rows = [(str(verb.name), verb.get_short_help_str(200)) for verb in verbs]
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)

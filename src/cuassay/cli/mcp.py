@@ -32,7 +32,7 @@ def mcp(*, folders: tuple[str, ...], profile: str, workers: int | None, device: 
     problems = [Path(folder).expanduser() for folder in folders]
     for folder in problems:
         if not folder.is_dir():
-            raise UsageError(f"--problems {folder} is no folder; make it, or leave it out")
+            raise UsageError(f"--problems {folder} is not a folder; make it, or leave it out")
     try:
         from cuassay.agents.server import server
     except ImportError as error:

@@ -131,7 +131,7 @@ def folder(value: str, *, option: str) -> str:
     """Return a folder made absolute, or nothing as given. Raises UsageError where it is none."""
     path = Path(value).expanduser().absolute()
     if value and not path.is_dir():
-        raise UsageError(f"{option} {value} is no folder; expected one that exists")
+        raise UsageError(f"{option} {value} is not a folder; expected one that exists")
     return str(path) if value else ""
 
 

@@ -42,8 +42,8 @@ def power(
 ) -> None:
     """Count the broken versions of PROBLEM's reference that its inputs tell apart.
 
-    Every survivor is named with the input that would show it. Later trials of PROBLEM run the
-    regimes first that it needs most.
+    Every survivor is named with the input that would show it. Later trials of PROBLEM first run
+    the input regimes that it needs most.
     """
     from cuassay.engine import run
     from cuassay.model.jobs import PowerJob

@@ -88,9 +88,8 @@ def _template(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield a kernel file to start from, and the reference: what the call has to return."""
     from cuassay.report.clean import clean
 
-    inputs: Sequence[Mapping[str, Any]] = document.get("inputs") or ()
     outputs: Sequence[Mapping[str, Any]] = document.get("outputs") or ()
-    names = ", ".join(_text(item.get("name", "")) for item in inputs)
+    names = _text(document.get("signature", ""))
     yield "\nA kernel to start from (kernel.py)"
     yield "  import torch"
     yield ""

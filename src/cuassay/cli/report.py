@@ -37,8 +37,7 @@ def report(
     """Show finished runs again, in any form, without judging anything.
 
     RUN is a run's id, the start of one, its folder, or `last`; or an audit's id or folder.
-    Several runs make one SARIF log, JUnit file, Markdown text or list of annotations. Exit
-    code 0: written, whatever the verdicts are, 2: invalid arguments.
+    Several runs make one SARIF log, JUnit file, Markdown text or list of annotations.
     """
     output = options.output(
         as_json=as_json, html=html, quiet=quiet, verbose=verbose, no_color=no_color, formats=formats

@@ -60,9 +60,8 @@ def run(
 
     KERNEL is a .cu file with declared launches or a Python file with Triton kernels, called
     once on a small case of PROBLEM; or a .safetensors file of recorded launches. With --device
-    cuda the call runs on the GPU, and what it left there is compared as well. With --against
-    nothing is looked for but whether both kernels are the same expressions, apart from rounding:
-    0 where they are, 3 where that asks for a second look.
+    cuda the call runs on the GPU, and cuassay compares what it left there as well. With --against
+    cuassay compares both kernels as expressions over real numbers, and looks for no fault.
     """
     from cuassay.engine import run as engine
     from cuassay.model import serial

@@ -128,7 +128,10 @@ def render(form: str, trials: Sequence[Judged]) -> str:
 
 
 def rule(code: str) -> Rule:
-    """Return the documentation of a check, or its bare code where there is no page."""
+    """Return the documentation of a check, or its bare code where there is no page.
+
+    CUASSAY_DOCS is the address of a documentation site, as `make docs` builds it.
+    """
     from cuassay.checks import registry
     from cuassay.report.clean import one_line
     from cuassay.report.rules import Rule
@@ -137,7 +140,10 @@ def rule(code: str) -> Rule:
         page = registry.page(code)
     except UnknownNameError:
         return Rule(code=one_line(code, limit=40), title=one_line(code, limit=40))
-    return Rule(code=page.code, title=page.title, sections=page.sections)
+    site = os.environ.get("CUASSAY_DOCS", "").rstrip("/")
+    known = site.startswith(("https://", "http://"))
+    address = f"{site}/checks/{page.code}/" if known else ""
+    return Rule(code=page.code, title=page.title, sections=page.sections, address=address)
 
 
 def dumped(document: Any) -> str:

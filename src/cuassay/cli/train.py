@@ -28,21 +28,32 @@ from cuassay.cli import loop_options, options
 @click.option("--optimizer", multiple=True, metavar="NAME", help="sgd, momentum, adamw, muon ...")
 @click.option("--precision", multiple=True, metavar="NAME", help="bf16 (default), fp16, fp32.")
 @click.option("--seeds", type=int, default=3, show_default=True, help="Runs of each setting.")
-@click.option("--steps", type=int, default=0, help="Steps a run. Default: 60, on a GPU 200.")
+@click.option(
+    "--steps", type=int, default=0, help="Steps of each run. Default: 60, or 200 on a GPU."
+)
 @click.option("--preset", default="", metavar="NAME", help="tiny, small, medium or large.")
 @click.option("--vocab", type=int, default=0, metavar="N", help="Another vocabulary size.")
 @click.option(
     "--start",
     type=click.Choice(("scratch", "trained", "sure", "both")),
-    help="Random weights (default), a partly trained checkpoint that is made once and kept, that "
-    "checkpoint with larger logits, or the first two. Gradients of the loss have two by default.",
+    help="scratch: random weights (default). trained: a partly trained checkpoint, which cuassay "
+    "makes once and keeps. sure: that checkpoint with larger logits. both: scratch and trained "
+    "(default for gradients of the loss).",
 )
 @click.option("--lr", type=float, default=None, metavar="X", help="Another learning rate.")
 @click.option("--accumulate", type=int, default=1, metavar="K", help="Micro-batches a step.")
 @click.option("--checkpointing", is_flag=True, help="Recompute every block in the backward pass.")
-@click.option("--compile", "compile_with", default="", metavar="BACKEND", help="torch.compile.")
-@click.option("--whole", is_flag=True, help="Go on to the last step after a run has left.")
-@click.option("--again", is_flag=True, help="Do not go on from cells that are kept.")
+@click.option(
+    "--compile",
+    "compile_with",
+    default="",
+    metavar="BACKEND",
+    help="Compile the model with this torch.compile backend.",
+)
+@click.option("--whole", is_flag=True, help="Keep training after the first violation.")
+@click.option(
+    "--again", is_flag=True, help="Train every cell again, also those kept from earlier runs."
+)
 @options.device_option
 @click.option("--seed", type=int, metavar="N", help="Repeat a matrix: the seed that it names.")
 @loop_options.output_options
@@ -68,8 +79,8 @@ def train(
 ) -> None:
     """Train a small real transformer with the kernel at SITE, paired with trusted kernels.
 
-    Gradients are compared at the same weights and batch; one that leaves the noise band rejects.
-    The kernel runs in a process of its own.
+    cuassay compares the gradients at the same weights and batch, and rejects the kernel where one
+    leaves the noise band. The kernel runs in a process of its own.
     """
     from cuassay.cli.loop_drive import drive_train
     from cuassay.model.jobs import TrainJob

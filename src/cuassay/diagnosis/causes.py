@@ -118,7 +118,7 @@ PAGES: Mapping[Cause, Page] = MappingProxyType(
         ),
         Cause.UNINITIALISED: Page(
             name="reads unwritten memory",
-            words="the answer depends on memory that nobody wrote",
+            words="the answer depends on memory that was never written",
             remedy="write every element of scratch and shared memory before it is read",
         ),
         Cause.UNWRITTEN: Page(

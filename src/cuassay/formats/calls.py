@@ -24,6 +24,7 @@ from cuassay.formats.callables import Example
 from cuassay.formats.package_files import package_files, sibling_files
 from cuassay.formats.slicing import aliased, class_text
 from cuassay.formats.structure import (
+    CALL,
     PRELUDE,
     Step,
     Written,
@@ -32,22 +33,6 @@ from cuassay.formats.structure import (
     output_text,
     outputs,
 )
-
-_CALL = '''\
-def _call(function, arguments):
-    """Call by position, and by name where the function says so or has other positions."""
-    try:
-        parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return function(*arguments.values())
-    kinds = {name: each.kind for name, each in parameters.items()}
-    by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-    rest = by_name[1] if inspect.Parameter.VAR_KEYWORD in kinds.values() else None
-    if all(kinds.get(name, rest) in by_name for name in arguments):
-        return function(**arguments)
-    named = {k: v for k, v in arguments.items() if kinds.get(k) is by_name[1]}
-    return function(*(v for k, v in arguments.items() if k not in named), **named)
-'''
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +198,7 @@ def _arguments(arguments: Mapping[str, str]) -> str:
 
 def _reference_text(reference: Callable[..., object], written: Written) -> str:
     """Return the module that the reference's process runs, without its entry function."""
-    head = f"import inspect\n\nimport torch\n\n\n{PRELUDE}\n\n{_CALL}\n\n"
+    head = f"import inspect\n\nimport torch\n\n\n{PRELUDE}\n\n{CALL}\n\n"
     if is_module(reference):
         texts = [class_text(kind, name) for name, kind in written.classes.items()]
         return head + "\n\n\n".join(texts) + "\n"
@@ -388,7 +373,7 @@ def _head(dotted: str, written: Written) -> str:
     """Return the beginning of the candidate's entry file: its own module and the classes."""
     lines = ["import importlib", "import inspect", "import os", "import sys", "", "import torch"]
     lines += ["", "sys.path.insert(0, os.path.join(os.path.dirname(__file__), 'candidate'))"]
-    lines += [f"_kernel = importlib.import_module({dotted!r})", "", "", PRELUDE, "", _CALL, ""]
+    lines += [f"_kernel = importlib.import_module({dotted!r})", "", "", PRELUDE, "", CALL, ""]
     for name, kind in written.classes.items():
         imported = library_import(kind, name)
         if imported:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cuassay.errors import CandidateError, UnknownNameError
-from cuassay.formats import cuda_text, custom_op, hub
-from cuassay.formats.entry import ENTRY, find_entry
+from cuassay.formats import adapted, cuda_text, custom_op, hub
+from cuassay.formats.entry import ENTRY, entry_name, find_entry
+from cuassay.formats.native.structured import FUNCTION, MODULE
 from cuassay.formats.textfile import read_text
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.problem import Problem
@@ -117,11 +118,13 @@ def _from_file(
 
         return solution.load(file, problem, strict=strict, notes=notes)
     if file.suffix not in (".py", *cuda_text.CUDA_SUFFIXES):
-        what = "does not exist" if not file.exists() else "is no candidate"
+        what = "does not exist" if not file.exists() else "is not a candidate"
         raise CandidateError(f"{file} {what}. {_FORMS}")
     text = read_text(file, CandidateError)
     if not text.strip():
         raise CandidateError(f"{file} is empty, expected the kernel's source; write it there")
+    if problem.entry:
+        return _called_as_declared(file, text, problem, function, whole_folder=whole_folder)
     if file.suffix == ".py" and function is None and problem.origin in ("kernelbench", "gpumode"):
         from cuassay.formats.gpumode import task as gpumode
         from cuassay.formats.kernelbench import pair as kernelbench
@@ -132,6 +135,24 @@ def _from_file(
     if file.suffix == ".py":
         return _python(file, text, problem, function, whole_folder=whole_folder)
     return _cuda(file, text, problem, function, whole_folder=whole_folder)
+
+
+def _called_as_declared(
+    file: Path, text: str, problem: Problem, function: str | None, *, whole_folder: bool
+) -> Candidate:
+    """Return a candidate that is called as the problem's reference is declared."""
+    if file.suffix != ".py":
+        raise CandidateError(
+            f"{file}: the problem '{problem.name}' has arguments that only Python can make "
+            f"({', '.join(problem.held) or 'by keyword'}); give a .py file that calls the kernel"
+        )
+    name = entry_name(text, function, problem, where=str(file))
+    module = adapted.module_name(file, otherwise="native_kernel")
+    entry = problem.entry.replace(MODULE, module).replace(FUNCTION, name)
+    shipped = _shipped(file, text, whole_folder=whole_folder)[1:]
+    return adapted.candidate(
+        file, text, name=_name(file, whole_folder), module=module, entry=entry, helpers=shipped
+    )
 
 
 def _python(

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from cuassay.formats.native.structured import FLAT
 from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.problem import (
@@ -25,11 +26,24 @@ from cuassay.model.problem import (
 def _function_text(reference: Reference) -> str:
     """Return the source of the reference's function; the whole file where it is not found."""
     text = reference.source or reference.path.read_text(encoding="utf-8")
-    name = reference.function.rpartition(".")[2]
+    name = reference.function.rpartition(".")[2].removesuffix(FLAT)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return textwrap.dedent(ast.get_source_segment(text, node, padded=True) or "")
     return text
+
+
+def _signature(problem: Problem) -> str:
+    """Return the parameters that a kernel has, as source text."""
+    if not problem.entry:
+        return ", ".join(spec.name for spec in problem.inputs)
+    made = ast.parse(_function_text(problem.reference)).body[0]
+    if not isinstance(made, ast.FunctionDef):
+        return ", ".join(spec.name for spec in problem.inputs)
+    arguments = made.args
+    for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        one.annotation = None
+    return ast.unparse(arguments)
 
 
 def problem_document(
@@ -38,7 +52,8 @@ def problem_document(
     """Return the document of a problem and of the truth it will be judged by.
 
     `reduced` names the axes that the reference was seen to reduce. Its keys are
-    name, description, origin, path, digest, reference, axes, inputs, outputs, domains, workloads,
+    name, description, origin, path, digest, reference, signature (the parameters of a kernel), held
+    (what of a call does not vary), axes, inputs, outputs, domains, workloads,
     tolerance, accumulation, precision (the policy), index_inputs, reduction_axes,
     reduction_axes_seen, growth_target, constraints, truth (float64 or float32) and truth_reason.
     Every value is plain JSON.
@@ -56,6 +71,8 @@ def problem_document(
             "generator": reference.generator,
             "text": _function_text(reference),
         },
+        "signature": _signature(problem),
+        "held": list(problem.held),
         "axes": [_axis(axis) for axis in problem.axes],
         "inputs": [_spec(spec) for spec in problem.inputs],
         "outputs": [_spec(spec) for spec in problem.outputs],

@@ -31,6 +31,22 @@ def find_entry(
     return name, _convention(found[name], problem, where=where)
 
 
+def entry_name(source: str, function: str | None, problem: Problem, *, where: str) -> str:
+    """Return the entry function of a source whose parameters need not be the problem's inputs.
+
+    Raises CandidateError where there is none.
+    """
+    try:
+        tree = signature.parse(source, where)
+    except SyntaxError:
+        return function or ENTRY
+    found = signature.functions(tree)
+    bound = signature.bound_names(tree)
+    name = function or _choose(found, bound, problem, where=where)
+    _check_exists(name, found, bound, where=where)
+    return name
+
+
 def checked_entry(
     source: str, function: str, problem: Problem, *, convention: Convention, where: str
 ) -> None:

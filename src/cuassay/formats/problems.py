@@ -32,6 +32,8 @@ def load(where: str, *, strict: bool, notes: list[str], recorded_calls: str = ""
     Raises ProblemError or UnknownNameError.
     """
     found = _named(where, strict=strict, notes=notes)
+    if found.held:
+        notes.append(f"these arguments stay as the problem has them: {'; '.join(found.held)}")
     found = sidecar.applied(found, notes=notes)
     folder = Path(recorded_calls).expanduser() if recorded_calls else recorded.beside(found)
     return found if folder is None else recorded.with_calls(found, folder, notes=notes)
@@ -78,7 +80,7 @@ def _from_path(path: Path, function: str | None, *, strict: bool, notes: list[st
             )
         path = beside
     if path.suffix != ".json":
-        raise ProblemError(f"{path} is no problem: expected a .json or .py file. {_HINT}")
+        raise ProblemError(f"{path} is not a problem: expected a .json or .py file. {_HINT}")
     from cuassay.formats import flashinfer
     from cuassay.formats.sol import problem as sol  # pydantic is slow to import
 

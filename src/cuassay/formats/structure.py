@@ -8,13 +8,14 @@ reference's process and the candidate's build the same call. Nothing is pickled.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import importlib
 import inspect
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -47,6 +48,24 @@ def _taken(value, steps):
 '''
 
 
+# How a function is called with arguments by name; it needs `inspect`.
+CALL = '''\
+def _call(function, arguments):
+    """Call by position, and by name where the function says so or has other positions."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return function(*arguments.values())
+    kinds = {name: each.kind for name, each in parameters.items()}
+    by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    rest = by_name[1] if inspect.Parameter.VAR_KEYWORD in kinds.values() else None
+    if all(kinds.get(name, rest) in by_name for name in arguments):
+        return function(**arguments)
+    named = {k: v for k, v in arguments.items() if kinds.get(k) is by_name[1]}
+    return function(*(v for k, v in arguments.items() if k not in named), **named)
+'''
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step into a result: `.` for an attribute, `[` for a key or position."""
@@ -61,17 +80,23 @@ class Written:
 
     `classes` are those that the text names, by their names there. With `reuse` a tensor of a
     known name is that input: of a second module, which takes the parameters of the first.
+    `is_leaf` tells what stands for an input: a tensor, or a description of one.
     """
 
     leaves: dict[str, Any] = field(default_factory=dict)
     held: list[str] = field(default_factory=list)
     classes: dict[str, type] = field(default_factory=dict)
     reuse: bool = False
+    is_leaf: Callable[[object], bool] = field(default=lambda value: is_tensor(value))
 
     def argument(self, name: str, value: Any) -> str:
         """Return the expression of an argument; a number that stands alone is an input."""
         if type(value) in SCALARS:
             return self._leaf(name, value)
+        return self._expression(name, value, depth=0)
+
+    def nested(self, name: str, value: Any) -> str:
+        """Return the expression of an argument in which only what `is_leaf` tells is an input."""
         return self._expression(name, value, depth=0)
 
     def module(self, value: Any) -> str:
@@ -82,7 +107,8 @@ class Written:
         plain = re.sub(r"\W+", "_", name).strip("_") or "x"
         for inside in ("module__parameters_", "module__buffers_", "module__modules_"):
             plain = plain.removeprefix(inside)
-        plain = plain.replace("__parameters_", "_").replace("__buffers_", "_")
+        for inside in ("__parameters_", "__buffers_", "__modules_"):
+            plain = plain.replace(inside, "_")
         if self.reuse and plain in self.leaves:
             return plain
         unique, number = plain, 2
@@ -94,7 +120,7 @@ class Written:
     def _expression(self, name: str, value: Any, *, depth: int) -> str:
         if depth > _DEPTH:
             raise ProblemError(f"argument '{name}' is nested more than {_DEPTH} levels deep")
-        if is_tensor(value):
+        if self.is_leaf(value):
             return self._leaf(name, value)
         inside = depth + 1
         match value:
@@ -198,41 +224,54 @@ def _key(name: str, key: object) -> str:
     return repr(key)
 
 
-def outputs(result: object, prefix: str = "") -> Iterator[tuple[str, tuple[Step, ...], Any]]:
+def outputs(
+    result: object, *, is_leaf: Callable[[object], bool] | None = None
+) -> Iterator[tuple[str, tuple[Step, ...], Any]]:
     """Yield name, steps and value of every tensor or number in a result, in order.
 
-    None is passed over. Raises ProblemError for what is neither tensor, number nor container.
+    `is_leaf` tells a tensor, or what stands for one. None is passed over. Raises ProblemError for
+    what is neither tensor, number nor container.
     """
-    yield from _outputs(result, prefix, ())
+    yield from _outputs(result, "", (), is_leaf or is_tensor)
 
 
 def _outputs(
-    value: Any, name: str, steps: tuple[Step, ...]
+    value: Any, name: str, steps: tuple[Step, ...], is_leaf: Callable[[object], bool]
 ) -> Iterator[tuple[str, tuple[Step, ...], Any]]:
     if len(steps) > _DEPTH:
         raise ProblemError(f"output '{name}' is nested more than {_DEPTH} levels deep")
-    if is_tensor(value) or type(value) in SCALARS:
+    if is_leaf(value) or type(value) in SCALARS:
         yield name, steps, value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _outputs(item, _joined(name, str(key)), (*steps, Step(kind="[", name=key)))
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        for key in value._fields:
-            below = (*steps, Step(kind=".", name=key))
-            yield from _outputs(getattr(value, key), _joined(name, key), below)
-    elif isinstance(value, list | tuple):
-        for number, item in enumerate(value):
-            below = (*steps, Step(kind="[", name=number))
-            yield from _outputs(item, _joined(name, str(number)), below)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for each in dataclasses.fields(value):
-            below = (*steps, Step(kind=".", name=each.name))
-            yield from _outputs(getattr(value, each.name), _joined(name, each.name), below)
     elif value is not None:
-        raise ProblemError(
-            f"the reference returned a {type(value).__name__}, expected tensors, numbers, or "
-            "tuples, lists, dicts and dataclasses of them"
-        )
+        for step, item in _items(value):
+            yield from _outputs(item, _joined(name, str(step.name)), (*steps, step), is_leaf)
+
+
+def _items(value: Any) -> list[tuple[Step, Any]]:
+    """Return what a container of a result holds, with the step to each. Raises ProblemError."""
+    if isinstance(value, Mapping):
+        return [(Step(kind="[", name=key), item) for key, item in value.items()]
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return [(Step(kind=".", name=key), getattr(value, key)) for key in value._fields]
+    if isinstance(value, list | tuple):
+        return [(Step(kind="[", name=number), item) for number, item in enumerate(value)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [each.name for each in dataclasses.fields(value)]
+        return [(Step(kind=".", name=name), getattr(value, name)) for name in fields]
+    raise ProblemError(
+        f"the reference returned a {type(value).__name__}, expected tensors, numbers, or "
+        "tuples, lists, dicts and dataclasses of them"
+    )
+
+
+def tensors_in(value: Any, steps: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step, ...], Any]]:
+    """Yield steps and value of every tensor in the containers of a call, in order."""
+    if is_tensor(value):
+        yield steps, value
+    elif len(steps) <= _DEPTH:
+        with contextlib.suppress(ProblemError):  # no container
+            for step, item in _items(value):
+                yield from tensors_in(item, (*steps, step))
 
 
 def _joined(name: str, key: str) -> str:
@@ -240,10 +279,10 @@ def _joined(name: str, key: str) -> str:
     return f"{name}_{plain}" if name else plain
 
 
-def output_text(steps: Sequence[Step]) -> str:
-    """Return the expression that takes one output from `_result`."""
+def output_text(steps: Sequence[Step], whole: str = "_result") -> str:
+    """Return the expression that takes one value from `whole`."""
     told = ", ".join(f"({step.kind!r}, {step.name!r})" for step in steps)
-    return f"_taken(_result, [{told}])" if steps else "_result"
+    return f"_taken({whole}, [{told}])" if steps else whole
 
 
 def is_tensor(value: object) -> bool:

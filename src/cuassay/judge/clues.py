@@ -285,7 +285,7 @@ class _Experiments:
             words = clue.words if clue is not None and cause is clue.cause else ""
             clue = Clue(
                 cause=cause,
-                words=words or f"{PAGES[cause].words}: {repair.line.what}",
+                words=words or PAGES[cause].words,  # the line says the edit
                 basis=Basis.REPAIR,
                 line=repair.line,
             )

@@ -194,6 +194,8 @@ class Problem:
     outputs whose rows it addresses, `relations` are those that the reference is said to obey.
     `stated` are facts of inputs that every caller keeps, so that no case may break them. `state`
     are the inputs that a module's constructor draws (see `StateSource`).
+    `entry` is the file through which a Python candidate is called where inputs do not go by
+    position (empty: they do), `held` says what of such a call stays as the problem has it.
     """
 
     name: str
@@ -214,6 +216,8 @@ class Problem:
     relations: tuple[Relation, ...] = ()
     stated: tuple[StatedFact, ...] = ()
     state: tuple[str, ...] = ()
+    entry: str = ""
+    held: tuple[str, ...] = ()
     digest: str = ""
 
     def input(self, name: str) -> InputSpec:

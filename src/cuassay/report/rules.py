@@ -9,11 +9,15 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """A check's stable code, its title and the sections of its page: heading and text."""
+    """A check's stable code, its title and the sections of its page: heading and text.
+
+    `address` is where the documentation site has the page, empty where none is known.
+    """
 
     code: str
     title: str
     sections: tuple[tuple[str, str], ...] = ()
+    address: str = ""
 
     def section(self, heading: str) -> str:
         """Return the text under `heading` in one paragraph, empty where there is none."""

@@ -95,6 +95,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "name": re.sub(r"\W+", "", rule.title.title()) or rule.code,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": what[:_TEXT]},
+        **({"helpUri": rule.address} if rule.address else {}),
         "help": {"text": rule.text(), "markdown": rule.markdown()},
         "properties": properties,
     }

@@ -52,6 +52,9 @@ class Sides:
     differ: bool
 
 
+_NO_GRADE = "the error is larger than any usual precision explains"
+
+
 def number(value: float | None) -> str:
     """Return a number with three significant digits, thousands spaced, never a bare exponent."""
     if value is None:
@@ -222,6 +225,11 @@ def cause_line(made: Diagnosis) -> str:
     """Return a cause in one sentence, with its line: what a headline says."""
     where = f" ({source_place(made.line)})" if made.line is not None else ""
     return one_line(made.words).rstrip(".") + where
+
+
+def precision_line(grade: str) -> str:
+    """Return the lowest precision that explains a kernel's errors, in words."""
+    return _NO_GRADE if grade == "none" else one_line(grade)
 
 
 def source_place(line: SourceLine) -> str:
@@ -398,7 +406,7 @@ def _ratio(value: float) -> str:
 
 
 # Failure classes that no check of this version looks for: said under every verdict.
-NO_CHECK_YET = "no check yet: collectives over several GPUs"
+NO_CHECK_YET = "not supported yet: collectives over several GPUs"
 
 
 def not_checked(verdict: Verdict) -> tuple[str, ...]:

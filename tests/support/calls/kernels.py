@@ -106,3 +106,14 @@ class Linear(torch.nn.Module):
         """Return the scaled projection."""
         y: torch.Tensor = self.proj(x) * self.gain
         return y
+
+
+def applied(x: torch.Tensor, layer: torch.nn.Module) -> torch.Tensor:
+    """Apply a module that is an argument."""
+    y: torch.Tensor = layer(x)
+    return y
+
+
+def into_wrongly(x: torch.Tensor, out: torch.Tensor) -> None:
+    """Writes a wrong result into an argument."""
+    out.copy_(x * 2.01)

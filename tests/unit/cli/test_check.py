@@ -25,7 +25,7 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kernel.py").write_text("def run(x): return x\n")
 
 
-_CALL = ["check", "kernel.py", "--problem", "embedding_gradient_rmsnorm_backward"]
+_CALL = ["check", "kernel.py", "--problem", "embedding_rmsnorm_backward"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_job_holds_what_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main([*_CALL, *options, "--require", "shapes, deterministic,shapes"]) == 0
     assert fake.jobs == [
         TrialJob(
-            problem="embedding_gradient_rmsnorm_backward",
+            problem="embedding_rmsnorm_backward",
             candidate="kernel.py",
             profile=Profile.DEEP,
             device="cuda:1",

@@ -144,3 +144,17 @@ def test_problem_list_names_every_operator(capsys: pytest.CaptureFixture[str]) -
     assert main(["problem", "list"]) == 0
     out = capsys.readouterr().out
     assert all(f"  {name}\n" in out for name in names())
+
+
+def test_a_wrong_problem_name_is_said_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("def run(x): return x\n")
+    fake = fake_engine.install(monkeypatch, samples.accepted())
+    assert main(["check", str(kernel), "--problem", "rmsnrm"]) == 2
+    said = capsys.readouterr().err
+    assert "unknown problem 'rmsnrm': did you mean 'rmsnorm'?" in said
+    assert "`cuassay problem list`" in said
+    assert len(said) < 500
+    assert fake.jobs == []

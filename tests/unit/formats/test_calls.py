@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 import cuassay
 from cuassay.errors import CandidateError, ProblemError
-from cuassay.formats import load_candidate, load_problem
+from cuassay.formats import beside, load_candidate, load_problem
 from cuassay.formats.calls import prepare
 from cuassay.formats.execute import load_reference
 from cuassay.model.diagnosis import Cause
@@ -129,6 +129,23 @@ def test_the_files_compute_what_the_functions_do(name: str) -> None:
     got = run(*_copied(values))
     for ours, theirs in zip(_several(got), _several(expected), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("name", _CASES)
+def test_a_file_that_holds_kernel_reference_and_inputs_is_taken(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `cuassay check FILE` does without --problem."""
+    file = tmp_path / "kernel.py"
+    file.write_text(
+        f"from {__name__} import _CASES\nrun, reference, inputs, *_ = _CASES[{name!r}]\n"
+    )
+    assert beside.main([str(file), "run", "reference", "inputs"]) == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    problem = load_problem(told["problem"])
+    assert [spec.name for spec in problem.inputs] == _CASES[name][3]
+    assert [spec.name for spec in problem.outputs] == _CASES[name][4]
+    assert load_candidate(told["candidate"], problem).sources
 
 
 def _entry(where: str) -> str:

@@ -273,9 +273,9 @@ def test_one_candidate_is_a_list_of_one(problem: Problem) -> None:
         ("gone.py", r"gone\.py does not exist: expected a readable file"),
         ("gone", r"gone does not exist\. Give a \.py file, a \.cu file"),
         ("empty", r"empty holds no candidate \(it holds: nothing\)"),
-        ("a.txt", r"a\.txt is no candidate\. Give a \.py file"),
+        ("a.txt", r"a\.txt is not a candidate\. Give a \.py file"),
         ("binary.py", r"is a binary file"),
-        ("bad\0name", r"is no candidate|does not exist"),
+        ("bad\0name", r"is not a candidate|does not exist"),
         ("solution.json::run", r"names its own entry in spec\.entry_point; drop '::run'"),
     ],
 )

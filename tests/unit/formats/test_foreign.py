@@ -75,6 +75,37 @@ def test_kernelbench_kernels_are_judged(tmp_path: Path, gate: Gate) -> None:
     assert "NUM001" in _codes(gate, problem, bug)
 
 
+@pytest.mark.parametrize(
+    ("text", "kernel", "inputs"),
+    [
+        (
+            foreign.STRUCTURED,
+            foreign.STRUCTURED_NEW,
+            ["xs_0", "xs_1", "carry_bias", "carry_more_0", "eps"],
+        ),
+        (
+            foreign.BY_NAME,
+            foreign.BY_NAME_NEW,
+            ["x0_bias", "x0_more_0", "x1_0", "x1_1", "x2"],
+        ),
+    ],
+)
+def test_kernelbench_calls_of_any_structure_are_judged(
+    text: str, kernel: str, inputs: list[str], tmp_path: Path, gate: Gate
+) -> None:
+    notes: list[str] = []
+    problem = load_problem(str(trees.write(tmp_path / "1_Structured.py", text)), notes=notes)
+    assert [spec.name for spec in problem.inputs] == [*inputs, "state_gain", "state_source"]
+    assert [spec.name for spec in problem.outputs] == ["output", "output1", "output2"]
+    assert problem.held == (("mask = None", "mode = 'sum'") if "xs_0" in inputs else ())
+    assert len(notes) >= bool(problem.held)
+    unique = "named" if "x2" in inputs else "placed"  # modules are imported once in this process
+    good = trees.write(tmp_path / f"{unique}_good.py", kernel)
+    bug = trees.write(tmp_path / f"{unique}_bug.py", kernel.replace("[0] + 1)", "[0])"))
+    assert _codes(gate, problem, good) == set()
+    assert "NUM001" in _codes(gate, problem, bug)
+
+
 def test_kernelbench_mistakes_are_one_message(tmp_path: Path) -> None:
     problem = load_problem(str(foreign.kernelbench(tmp_path)))
     with pytest.raises(CandidateError, match="defines no 'ModelNew'"):

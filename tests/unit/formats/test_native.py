@@ -197,10 +197,6 @@ def unbounded_ids(x: Annotated[torch.Tensor, tensor("int64", "n")]) -> X:
     return x
 
 
-def keyword_only(*, x: X) -> X:
-    return x
-
-
 def unknown_axis(x: Annotated[torch.Tensor, tensor("float32", "m")]) -> X:
     return x
 
@@ -235,7 +231,6 @@ def undefined(x: Nowhere) -> X:  # type: ignore[name-defined]  # noqa: F821
         (wrong_scalar, {}, r"annotated as int with scalar\('float32'\), expected float"),
         (two_specs, {}, r"holds 2 tensor\(\.\.\.\) or scalar\(\.\.\.\), expected exactly one"),
         (unbounded_ids, {}, r"an integer tensor has no natural range; declare its domain"),
-        (keyword_only, {}, r"is keyword-only, expected plain positional parameters"),
         (unknown_axis, {}, r"the shape of 'x': unknown axis 'm'"),
         (unknown_domain, {}, r"the domain of 'x': unknown axis 'vocab'"),
         (same_name, {}, r"the name 'x' is used twice; rename an output"),

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
@@ -68,6 +69,23 @@ def _log(*trials: Judged) -> dict[str, object]:
     found = sarif(trials, rules=rule, version=__version__)
     jsonschema.validate(found, json.loads(_SCHEMA.read_text()))
     return found
+
+
+@pytest.mark.parametrize(
+    ("site", "address"),
+    [
+        ("https://docs.example/cuassay/", "https://docs.example/cuassay/checks/NUM002/"),
+        ("", None),
+        ("javascript:alert(1)//", None),
+    ],
+)
+def test_a_rule_leads_to_its_page_where_a_site_is_known(
+    site: str, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUASSAY_DOCS", site)
+    log: Any = _log(_judged(samples.rejected()))
+    (known,) = [r for r in log["runs"][0]["tool"]["driver"]["rules"] if r["id"] == "NUM002"]
+    assert known.get("helpUri") == address
 
 
 @pytest.mark.parametrize("name", _VERDICTS)

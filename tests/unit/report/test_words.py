@@ -100,7 +100,7 @@ def test_findings_without_id_get_one_and_a_command() -> None:
 
 def test_not_checked_lists_everything_without_an_answer() -> None:
     lines = words.not_checked(samples.rejected())
-    assert [line.split()[0] for line in lines] == ["DET001", "MEM001", "these", "no"]
+    assert [line.split()[0] for line in lines] == ["DET001", "MEM001", "these", "not"]
     assert any("truth is float32" in line for line in words.not_checked(samples.inconclusive()))
 
 

@@ -146,7 +146,7 @@ _FAULTS: tuple[tuple[str, tuple[tuple[str, Expected, str, str], ...]], ...] = (
         ("at one size in a million", _M, "y[i]", "y[i + (n == 999983)]"),
         ("before the first, at one size", _M, "y[i]", "y[i - (n == 77777)]"),
         ("under one data value", _M, "y[i]", "y[i + (x[i] == 12345.f)]"),
-        ("an index in bytes that wraps", _M, "y[i] =", "*(float*)((char*)y + i * 4) ="),
+        ("an index in bytes that wraps", _M, "y[i] =", "*(float*)((char*)y + (int)(i * 4u)) ="),
         ("two threads, one element", _R, "y[i]", "y[i / 2]"),
         ("all threads, one element", _R, "y[i]", "y[0]"),
         ("reads what others write", _R, "x[i] > 0.f ? x[i] : 0.f", "y[n - 1 - i]"),

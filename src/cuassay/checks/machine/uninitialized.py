@@ -7,7 +7,7 @@ from cuassay.model.diagnosis import Cause
 
 
 class Init101(MachineCheck):
-    """no kernel uses what nobody has written
+    """no kernel uses memory that was never written
 
     What it does
         Executes the candidate's launches in cuassay's PTX machine with one bit for every byte of
@@ -37,7 +37,7 @@ class Init101(MachineCheck):
     """
 
     code = "INIT101"
-    title = "no kernel uses what nobody has written"
+    title = "no kernel uses memory that was never written"
     cause = Cause.UNINITIALISED
     classes = ("M5", "S1")
     kinds = frozenset({"uninitialised"})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cuassay.formats.structure import PRELUDE, Step, output_text
 from cuassay.model.problem import STATE_SAMPLE, STATE_SOURCE, StateSource
 
 _COMMON = """
@@ -22,6 +23,10 @@ _CUASSAY_INIT = {init}
 _CUASSAY_STATE = {state}
 _CUASSAY_BUFFERS = {buffers}
 _CUASSAY_COUNT = {count}
+_CUASSAY_CALL = {call!r}
+
+
+{call}
 
 
 def _cuassay_build(kind):
@@ -49,7 +54,9 @@ def run({signature}):
         _cuassay_model.to(device)
         _cuassay_place["device"] = device
     with _cuassay_torch.no_grad():
-        return _cuassay_torch.func.functional_call(_cuassay_model, state, tuple(arguments))
+        given, named = _cuassay_arguments(*arguments)
+        made = _cuassay_torch.func.functional_call(_cuassay_model, state, given, named)
+        return _cuassay_outputs(made)
 
 
 def _cuassay_generate(axes_and_scalars, device):
@@ -66,7 +73,8 @@ def _cuassay_generate(axes_and_scalars, device):
             items[position] = size
             globals()[name] = type(held[name])(items)
     try:
-        made = [v.to(device) if hasattr(v, "to") else v for v in get_inputs()]
+        made = _cuassay_inputs(get_inputs())
+        made = [v.to(device) if hasattr(v, "to") else v for v in made]
     finally:
         globals().update(held)
     state = _cuassay_model.state_dict()
@@ -143,8 +151,51 @@ def run(*values):
                 own.data = value
             else:
                 own.copy_(value)
-        return model(*arguments)
+        given, named = _cuassay_arguments(*arguments)
+        return _cuassay_outputs(model(*given, **named))
 '''
+_CALL = """{prelude}
+
+def _cuassay_arguments({names}):
+    return ({positional}), {{{named}}}
+
+
+def _cuassay_inputs(_values):
+    if not isinstance(_values, dict):
+        _values = dict(zip({tops}, _values))
+    return [{taken}]
+
+
+def _cuassay_outputs(_result):
+    return {results}
+"""
+
+
+def call_text(
+    arguments: Mapping[str, str],
+    leaves: Mapping[str, Sequence[Step]],
+    outputs: Sequence[Sequence[Step]],
+    *,
+    by_name: bool,
+) -> str:
+    """Return the functions between flat inputs and a call of the model, and back.
+
+    `arguments` are the expressions of the forward's arguments over the flat inputs, `leaves` says
+    where in them each flat input lies, `outputs` where in the result each output does. The
+    arguments go by position, or `by_name`.
+    """
+    told = list(arguments.values())
+    texts = [output_text(steps) for steps in outputs]
+    flat = len(texts) == 1 or all(len(steps) == 1 for steps in outputs)
+    return _CALL.format(
+        prelude=PRELUDE,
+        names=", ".join(leaves),
+        positional="" if by_name else "".join(f"{text}, " for text in told).rstrip(),
+        named=", ".join(f"{n!r}: {text}" for n, text in arguments.items()) if by_name else "",
+        tops=repr(list(arguments)),
+        taken=", ".join(output_text(steps, "_values") for steps in leaves.values()),
+        results="_result" if flat and not outputs[0] else f"({', '.join(texts)},)",
+    )
 
 
 def reference_source(
@@ -156,18 +207,19 @@ def reference_source(
     buffers: Sequence[str],
     axes: Mapping[str, tuple[str, int | None]],
     same: Mapping[str, str],
+    call: str,
 ) -> str:
     """Return the problem's file with `run` and a generator below it.
 
     `arguments` are the forward parameters, `state` maps the model's names to input names, `axes`
     axes to the names and positions at the file's top level, `same` some of them to the axis that
-    they always equal.
+    they always equal, and `call` is what `call_text` returns.
     """
     names = [*arguments, *state.values()]
     source = [f"{STATE_SOURCE}={StateSource.GIVEN.value}"] if state else []
     common = _COMMON.format(
         init=repr(list(init)), state=repr(list(state)), buffers=repr(list(buffers)),
-        count=len(arguments),
+        count=len(arguments), call=call,
     )  # fmt: skip
     adapter = _REFERENCE.format(
         signature=", ".join([*names, *source]),
@@ -185,10 +237,11 @@ def candidate_source(
     init: Sequence[object],
     state: Sequence[str],
     count: int,
+    call: str,
 ) -> str:
     """Return the entry file of a candidate whose `module` defines ModelNew."""
     common = _COMMON.format(
-        init=repr(list(init)), state=repr(list(state)), buffers="()", count=count
+        init=repr(list(init)), state=repr(list(state)), buffers="()", count=count, call=call
     )
     title = '"""The entry of a KernelBench candidate."""\n'
     return (

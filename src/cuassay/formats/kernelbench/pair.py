@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from cuassay.formats import adapted, shapes, signature
 from cuassay.formats.kernelbench import adapter
 from cuassay.formats.modules import describe, import_file
 from cuassay.formats.sol.reference_file import reference_path
+from cuassay.formats.structure import SCALARS, Step, Written, outputs, tensors_in
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Choice, Domain, Opaque, Real
@@ -77,6 +78,7 @@ def load(path: Path, text: str) -> Problem:
         buffers=probe.buffers,
         axes={name: places[name] for name in (*learnt.axes, *learnt.same)},
         same=learnt.same,
+        call=probe.call,
     )
     problem = Problem(
         name=path.stem,
@@ -96,6 +98,7 @@ def load(path: Path, text: str) -> Problem:
         path=path.absolute(),
         description=inspect.cleandoc(module.Model.__doc__ or ""),
         state=tuple(state.values()),
+        held=probe.held,
     )
     return _with_digest(problem)
 
@@ -115,6 +118,7 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
         init=facts["_CUASSAY_INIT"],
         state=facts["_CUASSAY_STATE"],
         count=facts["_CUASSAY_COUNT"],
+        call=facts["_CUASSAY_CALL"],
     )
     return adapted.candidate(file, text, name=file.stem, module=module, entry=entry)
 
@@ -189,8 +193,10 @@ class _Probe:
         self._values, self._init, self._path, self._places = values, init, path, places
         self.state: dict[str, tuple[tuple[int, ...], DType]] = {}
         self.buffers: tuple[str, ...] = ()
-        self.arguments: list[Any] = []
+        self.leaves: dict[str, Any] = {}
         self.outputs: list[Any] = []
+        self.held: tuple[str, ...] = ()
+        self.call = ""
 
     def __call__(self, sizes: Mapping[str, int]) -> shapes.Sample:
         from cuassay.dispatch_modes import fake_tensors
@@ -207,7 +213,7 @@ class _Probe:
                 self._values[name] = kind(items)
         try:
             with fake_tensors():
-                arguments, outputs = self._forward()
+                leaves, made = self._forward()
         except Exception as failure:
             raise ProblemError(
                 f"{self._path}: Model cannot be run on shapes alone: "
@@ -215,14 +221,13 @@ class _Probe:
             ) from failure
         finally:
             self._values.update(held)
-        if not self.arguments:
-            self.arguments, self.outputs = arguments, outputs
         return shapes.Sample(
-            inputs=tuple(tuple(t.shape) for t in arguments if hasattr(t, "shape")),
-            outputs=tuple(tuple(t.shape) for t in outputs),
+            inputs=tuple(tuple(t.shape) for t in leaves.values() if hasattr(t, "shape")),
+            outputs=tuple(tuple(t.shape) for t in made),
         )
 
-    def _forward(self) -> tuple[list[Any], list[Any]]:
+    def _forward(self) -> tuple[dict[str, Any], list[Any]]:
+        """Return the tensors and numbers of a call by name, and the tensors that it returns."""
         import torch
 
         with torch.no_grad():
@@ -230,23 +235,74 @@ class _Probe:
             kept = model.state_dict()
             self.buffers = tuple(name for name, _ in model.named_buffers() if name in kept)
             self.state = {name: (tuple(v.shape), shapes.dtype_of(v)) for name, v in kept.items()}
-            arguments = list(self._values["get_inputs"]())
-            made = model(*arguments)
-        outputs = list(made) if isinstance(made, list | tuple) else [made]
-        bad = next((v for v in outputs if not isinstance(v, torch.Tensor)), None)
-        if bad is not None or not outputs:
+            given = self._values["get_inputs"]()
+            by_name = isinstance(given, Mapping)
+            made = model(**given) if by_name else model(*given)
+        found = list(outputs(made))
+        bad = next((v for _, _, v in found if not isinstance(v, torch.Tensor)), None)
+        if bad is not None or not found:
             raise TypeError(f"forward returns a {type(bad).__name__}, expected tensors")
-        return arguments, outputs
+        names = list(given) if by_name else self._names(len(given))
+        written, texts = _written(names, names, given)
+        if self._taken(written.leaves):
+            written, texts = _written(names, [f"x{n}" for n in range(len(given))], given)
+        results = [value for _, _, value in found]
+        if not self.call:
+            self.leaves, self.outputs, self.held = written.leaves, results, tuple(written.held)
+            self.call = adapter.call_text(
+                texts,
+                _steps(
+                    written, dict(zip(names, given.values() if by_name else given, strict=True))
+                ),
+                [steps for _, steps, _ in found],
+                by_name=by_name,
+            )
+        return written.leaves, results
 
-    def names(self) -> list[str]:
+    def _names(self, count: int) -> list[str]:
         """Return the forward's parameter names, or x0, x1... where they do not fit."""
         parameters = list(inspect.signature(self._values["Model"].forward).parameters)[1:]
-        fits = len(parameters) >= len(self.arguments) and len(set(parameters)) == len(parameters)
-        taken = set(self._values)
-        names = parameters[: len(self.arguments)] if fits else []
-        if not names or any(name.startswith("state_") or name in taken for name in names):
-            return [f"x{number}" for number in range(len(self.arguments))]
-        return names
+        fits = len(parameters) >= count and len(set(parameters)) == len(parameters)
+        return parameters[:count] if fits else [f"x{number}" for number in range(count)]
+
+    def _taken(self, names: Iterable[str]) -> bool:
+        """Whether one of these names of inputs is in use."""
+        return any(name.startswith("state_") or name in self._values for name in names)
+
+
+def _written(
+    names: Sequence[str], called: Sequence[str], given: Any
+) -> tuple[Written, dict[str, str]]:
+    """Return the flat inputs of a call, and the expression of each argument over them.
+
+    `called` is what the flat inputs of each argument are called.
+    """
+    written = Written()
+    values = given.values() if isinstance(given, Mapping) else given
+    texts = {
+        name: written.argument(own, value)
+        for name, own, value in zip(names, called, values, strict=True)
+    }
+    if written.classes:
+        kinds = ", ".join(kind.__name__ for kind in written.classes.values())
+        raise TypeError(
+            f"get_inputs() returns objects of {kinds}, expected tensors, numbers, texts, None, "
+            "lists, tuples and dicts"
+        )
+    return written, texts
+
+
+def _steps(written: Written, arguments: Mapping[str, Any]) -> dict[str, tuple[Step, ...]]:
+    """Return where in the arguments each flat input lies."""
+    tensors = list(tensors_in(arguments))
+    numbers = [(name, value) for name, value in arguments.items() if type(value) in SCALARS]
+    found: dict[str, tuple[Step, ...]] = {}
+    for name, value in written.leaves.items():
+        if type(value) in SCALARS:
+            found[name] = (Step(kind="[", name=numbers.pop(0)[0]),)
+        else:
+            found[name] = next(steps for steps, one in tensors if one is value)
+    return found
 
 
 def _specs(
@@ -254,20 +310,20 @@ def _specs(
 ) -> tuple[tuple[InputSpec, ...], tuple[TensorSpec, ...]]:
     written = iter(learnt.shapes)
     inputs: list[InputSpec] = []
-    for name, value in zip(probe.names(), probe.arguments, strict=True):
+    for name, value in probe.leaves.items():
         if hasattr(value, "shape"):
             dtype = shapes.dtype_of(value)
             domain: Domain = Real() if dtype.is_floating else _DRAWN
             inputs.append(TensorSpec(name=name, dtype=dtype, shape=next(written), domain=domain))
         else:
             inputs.append(_scalar(name, value))
-    outputs = tuple(
+    returned = tuple(
         TensorSpec(
             name=f"output{n or ''}", dtype=shapes.dtype_of(v), shape=next(written), domain=Real()
         )
         for n, v in enumerate(probe.outputs)
     )
-    return tuple(inputs), outputs
+    return tuple(inputs), returned
 
 
 def _scalar(name: str, value: Any) -> ScalarSpec:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 from cuassay.errors import ProblemError
 from cuassay.formats.native.spec import ScalarAnnotation, TensorAnnotation
+from cuassay.formats.native.structured import Structured, is_leaf, structured
 from cuassay.model.dtype import DType
 from cuassay.model.problem import InputSpec, ScalarSpec, TensorSpec
 
@@ -18,24 +19,89 @@ _SCALAR_EXAMPLE = 'Annotated[float, scalar("float32", low=1e-8, high=1e-2)]'
 
 def read_signature(
     function: Callable[..., object], *, where: str
-) -> tuple[tuple[InputSpec, ...], tuple[TensorSpec, ...]]:
-    """Return inputs and outputs of the annotated function. Raises ProblemError."""
+) -> tuple[tuple[InputSpec, ...], tuple[TensorSpec, ...], Structured | None]:
+    """Return inputs, outputs, and how they make a call that passes more than them by position.
+
+    The last is None where the function takes its inputs by position and returns its outputs.
+    Raises ProblemError.
+    """
     hints = _hints(function, where)
-    inputs: list[InputSpec] = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+    parameters = inspect.signature(function).parameters
+    for parameter in parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise ProblemError(
                 f"{where}: parameter '{parameter}' is {parameter.kind.description}, expected "
-                "plain positional parameters only: kernels are called by position"
+                "named parameters: a problem says each of its inputs"
             )
-        inputs.append(_input(name, hints.get(name), where=f"{where}: parameter '{name}'"))
-    outputs = _outputs(hints.get("return"), where=where)
+    plain = all(
+        parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        and not _is_structured(hints.get(name), parameter)
+        for name, parameter in parameters.items()
+    )
+    structure = None
+    if not plain or _is_nested(hints.get("return")):
+        structure = _structured(hints, parameters, where=where)
+        inputs = [
+            _input_of(name, leaf, where=f"{where}: input '{name}'")
+            for name, leaf in structure.leaves.items()
+        ]
+        outputs = tuple(_spec(name, leaf) for name, leaf in structure.outputs.items())
+    else:
+        inputs = [
+            _input(name, hints.get(name), where=f"{where}: parameter '{name}'")
+            for name in parameters
+        ]
+        outputs = _outputs(hints.get("return"), where=where)
     taken = {spec.name for spec in inputs}
     for output in outputs:
         if output.name in taken:
             raise ProblemError(f"{where}: the name '{output.name}' is used twice; rename an output")
         taken.add(output.name)
-    return tuple(inputs), outputs
+    return tuple(inputs), outputs, structure
+
+
+def _is_structured(hint: Any, parameter: inspect.Parameter) -> bool:
+    """Whether a parameter is more than one tensor that is read, or one number."""
+    if get_origin(hint) is not Annotated:
+        return parameter.default is not parameter.empty
+    leaves = [one for one in get_args(hint)[1:] if is_leaf(one)]
+    if not leaves:
+        return True
+    first = leaves[0]
+    return isinstance(first, TensorAnnotation) and (first.out or first.updated)
+
+
+def _is_nested(hint: Any) -> bool:
+    """Whether a return is neither a tensor nor a tuple of tensors."""
+    if get_origin(hint) is not Annotated:
+        return False
+    return not any(is_leaf(one) for one in get_args(hint)[1:])
+
+
+def _structured(
+    hints: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter], *, where: str
+) -> Structured:
+    """Return how a call is made of flat inputs. Raises ProblemError."""
+    arguments: dict[str, object] = {}
+    for name, parameter in parameters.items():
+        hint = hints.get(name)
+        if get_origin(hint) is Annotated:
+            base, value = get_args(hint)[:2]
+            if isinstance(base, type) and not is_leaf(value) and not isinstance(value, base):
+                _annotated(hint, where=f"{where}: parameter '{name}'")
+            arguments[name] = value
+        elif parameter.default is not parameter.empty:
+            arguments[name] = parameter.default
+        else:
+            _annotated(hint, where=f"{where}: parameter '{name}'")
+    returned = hints.get("return")
+    result: object = None
+    if get_origin(returned) is Annotated:
+        result = get_args(returned)[1]
+    elif get_origin(returned) is tuple:
+        result = tuple(_annotated(part, where=f"{where}: return value")[1]
+                       for part in get_args(returned))  # fmt: skip
+    return structured(arguments, result, where=where)
 
 
 def _hints(function: Callable[..., object], where: str) -> dict[str, Any]:
@@ -57,8 +123,16 @@ def _input(name: str, hint: Any, *, where: str) -> InputSpec:
                 f"{where}: tensor(..., name='{annotation.name}') differs from the parameter's "
                 "name; leave name= to outputs"
             )
+    else:
+        _check_scalar_type(base, annotation.dtype, where=where)
+    return _input_of(name, annotation, where=where)
+
+
+def _input_of(
+    name: str, annotation: TensorAnnotation | ScalarAnnotation, *, where: str
+) -> InputSpec:
+    if isinstance(annotation, TensorAnnotation):
         return _tensor_input(name, annotation, where=where)
-    _check_scalar_type(base, annotation.dtype, where=where)
     return ScalarSpec(
         name=name,
         dtype=annotation.dtype,

@@ -30,6 +30,7 @@ from cuassay.formats.native.spec import (
     scalar,
     tensor,
 )
+from cuassay.formats.native.structured import FLAT
 from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Index
 from cuassay.model.dtype import DType
@@ -74,7 +75,7 @@ def problem(
 
     def decorate(function: _F) -> _F:
         where = f"problem '{name or function.__name__}'"
-        inputs, outputs = read_signature(function, where=where)
+        inputs, outputs, structure = read_signature(function, where=where)
         known = read_axes(axes, inputs, outputs, where=where)
         for spec in inputs:
             check_domain(spec, where=f"{where}: the domain of '{spec.name}'")
@@ -104,6 +105,17 @@ def problem(
             growth_target=_growth_target(growth_target, axes, where=where),
             relations=read_relations(relations, inputs, outputs, where=where),
         )
+        if structure is not None:
+            made = replace(
+                made,
+                reference=replace(made.reference, function=f"{function.__qualname__}{FLAT}"),
+                entry=structure.entry(),
+                held=structure.held,
+            )
+            flat = structure.function(function)
+            # Under this name other processes find it, when they import the file.
+            function.__globals__[flat.__name__] = flat
+            _attach(flat, made, generator)
         _attach(function, made, generator)
         return function
 
@@ -114,7 +126,7 @@ def _attach(function: Callable[..., object], made: Problem, generator: _Generato
     made = replace(made, digest=problem_digest(made))
     setattr(function, ATTRIBUTE, made)
     place = str(made.reference.path)
-    _FUNCTIONS[place, made.reference.function] = function
+    _FUNCTIONS[place, function.__qualname__] = function
     if generator is not None:
         _FUNCTIONS[place, generator.__qualname__] = generator
 

@@ -15,13 +15,18 @@ from cuassay.model.problem import Scalar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorAnnotation:
-    """A tensor of `dtype` whose dimensions are axis names, sizes or expressions of axes."""
+    """A tensor of `dtype` whose dimensions are axis names, sizes or expressions of axes.
+
+    `out` says of an argument that the call fills it, `updated` that it reads and changes it.
+    """
 
     dtype: DType
     shape: tuple[str, ...]
     name: str | None
     domain: Domain
     declared: bool
+    out: bool = False
+    updated: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +48,22 @@ def dtype_named(name: str | DType) -> DType:
 
 
 def tensor(
-    dtype: str | DType, *shape: str | int, name: str | None = None, domain: Domain | None = None
+    dtype: str | DType,
+    *shape: str | int,
+    name: str | None = None,
+    domain: Domain | None = None,
+    out: bool = False,
+    updated: bool = False,
 ) -> TensorAnnotation:
     """Describe a tensor: `tensor("bfloat16", "rows", "hidden")`; no dimension is a 0-d tensor.
 
     `name` names an output, `domain` says which values are legal (default: any real number, or
-    any mask for bool). Raises ProblemError for a size below 1, UnknownNameError for the dtype.
+    any mask for bool). `out` marks an argument that the call fills without reading it, `updated`
+    an input that the call changes in place: both are outputs. Raises ProblemError for a size below
+    1, UnknownNameError for the dtype.
     """
+    if out and updated:
+        raise ProblemError("tensor(...): an argument is either out or updated; drop one of them")
     for dimension in shape:
         if isinstance(dimension, bool) or not isinstance(dimension, str | int):
             raise ProblemError(
@@ -66,6 +80,8 @@ def tensor(
         name=name,
         domain=default if domain is None else domain,
         declared=domain is not None,
+        out=out,
+        updated=updated,
     )
 
 

@@ -152,7 +152,7 @@ def _families_and_causes(audit: Audit) -> str:
         for cause in found
     )
     causes = (
-        '<div class="card scroll"><table><tr><th>Check</th><th>What fails</th>'
+        '<div class="card scroll"><table class="groups"><tr><th>Check</th><th>What fails</th>'
         '<th class="num">Kernels</th><th class="num">Of these, accepted by their rule</th></tr>'
         f"{body}</table></div>"
         if found
@@ -175,9 +175,9 @@ def _groups(groups: Sequence[tables.Group], title: str, field: str) -> str:
         for group in groups[:_LISTED]
     )
     return (
-        f'<div class="card scroll"><table><tr><th>{title}</th><th class="num">Kernels</th>'
-        '<th class="num">Rejected</th><th class="num">Share</th><th></th>'
-        '<th class="num">Wrong of those their rule accepts</th></tr>'
+        f'<div class="card scroll"><table class="groups"><tr><th>{title}</th>'
+        '<th class="num">Kernels</th><th class="num">Rejected</th><th class="num">Share</th>'
+        '<th class="gauge"></th><th class="num">Wrong of those their rule accepts</th></tr>'
         f"{body}</table></div>"
     )
 

@@ -21,10 +21,11 @@ max-width:50rem;text-wrap:balance}
 .two{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));
 align-items:start}
 .two>*{min-width:0}.two h2{margin-top:2.2rem}
-.share{display:block;width:7rem;height:.6rem}
-td.gauge{width:8rem;vertical-align:middle}
+.share{display:block;width:100%;height:.6rem}
+td.gauge{width:6rem;min-width:3rem;vertical-align:middle}
+.groups th.num:last-child{min-width:6.5rem}
 .heat{width:auto;min-width:40%}
-.two th{vertical-align:bottom}.two th.num{white-space:normal}
+.groups th{vertical-align:bottom}.groups th.num{white-space:normal}
 .heat td{text-align:center;padding:.15rem;border:0}
 .heat th{padding:.3rem .5rem .3rem 0;border:0}.heat thead th{text-align:center}
 .heat a{display:block;border-radius:5px;padding:.42rem .3rem;min-width:2.6rem;
@@ -68,6 +69,9 @@ font-size:.8rem;margin:0 .2rem .15rem 0;white-space:nowrap}
 .none{display:none;padding:1.4rem 0;color:var(--soft)}.none.shown{display:block}
 .clash-mark{color:var(--mid);font-weight:650}
 .up{color:var(--good)}.down{color:var(--bad)}
+@media (max-width:38rem){.groups .gauge{display:none}.groups th,.groups td{padding-right:.5rem}
+.groups{font-size:.86rem}.groups td{overflow-wrap:anywhere}
+.groups th.num:last-child{min-width:4.5rem}}
 @media (max-width:52rem){.items thead{display:none}
 .items tr.row{display:grid;grid-template-columns:auto 1fr;gap:.1rem .7rem;padding:.55rem 0}
 .filters{position:static}.items td{padding:0 .4rem}.items td.what,

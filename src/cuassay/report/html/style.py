@@ -47,14 +47,15 @@ font-size:.9rem}
 .pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,24rem),1fr));
 gap:1rem;margin-top:1rem}
 .pair>*{min-width:0}
-@media (min-width:56rem){.lead{grid-template-columns:1.7fr 1fr}}
+@media (min-width:56rem){.lead{grid-template-columns:minmax(0,1fr) minmax(0,1.15fr)}}
 .side .verdict{font-size:1.25rem;font-weight:750;letter-spacing:-.015em;color:var(--tone)}
 .side p{color:var(--soft);font-size:.94rem;margin-top:.25rem}
 .clash{border-color:var(--mid);background:var(--mid-wash)}
 .code{position:relative;background:var(--code);border-radius:7px;margin:.5rem 0 0}
 .code pre{overflow-x:auto;padding:.8rem .95rem;line-height:1.5;white-space:pre;
 font-size:.84rem}
-.code pre.wrap{white-space:pre-wrap;overflow-wrap:anywhere;padding-right:4.6rem}
+.lead .src td+td{white-space:pre-wrap;overflow-wrap:anywhere}
+.code pre.wrap,.lead .code pre{white-space:pre-wrap;overflow-wrap:anywhere;padding-right:4.6rem}
 .copy{position:absolute;top:.42rem;right:.42rem;font:600 .78rem var(--sans);color:var(--soft);
 background:var(--card);border:1px solid var(--line);border-radius:5px;padding:.22rem .6rem;
 cursor:pointer}
@@ -116,7 +117,8 @@ font-size:.85rem;overflow-wrap:anywhere}
 @media (max-width:38rem){main{padding:1.1rem .9rem 3rem}.card{padding:1rem}
 .hero{padding:1.1rem 1.1rem 1.2rem}
 .copy{position:static;display:block;margin:0 .5rem .5rem auto}.code{padding-bottom:.05rem}
-.code pre.wrap{padding-right:.95rem}.plot svg text{font-size:17px}
+.code pre,.lead .code pre{white-space:pre-wrap;overflow-wrap:anywhere;padding-right:.95rem}
+.src td+td{white-space:pre-wrap;overflow-wrap:anywhere}.plot svg text{font-size:17px}
 .rows{grid-template-columns:1fr;gap:0}
 .rows dd{margin-bottom:.5rem}
 .checks tr{display:grid;grid-template-columns:1fr auto;padding:.5rem 0;

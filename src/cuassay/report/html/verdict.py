@@ -303,7 +303,7 @@ def _power(verdict: Verdict) -> str:
     told = html_text(words.power_line(power))
     fast = words.speed_line(verdict.speed)
     fast = (
-        f'<section><h2>What it buys</h2><div class="card"><p>{html_text(fast)}.</p></div></section>'
+        f'<section><h2>Speed</h2><div class="card"><p>{html_text(fast)}.</p></div></section>'
         if fast
         else ""
     )

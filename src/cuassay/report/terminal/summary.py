@@ -65,7 +65,7 @@ def summary(
         lines += labelled("truth", truth, width=width)
     matters = bool(causes) and causes[0].cause in _PRECISION
     if verdict.precision_grade and (verbose or matters):
-        lines += labelled("precision", one_line(verdict.precision_grade), width=width)
+        lines += labelled("precision", words.precision_line(verdict.precision_grade), width=width)
     if verdict.walls and verbose:
         lines += labelled("sandbox", words.walls_line(verdict), width=width)
     took = words.timing_line(verdict) if verbose else words.seconds(verdict.timing.total_s)
@@ -83,7 +83,7 @@ def summary(
 def quiet_line(verdict: Verdict) -> Text:
     """Return the verdict in one line."""
     word = verdict.decision.value
-    telling, _ = words.grouped(words.identified(verdict))
+    telling = [finding for finding, _ in words.explained(verdict)]
     command_ = telling[0].reproduce if telling else ""
     tail = f"; {one_line(command_, limit=120)}" if command_ else ""
     causes = words.diagnosed(verdict)

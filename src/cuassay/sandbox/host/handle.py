@@ -165,7 +165,7 @@ class WorkerHandle:
         with contextlib.suppress(OSError):
             self._buffer += self._channel.recv(4096)
         if self._buffer:
-            raise GoneError("garbled", f"bytes nobody asked for: {bytes(self._buffer[:60])!r}")
+            raise GoneError("garbled", f"bytes without a request: {bytes(self._buffer[:60])!r}")
 
     def _how_it_ended(self) -> GoneError:
         """Tell a worker that ended from one that merely closed its channel."""

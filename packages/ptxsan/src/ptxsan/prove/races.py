@@ -132,7 +132,9 @@ class _Races:
         for one in self.execution.program.body:
             row = isa.row(one)
             unknown = row.orders in (Orders.CLUSTER, Orders.OBJECT, Orders.COPIES)
-            if unknown or row.memory is Memory.COPY or row.clocks:
+            # A matrix's rows move for lanes that did not give their addresses.
+            matrix = row.joins and row.memory is not Memory.NONE
+            if unknown or row.memory is Memory.COPY or row.clocks or matrix:
                 return Parted(line=one.line, reason=f"'{one.opcode}' is not followed")
         irregular = self._intervals.irregular()
         if irregular is not None:
