@@ -12,7 +12,7 @@ from cuassay.inputs.fills import default_fill, make
 from cuassay.inputs.scalars import default_scalar, sizes_given
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.transforms import transformed
-from cuassay.model.axes import resolve
+from cuassay.model.axes import evaluate, resolve
 from cuassay.model.case import GENERATED, Case, Fill
 from cuassay.model.domain import SizeOf
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
@@ -84,7 +84,7 @@ def _scalar(
     spec: ScalarSpec, case: Case, sizes: Mapping[str, int], made: Mapping[str, object]
 ) -> Scalar:
     if isinstance(spec.domain, SizeOf):
-        return sizes[spec.domain.axis]
+        return evaluate(spec.domain.axis, sizes)
     if spec.name in case.scalars:
         return case.scalars[spec.name]
     value = made.get(spec.name)

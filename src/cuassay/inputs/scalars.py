@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Mapping
 
+from cuassay.model.axes import evaluate
 from cuassay.model.domain import Choice, Domain, IntegerRange, Positive, Real, SizeOf
 from cuassay.model.dtype import DType
 from cuassay.model.problem import STATE_SOURCE, Problem, Scalar, ScalarSpec
@@ -17,7 +18,7 @@ _SCALAR_RANGE = (0.5, 2.0)  # for a positive scalar without bounds and without a
 def sizes_given(problem: Problem, sizes: Mapping[str, int]) -> dict[str, Scalar]:
     """Return the scalars that repeat the size of an axis: they follow it in every case."""
     return {
-        spec.name: sizes[spec.domain.axis]
+        spec.name: evaluate(spec.domain.axis, sizes)
         for spec in problem.inputs
         if isinstance(spec, ScalarSpec) and isinstance(spec.domain, SizeOf)
     }

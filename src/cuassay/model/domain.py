@@ -73,7 +73,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeOf:
-    """The size of an axis, of a scalar argument that repeats it."""
+    """The size of an axis or an expression of axes, of a scalar argument that repeats it."""
 
     axis: str
 

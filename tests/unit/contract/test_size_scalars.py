@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from cuassay.contract.memory import GIB, Room
+from cuassay.errors import ProblemError
 from cuassay.formats import load_problem
 from cuassay.formats.domain_rules import in_words
 from cuassay.formats.execute import load_reference
@@ -116,3 +117,18 @@ def test_an_integer_that_follows_no_axis_is_planned_for(tmp_path: Path) -> None:
     usual = Case(label="usual", axes={"batch": 8, "seq": 8}, scalars=same)
     assert room.holds(problem, usual)
     assert torch.is_tensor(load_reference(problem).call(8, 8, 8))
+
+
+def test_a_sidecar_states_it(tmp_path: Path) -> None:
+    same = {"batch_size": 8, "length": 8, "window": 8}
+    _masks(tmp_path, (same, {"batch_size": 16, "length": 16, "window": 8}))
+    sidecar = tmp_path / "cuassay.toml"
+    sidecar.write_text('domains.length = { kind = "size_of", axis = "seq" }\n')
+    trial = trial_of(load_problem(str(tmp_path)))
+    assert all(trial.inputs(c)["length"] == c.axes["seq"] for c in trial.cases("shapes"))
+    sidecar.write_text('domains.window = { kind = "size_of", axis = "seq" }\n')
+    with pytest.raises(ProblemError, match=r"'w1' has window = 8, where seq is 16"):
+        load_problem(str(tmp_path))
+    sidecar.write_text('domains.length = { kind = "size_of", axis = "sea" }\n')
+    with pytest.raises(ProblemError, match="unknown axis 'sea'"):
+        load_problem(str(tmp_path))

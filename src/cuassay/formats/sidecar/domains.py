@@ -12,7 +12,7 @@ from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.formats.domain_rules import check_domain, in_words, within
 from cuassay.formats.native.axes import check_names, domain_axes
 from cuassay.model.axes import evaluate, resolve, shape_of
-from cuassay.model.domain import Domain, Index, Opaque
+from cuassay.model.domain import Domain, Index, Opaque, SizeOf
 from cuassay.model.problem import InputSpec, Problem, ScalarSource, ScalarSpec
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def _check(spec: InputSpec, problem: Problem, *, where: str) -> None:
         check_names(expression, {axis.name for axis in problem.axes}, where=f"{where}: axis")
     if isinstance(spec.domain, Index):
         _check_index(spec, spec.domain, problem, where=where)
+    if isinstance(spec.domain, SizeOf):
+        _check_size(spec, spec.domain, problem, where=where)
     _check_given(spec, problem, where=where)
 
 
@@ -81,6 +83,17 @@ def _check_index(spec: InputSpec, domain: Index, problem: Problem, *, where: str
                 f"{where}: workload '{workload.id}' needs {needed} "
                 f"{'distinct indices' if domain.unique else 'index'} but {domain.axis} has size "
                 f"{size} there; name a longer axis"
+            )
+
+
+def _check_size(spec: InputSpec, domain: SizeOf, problem: Problem, *, where: str) -> None:
+    for workload in problem.workloads:
+        source = workload.sources.get(spec.name)
+        size = evaluate(domain.axis, resolve(problem.axes, workload.axes))
+        if isinstance(source, ScalarSource) and source.value != size:
+            raise ProblemError(
+                f"{where}: workload '{workload.id}' has {spec.name} = {source.value!r}, where "
+                f"{domain.axis} is {size}; name another axis, or another kind of domain"
             )
 
 

@@ -21,6 +21,7 @@ from cuassay.model.domain import (
     Positive,
     Probability,
     Real,
+    SizeOf,
 )
 
 Length = Annotated[int, Field(ge=1, le=2**48)]
@@ -125,6 +126,16 @@ class ChoiceModel(DomainModel):
         return Choice(values=tuple(self.values))
 
 
+class SizeOfModel(DomainModel):
+    """kind = "size_of"; `axis` may be an expression of axes."""
+
+    axis: Name
+
+    def domain(self) -> Domain:
+        """Return the domain that the table states."""
+        return SizeOf(axis=self.axis)
+
+
 class OpaqueModel(DomainModel):
     """kind = "opaque": only the problem's own generator makes legal values."""
 
@@ -144,6 +155,7 @@ DOMAINS: Mapping[str, type[DomainModel]] = {
     "mask": MaskModel,
     "integer_range": IntegerRangeModel,
     "choice": ChoiceModel,
+    "size_of": SizeOfModel,
     "opaque": OpaqueModel,
 }
 
