@@ -120,7 +120,7 @@ class Race001(Check):
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Measure every different result against truth; blame what is wrong beside right ones."""
         reads = reads_of(scenario, run)
-        records = _repeated(scenario, run.result)
+        records = done_steps(scenario, run.result, Repeat)
         if not records or not reads:
             return
         calls = sum(_calls(step, record) for step, record in records)
@@ -143,7 +143,7 @@ class Race001(Check):
 
     def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
         """Return how many launches were made and what they could have shown."""
-        found = [pair for scenario, result in seen for pair in _repeated(scenario, result)]
+        found = [pair for scenario, result in seen for pair in done_steps(scenario, result, Repeat)]
         calls = sum(_calls(step, record) for step, record in found)
         if not calls:
             return ""
@@ -199,11 +199,6 @@ def _rate(times: int, calls: int) -> tuple[tuple[str, str], ...]:
             f"{calls} launches meet a fault as rare as {low:.2%} with {meets(low, calls):.1%}",
         ),
     )
-
-
-def _repeated(scenario: Scenario, result: ScenarioResult) -> list[tuple[Repeat, StepDone]]:
-    """Return the Repeat steps that ended normally with their records."""
-    return done_steps(scenario, result, Repeat)
 
 
 def _calls(step: Repeat, record: StepDone) -> int:
