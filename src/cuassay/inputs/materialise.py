@@ -12,9 +12,8 @@ from cuassay.inputs.fills import default_fill, make
 from cuassay.inputs.scalars import default_scalar, sizes_given
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.transforms import transformed
-from cuassay.model.axes import evaluate, resolve
+from cuassay.model.axes import resolve
 from cuassay.model.case import GENERATED, Case, Fill
-from cuassay.model.domain import SizeOf
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 
 Value: TypeAlias = torch.Tensor | Scalar
@@ -34,11 +33,12 @@ def materialise(
     where the generator fails or leaves an input out.
     """
     sizes = resolve(problem.axes, {k: v for k, v in case.axes.items() if _known(problem, k)})
-    made = _generated(problem, case, sizes=sizes, device=device, generator=generator)
+    given = _given_scalars(problem, case, sizes)
+    made = _generated(problem, case, given, sizes=sizes, device=device, generator=generator)
     values: dict[str, Value] = {}
     for spec in problem.inputs:
         if isinstance(spec, ScalarSpec):
-            values[spec.name] = _scalar(spec, case, sizes, made)
+            values[spec.name] = _scalar(spec, case, given, made)
         elif spec.name in made and _from_generator(case.fills.get(spec.name)):
             values[spec.name] = _generators(spec, case, sizes, made[spec.name], device=device)
         else:
@@ -81,12 +81,10 @@ def _known(problem: Problem, name: str) -> bool:
 
 
 def _scalar(
-    spec: ScalarSpec, case: Case, sizes: Mapping[str, int], made: Mapping[str, object]
+    spec: ScalarSpec, case: Case, given: Mapping[str, Scalar], made: Mapping[str, object]
 ) -> Scalar:
-    if isinstance(spec.domain, SizeOf):
-        return evaluate(spec.domain.axis, sizes)
-    if spec.name in case.scalars:
-        return case.scalars[spec.name]
+    if spec.name in given:
+        return given[spec.name]
     value = made.get(spec.name)
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
@@ -107,6 +105,7 @@ def _tensor(spec: TensorSpec, value: object, *, device: str) -> torch.Tensor:
 def _generated(
     problem: Problem,
     case: Case,
+    given: Mapping[str, Scalar],
     *,
     sizes: Mapping[str, int],
     device: str,
@@ -115,11 +114,7 @@ def _generated(
     """Run the problem's generator under the case's seed; global random state is restored."""
     if not case.generator or generator is None:
         return {}
-    arguments: dict[str, object] = {
-        **sizes,
-        **_generator_scalars(problem, case),
-        **sizes_given(problem, sizes),
-    }
+    arguments: dict[str, object] = {**sizes, **given}
     devices = [torch.cuda.current_device()] if device.startswith("cuda") else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(derive(case.seed, "generator"))
@@ -149,12 +144,14 @@ def _generated(
     return made
 
 
-def _generator_scalars(problem: Problem, case: Case) -> dict[str, object]:
-    return {
+def _given_scalars(problem: Problem, case: Case, sizes: Mapping[str, int]) -> dict[str, Scalar]:
+    """Return the scalars that the case states, and those that repeat the size of an axis."""
+    stated = {
         spec.name: case.scalars[spec.name]
         for spec in problem.inputs
         if isinstance(spec, ScalarSpec) and spec.name in case.scalars
     }
+    return stated | sizes_given(problem, sizes)
 
 
 def _listed(sizes: Mapping[str, int]) -> str:

@@ -7,7 +7,6 @@ from typing import cast
 import pytest
 import torch
 
-from cuassay.checks.state.answers import raw_bytes
 from cuassay.model.candidate import Convention
 from cuassay.model.dtype import DType
 from cuassay.model.scenario import (
@@ -21,6 +20,7 @@ from cuassay.model.scenario import (
     Release,
 )
 from cuassay.model.trace import Claim, Exited, Finished, StepDone, StepRaised
+from cuassay.oracle.bits import raw_bytes
 from cuassay.sandbox.guest.items import DTYPES
 from cuassay.sandbox.local import LocalRunner
 from cuassay.sandbox.ran import Ran

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.listed_sizes import settings
-from cuassay.checks.state.answers import placed, raw_bytes
+from cuassay.checks.state.answers import placed
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, Call, ReadInputs, Scenario
 from cuassay.model.trace import ResultItem, done_steps
+from cuassay.oracle.bits import raw_bytes
 
 
 class Api001(Check):

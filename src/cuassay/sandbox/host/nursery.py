@@ -152,7 +152,7 @@ class Nursery(ForkServer):
         (self.folder / "inside").touch()  # what workers try to read, as they try their walls
         self._report: dict[str, str] = {}
         self._missing: list[str] = []
-        self._ready, self._closed = False, False
+        self._ready, self._closed, self._compiler = False, False, False
         plain, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs, other:
@@ -224,6 +224,12 @@ class Nursery(ForkServer):
         }
         self._tell(request, (channel, output))
         return self._count, folder
+
+    def load_compiler(self) -> None:
+        """Let workers that are spawned from now on have torch.compile imported already."""
+        if not self._compiler:
+            self._compiler = True
+            self._tell({"do": "load compiler"})
 
     def _heard(self, message: dict[str, Any]) -> None:
         self._ready, self._report = True, message["ready"]
