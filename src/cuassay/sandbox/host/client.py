@@ -27,7 +27,7 @@ from cuassay.model.trace import (
     ToolMissing,
 )
 from cuassay.sandbox.host.execution import Execution
-from cuassay.sandbox.host.handle import GoneError, UnbornError, WorkerHandle
+from cuassay.sandbox.host.handle import Gone, GoneError, UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery, NurseryError
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
@@ -304,11 +304,11 @@ class WorkerPool:
         return None
 
     def _died_building(self, worker: WorkerHandle, gone: GoneError) -> BuildFailed | ToolMissing:
-        if gone.kind == "timeout":
+        if gone.kind is Gone.TIMEOUT:
             what = f"building and importing did not end within {self._limits.build_s:g} s"
             if _compiles(self._candidate):
                 return ToolMissing(what=f"{what}: run it again, what was compiled is kept")
-        elif gone.kind == "ended":
+        elif gone.kind is Gone.ENDED:
             status = worker.end()
             signal = status & 0x7F
             how = f"died of signal {signal}" if signal else f"exited with code {status >> 8}"

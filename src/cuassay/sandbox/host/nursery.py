@@ -105,13 +105,13 @@ class ForkServer:
             data = b""
         if not data:
             raise NurseryError(f"the process that workers are forked from died: {self._log()}")
-        message = json.loads(data)
-        if "spawned" in message:
-            self.pids[message["spawned"]] = message["pid"]
-        elif "ended" in message:
-            self._statuses[message["ended"]] = message["status"]
+        report = json.loads(data)
+        if "spawned" in report:
+            self.pids[report["spawned"]] = report["pid"]
+        elif "ended" in report:
+            self._statuses[report["ended"]] = report["status"]
         else:
-            self._heard(message)
+            self._heard(report)
 
     def _heard(self, message: dict[str, Any]) -> None:
         """Take in what only some servers say."""
