@@ -35,7 +35,7 @@ from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
 from cuassay.model.precision import Precision
-from cuassay.model.problem import Problem, Scalar, TensorSpec
+from cuassay.model.problem import Problem, Scalar, StateSource, TensorSpec
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Lane, Profile

@@ -116,7 +116,7 @@ class Api005(Check):
             for read, source in zip(evaluated, ("a loaded state", "its own state"), strict=False):
                 if wrong_outputs(trial, read, run):
                     continue
-                lead = f"built in evaluation mode, right there with {source}, wrong in training mode"
+                lead = f"built in evaluation mode and right there with {source}, wrong in training"
                 wrong = (wrong_built or wrong_loaded)[0]
                 found = comparison_finding(self, trial, scenario, case, wrong, lead=lead)
                 with_loaded = read is evaluated[0]
