@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -21,6 +20,7 @@ from cuassay.checks.registry import all_checks
 from cuassay.checks.state.apart import Apart001
 from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
+from cuassay.inputs.seeds import new_root
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
 from cuassay.judge.blamed_lines import with_text
 from cuassay.judge.choose import choose
@@ -220,7 +220,7 @@ def judge(
     if device.startswith("cuda"):  # a judge that is kept has judged others
         torch.cuda.reset_peak_memory_stats(device)
     # Drawn only now: the candidate's digest is fixed before any input exists.
-    seed = job.seed if job.seed is not None else secrets.randbits(62)
+    seed = job.seed if job.seed is not None else new_root()
     trial = JudgeTrial(
         problem,
         reference,
