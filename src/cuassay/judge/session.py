@@ -444,9 +444,8 @@ def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -
         outcome = report.outcome
         found = outcome.findings if isinstance(outcome, Failed) else ()
         for finding in found:
-            source = STATE_OF.get(finding.cause)
-            if source is not None:
-                trial.take_state_from(source)
+            if finding.cause in STATE_OF:
+                trial.take_state_from(STATE_OF[finding.cause])
         if report.scenarios:
             before = check
         else:
