@@ -125,7 +125,7 @@ def _connected(file: Path) -> sqlite3.Connection:
         file.parent.mkdir(parents=True, exist_ok=True)
         return _migrated(file)
     except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise CannotJudgeError(f"the index {file} is locked: {error}; try again") from None
         aside = file.with_suffix(".damaged")
         _LOG.warning("the index %s is damaged (%s); it is made again from the runs", file, error)

@@ -19,7 +19,7 @@ from cuassay.model.scenario import (
     Refill,
     Release,
 )
-from cuassay.model.trace import Exited, Finished, StepDone, StepRaised
+from cuassay.model.trace import Claim, Exited, Finished, StepDone, StepRaised
 from cuassay.oracle.bits import raw_bytes
 from cuassay.sandbox.guest.items import DTYPES
 from cuassay.sandbox.local import LocalRunner
@@ -216,4 +216,4 @@ def test_a_released_result_cannot_be_read() -> None:
 
 def test_out_of_memory_is_marked() -> None:
     run = LocalRunner(lambda x: torch.empty(1 << 50), problem()).run(scenario(), ramp)
-    assert cast(StepRaised, run.result.records[1]).out_of_memory
+    assert cast(StepRaised, run.result.records[1]).claim is Claim.NO_MEMORY
