@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -15,11 +14,13 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import torch
 
 from cuassay.checks.gpu.timing import timed
+from cuassay.checks.interface.initial_state import STATE_OF
 from cuassay.checks.machine.faults import MachineCheck, recording_of
 from cuassay.checks.registry import all_checks
 from cuassay.checks.state.apart import Apart001
 from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
+from cuassay.inputs.seeds import new_root
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
 from cuassay.judge.blamed_lines import with_text
 from cuassay.judge.choose import choose
@@ -42,7 +43,7 @@ from cuassay.judge.tried import Tried
 from cuassay.model import walls
 from cuassay.model.candidate import Candidate
 from cuassay.model.conditions import wanted_proofs
-from cuassay.model.diagnosis import Cause, Diagnosis
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.events import (
     CheckFinished,
     CheckStarted,
@@ -219,7 +220,7 @@ def judge(
     if device.startswith("cuda"):  # a judge that is kept has judged others
         torch.cuda.reset_peak_memory_stats(device)
     # Drawn only now: the candidate's digest is fixed before any input exists.
-    seed = job.seed if job.seed is not None else secrets.randbits(62)
+    seed = job.seed if job.seed is not None else new_root()
     trial = JudgeTrial(
         problem,
         reference,
@@ -442,8 +443,9 @@ def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -
             return _Checked(reports=(report,), built=False)
         outcome = report.outcome
         found = outcome.findings if isinstance(outcome, Failed) else ()
-        if any(finding.cause is Cause.LOADED_STATE for finding in found):
-            trial.keep_initial_state()
+        for finding in found:
+            if finding.cause in STATE_OF:
+                trial.take_state_from(STATE_OF[finding.cause])
         if report.scenarios:
             before = check
         else:

@@ -35,7 +35,7 @@ from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
 from cuassay.model.precision import Precision
-from cuassay.model.problem import Problem, Scalar, TensorSpec
+from cuassay.model.problem import Problem, Scalar, StateSource, TensorSpec
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Lane, Profile
@@ -390,9 +390,9 @@ class JudgeTrial:
         self._own_alone = True
         self._plans.clear()
 
-    def keep_initial_state(self) -> None:
-        """Let a module keep the state that its constructor makes, in every case from now on."""
-        self._problem = self._problem.with_initial_state()
+    def take_state_from(self, source: StateSource) -> None:
+        """Let a module take its state from `source` in every case from now on."""
+        self._problem = self._problem.with_state_from(source)
         if self._acceptor is not None:
             self._acceptor.problem = self._problem
         known = tuple(

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from cuassay.formats.structure import PRELUDE, Step, output_text
 from cuassay.model.problem import STATE_SAMPLE, STATE_SOURCE, StateSource
 
+_EVALUATING = (StateSource.GIVEN_EVALUATION.value, StateSource.INITIAL_EVALUATION.value)
 _COMMON = """
 
 # ---- cuassay's adapter: a function of the forward arguments and of the model's state ----
@@ -40,10 +41,13 @@ def _cuassay_build(kind):
 _REFERENCE = """
 
 _cuassay_model = _cuassay_build(Model)
+_cuassay_modes = [(module, module.training) for module in _cuassay_model.modules()]
 _cuassay_place = {{}}
 
 
 def run({signature}):
+    for module, training in _cuassay_modes:
+        module.training = training and not {evaluating}
     values = ({parameters},)
     arguments, given = values[:_CUASSAY_COUNT], values[_CUASSAY_COUNT:]
     state = dict(zip(_CUASSAY_STATE, given, strict=False))
@@ -85,6 +89,8 @@ def _cuassay_generate(axes_and_scalars, device):
 _CANDIDATE = '''from {module} import ModelNew
 
 _cuassay_made = _cuassay_build(ModelNew)
+_cuassay_modes = [(module, module.training) for module in _cuassay_made.modules()]
+_cuassay_evaluated = []
 _cuassay_models, _cuassay_built = {{}}, {{}}
 
 
@@ -130,11 +136,14 @@ def _cuassay_ready(device, given):
 
 
 def _cuassay_sample(pairs, built, given):
-    """The first elements of what the model was built with, empty where it has no such tensor."""
+    """The first elements of what the model was built with, empty where it has no such tensor.
+
+    Then 1 where it was built in training mode, else 0.
+    """
     found = [value.new_empty(0) for value in given]
     for position, name, _ in pairs:
         found[position] = built[name].reshape(-1)[:{sample}].clone()
-    return tuple(found)
+    return (*found, _cuassay_torch.tensor(float(_cuassay_modes[0][1])))
 
 
 def run(*values):
@@ -146,11 +155,17 @@ def run(*values):
         return _cuassay_sample(pairs, built, given)
     with _cuassay_torch.no_grad():
         for position, name, own in pairs:
-            value = built[name] if source == {initial} else given[position]
+            value = built[name] if source in {initial} else given[position]
             if isinstance(own, _cuassay_torch.nn.Parameter) and own.dtype == value.dtype:
                 own.data = value
             else:
                 own.copy_(value)
+        if source in {evaluating}:  # after the state, as one loads a checkpoint
+            _cuassay_evaluated.append(model.eval())
+        elif _cuassay_evaluated:
+            _cuassay_evaluated.clear()
+            for module, training in _cuassay_modes:
+                module.training = training
         given, named = _cuassay_arguments(*arguments)
         return _cuassay_outputs(model(*given, **named))
 '''
@@ -217,6 +232,7 @@ def reference_source(
     """
     names = [*arguments, *state.values()]
     source = [f"{STATE_SOURCE}={StateSource.GIVEN.value}"] if state else []
+    evaluating = f"{STATE_SOURCE} in {_EVALUATING}" if state else "False"
     common = _COMMON.format(
         init=repr(list(init)), state=repr(list(state)), buffers=repr(list(buffers)),
         count=len(arguments), call=call,
@@ -227,6 +243,7 @@ def reference_source(
         axes=repr(dict(axes)),
         same=repr(dict(same)),
         names=repr(names),
+        evaluating=evaluating,
     )
     return text.rstrip("\n") + "\n" + common + adapter
 
@@ -251,7 +268,8 @@ def candidate_source(
             module=module,
             sample=STATE_SAMPLE,
             given=StateSource.GIVEN.value,
-            initial=StateSource.INITIAL.value,
+            initial=(StateSource.INITIAL.value, StateSource.INITIAL_EVALUATION.value),
+            evaluating=_EVALUATING,
             as_sample=StateSource.SAMPLE.value,
         )
     )

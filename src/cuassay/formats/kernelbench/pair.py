@@ -199,7 +199,7 @@ class _Probe:
         self.call = ""
 
     def __call__(self, sizes: Mapping[str, int]) -> shapes.Sample:
-        from cuassay.dispatch_modes import fake_tensors
+        from cuassay.dispatch_modes import without_memory
 
         held = {name: self._values[name] for name, _ in self._places.values()}
         for axis, size in sizes.items():
@@ -212,8 +212,7 @@ class _Probe:
                 items[position] = size
                 self._values[name] = kind(items)
         try:
-            with fake_tensors():
-                leaves, made = self._forward()
+            leaves, made = without_memory(self._forward)
         except Exception as failure:
             raise ProblemError(
                 f"{self._path}: Model cannot be run on shapes alone: "
