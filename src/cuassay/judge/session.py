@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import torch
 
 from cuassay.checks.gpu.timing import timed
+from cuassay.checks.interface.initial_state import STATE_OF
 from cuassay.checks.machine.faults import MachineCheck, recording_of
 from cuassay.checks.registry import all_checks
 from cuassay.checks.state.apart import Apart001
@@ -43,7 +44,7 @@ from cuassay.judge.tried import Tried
 from cuassay.model import walls
 from cuassay.model.candidate import Candidate
 from cuassay.model.conditions import wanted_proofs
-from cuassay.model.diagnosis import Cause, Diagnosis
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.events import (
     CheckFinished,
     CheckStarted,
@@ -446,8 +447,9 @@ def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -
             return _Checked(reports=(report,), built=False)
         outcome = report.outcome
         found = outcome.findings if isinstance(outcome, Failed) else ()
-        if any(finding.cause is Cause.LOADED_STATE for finding in found):
-            trial.keep_initial_state()
+        for finding in found:
+            if finding.cause in STATE_OF:
+                trial.take_state_from(STATE_OF[finding.cause])
         if report.scenarios:
             before = check
         else:

@@ -43,7 +43,7 @@ from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
 from cuassay.model.precision import Precision
-from cuassay.model.problem import Problem, Scalar, TensorSpec, VarAxis
+from cuassay.model.problem import Problem, Scalar, StateSource, TensorSpec, VarAxis
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Lane, Profile
@@ -462,9 +462,9 @@ class JudgeTrial:
         """What a module's constructor has to be told, '' where the kernel follows what it is."""
         return self._built_condition
 
-    def keep_initial_state(self) -> None:
-        """Let a module keep the state that its constructor makes, in every case from now on."""
-        self._take(self._problem.with_initial_state())
+    def take_state_from(self, source: StateSource) -> None:
+        """Let a module take its state from `source` in every case from now on."""
+        self._take(self._problem.with_state_from(source))
         known = tuple(
             dataclasses.replace(case, scalars={**case.scalars, **self._problem.usual_state})
             for case in self._plans.get("known", ())

@@ -17,6 +17,7 @@ from cuassay.model.problem import STATE_SAMPLE, STATE_SOURCE, StateSource
 
 BUILT = "built_"  # begins the names of scalars that say what a module is built with
 _KEPT = 4  # models of other sizes that a process keeps
+_EVALUATING = (StateSource.GIVEN_EVALUATION.value, StateSource.INITIAL_EVALUATION.value)
 _COMMON = """
 
 # ---- cuassay's adapter: a function of the forward arguments and of the model's state ----
@@ -68,8 +69,16 @@ import sys as _cuassay_sys
 from torch.utils._python_dispatch import _disable_current_modes as _cuassay_no_modes
 
 _cuassay_models = {{}}
+
+
+def _cuassay_make(sizes):
+    model = _cuassay_build(Model, sizes)
+    model._cuassay_modes = [(module, module.training) for module in model.modules()]
+    return model
+
+
 if not _CUASSAY_BUILT:
-    _cuassay_models[()] = _cuassay_build(Model)
+    _cuassay_models[()] = _cuassay_make(())
 
 
 def _cuassay_model(sizes, device=None):
@@ -77,14 +86,14 @@ def _cuassay_model(sizes, device=None):
     # hold no data, one is made for this call alone.
     if device is not None and device.type == "meta":
         with device:
-            return _cuassay_build(Model, sizes)
+            return _cuassay_make(sizes)
     fakes = _cuassay_sys.modules.get("torch._subclasses.fake_tensor")
     plain = _cuassay_torch.empty(0)
     if plain.is_meta or fakes and isinstance(plain, fakes.FakeTensor):
-        return _cuassay_models.get(sizes) or _cuassay_build(Model, sizes)
+        return _cuassay_models.get(sizes) or _cuassay_make(sizes)
     if sizes not in _cuassay_models:
         with _cuassay_no_modes(), _cuassay_torch._C.DisableTorchFunction():
-            model = _cuassay_build(Model, sizes)
+            model = _cuassay_make(sizes)
         while len(_cuassay_models) >= {kept}:
             _cuassay_models.pop(next(iter(_cuassay_models)))
         _cuassay_models[sizes] = model
@@ -102,6 +111,8 @@ def run({signature}):
     for name in _CUASSAY_BUFFERS:
         state[name] = state[name].clone()
     model = _cuassay_model(sizes, next((v.device for v in values if hasattr(v, "device")), None))
+    for module, training in model._cuassay_modes:
+        module.training = training and not {evaluating}
     with _cuassay_torch.no_grad():
         given, named = _cuassay_arguments(*arguments)
         made = _cuassay_torch.func.functional_call(model, state, given, named)
@@ -135,6 +146,7 @@ def _cuassay_generate(axes_and_scalars, device):
 _CANDIDATE = '''from {module} import ModelNew
 
 _cuassay_made = None if _CUASSAY_BUILT else _cuassay_build(ModelNew)
+_cuassay_evaluated = []
 _cuassay_models = {{}}
 
 
@@ -167,44 +179,55 @@ def _cuassay_pairs(model, given):
 
 
 def _cuassay_ready(device, given, sizes):
-    """The model on a device, its state by position, and the values that it was built with."""
+    """The model on a device, its state by position, what it was built with, and its modes."""
     if (device, sizes) not in _cuassay_models:
-        made = _cuassay_made or _cuassay_build(ModelNew, sizes)
-        model = made.to(device)
+        model = _cuassay_made or _cuassay_build(ModelNew, sizes)
+        # Of another device: the same model, which has been called.
+        others = [held for (_, of), held in _cuassay_models.items() if of == sizes]
+        modes = others[0][3] if others else [(m, m.training) for m in model.modules()]
+        model = model.to(device)
         pairs = _cuassay_pairs(model, given)
         own = _cuassay_own(model)
-        other = next((b for (_, s), (_, _, b) in _cuassay_models.items() if s == sizes), None)
         built = {{name: own[name].detach().clone() for _, name in pairs}}
-        if other is not None:
-            built = {{name: other[name].to(device) for _, name in pairs}}
+        if others:
+            built = {{name: others[0][2][name].to(device) for _, name in pairs}}
         while len(_cuassay_models) >= {kept}:
             _cuassay_models.pop(next(iter(_cuassay_models)))
         where = [(at, name, own[name]) for at, name in pairs]
-        _cuassay_models[device, sizes] = model, where, built
+        _cuassay_models[device, sizes] = model, where, built, modes
     return _cuassay_models[device, sizes]
 
 
-def _cuassay_sample(pairs, built, given):
-    """The first elements of what the model was built with, empty where it has no such tensor."""
+def _cuassay_sample(pairs, built, modes, given):
+    """The first elements of what the model was built with, empty where it has no such tensor.
+
+    Then 1 where it was built in training mode, else 0.
+    """
     found = [value.new_empty(0) for value in given]
     for position, name, _ in pairs:
         found[position] = built[name].reshape(-1)[:{sample}].clone()
-    return tuple(found)
+    return (*found, _cuassay_torch.tensor(float(modes[0][1])))
 
 
 def run(*values):
     arguments, given, sizes, source = _cuassay_split(values)
     device = next((v.device for v in values if hasattr(v, "device")), "cpu")
-    model, pairs, built = _cuassay_ready(device, given, sizes)
+    model, pairs, built, modes = _cuassay_ready(device, given, sizes)
     if source == {as_sample}:
-        return _cuassay_sample(pairs, built, given)
+        return _cuassay_sample(pairs, built, modes, given)
     with _cuassay_torch.no_grad():
         for position, name, own in pairs:
-            value = built[name] if source == {initial} else given[position]
+            value = built[name] if source in {initial} else given[position]
             if isinstance(own, _cuassay_torch.nn.Parameter) and own.dtype == value.dtype:
                 own.data = value
             else:
                 own.copy_(value)
+        if source in {evaluating}:  # after the state, as one loads a checkpoint
+            _cuassay_evaluated.append(model.eval())
+        elif any(one is model for one in _cuassay_evaluated):
+            _cuassay_evaluated[:] = [one for one in _cuassay_evaluated if one is not model]
+            for module, training in modes:
+                module.training = training
         given, named = _cuassay_arguments(*arguments)
         return _cuassay_outputs(model(*given, **named))
 '''
@@ -274,6 +297,7 @@ def reference_source(
     names = [*arguments, *state.values()]
     sizes = [f"{BUILT}{axis}" for axis in built]
     source = [f"{STATE_SOURCE}={StateSource.GIVEN.value}"] if state else []
+    evaluating = f"{STATE_SOURCE} in {_EVALUATING}" if state else "False"
     common = _COMMON.format(
         init=repr(list(init)), state=repr(list(state)), buffers=repr(list(buffers)),
         built=repr(dict(built)), count=len(arguments), call=call,
@@ -285,6 +309,7 @@ def reference_source(
         axes=repr(dict(axes)),
         same=repr(dict(same)),
         names=repr(names),
+        evaluating=evaluating,
     )
     return text.rstrip("\n") + "\n" + common + adapter
 
@@ -311,7 +336,8 @@ def candidate_source(
             module=module,
             sample=STATE_SAMPLE,
             kept=_KEPT,
-            initial=StateSource.INITIAL.value,
+            initial=(StateSource.INITIAL.value, StateSource.INITIAL_EVALUATION.value),
+            evaluating=_EVALUATING,
             as_sample=StateSource.SAMPLE.value,
         )
     )

@@ -307,11 +307,11 @@ class _Probe:
         self.call = ""
 
     def __call__(self, sizes: Mapping[str, int]) -> shapes.Sample:
-        from cuassay.dispatch_modes import fake_tensors
+        from cuassay.dispatch_modes import without_memory
 
         try:
-            with _moved(self._values, self._places, sizes), fake_tensors():
-                leaves, state, made = self._forward()
+            with _moved(self._values, self._places, sizes):
+                leaves, state, made = without_memory(self._forward)
         except Exception as failure:
             raise ProblemError(
                 f"{self._path}: Model cannot be run on shapes alone: "
