@@ -23,6 +23,7 @@ from cuassay.errors import CuassayError
 from cuassay.inputs.seeds import new_root
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
 from cuassay.judge.blamed_lines import with_text
+from cuassay.judge.built_sizes import follow_built_sizes
 from cuassay.judge.choose import choose
 from cuassay.judge.clues import gather
 from cuassay.judge.control import Control, reference_candidate
@@ -269,6 +270,8 @@ def judge(
             generate_once(trial)
         machine = _use_machine(bench)
         _tune(bench, runner)
+        if trial.problem.built:
+            bench.beside("", lambda: follow_built_sizes(trial, runner))
         control = _control(bench)
         tried = Tried(problem, runner)
         if device.startswith("cuda"):
@@ -297,7 +300,8 @@ def judge(
         )
         stood = runner.walls
         unconfined = walls.condition(stood) if stood else ""
-        limits = [text for text in (_executed_by(bench, runner), unconfined) if text]
+        said = (_executed_by(bench, runner), unconfined, trial.built_condition)
+        limits = [text for text in said if text]
     kind = "float32" if "float32" in trial.kinds else "float64"
     verdict = Verdict(
         decision=decision,
