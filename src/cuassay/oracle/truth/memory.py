@@ -20,8 +20,8 @@ from torch.utils import _pytree as pytree
 
 from cuassay.dispatch_modes import UntracedMode, fake_tensors
 from cuassay.model.problem import Scalar
+from cuassay.oracle.lift.operation import base_name
 from cuassay.oracle.truth.composite import COMPOSITES
-from cuassay.oracle.truth.operations import base_name
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS
 from cuassay.oracle.truth.types import OutputTruth, Truth
 
