@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cuassay.errors import UnknownNameError
 from cuassay.inputs.arguments import arguments
 from cuassay.inputs.budget import budget_for
-from cuassay.inputs.geometry import elements, growth_axes, legal
+from cuassay.inputs.geometry import elements, fit, growth_axes, legal
 from cuassay.inputs.named_sizes import NamedSize
 from cuassay.inputs.neighbours import shapes
 from cuassay.inputs.planner import Planner, has_custom_source
@@ -83,7 +83,20 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
         label = f"{regime.name} on {_listed(planner.problem, sizes)}"
         path = ("numeric", position)
         cases.append(planner.case(label, sizes, regime, workload=workload, seed_path=path))
-    return (*_recorded(planner), *own, *cases)
+    return (*_recorded(planner), *own, *cases, *_as_built(planner))
+
+
+def _as_built(planner: Planner) -> tuple[Case, ...]:
+    """Return a case of a module built as the problem builds it, everything else small.
+
+    Where other sizes are judged, this is the one that the benchmark runs.
+    """
+    problem = planner.problem
+    if not problem.built:
+        return ()
+    _, sizes = planner.workloads()[0]
+    sizes = fit(problem, sizes, budget=planner.budget.small_elements, keep=problem.built)
+    return (planner.case(f"as built on {_listed(problem, sizes)}", sizes, NUMERIC[0]),)
 
 
 def _recorded(planner: Planner) -> tuple[Case, ...]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import torch
 
 from cuassay.checks.gpu.timing import timed
+from cuassay.checks.interface.initial_state import STATE_OF
 from cuassay.checks.machine.faults import MachineCheck, recording_of
 from cuassay.checks.registry import all_checks
 from cuassay.checks.state.apart import Apart001
@@ -22,6 +23,7 @@ from cuassay.errors import CuassayError
 from cuassay.inputs.seeds import new_root
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
 from cuassay.judge.blamed_lines import with_text
+from cuassay.judge.built_sizes import follow_built_sizes
 from cuassay.judge.choose import choose
 from cuassay.judge.clues import gather
 from cuassay.judge.control import Control, reference_candidate
@@ -42,7 +44,7 @@ from cuassay.judge.tried import Tried
 from cuassay.model import walls
 from cuassay.model.candidate import Candidate
 from cuassay.model.conditions import wanted_proofs
-from cuassay.model.diagnosis import Cause, Diagnosis
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.events import (
     CheckFinished,
     CheckStarted,
@@ -268,6 +270,8 @@ def judge(
             generate_once(trial)
         machine = _use_machine(bench)
         _tune(bench, runner)
+        if trial.problem.built:
+            bench.beside("", lambda: follow_built_sizes(trial, runner))
         control = _control(bench)
         tried = Tried(problem, runner)
         if device.startswith("cuda"):
@@ -296,7 +300,8 @@ def judge(
         )
         stood = runner.walls
         unconfined = walls.condition(stood) if stood else ""
-        limits = [text for text in (_executed_by(bench, runner), unconfined) if text]
+        said = (_executed_by(bench, runner), unconfined, trial.built_condition)
+        limits = [text for text in said if text]
     kind = "float32" if "float32" in trial.kinds else "float64"
     verdict = Verdict(
         decision=decision,
@@ -442,8 +447,9 @@ def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -
             return _Checked(reports=(report,), built=False)
         outcome = report.outcome
         found = outcome.findings if isinstance(outcome, Failed) else ()
-        if any(finding.cause is Cause.LOADED_STATE for finding in found):
-            trial.keep_initial_state()
+        for finding in found:
+            if finding.cause in STATE_OF:
+                trial.take_state_from(STATE_OF[finding.cause])
         if report.scenarios:
             before = check
         else:

@@ -1,6 +1,6 @@
 """How much memory a reference and its truth take: planned before anything is allocated.
 
-The reference runs once on fake tensors, which have sizes and no memory. What its tensors hold at
+The reference runs once on tensors that have sizes and no memory. What its tensors hold at
 one time is noted twice: as written, which is what a process that calls it takes, and with every
 float in float64, which is what a lifted run holds. Noise stands beside the largest operation;
 afterwards the runs and the achievable errors of the outputs lie side by side.
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from cuassay.dispatch_modes import UntracedMode, fake_tensors
+from cuassay.dispatch_modes import UntracedMode, without_memory
 from cuassay.model.problem import Scalar
 from cuassay.oracle.lift.operation import base_name
 from cuassay.oracle.truth.composite import COMPOSITES
@@ -117,20 +117,26 @@ def live_bytes(
     """Return what `fn` holds at most at one time, beside its inputs.
 
     Nothing is allocated: of `inputs` only shapes and dtypes count, as if on `device`. A reference
-    that fake tensors cannot follow to its end, since its control flow depends on values say, is
+    that such tensors cannot follow to its end, since its control flow depends on values say, is
     known as far as it got.
     """
-    watch, complete = _Watch(), True
-    with fake_tensors():
+    watched: list[_Watch] = []
+
+    def run() -> None:
         given = [
             torch.empty(v.shape, dtype=v.dtype, device=device) if isinstance(v, Tensor) else v
             for v in inputs
         ]
-        try:
-            with watch:
-                fn(*given)
-        except Exception:  # whatever a foreign reference says of tensors without values
-            complete = False
+        watched.append(_Watch())
+        with watched[-1]:
+            fn(*given)
+
+    complete = True
+    try:
+        without_memory(run)
+    except Exception:  # whatever a foreign reference says of tensors without values
+        complete = False
+    watch = watched[-1]
     return Live(
         written=watch.peak,
         lifted=watch.peak_lifted,
