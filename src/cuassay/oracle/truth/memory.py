@@ -21,8 +21,8 @@ from torch.utils.flop_counter import flop_registry
 
 from cuassay.dispatch_modes import UntracedMode, without_memory
 from cuassay.model.problem import Scalar
+from cuassay.oracle.lift.operation import base_name
 from cuassay.oracle.truth.composite import COMPOSITES
-from cuassay.oracle.truth.operations import base_name
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS
 from cuassay.oracle.truth.types import OutputTruth, Truth
 
