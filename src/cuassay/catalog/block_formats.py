@@ -9,6 +9,7 @@ of tensor cores are an affair of the caller. Sums in float32, one rounding at th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import torch
@@ -30,9 +31,10 @@ _SMALL_SCALES = Positive(low=2.0**-6, high=2.0**-2)
 _ALPHA = Positive(low=1e-4, high=1e2)
 _ACTIVATION = Real(low=-16.0, high=16.0)
 
-_PLAIN = {"m": (1, 1_048_576), "n": (1, 262_144), "k": (2 * MX, 131_072, MX)}
-_GROUPED = {"groups": (1, 1024), **_PLAIN}
-_EXPERTS = {
+_Axes = Mapping[str, tuple[int, int] | tuple[int, int, int]]
+_PLAIN: _Axes = {"m": (1, 1_048_576), "n": (1, 262_144), "k": (2 * MX, 131_072, MX)}
+_GROUPED: _Axes = {"groups": (1, 1024), **_PLAIN}
+_EXPERTS: _Axes = {
     "experts": (1, 1024),
     "slots": (1, 1_048_576),
     "hidden": (MX, 65_536, MX),
