@@ -223,6 +223,7 @@ class JudgeTrial:
             reduced=self.reduced if purpose in ("hot", "growth") else (),
             named=self._named if purpose == "shapes" else (),
             memory_gib=self._memory_gib,
+            work=lambda sizes: self._room.work(self._problem, sizes),
         )
 
     def _learn(self) -> None:
