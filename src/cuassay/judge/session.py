@@ -404,7 +404,7 @@ def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
     for check in bench.plan.checks:
         if isinstance(check, MachineCheck) and machine_begins:
             continue
-        if not isinstance(check, MachineCheck | Apart001) or check.skip(bench.trial):
+        if not _begun_ahead(check) or check.skip(bench.trial):
             continue
         scenario = next(iter(check.propose(bench.trial)), None)
         if isinstance(check, Apart001) and scenario is not None:
@@ -430,7 +430,7 @@ def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -
     reports: list[CheckReport] = []
     graded: list[Comparison] = []
     before: Check | None = None  # the last one that ran a scenario
-    for check in bench.plan.checks:
+    for check in _in_turn(bench):
         if job.fail_fast and any(report.wrong for report in reports):
             reports.append(_not_run(check))
             continue
@@ -458,7 +458,19 @@ def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -
             graded += trial.comparisons[mark:]
         bench.emit(CheckFinished(report=report))
         reports.append(report)
+    place = {check.code: number for number, check in enumerate(bench.plan.checks)}
+    reports.sort(key=lambda report: place[report.code])
     return _Checked(reports=tuple(reports), graded=tuple(graded))
+
+
+def _in_turn(bench: _Bench) -> list[Check]:
+    """Return the checks in the order of their runs: last those that wait for what was begun."""
+    waits = bench.device.startswith("cuda")
+    return sorted(bench.plan.checks, key=lambda check: waits and _begun_ahead(check))
+
+
+def _begun_ahead(check: Check) -> bool:
+    return isinstance(check, MachineCheck | Apart001)
 
 
 def _parts(before: Check | None, check: Check, *, quick: bool) -> bool:
