@@ -136,7 +136,9 @@ class Emit:
 
     def _read_register(self, name: str, type_: str, *, negated: bool) -> Value:
         if name not in self.program.registers:
-            return self._read_special(name, type_)
+            from ptxsan.emit.special import special_register
+
+            return special_register(self, name, type_)
         have, want = self.frame.width(name), width_of(type_)
         bits = self.let(f"load i{have}, ptr {self.frame.bits(name)}")
         poison, undefined = "false", ""
@@ -186,11 +188,6 @@ class Emit:
     def lanes(self, type_: str) -> int:
         """Return how many shadows a value of a type has here."""
         return lanes_of(type_, doubles=self.algebra)
-
-    def _read_special(self, name: str, type_: str) -> Value:
-        from ptxsan.emit.special import special_register
-
-        return special_register(self, name, type_)
 
     def write(
         self,
