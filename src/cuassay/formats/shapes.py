@@ -87,21 +87,23 @@ class _Learner:
 
     def _move(self, name: str) -> None:
         """Sample with one size moved, alone or with the sizes that equal it."""
-        for others in self._companions(name):
+        equal = [
+            other
+            for other, size in self._sizes.items()
+            if size == self._sizes[name] and other not in (name, *self._moved, *self._same)
+        ]
+        companions = [
+            (),
+            *((other,) for other in equal),
+            *([tuple(equal)] if len(equal) > 1 else []),
+        ]
+        for others in companions:
             group = (name, *others)
             moved = [self._at(group, step) for step in _STEPS]
             if all(one is not None and one.shapes != self._base.shapes for one in moved):
                 self._moved[name] = tuple(one for one in moved if one is not None)
                 self._same |= dict.fromkeys(others, name)
                 return
-
-    def _companions(self, name: str) -> list[tuple[str, ...]]:
-        equal = [
-            other
-            for other, size in self._sizes.items()
-            if size == self._sizes[name] and other not in (name, *self._moved, *self._same)
-        ]
-        return [(), *((other,) for other in equal), *([tuple(equal)] if len(equal) > 1 else [])]
 
     def _at(self, names: Sequence[str], step: int) -> Sample | None:
         """Return the sample with some sizes moved, None where the code or the ranks refuse it."""

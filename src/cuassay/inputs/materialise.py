@@ -33,7 +33,10 @@ def materialise(
     what it made. Fills may carry transforms (see inputs.transforms). Raises ReferenceError_
     where the generator fails or leaves an input out.
     """
-    sizes = resolve(problem.axes, {k: v for k, v in case.axes.items() if _known(problem, k)})
+    sizes = resolve(
+        problem.axes,
+        {k: v for k, v in case.axes.items() if any(axis.name == k for axis in problem.axes)},
+    )
     made = _generated(problem, case, sizes=sizes, device=device, generator=generator)
     values: dict[str, Value] = {}
     for spec in problem.inputs:
@@ -53,7 +56,12 @@ def _from_generator(fill: Fill | None) -> bool:
 def _generators(
     spec: TensorSpec, case: Case, sizes: Mapping[str, int], value: object, *, device: str
 ) -> torch.Tensor:
-    own = _tensor(spec, value, device=device)
+    if not isinstance(value, torch.Tensor):
+        raise ReferenceError_(
+            f"the problem's generator made a {type(value).__name__} for input '{spec.name}', "
+            "expected a torch.Tensor"
+        )
+    own = value.detach().to(device)
     fill = case.fills.get(spec.name)
     return own if fill is None else transformed(spec, fill, sizes, lambda _: own)
 
@@ -76,10 +84,6 @@ def _drawn(spec: TensorSpec, case: Case, sizes: Mapping[str, int], *, device: st
     return value
 
 
-def _known(problem: Problem, name: str) -> bool:
-    return any(axis.name == name for axis in problem.axes)
-
-
 def _scalar(
     spec: ScalarSpec, case: Case, sizes: Mapping[str, int], made: Mapping[str, object]
 ) -> Scalar:
@@ -95,15 +99,6 @@ def _scalar(
     return default_scalar(spec, seed=derive(case.seed, spec.name))
 
 
-def _tensor(spec: TensorSpec, value: object, *, device: str) -> torch.Tensor:
-    if not isinstance(value, torch.Tensor):
-        raise ReferenceError_(
-            f"the problem's generator made a {type(value).__name__} for input '{spec.name}', "
-            "expected a torch.Tensor"
-        )
-    return value.detach().to(device)
-
-
 def _generated(
     problem: Problem,
     case: Case,
@@ -117,7 +112,11 @@ def _generated(
         return {}
     arguments: dict[str, object] = {
         **sizes,
-        **_generator_scalars(problem, case),
+        **{
+            spec.name: case.scalars[spec.name]
+            for spec in problem.inputs
+            if isinstance(spec, ScalarSpec) and spec.name in case.scalars
+        },
         **sizes_given(problem, sizes),
     }
     devices = [torch.cuda.current_device()] if device.startswith("cuda") else []
@@ -128,9 +127,10 @@ def _generated(
         except (CuassayError, torch.OutOfMemoryError):
             raise
         except Exception as error:
+            listed = ", ".join(f"{name}={size}" for name, size in sizes.items())
             raise ReferenceError_(
                 f"the generator of problem '{problem.name}' raised {type(error).__name__}: "
-                f"{error} (axes: {_listed(sizes)})"
+                f"{error} (axes: {listed})"
             ) from error
     if not isinstance(made, Mapping):
         raise ReferenceError_(
@@ -147,15 +147,3 @@ def _generated(
             f"it made {', '.join(map(str, made)) or 'nothing'}"
         )
     return made
-
-
-def _generator_scalars(problem: Problem, case: Case) -> dict[str, object]:
-    return {
-        spec.name: case.scalars[spec.name]
-        for spec in problem.inputs
-        if isinstance(spec, ScalarSpec) and spec.name in case.scalars
-    }
-
-
-def _listed(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={size}" for name, size in sizes.items())

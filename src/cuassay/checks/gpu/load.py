@@ -125,7 +125,13 @@ class Race001(Check):
             return
         calls = sum(_calls(step, record) for step, record in records)
         if not calls:
-            _without_pauses(records)
+            # Say why nothing was launched with pauses. Raises CannotJudgeError or its kin.
+            refused = next(
+                (text for _, r in records if (text := dict(r.facts).get("refused", ""))), ""
+            )
+            if refused:
+                raise CannotJudgeError(f"pauses could not be put into its kernels: {refused[:200]}")
+            raise NothingToCheckError("no kernel of its own whose PTX is known")
         wrong: list[tuple[Comparison, int]] = []
         right = wrong_read(trial, run, reads[0]) is None
         for _, record in records:
@@ -177,14 +183,6 @@ class Race001(Check):
             statistic="worst of the repeats",
             **extra,
         )
-
-
-def _without_pauses(records: Sequence[tuple[Repeat, StepDone]]) -> None:
-    """Say why nothing was launched with pauses. Raises CannotJudgeError or its kin."""
-    refused = next((text for _, r in records if (text := dict(r.facts).get("refused", ""))), "")
-    if refused:
-        raise CannotJudgeError(f"pauses could not be put into its kernels: {refused[:200]}")
-    raise NothingToCheckError("no kernel of its own whose PTX is known")
 
 
 def _rate(times: int, calls: int) -> tuple[tuple[str, str], ...]:
