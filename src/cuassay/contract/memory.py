@@ -19,10 +19,11 @@ import torch
 from cuassay.inputs.budget import room_bytes
 from cuassay.inputs.geometry import elements, shrink
 from cuassay.inputs.legal import torch_dtype
-from cuassay.inputs.scalars import default_scalar, may_be_sizes, sizes_given
+from cuassay.inputs.regimes import usual_scalar
+from cuassay.inputs.scalars import may_be_sizes, sizes_given
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
-from cuassay.model.problem import Problem, Scalar, ScalarSource, ScalarSpec, TensorSpec
+from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.oracle.lift.run import run_as_written
 from cuassay.oracle.truth.memory import Live, bytes_needed, live_bytes
 
@@ -195,7 +196,6 @@ def _inputs(problem: Problem, case: Case) -> list[torch.Tensor | Scalar]:
     found: list[torch.Tensor | Scalar] = []
     sizes = sizes_given(problem, case.axes)
     for spec in problem.inputs:
-        source = workload.sources.get(spec.name) if workload else None
         if spec.name in sizes:
             found.append(sizes[spec.name])
         elif isinstance(spec, TensorSpec):
@@ -203,12 +203,6 @@ def _inputs(problem: Problem, case: Case) -> list[torch.Tensor | Scalar]:
             found.append(torch.empty(shape, dtype=torch_dtype(spec.dtype), device="meta"))
         elif spec.name in case.scalars:
             found.append(case.scalars[spec.name])
-        elif isinstance(source, ScalarSource):
-            found.append(source.value)
         else:
-            found.append(_usual(spec))
+            found.append(usual_scalar(spec, workload, seed=0))
     return found
-
-
-def _usual(spec: ScalarSpec) -> Scalar:
-    return default_scalar(spec, seed=0) if spec.default is None else spec.default

@@ -29,6 +29,7 @@ from cuassay.guard.events import Violation
 from cuassay.guard.trusted import Where, located
 from cuassay.home import home
 from cuassay.model import serial
+from cuassay.oracle.bits import raw_bytes
 
 if TYPE_CHECKING:
     from cuassay.guard.jobs import CheckJob
@@ -204,7 +205,7 @@ def _why(name: str, *, large: bool, redacted: set[str]) -> str:
 def _note(name: str, tensor: Tensor, salt: str, why: str) -> Kept:
     host = tensor.detach().cpu().contiguous()
     digest = hashlib.sha256(salt.encode())
-    digest.update(host.reshape(-1).view(torch.uint8).numpy().tobytes())
+    digest.update(raw_bytes(host).numpy().tobytes())
     absmax = None
     if why != "redacted" and host.is_floating_point() and host.numel():
         absmax = float(host.double().abs().nan_to_num(0.0, 0.0).amax())

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
-from cuassay.checks.state.answers import raw_bytes
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.breaks import broken_cases, stated_facts
 from cuassay.contract.facts import Evidence, Known, Related, SizeFact, Source, Tried
@@ -40,6 +39,7 @@ from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Lane, Profile
+from cuassay.oracle.bits import raw_bytes
 from cuassay.oracle.compare.outputs import Comparison, compare, measure
 from cuassay.oracle.grade import least_family
 from cuassay.oracle.lift.run import lift, run_as_written

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cuassay.build.cuda.driver import NOT_FOUND, DriverError
 from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
 from cuassay.build.recording.ledger import LEDGER
-from cuassay.errors import MissingToolError
+from cuassay.errors import MissingToolError, UncoveredError
 from cuassay.model.recording import RecordedLaunch, Recording, Region
 
 if TYPE_CHECKING:
@@ -276,13 +276,13 @@ def _inside_structures(launch: RecordedLaunch, arena: Arena) -> Iterator[tuple[i
     yield from pointers_in_structures(plain, arena.pointer)
 
 
-def not_covered(kernel: str, why: str) -> MissingToolError:
+def not_covered(kernel: str, why: str) -> UncoveredError:
     """Return the error of a kernel (named, if known) that the machine cannot execute.
 
     No verdict follows from it.
     """
     named = f"'{kernel}'" if kernel else "a kernel"
-    return MissingToolError(
+    return UncoveredError(
         f"the PTX machine does not cover {named}: {why}; judge it on an NVIDIA GPU"
     )
 

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.plain_first import (
-    NEEDS_GPU,
     answer_to,
     measured,
-    on_cpu,
     other_values,
     with_scalars,
     wrong_read,
@@ -95,11 +93,8 @@ class Stream001(Check):
     cause = Cause.STREAM
     classes = ("A9", "H3", "S1")
     group = "streams"
+    gpu_only = True
     severity = Severity.HIGH
-
-    def skip(self, trial: Trial) -> str:
-        """Return why there are no streams to try, or an empty string."""
-        return NEEDS_GPU if on_cpu(trial) else ""
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a condition, the plainest first."""

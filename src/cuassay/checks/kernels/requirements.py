@@ -9,7 +9,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised, memory_fault
 from cuassay.checks.follow import lies_elsewhere
 from cuassay.checks.kernels.facts import Code, Kernels, Ran, kernels_of
-from cuassay.checks.plain_first import NEEDS_GPU, on_cpu, wrong_read
+from cuassay.checks.plain_first import wrong_read
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.geometry import tensor_inputs
@@ -63,16 +63,13 @@ class Kernel001(Check):
     title = "The kernels of a call"
     classes = ("H8", "M10", "M6")
     group = "kernels"
+    gpu_only = True
     own_process = True
     finding_class = FindingClass.ADVICE
     severity = Severity.LOW
     judges_failures = True
     least_decided = 0.0  # what it shows is advice
     control_first = False
-
-    def skip(self, trial: Trial) -> str:
-        """Return why there are no kernels to look at, or an empty string."""
-        return NEEDS_GPU if on_cpu(trial) else ""
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one process: a plain call, one that is profiled, one on offset inputs."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.memory.sanitizer_report import find_sanitizer, of_kernels, parse
 from cuassay.checks.numeric.listed_sizes import settings
-from cuassay.checks.plain_first import NEEDS_GPU, on_cpu
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError
 from cuassay.model.diagnosis import Cause
@@ -74,12 +73,11 @@ class Mem003(Check):
     cause = Cause.OUT_OF_BOUNDS
     classes = ("M3", "M4", "M5", "C1")
     group = "tools"
+    gpu_only = True
     side_by_side = True
 
     def skip(self, trial: Trial) -> str:
         """Only CUDA kernels can be looked at; the tools take seconds each."""
-        if on_cpu(trial):
-            return NEEDS_GPU
         return "standard and deep run it" if trial.profile is Profile.QUICK else ""
 
     def missing(self) -> str:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.listed_sizes import settings
-from cuassay.checks.state.answers import Read, placed, raw_bytes, reads_of, same_bits, wrong_outputs
+from cuassay.checks.state.answers import Read, placed, reads_of, same_bits, wrong_outputs
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
+from cuassay.oracle.bits import raw_bytes
 
 if TYPE_CHECKING:
     import torch

@@ -12,7 +12,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import message, worst_statistic
 from cuassay.checks.numeric.relation_guess import relations
 from cuassay.checks.numeric.relation_members import plain_axis, take_slices
-from cuassay.checks.plain_first import NEEDS_GPU, measured, on_cpu
+from cuassay.checks.plain_first import measured
 from cuassay.errors import ProblemError
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.axes import resolve, shape_of
@@ -75,13 +75,12 @@ class Big001(Check):
     cause = Cause.LARGE_SIZES
     classes = ("M1", "M2", "L12")
     group = "big"
+    gpu_only = True
     own_process = True
     severity = Severity.CRITICAL
 
     def skip(self, trial: Trial) -> str:
         """Return why no such size can be tried, or an empty string."""
-        if on_cpu(trial):
-            return NEEDS_GPU
         if not _TARGETS[trial.profile]:
             return "--profile standard and deep try it"
         return "" if any(_plans(trial)) else _why_not(trial)
