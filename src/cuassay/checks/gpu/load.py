@@ -125,9 +125,7 @@ class Race001(Check):
         calls = sum(_calls(step, report) for step, report, _ in records)
         if not calls:
             # Say why nothing was launched with pauses. Raises CannotJudgeError or its kin.
-            refused = next(
-                (text for _, r in records if (text := dict(r.facts).get("refused", ""))), ""
-            )
+            refused = next((report.refused for _, report, _ in records if report.refused), "")
             if refused:
                 raise CannotJudgeError(f"pauses could not be put into its kernels: {refused[:200]}")
             raise NothingToCheckError("no kernel of its own whose PTX is known")
@@ -183,17 +181,6 @@ class Race001(Check):
         )
 
 
-<<<<<<< HEAD
-=======
-def _without_pauses(records: Sequence[_Repeated]) -> None:
-    """Say why nothing was launched with pauses. Raises CannotJudgeError or its kin."""
-    refused = next((report.refused for _, report, _ in records if report.refused), "")
-    if refused:
-        raise CannotJudgeError(f"pauses could not be put into its kernels: {refused[:200]}")
-    raise NothingToCheckError("no kernel of its own whose PTX is known")
-
-
->>>>>>> main
 def _rate(times: int, calls: int) -> tuple[tuple[str, str], ...]:
     """Return how often the fault came, and what so many launches make of it."""
     if calls < 1:
