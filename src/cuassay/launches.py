@@ -53,7 +53,6 @@ def record_launches(
     from cuassay.build.recording.recorder import Wish
     from cuassay.build.recording.unwritten import new_pattern
 
-    # The file to write. Raises UsageError where it cannot be one.
     target = Path(path).expanduser().absolute()
     if target.suffix != ".safetensors":
         raise UsageError(

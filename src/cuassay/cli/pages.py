@@ -25,10 +25,20 @@ _HEADINGS = {
 
 def pages() -> dict[str, str]:
     """Return the Markdown text of every page by its path below the site's sources."""
+    return {
+        "checks/index.md": _index(),
+        **{f"checks/{code}.md": _of_check(code) for code in registry.codes()},
+        CLASSES_PAGE: _of_classes(),
+        "checks/causes.md": _of_causes(),
+        "exit-codes.md": exit_codes.page(),
+    }
+
+
+def _index() -> str:
     rows = "\n".join(
         f"| [{code}]({code}.md) | {_cell(registry.page(code).title)} |" for code in registry.codes()
     )
-    index = (
+    return (
         "# Checks\n\n"
         "One page a check: what it looks for, how to read its findings, an example, and what it "
         "cannot see. `cuassay explain CODE` prints the same text. Checks run in this order.\n\n"
@@ -36,13 +46,6 @@ def pages() -> dict[str, str]:
         "[failure class](failure-classes.md).\n\n"
         f"| Code | What must hold |\n|---|---|\n{rows}\n"
     )
-    return {
-        "checks/index.md": index,
-        **{f"checks/{code}.md": _of_check(code) for code in registry.codes()},
-        CLASSES_PAGE: _of_classes(),
-        "checks/causes.md": _of_causes(),
-        "exit-codes.md": exit_codes.page(),
-    }
 
 
 def _of_check(code: str) -> str:

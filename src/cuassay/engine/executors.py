@@ -146,19 +146,7 @@ class LocalExecutor:
         """See Executor."""
         builds = self._builds(tasks)
         shared = Shared([t for t in tasks if t.id not in builds], stop, watch, later=builds)
-        if not builds:
-            builders = None
-        else:
-            builders = Builders(
-                {
-                    name: dataclasses.replace(task.job, device="cuda")
-                    for name, task in builds.items()
-                },
-                count=max(1, _cores() // _CORES_FOR_SPARES - len(self._lanes)),
-                environment=self._lanes[0].environment,
-                timeout_s=self._timeout_s,
-                done=shared.arrive,
-            )
+        builders = self._builders(builds, shared)
         threads = [
             threading.Thread(target=self._serve, args=(lane, shared), daemon=True)
             for lane in self._lanes
@@ -177,6 +165,17 @@ class LocalExecutor:
             return {}
         return {task.id: task for task in tasks if needs_build(task.files)}
 
+    def _builders(self, builds: Mapping[str, Task], shared: Shared) -> Builders | None:
+        if not builds:
+            return None
+        return Builders(
+            {name: dataclasses.replace(task.job, device="cuda") for name, task in builds.items()},
+            count=max(1, _cores() // _CORES_FOR_SPARES - len(self._lanes)),
+            environment=self._lanes[0].environment,
+            timeout_s=self._timeout_s,
+            done=shared.arrive,
+        )
+
     def _serve(self, lane: Lane, shared: Shared) -> None:
         waiting: JudgeProcess | None = None
         try:
@@ -189,11 +188,7 @@ class LocalExecutor:
                 with shared.running(judge):
                     started = time.monotonic()
                     last: Event | None = None
-                    job = dataclasses.replace(task.job, device=lane.device)
-                    events = run.check(
-                        job, folder=task.folder, judge=judge, timeout_s=self._timeout_s
-                    )
-                    for last in events:
+                    for last in self._events(lane, task, judge):
                         shared.watch(task, lane.name, last)
                         wanted = self._spares and waiting is None and shared.has_more()
                         if wanted and isinstance(last, EngineStarted):
@@ -201,14 +196,16 @@ class LocalExecutor:
                     took_s = time.monotonic() - started
                 if shared.closed:
                     return  # it was killed with the audit: no ending of its own
-                if not isinstance(last, EngineFinished | EngineStopped):
-                    last = EngineStopped(exit_code=3, message="the trial ended without a word")
-                shared.ended.put(Ended(task=task, event=last, lane=lane.name, duration_s=took_s))
+                shared.ended.put(_ended(task, last, lane.name, took_s))
         except BaseException as error:
             shared.ended.put(error)
         finally:
             _discard(waiting)
             shared.ended.put(None)
+
+    def _events(self, lane: Lane, task: Task, judge: JudgeProcess) -> Iterator[Event]:
+        job = dataclasses.replace(task.job, device=lane.device)
+        return run.check(job, folder=task.folder, judge=judge, timeout_s=self._timeout_s)
 
 
 def judge_for(lane: Lane, task: Task, *, prewarm: bool) -> JudgeProcess:
@@ -335,6 +332,12 @@ class Shared:
         self.closed = True
         for judge in tuple(self._running):
             judge.kill()
+
+
+def _ended(task: Task, last: Event | None, lane: str, duration_s: float) -> Ended:
+    if not isinstance(last, EngineFinished | EngineStopped):
+        last = EngineStopped(exit_code=3, message="the trial ended without a word")
+    return Ended(task=task, event=last, lane=lane, duration_s=duration_s)
 
 
 def _cores() -> int:

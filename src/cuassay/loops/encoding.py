@@ -7,14 +7,13 @@ embedding of each sentence, are compared with a float64 encoder; the band is wha
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 
 from cuassay.errors import UsageError
-from cuassay.inputs.seeds import derive
+from cuassay.inputs.seeds import derive, new_root
 from cuassay.loops import minilm
 from cuassay.loops.decoding import beside
 from cuassay.loops.encoder import Encoder, EncoderWeights, pooled
@@ -61,23 +60,11 @@ def encode(
     say: Callable[[str], None],
 ) -> InferReport:
     """Encode sentences with the kernel beside trusted runs. Raises CannotJudgeError."""
-    root = secrets.randbits(62) if seed is None else seed
+    root = new_root() if seed is None else seed
     count = max(_SENTENCES, wanted.sequences)
     longest = min(wanted.tokens, weights.sizes.positions)
     texts = minilm.sentences(count, tokenize, longest=longest, seed=derive(root, "text"))
     work = _Encoding(wanted, site, kernel, weights, device=device, seed=root, say=say)
-    sizes = weights.sizes
-    preset = Preset(
-        name=weights.name,
-        vocab=sizes.vocab,
-        hidden=sizes.hidden,
-        layers=sizes.layers,
-        heads=sizes.heads,
-        kv_heads=sizes.heads,
-        ffn=sizes.ffn,
-        batch=_BATCH,
-        length=longest,
-    )
     report = InferReport(
         decision=Decision.ACCEPTED,
         reason="",
@@ -86,7 +73,7 @@ def encode(
         candidate="",
         digest=digest,
         device=device,
-        preset=preset,
+        preset=_preset(weights, longest),
         precision=wanted.precisions[0],
         seed=root,
         lengths=tuple(map(len, texts)),
@@ -101,6 +88,21 @@ def encode(
             reason=f"the kernel failed while encoding: {fault}",
             failure=str(fault),
         )
+
+
+def _preset(weights: EncoderWeights, longest: int) -> Preset:
+    sizes = weights.sizes
+    return Preset(
+        name=weights.name,
+        vocab=sizes.vocab,
+        hidden=sizes.hidden,
+        layers=sizes.layers,
+        heads=sizes.heads,
+        kv_heads=sizes.heads,
+        ffn=sizes.ffn,
+        batch=_BATCH,
+        length=longest,
+    )
 
 
 class _Encoding:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 
 from cuassay.errors import UsageError
-from cuassay.inputs.seeds import derive
+from cuassay.inputs.seeds import derive, new_root
 from cuassay.loops import decoding, generation, graphed, lengthening, trained
 from cuassay.loops.corpus import corpus
 from cuassay.loops.decoding import Tally, forced, pairs, same_bits
@@ -97,7 +96,7 @@ class _Inference:
     ) -> None:
         self._wanted, self._site, self._kernel = wanted, site, kernel
         self._preset, self._device, self._say = preset, device, say
-        self.seed = secrets.randbits(62) if seed is None else seed
+        self.seed = new_root() if seed is None else seed
         self._weights = trained.weights(preset, device=device, say=say)
         text = corpus((wanted.data or ("real",))[0], preset.vocab)
         self.sequences = decoding.ragged(
@@ -164,14 +163,7 @@ class _Inference:
         self, report: InferReport, models: Mapping[str, Transformer]
     ) -> tuple[InferReport, list[Left], dict[str, list[torch.Tensor]]]:
         """Decode the ragged batch; compare with float64 position by position."""
-        # The float64 logits; every model takes the float64 model's experts from now on.
-        choices: list[list[torch.Tensor]] = [[] for _ in self.sequences]
-        exact = [
-            exact_logits(models["trusted"], ids.to(self._device), choices=chosen)
-            for ids, chosen in zip(self.sequences, choices, strict=True)
-        ]
-        for model in models.values():
-            model.ops.routes = ForcedRoutes(choices)
+        exact = self._exact(models)
         groups = {f"sequence {i}": _group(f"sequence {i}") for i in range(len(self.sequences))}
         monitor = Monitor(groups)
         tallies = {name: Tally() for name in ("trusted prefill", "kernel prefill", *_PARTS)}
@@ -196,6 +188,17 @@ class _Inference:
             kl_kernel=tuple(kl["kernel"]),
         )
         return report, left, kept
+
+    def _exact(self, models: Mapping[str, Transformer]) -> list[torch.Tensor]:
+        """Return the float64 logits; every model takes the float64 model's experts from now on."""
+        choices: list[list[torch.Tensor]] = [[] for _ in self.sequences]
+        exact = [
+            exact_logits(models["trusted"], ids.to(self._device), choices=chosen)
+            for ids, chosen in zip(self.sequences, choices, strict=True)
+        ]
+        for model in models.values():
+            model.ops.routes = ForcedRoutes(choices)
+        return exact
 
     def _prefilled(
         self,

@@ -16,9 +16,20 @@ from cuassay.build.interpreter.libdevice import wrap_library
 
 def install(module: Any) -> None:
     """Replace what the interpreter does around a kernel's body."""
-    # Make tl.sum and its like interpretable where Triton was imported natively before. They are
-    # decorated when `triton.language` is first imported, which may have happened before
-    # TRITON_INTERPRET was set.
+    _interpret_standard_library(module)
+    _patch_language_once(module)
+    _silence(module)
+    _tune_without_driver()
+    _stand_in_for_driver()
+    _bind_libdevice(module)
+
+
+def _interpret_standard_library(module: Any) -> None:
+    """Make tl.sum and its like interpretable where Triton was imported natively before.
+
+    They are decorated when `triton.language` is first imported, which may have happened
+    before TRITON_INTERPRET was set.
+    """
     jit = importlib.import_module("triton.runtime.jit").JITFunction
     made: dict[int, Any] = {}
     for name, holder in list(sys.modules.items()):
@@ -29,11 +40,6 @@ def install(module: Any) -> None:
                 fresh = made.setdefault(id(member), module.InterpretedFunction(member.fn))
                 setattr(holder, attribute, fresh)
     _rebind_tensor_methods(module, jit, made)
-    _patch_language_once(module)
-    _silence(module)
-    _tune_without_driver()
-    _stand_in_for_driver()
-    _bind_libdevice(module)
 
 
 def _rebind_tensor_methods(module: Any, jit: type, made: dict[int, Any]) -> None:

@@ -124,7 +124,6 @@ class Race001(Check):
             return
         calls = sum(_calls(step, report) for step, report, _ in records)
         if not calls:
-            # Say why nothing was launched with pauses. Raises CannotJudgeError or its kin.
             refused = next((report.refused for _, report, _ in records if report.refused), "")
             if refused:
                 raise CannotJudgeError(f"pauses could not be put into its kernels: {refused[:200]}")

@@ -321,8 +321,7 @@ def _host_text(
             at = next(i for i in range(item.first, item.last) if tokens[i].text == "__global__")
             if item.body is not None:
                 remove(at, at, "__attribute__((noipa)) __global__ ")
-                # Give the parameters of a kernel that have no name one: the stub passes all of them
-                # on.
+                # The stub passes all parameters on, also those that have no name.
                 for number, part in enumerate(_parameters(item)):
                     if not _parameter_name(part):
                         place = part[-1].end
