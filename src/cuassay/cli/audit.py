@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from cuassay.cli.audit_show import show, show_plan, show_powers, show_problems, 
 from cuassay.cli.drive import INTERRUPTED, say
 from cuassay.cli.sinks import writable
 from cuassay.errors import UsageError
+from cuassay.inputs.seeds import new_root
 
 if TYPE_CHECKING:
     from cuassay.audit.found import Tree
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from cuassay.store.audits import AuditFolder
 
 PROFILES = ("quick", "standard", "deep")
-_SEED_BITS = 62
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +217,7 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
         tree=str(Path(asked.tree).expanduser().absolute()),
         profile=Profile(asked.profile),
         device=asked.device or "default",
-        seed=secrets.randbits(_SEED_BITS) if asked.seed is None else asked.seed,
+        seed=new_root() if asked.seed is None else asked.seed,
         started_at=now(),
         version=__version__,
         executor=asked.executor,

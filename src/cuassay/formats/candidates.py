@@ -9,7 +9,7 @@ from cuassay.errors import CandidateError, UnknownNameError
 from cuassay.formats import adapted, cuda_text, custom_op, hub
 from cuassay.formats.entry import ENTRY, entry_name, find_entry
 from cuassay.formats.native.structured import FUNCTION, MODULE
-from cuassay.formats.textfile import read_text
+from cuassay.formats.textfile import JSON_LIMIT_BYTES, parse_json, read_text
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.problem import Problem
 
@@ -114,9 +114,14 @@ def _from_file(
             raise CandidateError(
                 f"{file} names its own entry in spec.entry_point; drop '::{function}'"
             )
-        from cuassay.formats.sol import solution  # pydantic is slow to import
+        from cuassay.formats import flashinfer  # pydantic is slow to import
+        from cuassay.formats.sol import solution
 
-        return solution.load(file, problem, strict=strict, notes=notes)
+        text = read_text(file, CandidateError, limit_bytes=JSON_LIMIT_BYTES)
+        data = parse_json(text, where=str(file), error=CandidateError)
+        if flashinfer.is_solution(data):
+            return flashinfer.load_solution(data, file, problem, strict=strict, notes=notes)
+        return solution.load_solution(data, file, problem, strict=strict, notes=notes)
     if file.suffix not in (".py", *cuda_text.CUDA_SUFFIXES):
         what = "does not exist" if not file.exists() else "is not a candidate"
         raise CandidateError(f"{file} {what}. {_FORMS}")

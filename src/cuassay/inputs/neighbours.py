@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 
-from cuassay.inputs.geometry import elements, fit, least, legal, try_sizes, within
+from cuassay.inputs.geometry import elements, fit, least, legal, shrink, try_sizes, within
 from cuassay.inputs.named_sizes import Kind, NamedSize
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import NUMERIC, Regime
@@ -41,7 +41,7 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
             sizes = try_sizes(planner.problem, base, changes)
             if sizes is None or tuple(sizes.values()) in seen:
                 continue
-            if elements(planner.problem, sizes) > limit:
+            if elements(planner.problem, sizes) > limit or not planner.is_affordable(sizes):
                 continue
             seen.add(tuple(sizes.values()))
             cases.append(
@@ -113,7 +113,8 @@ def _base(planner: Planner) -> dict[str, int]:
     for _, sizes in reversed(planner.workloads()):
         if elements(problem, sizes) <= budget and legal(problem, sizes):
             return sizes
-    return fit(problem, planner.workloads()[0][1], budget=budget, floor=17)
+    cut = fit(problem, planner.workloads()[0][1], budget=budget, floor=17)
+    return shrink(problem, cut, small_enough=planner.is_affordable, floor=3)
 
 
 def _joint(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:

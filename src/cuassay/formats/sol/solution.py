@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from cuassay.errors import CandidateError, UnknownNameError, suggestion
-from cuassay.formats import cuda_text, flashinfer
+from cuassay.formats import cuda_text
 from cuassay.formats.entry import checked_entry
 from cuassay.formats.sol.solution_schema import (
     CUDA_LANGUAGES,
@@ -16,18 +17,16 @@ from cuassay.formats.sol.solution_schema import (
     SourceFileModel,
 )
 from cuassay.formats.strict import read_model
-from cuassay.formats.textfile import JSON_LIMIT_BYTES, parse_json, read_text
+from cuassay.formats.textfile import read_text
 from cuassay.model.candidate import BuildFlags, Candidate, Convention, Language, SourceFile
 from cuassay.model.problem import Problem
 
 
-def load(file: Path, problem: Problem, *, strict: bool, notes: list[str]) -> Candidate:
-    """Return the candidate of a solution.json. Raises CandidateError."""
+def load_solution(
+    data: dict[str, Any], file: Path, problem: Problem, *, strict: bool, notes: list[str]
+) -> Candidate:
+    """Return the candidate of a solution.json's `data`. Raises CandidateError."""
     where = str(file)
-    text = read_text(file, CandidateError, limit_bytes=JSON_LIMIT_BYTES)
-    data = parse_json(text, where=where, error=CandidateError)
-    if flashinfer.is_solution(data):
-        return flashinfer.load_solution(data, file, problem, strict=strict, notes=notes)
     model = read_model(
         SolutionModel, data, where=where, error=CandidateError, strict=strict, notes=notes
     )

@@ -24,7 +24,7 @@ from cuassay.oracle.compare import details as compare_slow
 from cuassay.oracle.compare.details import Matrices
 from cuassay.oracle.compare.exact import judge_choice, judge_exact
 from cuassay.oracle.compare.groups import Statistic, limit_w
-from cuassay.oracle.compare.judge import Judged, measure_groups, read_groups
+from cuassay.oracle.compare.judge import GroupScores, measure_groups, read_groups
 from cuassay.oracle.compare.places import unravel
 from cuassay.oracle.compare.sums import MISMATCH, Sums, eager_sums, matrix_shape
 from cuassay.oracle.truth.types import OutputTruth, TrustedBias
@@ -216,7 +216,7 @@ def _inspected(matrix: Matrices, truth: OutputTruth) -> tuple[tuple[Statistic, .
     return (differing, *statistics), result.peak_at if result.first is None else result.first
 
 
-def _bias(judged: Judged, truth: OutputTruth) -> tuple[Bias, ...]:
+def _bias(judged: GroupScores, truth: OutputTruth) -> tuple[Bias, ...]:
     found = []
     if truth.gain is not None:
         found.append(Bias(kind="gain", projection=judged.gain, trusted=truth.gain))

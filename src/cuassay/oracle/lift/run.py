@@ -24,7 +24,8 @@ from cuassay.errors import CuassayError, LiftError, ReferenceError_
 from cuassay.oracle.lift.functions import LiftFunctions
 from cuassay.oracle.lift.index_range import called
 from cuassay.oracle.lift.inputs import copied, copied_as
-from cuassay.oracle.lift.session import Hook, HookFailure, LiftMode, Session
+from cuassay.oracle.lift.operation import Hook
+from cuassay.oracle.lift.session import HookFailure, LiftMode, Session
 from cuassay.oracle.lift.source import failing_line, source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
 

@@ -22,6 +22,7 @@ _LANES = {
     Lane.CANDIDATE: "candidate",
     Lane.REFERENCE: "reference",
     Lane.MACHINE: "PTX machine",
+    Lane.APART: "process apart",
 }
 # As in the bar of build, truth, candidate and compare above it.
 _COLORS = {
@@ -31,6 +32,7 @@ _COLORS = {
     Lane.CANDIDATE: "b2",
     Lane.REFERENCE: "b0",
     Lane.MACHINE: "b0",
+    Lane.APART: "b2",
 }
 
 
