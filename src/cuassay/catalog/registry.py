@@ -15,6 +15,10 @@ from cuassay.model.problem import InputSpec, Problem, TensorSpec
 _FAMILIES: Mapping[str, str] = {
     "attention": "attention attention_varlen attention_window_softcap",
     "attention_backward": "attention_backward",
+    "block_formats": (
+        "mxfp4_gemm mxfp4_grouped_gemm mxfp4_moe_experts mxfp8_gemm mxfp8_grouped_gemm "
+        "mxfp8_moe_experts nvfp4_gemm nvfp4_grouped_gemm nvfp4_moe_experts"
+    ),
     "decode": "mla_decode paged_attention_decode",
     "embedding": (
         "embedding embedding_grad embedding_rmsnorm_backward embedding_rmsnorm_backward_64k"

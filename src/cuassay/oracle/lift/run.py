@@ -174,14 +174,10 @@ def _flat(result: object, names: Sequence[str] | None) -> list[torch.Tensor]:
 def _lifted_output(item: torch.Tensor, to: torch.dtype) -> torch.Tensor:
     nominal: torch.dtype = item.dtype
     found = item.payload if isinstance(item, Lifted) else item.detach()
-    if nominal in LIFTABLE or (nominal.is_floating_point and _single(nominal)):
+    packed = "x2" in str(nominal)  # pairs of 4-bit numbers
+    if nominal in LIFTABLE or (nominal.is_floating_point and not packed):
         pair = lifted_dtype(nominal, to) if nominal.is_complex else to
         found = found.to(pair)
     out: Any = found.detach()
     out.cuassay_nominal = nominal
     return out  # type: ignore[no-any-return]
-
-
-def _single(dtype: torch.dtype) -> bool:
-    """Whether elements are single numbers; packed 4-bit pairs are not."""
-    return "x2" not in str(dtype)

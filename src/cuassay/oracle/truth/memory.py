@@ -24,7 +24,7 @@ from cuassay.model.problem import Scalar
 from cuassay.oracle.lift.operation import base_name
 from cuassay.oracle.truth.composite import COMPOSITES
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS
-from cuassay.oracle.truth.types import OutputTruth, Truth
+from cuassay.oracle.truth.types import Truth
 
 _LIFTED = 8  # bytes of an element
 _NOISE = 3 * 8  # normals, sizes and the noisy copy beside what the largest operation touches
@@ -184,9 +184,9 @@ def bytes_needed(
 
 def truth_bytes(truth: Truth) -> int:
     """Return how many bytes a finished truth keeps."""
-    return sum(_output_bytes(output) for output in truth.outputs)
-
-
-def _output_bytes(output: OutputTruth) -> int:
-    kept = (output.value, output.scale, output.alternative, output.ambiguous, output.hits)
+    kept = (
+        tensor
+        for one in truth.outputs
+        for tensor in (one.value, one.scale, one.alternative, one.ambiguous, one.hits)
+    )
     return sum(tensor.nbytes for tensor in kept if tensor is not None)
