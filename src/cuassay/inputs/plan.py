@@ -78,7 +78,10 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
     picked = planner.fitting(budget.numeric_elements, budget.numeric_workloads)
     own = _own_generator(planner, picked[0][1])
     cases = []
-    for position in _positions(planner):
+    # Places in the endless round of regimes: the wanted ones, then the budget's.
+    wanted = [i for name in planner.first for i, r in enumerate(NUMERIC) if r.name == name]
+    positions = tuple(dict.fromkeys((*wanted, *range(planner.budget.numeric_cases))))
+    for position in positions:
         regime = NUMERIC[position % len(NUMERIC)]
         # Offset by the round, so that a second round meets other shapes.
         turn = position + position // len(NUMERIC)
@@ -118,12 +121,6 @@ def _recorded(planner: Planner) -> tuple[Case, ...]:
         )
         for workload, sizes in fits[: planner.budget.recorded_cases]
     )
-
-
-def _positions(planner: Planner) -> tuple[int, ...]:
-    """Return places in the endless round of regimes: the wanted ones, then the budget's."""
-    wanted = [i for name in planner.first for i, r in enumerate(NUMERIC) if r.name == name]
-    return tuple(dict.fromkeys((*wanted, *range(planner.budget.numeric_cases))))
 
 
 def _own_generator(planner: Planner, sizes: Mapping[str, int]) -> tuple[Case, ...]:
