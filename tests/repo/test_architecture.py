@@ -105,6 +105,10 @@ def _imports(node: ast.AST, *, inside_functions: bool) -> Iterator[str]:
             continue
         if isinstance(child, ast.Import):
             yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.Call) and ast.unparse(child.func) == "importlib.import_module":
+            named = child.args[0].value if isinstance(child.args[0], ast.Constant) else ""
+            if str(named).startswith(("cuassay", "ptxsan")):  # an import, however it is written
+                yield str(named)
         elif isinstance(child, ast.ImportFrom):
             assert child.level == 0, "relative imports hide who imports whom"
             yield from (f"{child.module}.{alias.name}" for alias in child.names)

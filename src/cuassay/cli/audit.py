@@ -180,7 +180,14 @@ def _audit(asked: Asked) -> int:
     if asked.problems_only:
         return _problems_only(asked, found)
     header, folder = _header(asked)
-    plan = make_plan(found, asked.choice, root=header.tree, judged_as=_judged_as(header))
+    judged_as = {
+        "profile": header.profile.value,
+        "version": header.version,
+        "require": ",".join(header.require),
+        "precision": header.precision.value if header.precision else "",
+        "strict": str(header.strict),
+    }
+    plan = make_plan(found, asked.choice, root=header.tree, judged_as=judged_as)
     if asked.dry_run:
         return show_plan(plan, asked.output)
     if not plan.planned:
@@ -248,16 +255,6 @@ def _resumed(new: AuditHeader, old: AuditHeader, asked: Asked) -> AuditHeader:
         started_at=old.started_at,
         environment=old.environment,
     )
-
-
-def _judged_as(header: AuditHeader) -> dict[str, str]:
-    return {
-        "profile": header.profile.value,
-        "version": header.version,
-        "require": ",".join(header.require),
-        "precision": header.precision.value if header.precision else "",
-        "strict": str(header.strict),
-    }
 
 
 def _judge(asked: Asked, plan: Plan, header: AuditHeader, folder: AuditFolder) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -86,15 +86,7 @@ class Room:
     def need(self, problem: Problem, case: Case) -> Need:
         """Return what a case takes, known after one run of the reference on fake tensors."""
         given = _inputs(problem, case)
-        key = repr((sorted(case.axes.items()), [v for v in given if not hasattr(v, "shape")]))
-        if key not in self._live:
-            names = [spec.name for spec in problem.outputs]
-            self._live[key] = live_bytes(
-                lambda *values: run_as_written(self._reference.call, values, names=names),
-                given,
-                device=self._device,
-            )
-        live = self._live[key]
+        live = self._run(problem, case, given)
         shapes = [shape_of(spec.shape, case.axes) for spec in problem.outputs]
         inputs = sum(value.nbytes for value in given if isinstance(value, torch.Tensor))
         answers = sum(math.prod(shape) for shape in shapes)
@@ -110,6 +102,22 @@ class Room:
             plain=held + max(written, _COMPARED * answers),
             worker=_COPIES * inputs + written + returned,
         )
+
+    def work(self, problem: Problem, sizes: Mapping[str, int]) -> int:
+        """Return the elements and multiply-adds of one call at these sizes (see `Live`)."""
+        case = Case(label="", axes=dict(sizes), scalars=problem.usual_state, seed=0)
+        return self._run(problem, case, _inputs(problem, case)).work
+
+    def _run(self, problem: Problem, case: Case, given: Sequence[torch.Tensor | Scalar]) -> Live:
+        key = repr((sorted(case.axes.items()), [v for v in given if not hasattr(v, "shape")]))
+        if key not in self._live:
+            names = [spec.name for spec in problem.outputs]
+            self._live[key] = live_bytes(
+                lambda *values: run_as_written(self._reference.call, values, names=names),
+                given,
+                device=self._device,
+            )
+        return self._live[key]
 
     def is_small(self, problem: Problem, case: Case) -> bool:
         """Whether no intermediate of a case can be large, which needs no run to know.

@@ -138,7 +138,16 @@ def _from_file(
             return gpumode.load_candidate(file, text, problem)
         return kernelbench.load_candidate(file, text, problem)
     if file.suffix == ".py":
-        return _python(file, text, problem, function, whole_folder=whole_folder)
+        name, convention = find_entry(text, function, problem, where=str(file))
+        return Candidate(
+            name=_name(file, whole_folder),
+            sources=_shipped(file, text, whole_folder=whole_folder),
+            entry_file=file.name,
+            entry_function=name,
+            language=Language.PYTHON,
+            convention=convention,
+            origin=file.absolute(),
+        )
     return _cuda(file, text, problem, function, whole_folder=whole_folder)
 
 
@@ -157,21 +166,6 @@ def _called_as_declared(
     shipped = _shipped(file, text, whole_folder=whole_folder)[1:]
     return adapted.candidate(
         file, text, name=_name(file, whole_folder), module=module, entry=entry, helpers=shipped
-    )
-
-
-def _python(
-    file: Path, text: str, problem: Problem, function: str | None, *, whole_folder: bool
-) -> Candidate:
-    name, convention = find_entry(text, function, problem, where=str(file))
-    return Candidate(
-        name=_name(file, whole_folder),
-        sources=_shipped(file, text, whole_folder=whole_folder),
-        entry_file=file.name,
-        entry_function=name,
-        language=Language.PYTHON,
-        convention=convention,
-        origin=file.absolute(),
     )
 
 
@@ -214,7 +208,22 @@ def _cuda(
 ) -> Candidate:
     sources = _shipped(file, text, whole_folder=whole_folder)
     if any(cuda_text.is_extension(source.text) for source in sources):
-        return _extension(file, sources, problem, function, whole_folder=whole_folder)
+        names = [name for source in sources for name in cuda_text.exported(source.text)]
+        entry = function or _exported_entry(names, problem)
+        if entry is None or (names and entry not in names):
+            raise CandidateError(
+                f"{file}: {UnknownNameError('exported function', entry or ENTRY, names)}; "
+                f'export the entry with m.def("{ENTRY}", ...) or name it as {file.name}::FUNCTION'
+            )
+        return Candidate(
+            name=_name(file, whole_folder),
+            sources=sources,
+            entry_file=file.name,
+            entry_function=entry,
+            language=Language.CUDA_EXTENSION,
+            convention=_extension_convention(sources, entry, problem),
+            origin=file.absolute(),
+        )
     from cuassay.formats import launches  # pydantic is slow to import
 
     declared = launches.read_declaration(file, text, problem)
@@ -241,32 +250,6 @@ def _cuda(
         scratch=declared.scratch,
         tile_maps=declared.tile_maps,
         zero_outputs=declared.zero_outputs,
-        origin=file.absolute(),
-    )
-
-
-def _extension(
-    file: Path,
-    sources: tuple[SourceFile, ...],
-    problem: Problem,
-    function: str | None,
-    *,
-    whole_folder: bool,
-) -> Candidate:
-    names = [name for source in sources for name in cuda_text.exported(source.text)]
-    entry = function or _exported_entry(names, problem)
-    if entry is None or (names and entry not in names):
-        raise CandidateError(
-            f"{file}: {UnknownNameError('exported function', entry or ENTRY, names)}; "
-            f'export the entry with m.def("{ENTRY}", ...) or name it as {file.name}::FUNCTION'
-        )
-    return Candidate(
-        name=_name(file, whole_folder),
-        sources=sources,
-        entry_file=file.name,
-        entry_function=entry,
-        language=Language.CUDA_EXTENSION,
-        convention=_extension_convention(sources, entry, problem),
         origin=file.absolute(),
     )
 

@@ -32,8 +32,17 @@ def materialise(
     what it made. Fills may carry transforms (see inputs.transforms). Raises ReferenceError_
     where the generator fails or leaves an input out.
     """
-    sizes = resolve(problem.axes, {k: v for k, v in case.axes.items() if _known(problem, k)})
-    given = _given_scalars(problem, case, sizes)
+    sizes = resolve(
+        problem.axes,
+        {k: v for k, v in case.axes.items() if any(axis.name == k for axis in problem.axes)},
+    )
+    # The scalars that the case states, and those that repeat the size of an axis.
+    stated = {
+        spec.name: case.scalars[spec.name]
+        for spec in problem.inputs
+        if isinstance(spec, ScalarSpec) and spec.name in case.scalars
+    }
+    given = stated | sizes_given(problem, sizes)
     made = _generated(problem, case, given, sizes=sizes, device=device, generator=generator)
     values: dict[str, Value] = {}
     for spec in problem.inputs:
@@ -53,7 +62,12 @@ def _from_generator(fill: Fill | None) -> bool:
 def _generators(
     spec: TensorSpec, case: Case, sizes: Mapping[str, int], value: object, *, device: str
 ) -> torch.Tensor:
-    own = _tensor(spec, value, device=device)
+    if not isinstance(value, torch.Tensor):
+        raise ReferenceError_(
+            f"the problem's generator made a {type(value).__name__} for input '{spec.name}', "
+            "expected a torch.Tensor"
+        )
+    own = value.detach().to(device)
     fill = case.fills.get(spec.name)
     return own if fill is None else transformed(spec, fill, sizes, lambda _: own)
 
@@ -76,10 +90,6 @@ def _drawn(spec: TensorSpec, case: Case, sizes: Mapping[str, int], *, device: st
     return value
 
 
-def _known(problem: Problem, name: str) -> bool:
-    return any(axis.name == name for axis in problem.axes)
-
-
 def _scalar(
     spec: ScalarSpec, case: Case, given: Mapping[str, Scalar], made: Mapping[str, object]
 ) -> Scalar:
@@ -91,15 +101,6 @@ def _scalar(
     if isinstance(value, bool | int | float):
         return value
     return default_scalar(spec, seed=derive(case.seed, spec.name))
-
-
-def _tensor(spec: TensorSpec, value: object, *, device: str) -> torch.Tensor:
-    if not isinstance(value, torch.Tensor):
-        raise ReferenceError_(
-            f"the problem's generator made a {type(value).__name__} for input '{spec.name}', "
-            "expected a torch.Tensor"
-        )
-    return value.detach().to(device)
 
 
 def _generated(
@@ -123,9 +124,10 @@ def _generated(
         except (CuassayError, torch.OutOfMemoryError):
             raise
         except Exception as error:
+            listed = ", ".join(f"{name}={size}" for name, size in sizes.items())
             raise ReferenceError_(
                 f"the generator of problem '{problem.name}' raised {type(error).__name__}: "
-                f"{error} (axes: {_listed(sizes)})"
+                f"{error} (axes: {listed})"
             ) from error
     if not isinstance(made, Mapping):
         raise ReferenceError_(
@@ -142,17 +144,3 @@ def _generated(
             f"it made {', '.join(map(str, made)) or 'nothing'}"
         )
     return made
-
-
-def _given_scalars(problem: Problem, case: Case, sizes: Mapping[str, int]) -> dict[str, Scalar]:
-    """Return the scalars that the case states, and those that repeat the size of an axis."""
-    stated = {
-        spec.name: case.scalars[spec.name]
-        for spec in problem.inputs
-        if isinstance(spec, ScalarSpec) and spec.name in case.scalars
-    }
-    return stated | sizes_given(problem, sizes)
-
-
-def _listed(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={size}" for name, size in sizes.items())

@@ -256,10 +256,15 @@ class Runner:
                 "use --profile standard"
             )
         made = {serial.dumps(case): self._on_host(case) for case in scenario.cases}
+        timeline = self._trial.timeline
 
         def run() -> Ran:
             # One thread at a time hears the process that they are forked from.
-            with self._one_apart, self._new_apart() as apart:
+            with (
+                self._one_apart,
+                timeline.span(Lane.APART, scenario.label),
+                self._new_apart() as apart,
+            ):
                 try:
                     return apart.run(scenario, lambda case: made[serial.dumps(case)], fresh=True)
                 except NotLoadedError as error:

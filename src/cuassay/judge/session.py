@@ -23,6 +23,7 @@ from cuassay.errors import CuassayError
 from cuassay.inputs.seeds import new_root
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
 from cuassay.judge.blamed_lines import with_text
+from cuassay.judge.built_sizes import follow_built_sizes
 from cuassay.judge.choose import choose
 from cuassay.judge.clues import gather
 from cuassay.judge.control import Control, reference_candidate
@@ -37,6 +38,7 @@ from cuassay.judge.prove import proofs
 from cuassay.judge.runner import Runner
 from cuassay.judge.smoke import smoke
 from cuassay.judge.source_views import source_views
+from cuassay.judge.stuck import ended_where_stuck
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.judge.tried import Tried
@@ -264,11 +266,20 @@ def judge(
         # Its worker starts to build at once, beside the reference's first run; at `quick` few
         # scenarios need a new process.
         runner = bench.runner(candidate, spares=1 if bench.quick else None)
-        with trial.timeline.span(Lane.JUDGE, "the reference on its smallest case"):
+        with (
+            trial.timeline.span(Lane.JUDGE, "the reference on its smallest case"),
+            ended_where_stuck(
+                emit,
+                "the reference (or its generator) on a small case",
+                progress=lambda: (len(trial.tried), trial.truth_s),
+            ),
+        ):
             smoke(trial)
             generate_once(trial)
         machine = _use_machine(bench)
         _tune(bench, runner)
+        if trial.problem.built:
+            bench.beside("", lambda: follow_built_sizes(trial, runner))
         control = _control(bench)
         tried = Tried(problem, runner)
         if device.startswith("cuda"):
@@ -297,7 +308,8 @@ def judge(
         )
         stood = runner.walls
         unconfined = walls.condition(stood) if stood else ""
-        limits = [text for text in (_executed_by(bench, runner), unconfined) if text]
+        said = (_executed_by(bench, runner), unconfined, trial.built_condition)
+        limits = [text for text in said if text]
     kind = "float32" if "float32" in trial.kinds else "float64"
     verdict = Verdict(
         decision=decision,
@@ -400,7 +412,7 @@ def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
     for check in bench.plan.checks:
         if isinstance(check, MachineCheck) and machine_begins:
             continue
-        if not isinstance(check, MachineCheck | Apart001) or check.skip(bench.trial):
+        if not _begun_ahead(check) or check.skip(bench.trial):
             continue
         scenario = next(iter(check.propose(bench.trial)), None)
         if isinstance(check, Apart001) and scenario is not None:
@@ -426,7 +438,7 @@ def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -
     reports: list[CheckReport] = []
     graded: list[Comparison] = []
     before: Check | None = None  # the last one that ran a scenario
-    for check in bench.plan.checks:
+    for check in _in_turn(bench):
         if job.fail_fast and any(report.wrong for report in reports):
             reports.append(_not_run(check))
             continue
@@ -454,7 +466,19 @@ def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -
             graded += trial.comparisons[mark:]
         bench.emit(CheckFinished(report=report))
         reports.append(report)
+    place = {check.code: number for number, check in enumerate(bench.plan.checks)}
+    reports.sort(key=lambda report: place[report.code])
     return _Checked(reports=tuple(reports), graded=tuple(graded))
+
+
+def _in_turn(bench: _Bench) -> list[Check]:
+    """Return the checks in the order of their runs: last those that wait for what was begun."""
+    waits = bench.device.startswith("cuda")
+    return sorted(bench.plan.checks, key=lambda check: waits and _begun_ahead(check))
+
+
+def _begun_ahead(check: Check) -> bool:
+    return isinstance(check, MachineCheck | Apart001)
 
 
 def _parts(before: Check | None, check: Check, *, quick: bool) -> bool:

@@ -197,7 +197,8 @@ class Problem:
     growth test may lengthen (empty: derive them), `index_inputs` maps an index input to the
     outputs whose rows it addresses, `relations` are those that the reference is said to obey.
     `stated` are facts of inputs that every caller keeps, so that no case may break them. `state`
-    are the inputs that a module's constructor draws (see `StateSource`).
+    are the inputs that a module's constructor draws (see `StateSource`), `built` the axes whose
+    sizes it is told: each call says them by a scalar, and a module is built for each.
     `entry` is the file through which a Python candidate is called where inputs do not go by
     position (empty: they do), `held` says what of such a call stays as the problem has it.
     """
@@ -220,6 +221,7 @@ class Problem:
     relations: tuple[Relation, ...] = ()
     stated: tuple[StatedFact, ...] = ()
     state: tuple[str, ...] = ()
+    built: tuple[str, ...] = ()
     entry: str = ""
     held: tuple[str, ...] = ()
     digest: str = ""
@@ -248,6 +250,17 @@ class Problem:
                 spec = replace(spec, default=source.value, domain=Choice(values=(source.value,)))
             inputs.append(spec)
         return replace(self, inputs=tuple(inputs))
+
+    def as_built(self) -> Problem:
+        """Return the problem with its module built with the sizes of its workloads alone."""
+        axes = tuple(
+            VarAxis(name=axis.name, sizes=listed, description=axis.description)
+            if axis.name in self.built
+            and (listed := tuple(sorted({work.axes[axis.name] for work in self.workloads})))
+            else axis
+            for axis in self.axes
+        )
+        return replace(self, axes=axes, built=())
 
     @property
     def low_type(self) -> DType:

@@ -389,7 +389,12 @@ def speed_line(speed: Speed | None) -> str:
     """Return what a call takes and what that is worth, in one line; empty if not measured."""
     if speed is None:
         return ""
-    text = f"{_microseconds(speed.candidate_us)} a call"
+    microseconds = (
+        f"{speed.candidate_us / 1e3:.3g} ms"
+        if speed.candidate_us >= 1e3
+        else f"{speed.candidate_us:.3g} us"
+    )
+    text = f"{microseconds} a call"
     for name, other in (("torch.compile", speed.compiled_us), ("eager torch", speed.eager_us)):
         if other is not None:
             text += f"; {_ratio(other / speed.candidate_us)} than {name}"
@@ -397,10 +402,6 @@ def speed_line(speed: Speed | None) -> str:
         text += f"; {speed.floor_us / speed.candidate_us:.0%} of the memory's speed"
     sizes = ", ".join(f"{one_line(name)} = {size}" for name, size in speed.axes.items())
     return f"{text} ({sizes})"
-
-
-def _microseconds(value: float) -> str:
-    return f"{value / 1e3:.3g} ms" if value >= 1e3 else f"{value:.3g} us"
 
 
 def _ratio(value: float) -> str:

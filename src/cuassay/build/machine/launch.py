@@ -164,6 +164,10 @@ class MachineLauncher:
         with self._lock:
             for tensor in tensors:
                 self.arena.add(tensor)
+            regions = tuple(
+                Region(name=item.buffer.name, base=item.base, nbytes=item.buffer.data.nbytes)
+                for item in self.arena.regions
+            )
             plain = RecordedLaunch(
                 module=0,
                 kernel=entry,
@@ -172,7 +176,7 @@ class MachineLauncher:
                 cluster=cluster,
                 shared_bytes=shared_bytes,
                 arguments=tuple(arguments),
-                regions=_regions(self.arena),
+                regions=regions,
             )
             if self.recorder.on and self.recorder.outline:
                 self.recorder.keep(ptx, plain)
@@ -291,13 +295,6 @@ def raise_fault(kernel: str, report: MachineReport) -> None:
             raise LaunchFault(f"CUDA error: {words} (kernel '{kernel}': {finding.text})")
     if report.inconclusive:
         raise not_covered(kernel, report.inconclusive)
-
-
-def _regions(arena: Arena) -> tuple[Region, ...]:
-    return tuple(
-        Region(name=item.buffer.name, base=item.base, nbytes=item.buffer.data.nbytes)
-        for item in arena.regions
-    )
 
 
 def _digest(buffer: Any) -> bytes:

@@ -124,7 +124,10 @@ class Race001(Check):
             return
         calls = sum(_calls(step, report) for step, report, _ in records)
         if not calls:
-            _without_pauses(records)
+            refused = next((report.refused for _, report, _ in records if report.refused), "")
+            if refused:
+                raise CannotJudgeError(f"pauses could not be put into its kernels: {refused[:200]}")
+            raise NothingToCheckError("no kernel of its own whose PTX is known")
         wrong: list[tuple[Comparison, int]] = []
         right = wrong_read(trial, run, reads[0]) is None
         for _, report, record in records:
@@ -175,14 +178,6 @@ class Race001(Check):
             statistic="worst of the repeats",
             **extra,
         )
-
-
-def _without_pauses(records: Sequence[_Repeated]) -> None:
-    """Say why nothing was launched with pauses. Raises CannotJudgeError or its kin."""
-    refused = next((report.refused for _, report, _ in records if report.refused), "")
-    if refused:
-        raise CannotJudgeError(f"pauses could not be put into its kernels: {refused[:200]}")
-    raise NothingToCheckError("no kernel of its own whose PTX is known")
 
 
 def _rate(times: int, calls: int) -> tuple[tuple[str, str], ...]:

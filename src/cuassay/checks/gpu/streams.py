@@ -137,7 +137,15 @@ class Stream001(Check):
                 "the other call's inputs" if trying.at_once else "the values that were there before"
             )
         extra = measured(found, read.case)
-        extra |= _class_of(trying)
+        if not trying.at_once:
+            extra |= {"finding_class": FindingClass.WRONG, "severity": Severity.CRITICAL}
+        else:
+            condition = (
+                "threads: calls from one thread at a time"
+                if trying is Trying.THREADS
+                else "streams: one stream at a time"
+            )
+            extra |= {"finding_class": FindingClass.UNSAFE, "condition": condition}
         return self.finding(
             f"{said} ({found.output})", scenario=scenario, statistic="order", **extra
         )
@@ -156,17 +164,6 @@ class Stream001(Check):
             finding_class=FindingClass.ADVICE,
             severity=Severity.LOW,
         )
-
-
-def _class_of(trying: Trying) -> dict[str, object]:
-    if not trying.at_once:
-        return {"finding_class": FindingClass.WRONG, "severity": Severity.CRITICAL}
-    condition = (
-        "threads: calls from one thread at a time"
-        if trying is Trying.THREADS
-        else "streams: one stream at a time"
-    )
-    return {"finding_class": FindingClass.UNSAFE, "condition": condition}
 
 
 def _waited_ms(scenario: Scenario, run: Run) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import termination_finding
 from cuassay.checks.gradients.cases import float_inputs, float_outputs, scenarios, tried_in
-from cuassay.checks.gradients.judging import Bad, Judged, ended, forward_fault, report_of
+from cuassay.checks.gradients.judging import BackwardJudge, Bad, ended, forward_fault, report_of
 from cuassay.checks.numeric.common import details, message, where, worst_statistic
 from cuassay.errors import NothingToCheckError
 from cuassay.model.diagnosis import Cause
@@ -93,7 +93,7 @@ class Grad001(Check):
         forward = forward_fault(trial, scenario, run, plain, variants, own=own)
         if forward is not None:
             return [self._wrong(scenario, forward)]
-        judged = Judged(trial=trial, scenario=scenario, run=run, outputs=outputs, own=own)
+        judged = BackwardJudge(trial=trial, scenario=scenario, run=run, outputs=outputs, own=own)
         first = list(judged.bad(plain))
         first = first or [b for tried in variants if tried.again for b in judged.bad(tried)]
         fatal = [bad for bad in first if bad.silent and own]

@@ -45,7 +45,7 @@ class Bad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class BackwardJudge:
     """Judges the backward passes of one run."""
 
     trial: Trial

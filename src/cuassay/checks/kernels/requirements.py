@@ -13,7 +13,6 @@ from cuassay.checks.plain_first import wrong_read
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.geometry import tensor_inputs
-from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario
 from cuassay.model.steps import Arrange, Inspect, Layout
@@ -74,7 +73,9 @@ class Kernel001(Check):
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one process: a plain call, one that is profiled, one on offset inputs."""
-        for case in _case(trial):
+        # The numeric case that cases begin with: of a usual size, where time says something.
+        legal = [case for case in trial.cases("numeric") if case.in_domain]
+        for case in legal[:1] or list(trial.cases("small")[:1]):
             names = [spec.name for spec in tensor_inputs(trial.problem) if spec.shape]
             steps = (
                 Allocate(slot="a", case=0),
@@ -164,12 +165,6 @@ class Kernel001(Check):
             where=Where(axes=dict(scenario.cases[0].axes)),
             details=_rows(seen),
         )
-
-
-def _case(trial: Trial) -> list[Case]:
-    """Return the numeric case that cases begin with: of a usual size, where time says something."""
-    legal = [case for case in trial.cases("numeric") if case.in_domain]
-    return legal[:1] or list(trial.cases("small")[:1])
 
 
 def _own_code(seen: Kernels) -> list[Code]:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch
-
+from cuassay.build.cuda.toolkit import toolchain
 from cuassay.home import cache_dir
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
@@ -74,7 +72,7 @@ class WorkerPool:
         self._shared = nursery
         self._spare_count = spares
         self._nursery = nursery or Nursery(device)
-        digest = candidate_digest(candidate, _toolchain(device))
+        digest = candidate_digest(candidate, toolchain(device))
         self._cache = (keep or cache_dir()) / digest
         self._cache.mkdir(parents=True, exist_ok=True)
         self._segments = Segments(device)
@@ -388,14 +386,6 @@ def _redacted(problem: Problem) -> Problem:
         description="",
         growth_target={},
     )
-
-
-def _toolchain(device: str) -> Mapping[str, str]:
-    try:
-        toolchain: Mapping[str, str] = importlib.import_module("cuassay.build").toolchain(device)
-    except AttributeError:  # a builder of the caller's own, in a build without ours
-        toolchain = {"torch": torch.__version__, "device": device}
-    return toolchain
 
 
 def _frames(said: object) -> tuple[tuple[str, int], ...]:
