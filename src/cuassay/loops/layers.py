@@ -24,7 +24,11 @@ _T = TypeVar("_T")
 
 def untraced(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return a function at which torch.compile breaks the graph."""
-    return _disable(function)  # type: ignore[no-any-return]
+
+    def eagerly(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
+        return function(*arguments, **keywords)
+
+    return _disable(eagerly)  # type: ignore[no-any-return]
 
 
 class _Embedding(Function):
