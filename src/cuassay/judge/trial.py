@@ -357,6 +357,10 @@ class JudgeTrial:
         self._cap.allow(self._room.need(self._problem, least).total)
         return (least,)
 
+    def settled(self, case: Case) -> Case | None:
+        """Return a case as the reference accepts it; None where it refuses it."""
+        return self._settle(case)
+
     def _settle(self, case: Case) -> Case | None:
         return case if self._acceptor is None else self._acceptor.settle(case)
 

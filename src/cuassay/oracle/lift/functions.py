@@ -16,6 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from cuassay.errors import LiftError
+from cuassay.oracle.lift.hooks import Following
 from cuassay.oracle.lift.session import Session
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype
@@ -58,6 +59,8 @@ def _literal(
     session = mode.session
     rest = {k: v for k, v in kwargs.items() if k not in ("data", "obj", "requires_grad")}
     data, dtypes = _plain_data(data)
+    if isinstance(session.hook, Following):
+        session.hook.literal(bool(dtypes))
     session.bypass = True
     try:
         nominal = rest.get("dtype") or _inferred(func, data, dtypes)
@@ -165,6 +168,8 @@ def _on_payload(
     mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """tolist: the lifted value."""
+    if isinstance(mode.session.hook, Following):
+        mode.session.hook.literal(_payload(args[0]).is_floating_point())
     mode.session.bypass = True
     try:
         return func(*(_payload(a) if isinstance(a, torch.Tensor) else a for a in args), **kwargs)

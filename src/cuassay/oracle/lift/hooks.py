@@ -31,3 +31,19 @@ class PassThrough:
     def after(self, op: OpOverload, args: Any, kwargs: Any, out: Any, nominal: Any) -> object:
         """Leave the result as it is."""
         return out
+
+
+class Following(PassThrough):
+    """A hook that keeps something beside every element of a run's memory.
+
+    It is told where memory comes from and what is written into it, beside results (`after`).
+    """
+
+    def given(self, tensor: torch.Tensor, *, number: bool = False) -> None:
+        """Meet an input, a tensor that the reference found outside itself, or a number."""
+
+    def written(self, target: torch.Tensor, value: torch.Tensor | None) -> None:
+        """Follow `value` into `target`; None where an operation wrote it that is not shown."""
+
+    def literal(self, holds_tensors: bool) -> None:
+        """Meet a literal; with `holds_tensors` numbers of it were elements of tensors."""

@@ -17,6 +17,7 @@ from torch._ops import OpOverload
 from cuassay.dispatch_modes import UntracedMode
 from cuassay.errors import LiftError
 from cuassay.oracle.lift import index_range
+from cuassay.oracle.lift.hooks import Following
 from cuassay.oracle.lift.nominal import Nominals, nominal_at, nominals_of, tensors_in
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.special import SPECIAL
@@ -185,12 +186,17 @@ class Session:
         functional = traits.functional
         if self.hook is None or functional is None or traits.metadata:
             self.call(op, low_args, low_kwargs)
+            if isinstance(self.hook, Following) and not traits.metadata:
+                for target in self._targets(traits, low_args, low_kwargs):
+                    self.hook.written(target, None)
         else:
             inputs = {k: v for k, v in low_kwargs.items() if k in traits_of(functional).names}
             value = self._hooked(functional, traits_of(functional), low_args, inputs, nominals)
             targets = self._targets(traits, low_args, low_kwargs)
             for target, result in zip(targets, tensors_in(value), strict=True):
                 target.copy_(result)
+                if isinstance(self.hook, Following):
+                    self.hook.written(target, result)
         if self.keep_low and op is torch.ops.aten.copy_.default and nominals[0] in _LOW:
             low_args[0].copy_(low_args[0].to(nominals[0]))
         if traits.metadata:
@@ -299,6 +305,8 @@ class Session:
             payload = tensor.detach().to(lifted_dtype(tensor.dtype, self.to), copy=True)
             payload.cuassay_nominal = tensor.dtype  # type: ignore[attr-defined]
             known = self._constants[id(tensor)] = (tensor, payload)
+            if isinstance(self.hook, Following):
+                self.hook.given(payload, number=is_number(tensor))
         return known[1]
 
 
@@ -318,6 +326,14 @@ class LiftMode(UntracedMode):
     ) -> Any:
         """Hand the operation over."""
         return self.session.dispatch(func, args, kwargs or {})
+
+
+def is_number(tensor: torch.Tensor) -> bool:
+    """Return whether torch wrapped a Python number: it has no say beside a float32 scalar."""
+    if tensor.dim() or tensor.dtype is not torch.float64:
+        return False
+    beside = torch.zeros((), dtype=torch.float32)
+    return torch.result_type(tensor, beside) is torch.float32
 
 
 def _returned(traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
