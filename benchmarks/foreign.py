@@ -52,6 +52,7 @@ class Row:
     gpu_gib: float | None = None
     host_gib: float | None = None
     device_gib: float | None = None
+    slowest: tuple[str, ...] = ()  # where a trial's time went: the start, then checks, seconds each
 
     @property
     def id(self) -> str:
@@ -64,7 +65,9 @@ SETS = {
     "sol": "sol-references",
     "kernelbench": "kernelbench-references",
     "gpumode": "gpumode-references",
+    "flashinfer": "flashinfer-references",
 }
+_SLOWEST = 6  # parts of a trial's time in its row
 
 
 def key_of(kernel: Kernel) -> str:
@@ -81,6 +84,9 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", help="only these problems, by name")
     parser.add_argument("--draw", type=int, default=0, help="only this many, drawn by --draw-seed")
     parser.add_argument("--draw-seed", type=int, default=19)
+    parser.add_argument("--first", nargs="*", default=[], help="begin with these, by name")
+    parser.add_argument("--last", nargs="*", default=[], help="end with these, by name")
+    parser.add_argument("--without", nargs="*", default=[], help="not these, by name")
     parser.add_argument("--profile", default="quick")
     parser.add_argument("--ready", action="store_true", help="stop once the first truth is made")
     parser.add_argument("--seed", type=int, default=1)
@@ -247,7 +253,17 @@ class Bench:
             conditions=tuple(str(one).split(":", 1)[0] for one in document.get("conditions", ())),
             gpu_gib=float(peak) if peak else None,
             host_gib=document.get("host_gib"),
+            slowest=_slowest(document),
         )
+
+
+def _slowest(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the seconds before the first check and those of the longest checks."""
+    checks = {one["code"]: float(one["duration_s"] or 0) for one in document.get("checks", ())}
+    total = float((document.get("timing_s") or {}).get("total") or 0)
+    parts = {"beside checks": total - sum(checks.values()), **checks}
+    ordered = sorted(parts.items(), key=lambda part: -part[1])[:_SLOWEST]
+    return tuple(f"{name} {seconds:.1f}" for name, seconds in ordered if seconds >= 0.1)
 
 
 def journal_path(given: argparse.Namespace, device: str) -> Path:
@@ -278,6 +294,16 @@ def show(rows: Sequence[Row]) -> dict[str, Any]:
         print(f"\n{name}: {len(of)} problems, {dict(endings)}")
         for why, names in sorted(reasons.items(), key=lambda pair: -len(pair[1])):
             print(f"  {len(names):3d}  {why}: {', '.join(names)}")
+        spent: dict[str, float] = defaultdict(float)
+        for row in of:
+            for part in row.slowest:
+                check, _, seconds = part.rpartition(" ")
+                spent[check] += float(seconds)
+        if spent:
+            print("  seconds a trial: " + ", ".join(
+                f"{check} {seconds / len(of):.1f}"
+                for check, seconds in sorted(spent.items(), key=lambda pair: -pair[1])[:8]
+            ))  # fmt: skip
         used = [row.device_gib for row in of if row.device_gib is not None]
         if used:
             print(f"  peak use of a GPU by all processes: {max(used):.1f} GiB")
@@ -312,12 +338,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         show(read_rows(journal_path(given, device)))
         return 0
     wanted = {SETS[name] for name in given.sets}
-    kernels = [kernel for kernel in read_index(given.packed) if kernel.set in wanted]
-    if given.only:
-        kernels = [kernel for kernel in kernels if kernel.name in given.only]
-    if given.draw:
-        drawn = random.Random(given.draw_seed)
-        kernels = drawn.sample(kernels, min(given.draw, len(kernels)))
+    kernels = [
+        kernel
+        for kernel in read_index(given.packed)
+        if kernel.set in wanted
+        and kernel.name not in given.without
+        and (not given.only or kernel.name in given.only)
+    ]
+    # In an order drawn by lot: whenever time ends, what was judged is a fair sample.
+    drawn = random.Random(given.draw_seed)
+    kernels = drawn.sample(kernels, min(given.draw or len(kernels), len(kernels)))
+    kernels.sort(key=lambda one: (one.name not in given.first, one.name in given.last))
     bench = Bench(given, device, max(gpus, 1))
     bench.run(kernels)
     found = show(bench.rows)

@@ -344,6 +344,37 @@ def gpumode_references(sets: Path, labels: Path | None, out: Path) -> Iterator[K
         )
 
 
+def flashinfer_references(sets: Path, labels: Path | None, out: Path) -> Iterator[Kernel]:
+    """flashinfer-bench: every definition whose workloads are published beside it."""
+    for file in sorted((sets / "flashinfer-bench").rglob("definitions/**/*.json")):
+        parts = file.parts
+        root = Path(*parts[: len(parts) - 1 - parts[::-1].index("definitions")])
+        relative = file.relative_to(root / "definitions")
+        workloads = (root / "workloads" / relative).with_suffix(".jsonl")
+        if not workloads.is_file():
+            print(f"{file}: has no workloads beside it; passed over")
+            continue
+        place = out / "flashinfer" / file.stem
+        for source in (file, workloads):
+            copy = place / source.relative_to(root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, copy)
+        text = json.loads(file.read_text(encoding="utf-8"))["reference"]
+        candidate = place / "candidate.py"
+        candidate.write_text(text, encoding="utf-8")
+        yield Kernel(
+            set="flashinfer-references",
+            name=file.stem,
+            path=str(candidate.relative_to(out)),
+            problem=str((place / "definitions" / relative).relative_to(out)),
+            operator=file.stem,
+            kind="reference",
+            label="correct",
+            language="torch",
+            digest=digest_of([text]),
+        )
+
+
 Set = Callable[[Path, Path | None, Path], Iterator[Kernel]]
 PUBLISHED: Mapping[str, Set] = {
     "sol": sol,
@@ -357,6 +388,7 @@ REFERENCES: Mapping[str, Set] = {
     "sol-references": sol_references,
     "kernelbench-references": kernelbench_references,
     "gpumode-references": gpumode_references,
+    "flashinfer-references": flashinfer_references,
 }
 SETS: Mapping[str, Set] = {**PUBLISHED, **REFERENCES}
 

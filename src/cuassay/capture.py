@@ -43,7 +43,14 @@ class Recorder:
 
     def keep(self, target: str, arguments: Mapping[str, Any], state: Mapping[str, Any]) -> None:
         """Keep one call where there is room for it; a failure costs the call, not the program."""
-        signature = _signature(arguments)
+        signature = tuple(
+            (
+                name,
+                str(getattr(value, "dtype", type(value).__name__)),
+                tuple(getattr(value, "shape", ())),
+            )
+            for name, value in arguments.items()
+        )
         with self._lock:
             new = signature not in self._seen
             if not self._left or not (new or self._repeats):
@@ -115,17 +122,17 @@ def _located(target: str) -> tuple[Any, str, Any]:
     *parts, name = path.split(".")
     for part in (*parts, name):
         if not hasattr(owner, part):
-            raise UnknownNameError(f"name in {target.partition(':')[0]}", part, _public(owner))
+            raise UnknownNameError(
+                f"name in {target.partition(':')[0]}",
+                part,
+                [name for name in dir(owner) if not name.startswith("_")],
+            )
         if part != name or part in parts:
             owner = getattr(owner, part)
     found = inspect.getattr_static(owner, name)
     if not (callable(found) or inspect.isclass(found)):
         raise UsageError(f"'{target}' is a {type(found).__name__}, expected a function or a module")
     return owner, name, found
-
-
-def _public(owner: Any) -> list[str]:
-    return [name for name in dir(owner) if not name.startswith("_")]
 
 
 def _forward(kind: type, target: str) -> Any:
@@ -173,14 +180,3 @@ def _entry(name: str, value: Any, kind: str, tensors: dict[str, Any]) -> dict[st
     if value is None or isinstance(value, bool | int | float):
         return {"name": name, "kind": kind, "value": value}
     return {"name": name, "kind": kind, "value": None, "was": type(value).__name__}
-
-
-def _signature(arguments: Mapping[str, Any]) -> tuple[object, ...]:
-    return tuple(
-        (
-            name,
-            str(getattr(value, "dtype", type(value).__name__)),
-            tuple(getattr(value, "shape", ())),
-        )
-        for name, value in arguments.items()
-    )

@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import threading
 import warnings
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
+from torch._decomp import global_decomposition_table
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
     _get_current_dispatch_mode,
     _pop_mode_temporarily,
 )
 
+T = TypeVar("T")
+_NOT_TRACED = "__dynamo_disable"  # what torch._compile calls in a function's place
 
-@contextlib.contextmanager
-def fake_tensors() -> Iterator[None]:
-    """Run other people's code on tensors that have shapes and no memory.
 
-    Tensors from outside may be used too. What torch logs and warns of is kept back: that fakes
-    refuse an operation is an answer here, not an error.
+def without_memory(call: Callable[[], T]) -> T:
+    """Return what `call` returns where every tensor that it makes has a size and no memory.
+
+    Tensors from outside may be used too. First their device is `meta`, on which torch's own
+    operations need nothing else; what fails there is called again on fake tensors, which know
+    devices and what custom operators return, and for which torch loads its compiler, one to three
+    seconds. What that raises is raised: that fakes refuse an operation is an answer here.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode  # slow to import
+    with contextlib.suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with _untraced_meta_functions(), _Meta(), _Attention():
+            return call()
+    from torch._subclasses.fake_tensor import FakeTensorMode
 
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     before = logger.disabled
@@ -32,7 +44,7 @@ def fake_tensors() -> Iterator[None]:
     try:
         with warnings.catch_warnings(), FakeTensorMode(allow_non_fake_inputs=True):
             warnings.simplefilter("ignore")
-            yield
+            return call()
     finally:
         logger.disabled = before
 
@@ -72,6 +84,97 @@ class UntracedMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             super().__exit__(*raised)  # type: ignore[no-untyped-call]
         finally:
             _CONSTRUCTORS.moved_back()
+
+
+class _Meta(UntracedMode):
+    """Makes every tensor on the device `meta`, and takes those of others there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._taken: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # by id, kept alive
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run the operation where it allocates nothing."""
+        named = dict(kwargs or {})
+        given = [one for one in pytree.tree_leaves((args, named)) if isinstance(one, torch.Tensor)]
+        makes = any(one.name == "device" for one in func._schema.arguments)
+        if any(one.is_meta for one in given) or (makes and (not given or named.get("device"))):
+            args, named = pytree.tree_map_only(torch.Tensor, self._without_data, (args, named))
+            if makes:
+                named["device"] = torch.device("meta")
+                named.pop("pin_memory", None)
+            if "generator" in named:
+                named["generator"] = None
+            if makes and torch.Tag.nondeterministic_seeded in func.tags:
+                return self._drawn(func, args, named)
+        return func(*args, **named)
+
+    def _drawn(self, func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> torch.Tensor:
+        """Return what random numbers would fill: torch's own functions load the compiler."""
+        names = [argument.name for argument in func._schema.arguments]
+        given = {**dict(zip(names, args, strict=False)), **named}
+        if "size" not in given:  # as another tensor, or up to a number
+            made: torch.Tensor = func(*args, **named)
+            return made
+        dtype = given.get("dtype") or (torch.int64 if "high" in names else None)
+        return torch.empty(given["size"], dtype=dtype, device="meta")
+
+    def _without_data(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.is_meta:
+            return tensor
+        if id(tensor) not in self._taken:
+            self._taken[id(tensor)] = (
+                tensor,
+                torch.empty_strided(
+                    tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta"
+                ),
+            )
+        return self._taken[id(tensor)][1]
+
+
+@contextlib.contextmanager
+def _untraced_meta_functions() -> Iterator[None]:
+    """Let torch's functions for the device `meta` run without torch's compiler.
+
+    Some of them are never to be traced, and load the compiler to say so when they are called the
+    first time. What they keep for later is taken away again: a compiler that comes must be told.
+    """
+    told: list[Any] = []
+    if "torch._dynamo" not in sys.modules:
+        functions = {one for table in global_decomposition_table.values() for one in table.values()}
+        for one in functions:
+            wrapped = getattr(one, "__wrapped__", None)
+            while wrapped is not None:
+                vars(wrapped).setdefault(_NOT_TRACED, wrapped)
+                told.append(wrapped)
+                wrapped = getattr(wrapped, "__wrapped__", None)
+    try:
+        yield
+    finally:
+        for function in told:
+            vars(function).pop(_NOT_TRACED, None)
+
+
+class _Attention(TorchFunctionMode):
+    """Refuses attention: how much memory it takes depends on the device's fused kernels."""
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call a function of torch."""
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            raise NotImplementedError
+        return func(*args, **(kwargs or {}))
 
 
 class _Constructors:

@@ -3,6 +3,7 @@
 CuassayError
 ├── UsageError            invalid arguments or files: exit code 2, one message, no traceback
 │   ├── ProblemError      a problem's definition cannot be read or contradicts itself
+│   │   └── NoSizeError       a well-formed size gives no integer at these axes
 │   ├── CandidateError    a candidate's files or entry point are missing or contradict each other
 │   └── UnknownNameError  a name is not in a closed list; carries the legal list and a suggestion
 ├── CannotJudgeError      the trial cannot be carried out: exit code 3
@@ -10,7 +11,10 @@ CuassayError
 │   ├── LiftError         an operation of the reference cannot be lifted; names the op and the line
 │   ├── DeviceLostError   the judge's own GPU context was lost: nothing more can be made there
 │   └── MissingToolError  a compiler, device or package that this step needs is not there
+│       └── UncoveredError    a kernel that the PTX machine does not cover
 └── BuildError            the candidate's own source does not build or import: finding BUILD001
+
+LaunchError, raised where the candidate's caller would see it, is a RuntimeError as CUDA's are.
 """
 
 from __future__ import annotations
@@ -31,6 +35,10 @@ class UsageError(CuassayError):
 
 class ProblemError(UsageError):
     """A problem's definition cannot be read or contradicts itself."""
+
+
+class NoSizeError(ProblemError):
+    """A size is well-formed and gives no integer of at most 2^48 with these axes."""
 
 
 class CandidateError(UsageError):
@@ -74,6 +82,14 @@ class LiftError(CannotJudgeError):
 
 class MissingToolError(CannotJudgeError):
     """A compiler, device or package that this step needs is not there."""
+
+
+class UncoveredError(MissingToolError):
+    """A kernel that the PTX machine does not cover: no verdict follows from it without a GPU."""
+
+
+class LaunchError(RuntimeError):
+    """A launch failed and the candidate did not look."""
 
 
 class BuildError(CuassayError):

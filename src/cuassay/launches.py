@@ -53,7 +53,13 @@ def record_launches(
     from cuassay.build.recording.recorder import Wish
     from cuassay.build.recording.unwritten import new_pattern
 
-    target = _target(path)
+    target = Path(path).expanduser().absolute()
+    if target.suffix != ".safetensors":
+        raise UsageError(
+            f"'{path}' does not end in .safetensors, which `cuassay run` knows recordings by"
+        )
+    if not target.parent.is_dir():
+        raise UsageError(f"'{target.parent}' is not a folder; make it before you record launches")
     for name, value, least in (("most", most, 1), ("skip", skip, 0), ("max_bytes", max_bytes, 1)):
         if value < least:
             raise UsageError(f"{name}={value} is too small; expected {least} at least")
@@ -76,7 +82,13 @@ def _recorded(target: Path, wish: Wish, memory: Memory, *, device: str) -> Itera
     from cuassay.build.recording.recorder import LaunchRecorder
 
     def save(found: Recording) -> None:
-        _save(target, found)
+        # Write a recording whole or not at all; a full disk costs the recording, not the program.
+        from cuassay.model.recording import encode
+
+        try:
+            write_atomically(target, encode(found))
+        except OSError as error:
+            _LOG.warning("%s could not be written: %s", target, error.strerror or error)
 
     recorder = LaunchRecorder(wish, memory, save=save)
     try:
@@ -92,25 +104,3 @@ def _recorded(target: Path, wish: Wish, memory: Memory, *, device: str) -> Itera
                 "no launch was recorded: no Triton kernel of the wanted names was launched; "
                 "raw CUDA, CuPy and torch.compile are not covered"
             )
-
-
-def _target(path: str | Path) -> Path:
-    """Return the file to write. Raises UsageError where it cannot be one."""
-    target = Path(path).expanduser().absolute()
-    if target.suffix != ".safetensors":
-        raise UsageError(
-            f"'{path}' does not end in .safetensors, which `cuassay run` knows recordings by"
-        )
-    if not target.parent.is_dir():
-        raise UsageError(f"'{target.parent}' is not a folder; make it before you record launches")
-    return target
-
-
-def _save(target: Path, found: Recording) -> None:
-    """Write a recording whole or not at all; a full disk costs the recording, not the program."""
-    from cuassay.model.recording import encode
-
-    try:
-        write_atomically(target, encode(found))
-    except OSError as error:
-        _LOG.warning("%s could not be written: %s", target, error.strerror or error)

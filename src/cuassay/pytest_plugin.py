@@ -124,7 +124,26 @@ class Cuassay:
                 failed = f"cuassay could not judge the kernel: {error}"
         if failed:  # outside the handlers: pytest would show what they caught
             pytest.fail(failed, pytrace=False)
-        self._record(verdict)
+        from cuassay.report.clean import one_line
+
+        self._count += 1
+        number = "" if self._count == 1 else f"{self._count}."
+        shares = [f.share for f in verdict.findings if f.share is not None]
+        facts = {
+            "verdict": verdict.decision.value,
+            "candidate": one_line(verdict.candidate, limit=120),
+            "reason": one_line(verdict.reason, limit=240),
+            "digest": verdict.digest,
+            "run": verdict.run,
+            "seed": str(verdict.seed),
+            "device": one_line(verdict.device),
+            "profile": verdict.profile.value,
+        }
+        if shares:
+            facts["worst_share"] = f"{max(shares):.4g}"
+        properties = self._request.node.user_properties
+        properties += [(f"{_PREFIX}{number}{name}", value) for name, value in facts.items()]
+        self._write_html(verdict, number)
         return verdict
 
     def assert_correct(
@@ -161,28 +180,6 @@ class Cuassay:
             with subtests.test(msg=words.cause_line(made)):
                 _fail(made, verdict)
         return True
-
-    def _record(self, verdict: Verdict) -> None:
-        from cuassay.report.clean import one_line
-
-        self._count += 1
-        number = "" if self._count == 1 else f"{self._count}."
-        shares = [f.share for f in verdict.findings if f.share is not None]
-        facts = {
-            "verdict": verdict.decision.value,
-            "candidate": one_line(verdict.candidate, limit=120),
-            "reason": one_line(verdict.reason, limit=240),
-            "digest": verdict.digest,
-            "run": verdict.run,
-            "seed": str(verdict.seed),
-            "device": one_line(verdict.device),
-            "profile": verdict.profile.value,
-        }
-        if shares:
-            facts["worst_share"] = f"{max(shares):.4g}"
-        properties = self._request.node.user_properties
-        properties += [(f"{_PREFIX}{number}{name}", value) for name, value in facts.items()]
-        self._write_html(verdict, number)
 
     def _write_html(self, verdict: Verdict, number: str) -> None:
         folder = self._request.config.getoption("cuassay_html")

@@ -40,6 +40,21 @@ def test_links_beside_the_site_lead_somewhere(page: str) -> None:
         assert target.startswith("http") or (ROOT / target).exists(), f"{page}: {target}"
 
 
+def test_architecture_fits_two_screens_and_names_what_exists() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 80
+    roots = (ROOT, ROOT / "src/cuassay", ROOT / "packages/ptxsan/src")
+    named = set(re.findall(r"`((?:[a-z_0-9]+/)+[a-z_0-9]*(?:\.py|\.md)?|[a-z_0-9]+\.py)`", text))
+    assert "checks/state/earlier_calls.py" in named
+    lost = {
+        name
+        for name in named
+        if not any((root / name).exists() for root in (*roots, roots[2] / "ptxsan", ROOT / "docs"))
+        and not any((roots[1] / part / name).exists() for part in ("oracle", "sandbox"))
+    }
+    assert not lost
+
+
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     command = (sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path))
     ran = subprocess.run(

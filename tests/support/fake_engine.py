@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cuassay.engine import run  # here, not by name: pytester forgets what a test imports
 from cuassay.model.events import Event
 from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Verdict
@@ -50,7 +51,7 @@ def install(
     """Put a fake engine in place of the real one for one test and return it."""
     fake = FakeEngine(events if verdict is None else samples.events(verdict), error=error)
     for name in ("check", "replay", "show_problem"):
-        monkeypatch.setattr(f"cuassay.engine.run.{name}", getattr(fake, name))
+        monkeypatch.setattr(run, name, getattr(fake, name))
     return fake
 
 

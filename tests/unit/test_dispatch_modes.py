@@ -13,7 +13,7 @@ import torch
 from torch.nn.attention.bias import CausalBias, causal_lower_right
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from cuassay.dispatch_modes import UntracedMode
+from cuassay.dispatch_modes import UntracedMode, without_memory
 
 
 class _Names:
@@ -145,3 +145,30 @@ def test_torchs_compiler_can_be_loaded_below_a_mode() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "CausalBias", done.stderr
+
+
+def test_sizes_are_learnt_without_memory_and_without_torchs_compiler() -> None:
+    code = (
+        "import sys, torch\n"
+        "from cuassay.dispatch_modes import without_memory\n"
+        "weight = torch.ones(1024, 8)\n"
+        "def run():\n"
+        "    x = torch.empty(1 << 40, 1024, device='cpu')\n"
+        "    y = torch.softmax(x @ weight, -1) + torch.arange(8)\n"
+        "    return y.to('cpu'), torch.randn(3, generator=torch.Generator())\n"
+        "y, z = without_memory(run)\n"
+        "print(tuple(y.shape), tuple(z.shape), 'torch._dynamo' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "(1099511627776, 8) (3,) False", done.stderr
+
+
+def test_what_meta_tensors_cannot_tell_fake_tensors_do() -> None:
+    def run() -> tuple[str, int]:
+        x = torch.empty(2, 3)
+        attention = torch.nn.functional.scaled_dot_product_attention
+        return x.device.type, attention(x, x, x).shape[0]
+
+    assert without_memory(run) == ("cpu", 2)
+    with pytest.raises(Exception, match="_local_scalar_dense"):
+        without_memory(lambda: torch.empty(3).sum().item())

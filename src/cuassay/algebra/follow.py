@@ -23,7 +23,7 @@ from cuassay.algebra import values
 from cuassay.algebra.rules import RULES, Unfollowed
 from cuassay.dispatch_modes import UntracedMode
 from cuassay.errors import CannotJudgeError
-from cuassay.oracle.lift.hooks import Following
+from cuassay.oracle.lift.operation import Following, Operation
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.lift.session import is_number
 from cuassay.oracle.lift.source import source_line
@@ -167,10 +167,9 @@ class Follower(Following):
         self._memory[storage.data_ptr()] = storage, flat
         return flat
 
-    def replace(
-        self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], nominal: Any
-    ) -> object:
+    def replace(self, operation: Operation) -> object:
         """Take an operation apart where it has no rule of its own and torch says how."""
+        op, args, kwargs = operation.op, operation.args, operation.kwargs
         if _name(op) in RULES or not _has_floats((args, kwargs)):
             return NotImplemented
         apart = decomposition_table.get(op, op.decompose)
@@ -184,10 +183,9 @@ class Follower(Following):
                 raise Unfollowed(f"{op}: its decomposition differs, {source_line()}")
         return tuple(found) if isinstance(found, tuple) else found
 
-    def after(
-        self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any, nominal: Any
-    ) -> object:
+    def after(self, operation: Operation, out: Any) -> object:
         """Give results their slots."""
+        op, args, kwargs = operation.op, operation.args, operation.kwargs
         made = [one for one in _tensors(out) if one.dtype is torch.float64]
         rule = RULES.get(_name(op))
         if traits_of(op).random:
@@ -241,10 +239,11 @@ class _Inside(UntracedMode):
         return targets[0] if len(targets) == 1 else tuple(targets)
 
     def _run(self, func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        found = self._follower.replace(func, args, named, None)
+        operation = Operation(func, args, named)
+        found = self._follower.replace(operation)
         if found is not NotImplemented:
             return found
-        return self._follower.after(func, args, named, func(*args, **named), None)
+        return self._follower.after(operation, operation.run())
 
 
 def _name(op: OpOverload) -> str:

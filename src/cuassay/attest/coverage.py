@@ -69,7 +69,9 @@ def coverage(
         problem = _problem(found)
     except CertificateError as error:
         return Coverage(problems=(str(error),))
-    candidate = _candidate(kernel, problem)
+    from cuassay import formats
+
+    candidate = formats.load_candidate(str(kernel), problem)
     problems = [
         *_differences(found, candidate),
         *_time(found, now),
@@ -77,12 +79,6 @@ def coverage(
     ]
     notes = _elsewhere(found, here or {})
     return Coverage(problems=tuple(problems), notes=notes, key=key, statement=found)
-
-
-def _candidate(kernel: Path, problem: Problem) -> Candidate:
-    from cuassay import formats
-
-    return formats.load_candidate(str(kernel), problem)
 
 
 def _statement(payload: bytes) -> dict[str, Any]:
@@ -116,7 +112,9 @@ def _problem(statement: Mapping[str, Any]) -> Problem:
 
 def _differences(statement: Mapping[str, Any], candidate: Candidate) -> list[str]:
     """Return what differs between the certified kernel and this one: files first."""
-    certified = _digests(statement)
+    listed = statement.get("subject")
+    rest = listed[1:] if isinstance(listed, list) else []
+    certified = {str(s.get("name")): _sha256(s) for s in rest if isinstance(s, dict)}
     present = {s["name"]: s["digest"]["sha256"] for s in subjects(candidate)[1:]}
     told = [f"{name} was changed" for name in present if certified.get(name, "") != present[name]
             and name in certified]  # fmt: skip
@@ -130,12 +128,6 @@ def _differences(statement: Mapping[str, Any], candidate: Candidate) -> list[str
             "were changed"
         )
     return told
-
-
-def _digests(statement: Mapping[str, Any]) -> dict[str, str]:
-    listed = statement.get("subject")
-    rest = listed[1:] if isinstance(listed, list) else []
-    return {str(s.get("name")): _sha256(s) for s in rest if isinstance(s, dict)}
 
 
 def _bundle(statement: Mapping[str, Any]) -> str:

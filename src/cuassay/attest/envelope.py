@@ -49,7 +49,14 @@ def opened(text: bytes, trusted: Mapping[str, Ed25519PublicKey]) -> tuple[bytes,
 
     The payload is not looked at before a signature holds. Raises CertificateError.
     """
-    envelope = _envelope(text)
+    if len(text) > _CAP_BYTES:
+        raise CertificateError(f"it is {len(text)} bytes long, expected {_CAP_BYTES} at most")
+    try:
+        envelope = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CertificateError(f"it is no JSON: {error}") from None
+    if not isinstance(envelope, dict):
+        raise CertificateError("it is no DSSE envelope: expected a JSON object")
     payload, kind = _decoded(envelope.get("payload"), "payload"), envelope.get("payloadType")
     if kind != PAYLOAD_TYPE:
         raise CertificateError(f"the payload's type is {kind!r}, expected {PAYLOAD_TYPE}")
@@ -151,18 +158,6 @@ def _holds(key: Ed25519PublicKey, signature: bytes, message: bytes) -> bool:
     except InvalidSignature:
         return False
     return True
-
-
-def _envelope(text: bytes) -> dict[str, Any]:
-    if len(text) > _CAP_BYTES:
-        raise CertificateError(f"it is {len(text)} bytes long, expected {_CAP_BYTES} at most")
-    try:
-        envelope = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise CertificateError(f"it is no JSON: {error}") from None
-    if not isinstance(envelope, dict):
-        raise CertificateError("it is no DSSE envelope: expected a JSON object")
-    return envelope
 
 
 def _decoded(value: object, what: str) -> bytes:

@@ -139,16 +139,13 @@ def _told_by(path: Path) -> tuple[str, str, str]:
         return "", "", ""  # its trial says what is wrong with it
     claim = sniff.leaderboard_in(text)
     if not claim and sniff.is_kernelbench_candidate(text):
-        claim = _kernelbench_claim(path)
+        generated = _GENERATED.search(path.stem)
+        if generated:
+            claim = f"level_{generated.group(1)}_problem_{generated.group(2)}"
+        else:
+            level = path.parent.name.lower()
+            claim = f"{level}/{path.stem}" if re.fullmatch(r"level\d+", level) else ""
     return claim, "", sniff.author_in(text)
-
-
-def _kernelbench_claim(path: Path) -> str:
-    generated = _GENERATED.search(path.stem)
-    if generated:
-        return f"level_{generated.group(1)}_problem_{generated.group(2)}"
-    level = path.parent.name.lower()
-    return f"{level}/{path.stem}" if re.fullmatch(r"level\d+", level) else ""
 
 
 def _name(path: Path) -> str:

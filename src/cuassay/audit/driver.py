@@ -71,9 +71,20 @@ def run_audit(
             folder.keep(result)
             done[result.item.id] = result
             report(result, len(done), len(plan.items))
-        audit = _audit(plan, header, done, wall_s=time.monotonic() - started)
+        audit = Audit(
+            header=header,
+            results=tuple(_in_order(plan.items, done, header)),
+            oddities=plan.oddities,
+            finished_at=now(),
+            wall_s=time.monotonic() - started,
+        )
         folder.finish(audit, finding_lines(audit))
-    _index(folder)
+    # Make the audit known to later questions; without the index it is still whole.
+    try:
+        with index.opened(refresh=False) as connection:
+            index.update(connection, extra=(folder.path,))
+    except CuassayError as error:
+        _LOG.warning("the audit is kept, and not in the index: %s", error)
     return audit
 
 
@@ -82,15 +93,6 @@ def _described(header: AuditHeader, event: Event) -> AuditHeader:
     if header.environment or not isinstance(event, EngineFinished):
         return header
     return replace(header, environment=dict(event.verdict.environment))
-
-
-def _index(folder: AuditFolder) -> None:
-    """Make the audit known to later questions; without the index it is still whole."""
-    try:
-        with index.opened(refresh=False) as connection:
-            index.update(connection, extra=(folder.path,))
-    except CuassayError as error:
-        _LOG.warning("the audit is kept, and not in the index: %s", error)
 
 
 def seed_for(root: int, key: str) -> int:
@@ -158,18 +160,6 @@ def _quoted(path: Path) -> str:
 
 def _budget(budget_s: float | None, started: float) -> Callable[[], bool]:
     return lambda: budget_s is not None and time.monotonic() - started > budget_s
-
-
-def _audit(
-    plan: Plan, header: AuditHeader, done: dict[str, AuditResult], *, wall_s: float
-) -> Audit:
-    return Audit(
-        header=header,
-        results=tuple(_in_order(plan.items, done, header)),
-        oddities=plan.oddities,
-        finished_at=now(),
-        wall_s=wall_s,
-    )
 
 
 def _in_order(

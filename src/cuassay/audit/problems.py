@@ -37,7 +37,22 @@ def problems_in(folders: Sequence[Folder], oddities: list[Oddity]) -> Iterator[F
             continue
         definition = folder.files.get("definition.json")
         if definition is not None:
-            yield _sol(folder, definition, oddities)
+            data = {}
+            try:
+                data = sniff.json_object(definition) or {}
+            except (OSError, ValueError) as error:
+                # It stays a problem: each of its candidates then says what is wrong with it.
+                oddities.append(Oddity(path=str(definition), message=f"cannot be read: {error}"))
+            yield FoundProblem(
+                where=str(folder.path),
+                name=sniff.text_of(data, "name") or folder.path.name,
+                folder=folder.path,
+                format="sol-execbench",
+                files=_with_side_files(folder, definition),
+                op_type=sniff.text_of(data, "op_type"),
+                description=sniff.text_of(data, "description"),
+                aliases=(folder.path.name,),
+            )
         for name in ("task.yml", "task.yaml"):
             if name in folder.files:
                 yield _gpumode(folder, folder.files[name])
@@ -74,25 +89,6 @@ def _functions(text: str) -> list[str]:
             found.append(definition.group(1))
         decorated = bool(_DECORATOR.match(line)) or (decorated and not definition)
     return found
-
-
-def _sol(folder: Folder, definition: Path, oddities: list[Oddity]) -> FoundProblem:
-    data = {}
-    try:
-        data = sniff.json_object(definition) or {}
-    except (OSError, ValueError) as error:
-        # It stays a problem: each of its candidates then says what is wrong with it.
-        oddities.append(Oddity(path=str(definition), message=f"cannot be read: {error}"))
-    return FoundProblem(
-        where=str(folder.path),
-        name=sniff.text_of(data, "name") or folder.path.name,
-        folder=folder.path,
-        format="sol-execbench",
-        files=_with_side_files(folder, definition),
-        op_type=sniff.text_of(data, "op_type"),
-        description=sniff.text_of(data, "description"),
-        aliases=(folder.path.name,),
-    )
 
 
 def _with_side_files(folder: Folder, *own: Path) -> tuple[Path, ...]:
@@ -171,24 +167,20 @@ def _python(folder: Folder, path: Path, oddities: list[Oddity]) -> Iterator[Foun
                 aliases=(path.stem,),
             )
     elif sniff.is_kernelbench_problem(text) and not sniff.is_kernelbench_candidate(text):
+        # The names by which generated files refer to a KernelBench problem.
+        level = _LEVEL.fullmatch(path.parent.name.lower())
+        number = _NUMBERED.match(path.stem)
+        names = [path.stem]
+        if level and number:
+            names += [
+                f"level{level.group(1)}/{path.stem}",
+                f"level_{level.group(1)}_problem_{number.group(1)}",
+            ]
         yield FoundProblem(
             where=str(path),
             name=path.stem,
             folder=own,
             format="kernelbench",
             files=(path,),
-            aliases=_kernelbench_names(path),
+            aliases=tuple(names),
         )
-
-
-def _kernelbench_names(path: Path) -> tuple[str, ...]:
-    """Return the names by which generated files refer to a KernelBench problem."""
-    level = _LEVEL.fullmatch(path.parent.name.lower())
-    number = _NUMBERED.match(path.stem)
-    names = [path.stem]
-    if level and number:
-        names += [
-            f"level{level.group(1)}/{path.stem}",
-            f"level_{level.group(1)}_problem_{number.group(1)}",
-        ]
-    return tuple(names)

@@ -39,7 +39,7 @@ class _Mode(TorchFunctionMode):
         if func is torch.Tensor.to and _names_cpu(args[1:], kwargs):
             return func(*args, **{**kwargs, "copy": True})  # a transfer is always a copy
         # torch.device("cuda") stays what it says; it is mapped where memory is asked for
-        if func is not torch.device and _names_cuda(args, kwargs):
+        if func is not torch.device and any(_is_cuda(value) for value in (*args, *kwargs.values())):
             args = tuple(_on_cpu(value) for value in args)
             kwargs = {name: _on_cpu(value) for name, value in kwargs.items()}
         return func(*args, **kwargs)
@@ -49,10 +49,6 @@ def _is_cuda(value: object) -> bool:
     if isinstance(value, torch.device):
         return value.type == "cuda"
     return isinstance(value, str) and (value == "cuda" or value.startswith("cuda:"))
-
-
-def _names_cuda(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return any(_is_cuda(value) for value in (*args, *kwargs.values()))
 
 
 def _names_cpu(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

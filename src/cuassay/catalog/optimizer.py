@@ -83,19 +83,6 @@ def sgd_momentum_step(
     return param - lr * direction, buffer
 
 
-def _orthogonal(matrix: torch.Tensor, low: torch.dtype) -> torch.Tensor:
-    """Five Newton-Schulz steps towards the nearest orthogonal matrix, in the dtype `low`."""
-    tall = matrix.shape[0] > matrix.shape[1]
-    x = matrix.T if tall else matrix
-    x = (x / (x.norm() + 1e-7)).to(low)
-    first, second, third = QUINTIC
-    for _ in range(STEPS):
-        gram = x @ x.T
-        x = first * x + (second * gram + third * (gram @ gram)) @ x
-    made: torch.Tensor = x.T if tall else x
-    return made.to(torch.float32)
-
-
 @problem(
     axes={"rows": (1, 65_536), "columns": (1, 65_536)},
     # The first three are for CPUs; then GPT-2 small's and Moonlight's matrices.
@@ -125,4 +112,13 @@ def muon_step(
     buffer = kept * momentum_buffer + (1.0 - kept) * wide
     direction = kept * buffer + (1.0 - kept) * wide
     stretch = max(1.0, grad.shape[0] / grad.shape[1]) ** 0.5
-    return param - lr * stretch * _orthogonal(direction, grad.dtype), buffer
+    # Five Newton-Schulz steps towards the nearest orthogonal matrix, in the dtype `low`.
+    tall = direction.shape[0] > direction.shape[1]
+    x = direction.T if tall else direction
+    x = (x / (x.norm() + 1e-7)).to(grad.dtype)
+    first, second, third = QUINTIC
+    for _ in range(STEPS):
+        gram = x @ x.T
+        x = first * x + (second * gram + third * (gram @ gram)) @ x
+    made: torch.Tensor = x.T if tall else x
+    return param - lr * stretch * made.to(torch.float32), buffer

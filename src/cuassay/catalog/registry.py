@@ -15,6 +15,10 @@ from cuassay.model.problem import InputSpec, Problem, TensorSpec
 _FAMILIES: Mapping[str, str] = {
     "attention": "attention attention_varlen attention_window_softcap",
     "attention_backward": "attention_backward",
+    "block_formats": (
+        "mxfp4_gemm mxfp4_grouped_gemm mxfp4_moe_experts mxfp8_gemm mxfp8_grouped_gemm "
+        "mxfp8_moe_experts nvfp4_gemm nvfp4_grouped_gemm nvfp4_moe_experts"
+    ),
     "decode": "mla_decode paged_attention_decode",
     "embedding": (
         "embedding embedding_grad embedding_rmsnorm_backward embedding_rmsnorm_backward_64k"
@@ -80,7 +84,15 @@ def get(name: str, *, dtype: str | DType | None = None) -> Problem:
             f"operator '{plain}' has no {wanted.value} form: no input is in a working dtype, its "
             f"formats are part of the operator; use '{plain}'"
         )
-    return _variant(problem, wanted)
+    changed = dataclasses.replace(
+        problem,
+        name=f"{problem.name}@{wanted.value}",
+        inputs=tuple(_input(spec, wanted) for spec in problem.inputs),
+        outputs=tuple(_tensor(spec, wanted) for spec in problem.outputs),
+        origin=problem.origin,
+        digest="",
+    )
+    return dataclasses.replace(changed, digest=problem_digest(changed))
 
 
 def dtypes(name: str) -> tuple[DType, ...]:
@@ -108,18 +120,6 @@ def _dtype(name: str) -> DType:
     if name not in legal:
         raise UnknownNameError("working dtype", name, legal)
     return legal[name]
-
-
-def _variant(problem: Problem, dtype: DType) -> Problem:
-    changed = dataclasses.replace(
-        problem,
-        name=f"{problem.name}@{dtype.value}",
-        inputs=tuple(_input(spec, dtype) for spec in problem.inputs),
-        outputs=tuple(_tensor(spec, dtype) for spec in problem.outputs),
-        origin=problem.origin,
-        digest="",
-    )
-    return dataclasses.replace(changed, digest=problem_digest(changed))
 
 
 def _input(spec: InputSpec, dtype: DType) -> InputSpec:

@@ -102,18 +102,6 @@ def rope_neox_backward(
     return _halves(grad_q, c, s), _halves(grad_k, c, s)
 
 
-def _scaled_frequencies(
-    half: int, theta: float, factor: float, *, device: torch.device
-) -> torch.Tensor:
-    """Return Llama-3's angular frequencies: long waves are slowed down by `factor`."""
-    exponent = torch.arange(half, dtype=torch.float32, device=device) / half
-    frequency = 1.0 / theta**exponent
-    wavelength = 2.0 * math.pi / frequency
-    share = (TRAINED / wavelength - LOW_FACTOR) / (HIGH_FACTOR - LOW_FACTOR)
-    kept = share.clamp(0.0, 1.0)
-    return frequency * (kept + (1.0 - kept) / factor)
-
-
 @problem(
     axes={"tokens": (1, 1_048_576), "heads": (1, 256), "half": (1, 256)},
     # The first two are for CPUs; then Llama-3.1 8B and 405B on 8 GPUs.
@@ -141,6 +129,13 @@ def rope_llama3(
     Waves of fewer than 8192/4 positions stay, those of more than 8192 are `factor` times
     slower, those between are blended.
     """
-    frequency = _scaled_frequencies(x.shape[-1] // 2, theta, factor, device=x.device)
+    # Llama-3's angular frequencies: long waves are slowed down by `factor`.
+    half = x.shape[-1] // 2
+    exponent = torch.arange(half, dtype=torch.float32, device=x.device) / half
+    frequency = 1.0 / theta**exponent
+    wavelength = 2.0 * math.pi / frequency
+    share = (TRAINED / wavelength - LOW_FACTOR) / (HIGH_FACTOR - LOW_FACTOR)
+    kept = share.clamp(0.0, 1.0)
+    frequency = frequency * (kept + (1.0 - kept) / factor)
     angle = position_ids.to(torch.float32).unsqueeze(-1) * frequency
     return _halves(x, torch.cos(angle), torch.sin(angle))

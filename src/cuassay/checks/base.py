@@ -179,6 +179,7 @@ class Check:
     title: ClassVar[str]
     classes: ClassVar[tuple[str, ...]]
     cause: ClassVar[Cause | None] = None  # None: the check sees that, not why
+    gpu_only: ClassVar[bool] = False  # True: what it looks at exists on an NVIDIA GPU alone
     group: ClassVar[str] = "numeric"  # host | numeric | shapes | memory: process grouping
     finding_class: ClassVar[FindingClass] = FindingClass.WRONG
     severity: ClassVar[Severity] = Severity.CRITICAL

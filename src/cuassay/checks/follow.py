@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cuassay.model.case import Case
+from cuassay.model.reports import Laid
 from cuassay.model.scenario import Scenario, Step
 from cuassay.model.step import Held
-from cuassay.model.steps import IMPOSSIBLE
 from cuassay.model.trace import StepDone
 
 
@@ -30,4 +30,4 @@ def case_of_step(scenario: Scenario, index: int) -> Case | None:
 
 def lies_elsewhere(record: StepDone) -> bool:
     """Whether a tensor could not be laid out as an Arrange or CallInto step asks."""
-    return any(text.startswith(IMPOSSIBLE) for _, text in record.facts)
+    return isinstance(record.report, Laid) and bool(record.report.impossible)

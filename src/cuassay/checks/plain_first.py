@@ -16,8 +16,6 @@ from cuassay.model.problem import ScalarSpec
 if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison
 
-NEEDS_GPU = "needs an NVIDIA GPU: this trial runs on the cpu"
-
 
 def on_cpu(trial: Trial) -> bool:
     """Whether the trial runs where there are no streams, graphs or multiprocessors."""

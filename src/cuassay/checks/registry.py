@@ -98,7 +98,15 @@ def page(code: str) -> Page:
     if known not in codes():
         raise UnknownNameError("code", code, codes(), "see `cuassay explain` for all of them")
     module, name = _place(known)
-    return _parse(known, _docstring(_FOLDER / f"{module.replace('.', '/')}.py", name))
+    title, *lines = _docstring(_FOLDER / f"{module.replace('.', '/')}.py", name).splitlines()
+    sections: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if line in HEADINGS:
+            sections.append((line, []))
+        elif sections:
+            sections[-1][1].append(line.strip())
+    parsed = tuple((heading, "\n".join(body).strip()) for heading, body in sections)
+    return Page(code=known, title=title, sections=parsed)
 
 
 def classes(code: str) -> tuple[str, ...]:
@@ -119,15 +127,3 @@ def _docstring(file: Path, class_name: str) -> str:
         if isinstance(node, ast.ClassDef) and node.name == class_name:
             return ast.get_docstring(node) or ""
     raise ValueError(f"{file.name} has no class {class_name}")
-
-
-def _parse(code: str, text: str) -> Page:
-    title, *lines = text.splitlines()
-    sections: list[tuple[str, list[str]]] = []
-    for line in lines:
-        if line in HEADINGS:
-            sections.append((line, []))
-        elif sections:
-            sections[-1][1].append(line.strip())
-    parsed = tuple((heading, "\n".join(body).strip()) for heading, body in sections)
-    return Page(code=code, title=title, sections=parsed)

@@ -96,7 +96,20 @@ def covers(
     )
     problems = [*found.problems, *(found.notes if same_environment else ())]
     if as_json:
-        click.echo(dumped(_document(found, problems)))
+        from cuassay.attest.coverage import scope
+        from cuassay.report.clean import clean
+
+        stated = scope(found.statement) if found.statement else {}
+        told = ("verdict", "conditions", "profile", "environment", "power", "issuedAt", "expiresAt")
+        document = {
+            "schema": "cuassay/verification/1",
+            "valid": not problems,
+            "problems": [clean(text) for text in problems],
+            "notes": [clean(text) for text in found.notes],
+            "key": found.key,
+            "certificate": {name: stated.get(name) for name in told} if stated else None,
+        }
+        click.echo(dumped(document))
     else:
         _tell(found, problems, kernel)
     context.exit(1 if problems else 0)
@@ -186,22 +199,6 @@ def _versions() -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return found
-
-
-def _document(found: Coverage, problems: list[str]) -> dict[str, object]:
-    from cuassay.attest.coverage import scope
-    from cuassay.report.clean import clean
-
-    stated = scope(found.statement) if found.statement else {}
-    told = ("verdict", "conditions", "profile", "environment", "power", "issuedAt", "expiresAt")
-    return {
-        "schema": "cuassay/verification/1",
-        "valid": not problems,
-        "problems": [clean(text) for text in problems],
-        "notes": [clean(text) for text in found.notes],
-        "key": found.key,
-        "certificate": {name: stated.get(name) for name in told} if stated else None,
-    }
 
 
 def _tell(found: Coverage, problems: list[str], kernel: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from cuassay.cli.audit_show import show, show_plan, show_powers, show_problems, 
 from cuassay.cli.drive import INTERRUPTED, say
 from cuassay.cli.sinks import writable
 from cuassay.errors import UsageError
+from cuassay.inputs.seeds import new_root
 
 if TYPE_CHECKING:
     from cuassay.audit.found import Tree
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from cuassay.store.audits import AuditFolder
 
 PROFILES = ("quick", "standard", "deep")
-_SEED_BITS = 62
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +180,14 @@ def _audit(asked: Asked) -> int:
     if asked.problems_only:
         return _problems_only(asked, found)
     header, folder = _header(asked)
-    plan = make_plan(found, asked.choice, root=header.tree, judged_as=_judged_as(header))
+    judged_as = {
+        "profile": header.profile.value,
+        "version": header.version,
+        "require": ",".join(header.require),
+        "precision": header.precision.value if header.precision else "",
+        "strict": str(header.strict),
+    }
+    plan = make_plan(found, asked.choice, root=header.tree, judged_as=judged_as)
     if asked.dry_run:
         return show_plan(plan, asked.output)
     if not plan.planned:
@@ -211,7 +217,7 @@ def _header(asked: Asked) -> tuple[AuditHeader, AuditFolder]:
         tree=str(Path(asked.tree).expanduser().absolute()),
         profile=Profile(asked.profile),
         device=asked.device or "default",
-        seed=secrets.randbits(_SEED_BITS) if asked.seed is None else asked.seed,
+        seed=new_root() if asked.seed is None else asked.seed,
         started_at=now(),
         version=__version__,
         executor=asked.executor,
@@ -249,16 +255,6 @@ def _resumed(new: AuditHeader, old: AuditHeader, asked: Asked) -> AuditHeader:
         started_at=old.started_at,
         environment=old.environment,
     )
-
-
-def _judged_as(header: AuditHeader) -> dict[str, str]:
-    return {
-        "profile": header.profile.value,
-        "version": header.version,
-        "require": ",".join(header.require),
-        "precision": header.precision.value if header.precision else "",
-        "strict": str(header.strict),
-    }
 
 
 def _judge(asked: Asked, plan: Plan, header: AuditHeader, folder: AuditFolder) -> int:

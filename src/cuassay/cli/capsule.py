@@ -41,17 +41,7 @@ def replay(
         raise UsageError("a capsule is reported on the terminal or with --json alone")
     if not Path(where).is_file():
         raise UsageError(f"there is no capsule at {where}")
-    document = _run({"capsule": where, "kernel": kernel or "", "device": device, "shrink": True})
-    if "error" in document:
-        raise (UsageError if document["exit_code"] == 2 else CannotJudgeError)(document["error"])
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document, quiet=quiet)
-    return int(document["exit_code"])
-
-
-def _run(options: Mapping[str, Any]) -> dict[str, Any]:
+    options = {"capsule": where, "kernel": kernel or "", "device": device, "shrink": True}
     root = str(Path(__file__).resolve().parents[2])
     paths = [root, os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     environment = {
@@ -72,7 +62,13 @@ def _run(options: Mapping[str, Any]) -> dict[str, Any]:
         raise CannotJudgeError(
             f"the replay's process ended with code {done.returncode}: {''.join(tail)}"
         ) from None
-    return document
+    if "error" in document:
+        raise (UsageError if document["exit_code"] == 2 else CannotJudgeError)(document["error"])
+    if as_json:
+        emit_json(document)
+    else:
+        _print(document, quiet=quiet)
+    return int(document["exit_code"])
 
 
 def _print(document: Mapping[str, Any], *, quiet: bool) -> None:

@@ -62,7 +62,20 @@ def changed(
     if any(target.form in ("json", "agent", "html") for target in output.targets):
         raise UsageError("--json, --html and agent hold one trial; use sarif, junit or markdown")
     found = manifest.load(Path(listed).expanduser() if listed else None, Path.cwd())
-    kernels = _concerned(found, files, since, everything)
+    if everything:
+        kernels = found.kernels()
+    else:
+        given = [Path(file).absolute() for file in files]
+        if since is not None:
+            # The files that differ from where `reference` and HEAD parted.
+            if since.startswith("-"):
+                raise UsageError(f"--since '{since}' is no commit")
+            top = Path(_git(found.folder, "rev-parse", "--show-toplevel").strip())
+            names = _git(found.folder, "diff", "--name-only", "-z", "--merge-base", since, "--")
+            given += [top / name for name in names.split("\0") if name]
+        elif not files:
+            raise UsageError("nothing to look at: give FILES, --since REF, or --all")
+        kernels = found.touched(tuple(given))
     jobs = [
         TrialJob(
             problem=found.problem_of(kernel) or "",
@@ -83,28 +96,6 @@ def changed(
 def worst(codes: list[int]) -> int:
     """Return the exit code of several trials: rejected, then off, then undecided, then 0."""
     return next((code for code in (1, 2, 3) if code in codes), 0)
-
-
-def _concerned(
-    found: manifest.Manifest, files: tuple[str, ...], since: str | None, everything: bool
-) -> tuple[Path, ...]:
-    if everything:
-        return found.kernels()
-    given = [Path(file).absolute() for file in files]
-    if since is not None:
-        given += _since(since, found.folder)
-    elif not files:
-        raise UsageError("nothing to look at: give FILES, --since REF, or --all")
-    return found.touched(tuple(given))
-
-
-def _since(reference: str, folder: Path) -> list[Path]:
-    """Return the files that differ from where `reference` and HEAD parted."""
-    if reference.startswith("-"):
-        raise UsageError(f"--since '{reference}' is no commit")
-    top = Path(_git(folder, "rev-parse", "--show-toplevel").strip())
-    names = _git(folder, "diff", "--name-only", "-z", "--merge-base", reference, "--")
-    return [top / name for name in names.split("\0") if name]
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -46,7 +46,11 @@ def drive(events: Iterator[Event], output: Output) -> int:
         report.close()
     match seen[-1] if seen else None:
         case EngineFinished(verdict=verdict):
-            return _finished(verdict, output)
+            if any(target.form != "terminal" for target in output.targets):
+                sinks.emit(
+                    (_judged(verdict, output),), output.targets, quiet=output.quiet or output.json
+                )
+            return EXIT_CODES[verdict.decision]
         case EngineStopped() as stopped:
             return _stopped(stopped, seen, output)
     raise CannotJudgeError("the trial ended without a verdict; run `cuassay doctor`")
@@ -93,12 +97,6 @@ def terminal_report(output: Output) -> TerminalReport:
     )
 
 
-def _finished(verdict: Verdict, output: Output) -> int:
-    if any(target.form != "terminal" for target in output.targets):
-        sinks.emit((_judged(verdict, output),), output.targets, quiet=output.quiet or output.json)
-    return EXIT_CODES[verdict.decision]
-
-
 def _judged(verdict: Verdict, output: Output) -> Judged:
     from cuassay.home import runs_dir
     from cuassay.report.judged import Judged
@@ -116,17 +114,7 @@ def _stopped(stopped: EngineStopped, seen: list[Event], output: Output) -> int:
 
     if output.json:
         emit_json(stopped_document(stopped, seen))
-    _emit_stopped(stopped, output)
-    if stopped.traceback:
-        say(stopped.traceback.rstrip())
-    say(f"cuassay: {stopped.message}")
-    if stopped.traceback:
-        say(BUG_REPORT)
-    return stopped.exit_code
-
-
-def _emit_stopped(stopped: EngineStopped, output: Output) -> None:
-    """Write the forms that can say that there is no verdict; an HTML page cannot."""
+    # Write the forms that can say that there is no verdict; an HTML page cannot.
     from cuassay.report.judged import Judged
 
     judged = Judged(
@@ -137,6 +125,12 @@ def _emit_stopped(stopped: EngineStopped, output: Output) -> None:
     )
     kept = [t for t in output.targets if t.form != "html" and (t.form, t.path) != ("json", None)]
     sinks.emit((judged,), kept, quiet=output.quiet)
+    if stopped.traceback:
+        say(stopped.traceback.rstrip())
+    say(f"cuassay: {stopped.message}")
+    if stopped.traceback:
+        say(BUG_REPORT)
+    return stopped.exit_code
 
 
 def _interrupted(seen: list[Event], output: Output) -> int:

@@ -57,10 +57,16 @@ def recertify(
     Meant for a weekly job.
     """
     from cuassay.engine import run
+    from cuassay.home import home
     from cuassay.model.jobs import TrialJob
     from cuassay.model.verdict import Profile
 
-    place = _place(folder)
+    if folder is not None:
+        place = Path(folder).expanduser()
+    else:
+        given = os.environ.get("CUASSAY_GUARD_STATUS", "")
+        off = given.lower() in ("", "off", "0")
+        place = home() / "guard" / "seen" if off else Path(given).parent / "seen"
     plans = [plan for plan in planned(place) if only in (None, plan.name)]
     if not plans:
         named = f" of a kernel '{only}'" if only else ""
@@ -80,16 +86,6 @@ def recertify(
         )
         codes.append(drive(run.check(job), options.Output()))
     context.exit(next((code for code in (1, 3) if code in codes), max(codes)))
-
-
-def _place(folder: str | None) -> Path:
-    from cuassay.home import home
-
-    if folder is not None:
-        return Path(folder).expanduser()
-    given = os.environ.get("CUASSAY_GUARD_STATUS", "")
-    off = given.lower() in ("", "off", "0")
-    return home() / "guard" / "seen" if off else Path(given).parent / "seen"
 
 
 def planned(folder: Path) -> Iterator[Plan]:

@@ -120,7 +120,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code: 0, 1, 2, 3 or 130."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
-        _close_memory()
+        # Let no other process of this user read this one's memory: it knows seeds and keys.
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     try:
         code = _run(given)
         sys.stdout.flush()
@@ -129,12 +131,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _stdout_lost(error)
     return code
-
-
-def _close_memory() -> None:
-    """Let no other process of this user read this one's memory: it knows seeds and keys."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _run(given: list[str]) -> int:

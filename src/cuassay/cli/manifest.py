@@ -15,7 +15,6 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cuassay.errors import UsageError
 
@@ -100,7 +99,10 @@ def _read(path: Path, *, required: bool) -> Manifest:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
-    table = _table(data, path)
+    own = data.get("kernels") if path.name != "pyproject.toml" else None
+    table = own or data.get("tool", {}).get("cuassay", {}).get("kernels")
+    if table is not None and not isinstance(table, dict):
+        raise UsageError(f"{path}: kernels is a {type(table).__name__}, expected a table")
     if table is None:
         if required:
             raise UsageError(f"{path} lists no kernels; add\n{_EXAMPLE}")
@@ -112,14 +114,6 @@ def _read(path: Path, *, required: bool) -> Manifest:
                 f"the problem that it belongs to, such as\n{_EXAMPLE}"
             )
     return Manifest(path=path, problems=tuple(table.items()))
-
-
-def _table(data: dict[str, Any], path: Path) -> dict[str, Any] | None:
-    own = data.get("kernels") if path.name != "pyproject.toml" else None
-    found = own or data.get("tool", {}).get("cuassay", {}).get("kernels")
-    if found is not None and not isinstance(found, dict):
-        raise UsageError(f"{path}: kernels is a {type(found).__name__}, expected a table")
-    return found
 
 
 def _matches(kernel: Path, pattern: str, folder: Path) -> bool:

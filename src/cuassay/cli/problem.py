@@ -157,12 +157,10 @@ def _axis(axis: Mapping[str, Any]) -> str:
     words += f", multiples of {step}" if step != 1 else ""
     source = str(axis.get("source", ""))
     if source.startswith("sidecar"):
-        return f"{words}  {_text(source)}" + _half_declared(axis)
+        return f"{words}  {_text(source)}" + (
+            "" if axis.get("declared") else " (state min and max to declare every size between)"
+        )
     return words if axis.get("declared") else f"{words} (not declared: a default)"
-
-
-def _half_declared(axis: Mapping[str, Any]) -> str:
-    return "" if axis.get("declared") else " (state min and max to declare every size between)"
 
 
 def _spec(spec: Mapping[str, Any], domain: Mapping[str, Any] | None) -> str:

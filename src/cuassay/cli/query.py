@@ -42,7 +42,12 @@ def query(
         else:
             names, found = questions.answer(connection, question or "", argument, limit=limit)
     if as_json:
-        emit_json({"schema": "cuassay/query/1", "columns": list(names), "rows": _plain(found)})
+        from cuassay.report.clean import clean
+
+        plain = [
+            [clean(value) if isinstance(value, str) else value for value in row] for row in found
+        ]
+        emit_json({"schema": "cuassay/query/1", "columns": list(names), "rows": plain})
         return
     _table(names, found)
 
@@ -107,9 +112,3 @@ def _limit(name: str) -> int:
 
 def _pairs(left: Sequence[Any], right: Sequence[Any]) -> list[tuple[Any, Any]]:
     return list(zip(left, right, strict=True))
-
-
-def _plain(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    from cuassay.report.clean import clean
-
-    return [[clean(value) if isinstance(value, str) else value for value in row] for row in rows]

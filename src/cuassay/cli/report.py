@@ -46,15 +46,15 @@ def report(
     if len(folders) == 1 and is_audit(folders[0]):
         _report_audit(folders[0], output)
         return
-    trials = tuple(trial for folder in folders for trial in _trials(folder))
+    trials = tuple(
+        trial
+        for folder in folders
+        for trial in (audit_trials(folder) if is_audit(folder) else (judged(folder),))
+    )
     if output.form == "terminal":
         for trial in trials:
             _show(trial, output)
     sinks.emit(trials, output.targets, quiet=quiet or output.json)
-
-
-def _trials(folder: Path) -> tuple[Judged, ...]:
-    return audit_trials(folder) if is_audit(folder) else (judged(folder),)
 
 
 def _report_audit(folder: Path, output: options.Output) -> None:

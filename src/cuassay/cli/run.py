@@ -94,7 +94,13 @@ def run(
     if as_json:
         emit_json({**document, "exit_code": _code(evidence, whole=not is_file)})
     else:
-        _show(document, lines(evidence, document["sources"], trace=trace))
+        found = lines(evidence, document["sources"], trace=trace)
+        from cuassay.report.clean import one_line
+
+        sizes = ", ".join(f"{name} = {size}" for name, size in document["axes"].items())
+        click.echo(f"{one_line(str(document['candidate']))}{f' at {sizes}' if sizes else ''}")
+        for line in found:
+            click.echo(line)
     context.exit(_code(evidence, whole=not is_file))
 
 
@@ -116,15 +122,6 @@ def _compared(document: Mapping[str, Any], *, as_json: bool) -> int:
     for line in lines(evidence):
         click.echo(line)
     return code
-
-
-def _show(document: Mapping[str, Any], found: Any) -> None:
-    from cuassay.report.clean import one_line
-
-    sizes = ", ".join(f"{name} = {size}" for name, size in document["axes"].items())
-    click.echo(f"{one_line(str(document['candidate']))}{f' at {sizes}' if sizes else ''}")
-    for line in found:
-        click.echo(line)
 
 
 def _code(evidence: MachineEvidence, *, whole: bool = False) -> int:

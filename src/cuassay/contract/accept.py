@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from cuassay.contract.facts import Tried
-from cuassay.dispatch_modes import fake_tensors
+from cuassay.dispatch_modes import without_memory
 from cuassay.errors import CuassayError, ProblemError
 from cuassay.inputs.case_inputs import case_inputs, workload_of
 from cuassay.inputs.geometry import elements, try_sizes
@@ -148,23 +148,13 @@ class Acceptor:
         return self._run(case, real=True)
 
     def _run(self, case: Case, *, real: bool) -> dict[str, int]:
-        names = [spec.name for spec in self.problem.outputs]
         try:
             if real:
-                made = self._made(case)
-                sizes = self._read_sizes(case, _shapes(made))
-                if sizes != dict(case.axes):
-                    return sizes
-                given = list(self._inputs(case).values())
-                outputs = run_as_written(self._reference.call, given, names=names)
+                sizes, outputs = self._ran(case, self._inputs)
             else:
-                with fake_tensors():
-                    made = self._made(case)
-                    sizes = self._read_sizes(case, _shapes(made))
-                    if sizes != dict(case.axes):
-                        return sizes
-                    fakes = self._fake_inputs(case, made)
-                    outputs = run_as_written(self._reference.call, fakes, names=names)
+                sizes, outputs = without_memory(lambda: self._ran(case, self._fake_inputs))
+            if sizes != dict(case.axes):
+                return sizes
         except _Refused:
             raise
         except CuassayError as error:
@@ -186,6 +176,18 @@ class Acceptor:
         inputs = {name for spec in self.problem.inputs if isinstance(spec, TensorSpec)
                   for name in spec.shape}  # fmt: skip
         return self._read_sizes(case, shapes, specs=self.problem.outputs, fixed=inputs)
+
+    def _ran(
+        self, case: Case, inputs: Callable[[Case, Mapping[str, object]], list[Value]]
+    ) -> tuple[dict[str, int], tuple[torch.Tensor, ...]]:
+        """Return the sizes that the inputs have; where they are the case's, the outputs too."""
+        made = self._made(case)
+        sizes = self._read_sizes(case, _shapes(made))
+        if sizes != dict(case.axes):
+            return sizes, ()
+        names = [spec.name for spec in self.problem.outputs]
+        given = inputs(case, made)
+        return sizes, run_as_written(self._reference.call, given, names=names)
 
     def _made(self, case: Case) -> Mapping[str, object]:
         """Run the problem's generator, where the case takes inputs from it."""
@@ -211,8 +213,12 @@ class Acceptor:
         drawn = {n for n, fill in case.fills.items() if fill.kind != GENERATED}
         return {n: value for n, value in made.items() if n in kept - drawn}
 
-    def _inputs(self, case: Case) -> dict[str, Value]:
-        return case_inputs(self.problem, case, device=self._device, reference=self._reference)
+    def _inputs(self, case: Case, made: Mapping[str, object]) -> list[Value]:
+        """Return the case's inputs as a trial makes them: `made` again, with its own seed."""
+        reference = self._reference
+        return list(
+            case_inputs(self.problem, case, device=self._device, reference=reference).values()
+        )
 
     def _fake_inputs(self, case: Case, made: Mapping[str, object]) -> list[Value]:
         """Return empty tensors of the right shapes for what the generator does not make."""

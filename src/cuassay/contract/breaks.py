@@ -26,6 +26,7 @@ from cuassay.formats.generated import is_stated, outside_domain
 from cuassay.model.case import GENERATED, Case, Fill, FillValue
 from cuassay.model.domain import Mask, Opaque
 from cuassay.model.problem import Problem, Scalar, TensorSpec
+from cuassay.oracle.bits import raw_bytes
 
 Values = Mapping[str, torch.Tensor | Scalar]
 _VARIED = 0.5  # how far a constant is varied, relative to itself
@@ -150,12 +151,7 @@ def _refusal(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor] | str
 
 
 def _same(old: torch.Tensor, new: torch.Tensor) -> bool:
-    return bool(torch.equal(_bytes(old), _bytes(new)))
-
-
-def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    # One element counts as contiguous whatever its strides, and keeps them in any reshape.
-    return tensor.contiguous().as_strided((tensor.numel(),), (1,)).view(torch.uint8)
+    return bool(torch.equal(raw_bytes(old), raw_bytes(new)))
 
 
 def _broken(problem: Problem, base: Case, fact: Fact, seed: Callable[[str], int]) -> Case | None:

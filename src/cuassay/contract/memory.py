@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,10 +19,11 @@ import torch
 from cuassay.inputs.budget import room_bytes
 from cuassay.inputs.geometry import elements, shrink
 from cuassay.inputs.legal import torch_dtype
-from cuassay.inputs.scalars import default_scalar, may_be_sizes, sizes_given
+from cuassay.inputs.regimes import usual_scalar
+from cuassay.inputs.scalars import may_be_sizes, sizes_given
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
-from cuassay.model.problem import Problem, Scalar, ScalarSource, ScalarSpec, TensorSpec
+from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.oracle.lift.run import run_as_written
 from cuassay.oracle.truth.memory import Live, bytes_needed, live_bytes
 
@@ -85,15 +86,7 @@ class Room:
     def need(self, problem: Problem, case: Case) -> Need:
         """Return what a case takes, known after one run of the reference on fake tensors."""
         given = _inputs(problem, case)
-        key = repr((sorted(case.axes.items()), [v for v in given if not hasattr(v, "shape")]))
-        if key not in self._live:
-            names = [spec.name for spec in problem.outputs]
-            self._live[key] = live_bytes(
-                lambda *values: run_as_written(self._reference.call, values, names=names),
-                given,
-                device=self._device,
-            )
-        live = self._live[key]
+        live = self._run(problem, case, given)
         shapes = [shape_of(spec.shape, case.axes) for spec in problem.outputs]
         inputs = sum(value.nbytes for value in given if isinstance(value, torch.Tensor))
         answers = sum(math.prod(shape) for shape in shapes)
@@ -109,6 +102,22 @@ class Room:
             plain=held + max(written, _COMPARED * answers),
             worker=_COPIES * inputs + written + returned,
         )
+
+    def work(self, problem: Problem, sizes: Mapping[str, int]) -> int:
+        """Return the elements and multiply-adds of one call at these sizes (see `Live`)."""
+        case = Case(label="", axes=dict(sizes), scalars=problem.usual_state, seed=0)
+        return self._run(problem, case, _inputs(problem, case)).work
+
+    def _run(self, problem: Problem, case: Case, given: Sequence[torch.Tensor | Scalar]) -> Live:
+        key = repr((sorted(case.axes.items()), [v for v in given if not hasattr(v, "shape")]))
+        if key not in self._live:
+            names = [spec.name for spec in problem.outputs]
+            self._live[key] = live_bytes(
+                lambda *values: run_as_written(self._reference.call, values, names=names),
+                given,
+                device=self._device,
+            )
+        return self._live[key]
 
     def is_small(self, problem: Problem, case: Case) -> bool:
         """Whether no intermediate of a case can be large, which needs no run to know.
@@ -195,7 +204,6 @@ def _inputs(problem: Problem, case: Case) -> list[torch.Tensor | Scalar]:
     found: list[torch.Tensor | Scalar] = []
     sizes = sizes_given(problem, case.axes)
     for spec in problem.inputs:
-        source = workload.sources.get(spec.name) if workload else None
         if spec.name in sizes:
             found.append(sizes[spec.name])
         elif isinstance(spec, TensorSpec):
@@ -203,12 +211,6 @@ def _inputs(problem: Problem, case: Case) -> list[torch.Tensor | Scalar]:
             found.append(torch.empty(shape, dtype=torch_dtype(spec.dtype), device="meta"))
         elif spec.name in case.scalars:
             found.append(case.scalars[spec.name])
-        elif isinstance(source, ScalarSource):
-            found.append(source.value)
         else:
-            found.append(_usual(spec))
+            found.append(usual_scalar(spec, workload, seed=0))
     return found
-
-
-def _usual(spec: ScalarSpec) -> Scalar:
-    return default_scalar(spec, seed=0) if spec.default is None else spec.default

@@ -19,6 +19,7 @@ from cuassay.contract.facts import Distinct, Known, Related, Sorted, Symmetric
 from cuassay.errors import CuassayError
 from cuassay.model.case import GENERATED, Case, Fill
 from cuassay.model.problem import Problem, TensorSpec
+from cuassay.oracle.bits import raw_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +102,7 @@ def _axes(problem: Problem, runs: Sequence[Values]) -> Iterator[_Axis]:
 
 def _rows(value: torch.Tensor, dim: int) -> torch.Tensor:
     """Return the slices along a dimension as rows of bytes."""
-    rows = value.movedim(dim, 0).reshape(value.shape[dim], -1).contiguous()
-    rows = rows.as_strided(rows.shape, (rows.shape[1], 1))  # an axis of 1 may have any stride
-    return rows.to(torch.uint8) if rows.dtype is torch.bool else rows.view(torch.uint8)
+    return raw_bytes(value.movedim(dim, 0)).reshape(value.shape[dim], -1)
 
 
 def _changed(base: Case, axis: _Axis, places: tuple[int, ...], seed: int) -> Case:

@@ -179,6 +179,18 @@ PAGES: Mapping[Cause, Page] = MappingProxyType(
             words="the module is right as it was built and wrong once a state is loaded",
             remedy="compute what depends on the parameters in forward, not in the constructor",
         ),
+        Cause.EVALUATION_MODE: Page(
+            name="wrong in training mode",
+            words="the module puts itself into evaluation mode and is wrong in training mode",
+            remedy="compute what the reference computes while self.training is true, or say that "
+            "the module is for inference",
+        ),
+        Cause.BUILT_EVALUATION: Page(
+            name="wrong in training mode and with a loaded state",
+            words="the module puts itself into evaluation mode and is right there as it was built",
+            remedy="compute what depends on the parameters in forward, and what the reference "
+            "computes while self.training is true",
+        ),
         Cause.INPUT_MISREAD: Page(
             name="input misread",
             words="the kernel reads other elements of an input than the reference does",

@@ -73,7 +73,10 @@ def diagnose(findings: Iterable[Finding], clues: Clues | None = None) -> tuple[D
         if cause is Cause.WRONG_STRUCTURE and state and _kept(held):
             continue
         if cause is Cause.RAISES and held and clues.some_sizes:
-            cause, held = Cause.REFUSES_SIZES, [f for f in wrong if _refused(f)]
+            cause, held = (
+                Cause.REFUSES_SIZES,
+                [f for f in wrong if f.cause in (Cause.RAISES, Cause.REFUSES_SIZES)],
+            )
         if held:
             return (_diagnosis(cause, [*held, *(f for f in wrong if f not in held)], clues),)
     groups = _groups(wrong, clues)
@@ -86,13 +89,13 @@ def _kept(held: Sequence[Finding]) -> bool:
     return all(finding.code != "API002" for finding in held)
 
 
-def _refused(finding: Finding) -> bool:
-    return finding.cause in (Cause.RAISES, Cause.REFUSES_SIZES)
-
-
 def _groups(wrong: Sequence[Finding], clues: Clues) -> list[tuple[Cause, list[Finding]]]:
     """Return the findings by cause; what another cause explains joins its group."""
-    numbers = [f for f in wrong if f.cause is None or f.cause in NUMBERS or _shaped(f)]
+    numbers = [
+        f
+        for f in wrong
+        if f.cause is None or f.cause in NUMBERS or f.cause is Cause.WRONG_STRUCTURE
+    ]
     groups: dict[Cause, list[Finding]] = {}
     for finding in wrong:
         if finding not in numbers and finding.cause is not None:
@@ -110,16 +113,20 @@ def _groups(wrong: Sequence[Finding], clues: Clues) -> list[tuple[Cause, list[Fi
         numbers = [*numbers, *groups.pop(state)]
         state = None
     if numbers:
-        explained = _explains(state, memory, groups, clues)
+        # The cause that wrong numbers follow from, if one was found.
+        if state is not None:
+            explained = state
+        elif memory is not None:
+            explained = memory
+        elif Cause.NOT_DETERMINISTIC in groups and clues.numbers is None:
+            explained = Cause.NOT_DETERMINISTIC
+        else:
+            explained = None
         if explained is None:
             groups = {_of_numbers(numbers, clues): numbers, **groups}
         else:
             groups[explained] += numbers
     return list(groups.items())
-
-
-def _shaped(finding: Finding) -> bool:
-    return finding.cause is Cause.WRONG_STRUCTURE
 
 
 def _merge(groups: dict[Cause, list[Finding]], causes: Sequence[Cause]) -> Cause | None:
@@ -135,22 +142,6 @@ def _merge(groups: dict[Cause, list[Finding]], causes: Sequence[Cause]) -> Cause
         if cause is not lead:
             groups[lead] += groups.pop(cause)
     return lead
-
-
-def _explains(
-    state: Cause | None,
-    memory: Cause | None,
-    groups: dict[Cause, list[Finding]],
-    clues: Clues,
-) -> Cause | None:
-    """Return the cause that wrong numbers follow from, if one was found."""
-    if state is not None:
-        return state
-    if memory is not None:
-        return memory
-    if Cause.NOT_DETERMINISTIC in groups and clues.numbers is None:
-        return Cause.NOT_DETERMINISTIC
-    return None
 
 
 def _of_numbers(numbers: Sequence[Finding], clues: Clues) -> Cause:

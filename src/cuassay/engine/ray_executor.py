@@ -75,7 +75,12 @@ class Worker:
                 self._waiting = judge_for(lane, task, prewarm=True)
             # Messages name files as the driver has them.
             yield serial.dumps(event).replace(str(place / "files"), "").encode()
-        yield json.dumps({"files": _files(task.folder)}).encode()
+        found = {}
+        for name in _KEPT:
+            with contextlib.suppress(OSError):
+                data = (task.folder / name).read_bytes()[-_KEPT_BYTES:]
+                found[name] = data.decode(errors="replace")
+        yield json.dumps({"files": found}).encode()
         shutil.rmtree(place, ignore_errors=True)
 
     def close(self) -> None:
@@ -113,7 +118,18 @@ class RayExecutor:
     ) -> Iterator[Ended]:
         """See Executor. Raises MissingToolError without ray, CannotJudgeError without a cluster."""
         ray = _connected(self._address)
-        count, device = self._size(ray)
+        # How many actors there is room for, and their device.
+        resources = ray.cluster_resources()
+        gpus = int(resources.get("GPU", 0))
+        if self._device == "cpu" or (self._device is None and not gpus):
+            count, device = self._lanes or max(1, int(resources.get("CPU", 1)) // 8), "cpu"
+        else:
+            if not gpus:
+                raise CannotJudgeError(
+                    f"--device {self._device}: the Ray cluster has no GPU (it has "
+                    f"{dict(resources)}); start it with --num-gpus, or use --device cpu"
+                )
+            count, device = min(gpus, self._lanes or gpus), "cuda"
         shared = Shared(tasks, stop, watch)
         threads = [
             threading.Thread(target=self._serve, args=(ray, number, device, shared), daemon=True)
@@ -124,19 +140,6 @@ class RayExecutor:
         finally:
             if self._address is None:
                 ray.shutdown()
-
-    def _size(self, ray: Any) -> tuple[int, str]:
-        """Return how many actors there is room for, and their device."""
-        resources = ray.cluster_resources()
-        gpus = int(resources.get("GPU", 0))
-        if self._device == "cpu" or (self._device is None and not gpus):
-            return self._lanes or max(1, int(resources.get("CPU", 1)) // 8), "cpu"
-        if not gpus:
-            raise CannotJudgeError(
-                f"--device {self._device}: the Ray cluster has no GPU (it has "
-                f"{dict(resources)}); start it with --num-gpus, or use --device cpu"
-            )
-        return min(gpus, self._lanes or gpus), "cuda"
 
     def _serve(self, ray: Any, number: int, device: str, shared: Shared) -> None:
         """Feed one actor; make another where it is lost."""
@@ -161,7 +164,10 @@ class RayExecutor:
         except BaseException as error:
             shared.ended.put(error)
         finally:
-            _closed(ray, actor)
+            if actor is not None:
+                with contextlib.suppress(Exception):
+                    ray.get(actor.close.remote(), timeout=10)
+                _killed(ray, actor)
             shared.ended.put(None)
 
     def _actor(self, ray: Any, device: str, shared: Shared) -> tuple[Any, str]:
@@ -254,22 +260,6 @@ def _connected(address: str | None) -> Any:
 def _killed(ray: Any, actor: Any) -> None:
     with contextlib.suppress(Exception):
         ray.kill(actor, no_restart=True)
-
-
-def _closed(ray: Any, actor: Any) -> None:
-    if actor is not None:
-        with contextlib.suppress(Exception):
-            ray.get(actor.close.remote(), timeout=10)
-        _killed(ray, actor)
-
-
-def _files(folder: Path) -> dict[str, str]:
-    found = {}
-    for name in _KEPT:
-        with contextlib.suppress(OSError):
-            data = (folder / name).read_bytes()[-_KEPT_BYTES:]
-            found[name] = data.decode(errors="replace")
-    return found
 
 
 def _keep_files(files: Mapping[str, str], folder: Path) -> None:

@@ -89,7 +89,12 @@ class Server:
 
     def _serve_one(self, client: socket.socket) -> None:
         with client, contextlib.suppress(*_OFF):
-            if _peer(client) != os.getuid():
+            # The user id of the process at the other end.
+            size = struct.calcsize("3i")
+            _, user, _ = struct.unpack(
+                "3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+            )
+            if int(user) != os.getuid():
                 return
             with client.makefile("rwb") as stream:
                 asked = json.loads(stream.readline(LONGEST_LINE_BYTES))
@@ -134,13 +139,6 @@ def _end_with_client(client: socket.socket, kill: Any) -> None:
     with contextlib.suppress(OSError):
         client.recv(1)
     kill()
-
-
-def _peer(client: socket.socket) -> int:
-    """Return the user id of the process at the other end."""
-    size = struct.calcsize("3i")
-    _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-    return int(user)
 
 
 def _listening(path: Path) -> socket.socket:

@@ -58,7 +58,11 @@ def problem_folder(
     """
     examples = examples_of(reference, inputs)
     for value in (value for example in examples for value in example.values()):
-        _check_argument(value)
+        if not hasattr(value, "shape") and type(value) not in _SCALARS:
+            raise ProblemError(
+                f"an argument is a {type(value).__name__}, expected tensors and numbers; wrap the "
+                "kernel and the reference in functions that take only those"
+            )
     names = list(examples[0])
     results = [results_of(reference, example) for example in examples]
     sized = axes_of(examples, results)
@@ -206,14 +210,6 @@ def spec_of(values: Sequence[Any], sized: _Sized) -> dict[str, object]:
         shape = [sized.dimension(sizes) for sizes in sizes_of(values)]
         return {"shape": shape, "dtype": str(first.dtype).removeprefix("torch.")}
     return {"shape": None, "dtype": _SCALARS[type(first)]}
-
-
-def _check_argument(value: Any) -> None:
-    if not hasattr(value, "shape") and type(value) not in _SCALARS:
-        raise ProblemError(
-            f"an argument is a {type(value).__name__}, expected tensors and numbers; wrap the "
-            "kernel and the reference in functions that take only those"
-        )
 
 
 def _output(number: int, total: int) -> str:

@@ -9,7 +9,7 @@ from cuassay.errors import CandidateError, UnknownNameError
 from cuassay.formats import adapted, cuda_text, custom_op, hub
 from cuassay.formats.entry import ENTRY, entry_name, find_entry
 from cuassay.formats.native.structured import FUNCTION, MODULE
-from cuassay.formats.textfile import read_text
+from cuassay.formats.textfile import JSON_LIMIT_BYTES, parse_json, read_text
 from cuassay.model.candidate import Candidate, Convention, Language, SourceFile
 from cuassay.model.problem import Problem
 
@@ -114,9 +114,14 @@ def _from_file(
             raise CandidateError(
                 f"{file} names its own entry in spec.entry_point; drop '::{function}'"
             )
-        from cuassay.formats.sol import solution  # pydantic is slow to import
+        from cuassay.formats import flashinfer  # pydantic is slow to import
+        from cuassay.formats.sol import solution
 
-        return solution.load(file, problem, strict=strict, notes=notes)
+        text = read_text(file, CandidateError, limit_bytes=JSON_LIMIT_BYTES)
+        data = parse_json(text, where=str(file), error=CandidateError)
+        if flashinfer.is_solution(data):
+            return flashinfer.load_solution(data, file, problem, strict=strict, notes=notes)
+        return solution.load_solution(data, file, problem, strict=strict, notes=notes)
     if file.suffix not in (".py", *cuda_text.CUDA_SUFFIXES):
         what = "does not exist" if not file.exists() else "is not a candidate"
         raise CandidateError(f"{file} {what}. {_FORMS}")
@@ -133,7 +138,16 @@ def _from_file(
             return gpumode.load_candidate(file, text, problem)
         return kernelbench.load_candidate(file, text, problem)
     if file.suffix == ".py":
-        return _python(file, text, problem, function, whole_folder=whole_folder)
+        name, convention = find_entry(text, function, problem, where=str(file))
+        return Candidate(
+            name=_name(file, whole_folder),
+            sources=_shipped(file, text, whole_folder=whole_folder),
+            entry_file=file.name,
+            entry_function=name,
+            language=Language.PYTHON,
+            convention=convention,
+            origin=file.absolute(),
+        )
     return _cuda(file, text, problem, function, whole_folder=whole_folder)
 
 
@@ -152,21 +166,6 @@ def _called_as_declared(
     shipped = _shipped(file, text, whole_folder=whole_folder)[1:]
     return adapted.candidate(
         file, text, name=_name(file, whole_folder), module=module, entry=entry, helpers=shipped
-    )
-
-
-def _python(
-    file: Path, text: str, problem: Problem, function: str | None, *, whole_folder: bool
-) -> Candidate:
-    name, convention = find_entry(text, function, problem, where=str(file))
-    return Candidate(
-        name=_name(file, whole_folder),
-        sources=_shipped(file, text, whole_folder=whole_folder),
-        entry_file=file.name,
-        entry_function=name,
-        language=Language.PYTHON,
-        convention=convention,
-        origin=file.absolute(),
     )
 
 
@@ -209,7 +208,22 @@ def _cuda(
 ) -> Candidate:
     sources = _shipped(file, text, whole_folder=whole_folder)
     if any(cuda_text.is_extension(source.text) for source in sources):
-        return _extension(file, sources, problem, function, whole_folder=whole_folder)
+        names = [name for source in sources for name in cuda_text.exported(source.text)]
+        entry = function or _exported_entry(names, problem)
+        if entry is None or (names and entry not in names):
+            raise CandidateError(
+                f"{file}: {UnknownNameError('exported function', entry or ENTRY, names)}; "
+                f'export the entry with m.def("{ENTRY}", ...) or name it as {file.name}::FUNCTION'
+            )
+        return Candidate(
+            name=_name(file, whole_folder),
+            sources=sources,
+            entry_file=file.name,
+            entry_function=entry,
+            language=Language.CUDA_EXTENSION,
+            convention=_extension_convention(sources, entry, problem),
+            origin=file.absolute(),
+        )
     from cuassay.formats import launches  # pydantic is slow to import
 
     declared = launches.read_declaration(file, text, problem)
@@ -236,32 +250,6 @@ def _cuda(
         scratch=declared.scratch,
         tile_maps=declared.tile_maps,
         zero_outputs=declared.zero_outputs,
-        origin=file.absolute(),
-    )
-
-
-def _extension(
-    file: Path,
-    sources: tuple[SourceFile, ...],
-    problem: Problem,
-    function: str | None,
-    *,
-    whole_folder: bool,
-) -> Candidate:
-    names = [name for source in sources for name in cuda_text.exported(source.text)]
-    entry = function or _exported_entry(names, problem)
-    if entry is None or (names and entry not in names):
-        raise CandidateError(
-            f"{file}: {UnknownNameError('exported function', entry or ENTRY, names)}; "
-            f'export the entry with m.def("{ENTRY}", ...) or name it as {file.name}::FUNCTION'
-        )
-    return Candidate(
-        name=_name(file, whole_folder),
-        sources=sources,
-        entry_file=file.name,
-        entry_function=entry,
-        language=Language.CUDA_EXTENSION,
-        convention=_extension_convention(sources, entry, problem),
         origin=file.absolute(),
     )
 

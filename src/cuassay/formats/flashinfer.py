@@ -16,6 +16,7 @@ from cuassay.errors import CandidateError, ProblemError
 from cuassay.formats import cuda_text, signature
 from cuassay.formats.entry import find_entry
 from cuassay.formats.sol import problem as sol
+from cuassay.formats.sol import solution
 from cuassay.formats.sol.solution_schema import CompileOptionsModel, Name, SourceFileModel
 from cuassay.formats.sol.workload import json_lines
 from cuassay.formats.strict import StrictModel, read_model
@@ -110,8 +111,6 @@ def load_solution(
     data: dict[str, Any], file: Path, problem: Problem, *, strict: bool, notes: list[str]
 ) -> Candidate:
     """Return the candidate of a solution. Raises CandidateError."""
-    from cuassay.formats.sol import solution
-
     where = str(file)
     model = read_model(
         TraceSolutionModel, data, where=where, error=CandidateError, strict=strict, notes=notes

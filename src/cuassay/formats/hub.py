@@ -67,7 +67,16 @@ def load(where: str, function: str | None, problem: Problem) -> Candidate:
     """
     tree = _downloaded(where) if where.startswith(PREFIX) else Path(where).expanduser()
     variant = _variant(tree)
-    package = _package(variant, tree)
+    if (variant / "__init__.py").is_file():
+        package = variant
+    else:
+        found = [p for p in sorted(variant.iterdir()) if (p / "__init__.py").is_file()]
+        if len(found) != 1:
+            raise CandidateError(
+                f"{variant} holds {len(found)} packages, expected one folder with __init__.py, as "
+                f"kernel-builder makes it; build {tree.name} again"
+            )
+        package = found[0]
     name = where.removeprefix(PREFIX).partition("@")[0] if where.startswith(PREFIX) else tree.name
     files = sorted(p for p in package.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
     entry = _function(files, function, problem, where=where)
@@ -83,7 +92,18 @@ def load(where: str, function: str | None, problem: Problem) -> Candidate:
         if binary
         else _PYTHON.format(function=entry, name=name, package=module)
     )  # fmt: skip
-    shipped = [] if binary else _sources(files, package, module)
+    shipped = (
+        []
+        if binary
+        else [
+            SourceFile(
+                path=f"{module}/{path.relative_to(package).as_posix()}",
+                text=read_text(path, CandidateError),
+            )
+            for path in files
+            if path.suffix == ".py"
+        ]
+    )
     return Candidate(
         name=name,
         sources=(SourceFile(path=_ENTRY, text=text), *shipped),
@@ -135,47 +155,22 @@ def _variant(tree: Path) -> Path:
     )
 
 
-def _package(variant: Path, tree: Path) -> Path:
-    if (variant / "__init__.py").is_file():
-        return variant
-    found = [p for p in sorted(variant.iterdir()) if (p / "__init__.py").is_file()]
-    if len(found) != 1:
-        raise CandidateError(
-            f"{variant} holds {len(found)} packages, expected one folder with __init__.py, as "
-            f"kernel-builder makes it; build {tree.name} again"
-        )
-    return found[0]
-
-
 def _function(files: list[Path], wanted: str | None, problem: Problem, *, where: str) -> str:
     bound: set[str] = set()
     for path in files:
         if path.name == "__init__.py":
-            bound |= _bound(path)
+            try:
+                bound |= set(
+                    signature.bound_names(signature.parse(read_text(path, CandidateError), ""))
+                )
+            except SyntaxError:
+                bound |= set()
     for name in [wanted] if wanted else [ENTRY, problem.name]:
         if name in bound:
             return name
     what = f"binds no '{wanted}'" if wanted else f"binds neither '{ENTRY}' nor '{problem.name}'"
     listed = ", ".join(sorted(n for n in bound if not n.startswith("_"))[:20]) or "nothing"
     raise CandidateError(f"{where} {what} (it binds: {listed}); name it as PATH::FUNCTION")
-
-
-def _bound(path: Path) -> set[str]:
-    try:
-        return set(signature.bound_names(signature.parse(read_text(path, CandidateError), "")))
-    except SyntaxError:
-        return set()
-
-
-def _sources(files: list[Path], package: Path, module: str) -> list[SourceFile]:
-    return [
-        SourceFile(
-            path=f"{module}/{path.relative_to(package).as_posix()}",
-            text=read_text(path, CandidateError),
-        )
-        for path in files
-        if path.suffix == ".py"
-    ]
 
 
 def _convention(files: list[Path], entry: str, problem: Problem, *, where: str) -> Convention:

@@ -22,7 +22,17 @@ def import_file(path: Path) -> ModuleType:
     loaded = _already_loaded(path)
     if loaded is not None:
         return loaded
-    dotted = _dotted_name(path)
+    # The dotted name of a file inside a package whose parent is on sys.path.
+    parts = [path.stem] if path.stem != "__init__" else []
+    folder = path.parent
+    if not (folder / "__init__.py").is_file():
+        dotted = None
+    else:
+        while (folder / "__init__.py").is_file():
+            parts.insert(0, folder.name)
+            folder = folder.parent
+        on_path = any(entry and Path(entry).absolute() == folder for entry in sys.path)
+        dotted = ".".join(parts) if on_path and all(part.isidentifier() for part in parts) else None
     try:
         if dotted is not None:
             return importlib.import_module(dotted)
@@ -64,19 +74,6 @@ def _execute(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
-
-
-def _dotted_name(path: Path) -> str | None:
-    """Return the dotted name of a file inside a package whose parent is on sys.path."""
-    parts = [path.stem] if path.stem != "__init__" else []
-    folder = path.parent
-    if not (folder / "__init__.py").is_file():
-        return None
-    while (folder / "__init__.py").is_file():
-        parts.insert(0, folder.name)
-        folder = folder.parent
-    on_path = any(entry and Path(entry).absolute() == folder for entry in sys.path)
-    return ".".join(parts) if on_path and all(part.isidentifier() for part in parts) else None
 
 
 def describe(failure: BaseException, path: Path) -> str:

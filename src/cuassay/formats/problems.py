@@ -6,8 +6,8 @@ import importlib
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, cast
 
+from cuassay.catalog import registry
 from cuassay.errors import CuassayError, ProblemError, UnknownNameError
 from cuassay.formats import recorded, signature
 from cuassay.formats.modules import describe, import_file
@@ -181,14 +181,7 @@ def _from_module(dotted: str, function: str) -> Problem:
     return _carried(vars(module)[function], function, f"module {dotted}")
 
 
-class _Registry(Protocol):
-    def names(self) -> tuple[str, ...]: ...
-
-    def get(self, name: str, /) -> Problem: ...
-
-
 def _from_catalogue(name: str) -> Problem:
-    registry = cast(_Registry, importlib.import_module("cuassay.catalog.registry"))
     known = registry.names()
     if name.partition("@")[0] not in known:  # rmsnorm@float16 picks a working dtype
         raise UnknownNameError("problem", name, known, _HINT)

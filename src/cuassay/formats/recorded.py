@@ -86,13 +86,24 @@ def _workload(problem: Problem, call: Mapping[str, Any], folder: Path, *, number
     for spec in problem.inputs:
         argument = given[spec.name]
         if isinstance(spec, ScalarSpec):
-            sources[spec.name] = ScalarSource(value=_scalar(spec, argument))
+            value = argument.get("value")
+            if not isinstance(value, bool | int | float):
+                raise _Unfit(
+                    f"'{spec.name}' was recorded as {json.dumps(value)[:40]}, expected a number"
+                )
+            scalar = (
+                float(value) if spec.dtype.is_floating and not isinstance(value, bool) else value
+            )
+            sources[spec.name] = ScalarSource(value=scalar)
             continue
         key = argument.get("key")
         if key not in facts:
             raise _Unfit(f"'{spec.name}' is no tensor of the recording")
         dtype, shape = facts[key]
-        _check_dtype(spec, dtype)
+        if dtype not in stored_names(spec.dtype):
+            raise _Unfit(
+                f"'{spec.name}' was recorded as {dtype}, the problem has {spec.dtype.value}"
+            )
         _bind(problem, spec, shape, sizes)
         file = str((folder / call["file"]).absolute())
         sources[spec.name] = SafetensorsSource(path=file, key=key)
@@ -123,18 +134,6 @@ def _arguments(problem: Problem, call: Mapping[str, Any]) -> dict[str, Mapping[s
 
 def _facts(file: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
     return tensor_facts(file, where=str(file))
-
-
-def _scalar(spec: ScalarSpec, argument: Mapping[str, Any]) -> bool | int | float:
-    value = argument.get("value")
-    if not isinstance(value, bool | int | float):
-        raise _Unfit(f"'{spec.name}' was recorded as {json.dumps(value)[:40]}, expected a number")
-    return float(value) if spec.dtype.is_floating and not isinstance(value, bool) else value
-
-
-def _check_dtype(spec: TensorSpec, dtype: str) -> None:
-    if dtype not in stored_names(spec.dtype):
-        raise _Unfit(f"'{spec.name}' was recorded as {dtype}, the problem has {spec.dtype.value}")
 
 
 def _bind(

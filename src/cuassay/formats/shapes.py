@@ -17,8 +17,7 @@ from cuassay.errors import ProblemError
 from cuassay.model.dtype import DType
 
 Shape = tuple[int, ...]
-_STEPS = (1, 3)
-_TOGETHER = 2  # by which all sizes are moved at once, to tell products from sums
+_STEPS = (1, 3)  # where these are refused, as many times the size itself: it may have divisors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +79,7 @@ class _Learner:
         self._base = sample(sizes)
         self._first_output = len(self._base.inputs)
         self._moved: dict[str, tuple[Sample, ...]] = {}
+        self._unit: dict[str, int] = {}  # what the steps of a moved size are multiples of
         self._same: dict[str, str] = {}
         for name in sizes:
             if name not in self._same:
@@ -87,13 +87,15 @@ class _Learner:
 
     def _move(self, name: str) -> None:
         """Sample with one size moved, alone or with the sizes that equal it."""
-        for others in self._companions(name):
-            group = (name, *others)
-            moved = [self._at(group, step) for step in _STEPS]
-            if all(one is not None and one.shapes != self._base.shapes for one in moved):
-                self._moved[name] = tuple(one for one in moved if one is not None)
-                self._same |= dict.fromkeys(others, name)
-                return
+        for unit in dict.fromkeys((1, self._sizes[name])):
+            for others in self._companions(name):
+                group = (name, *others)
+                moved = [self._at(dict.fromkeys(group, step * unit)) for step in _STEPS]
+                if all(one is not None and one.shapes != self._base.shapes for one in moved):
+                    self._moved[name] = tuple(one for one in moved if one is not None)
+                    self._unit[name] = unit
+                    self._same |= dict.fromkeys(others, name)
+                    return
 
     def _companions(self, name: str) -> list[tuple[str, ...]]:
         equal = [
@@ -103,10 +105,11 @@ class _Learner:
         ]
         return [(), *((other,) for other in equal), *([tuple(equal)] if len(equal) > 1 else [])]
 
-    def _at(self, names: Sequence[str], step: int) -> Sample | None:
+    def _at(self, steps: Mapping[str, int]) -> Sample | None:
         """Return the sample with some sizes moved, None where the code or the ranks refuse it."""
+        moved = {name: self._sizes[name] + step for name, step in steps.items()}
         try:
-            found = self._sample(self._sizes | {name: self._sizes[name] + step for name in names})
+            found = self._sample(self._sizes | moved)
         except Exception:  # the code does not take these sizes: they stay as they are
             return None
         ranks = [len(shape) for shape in self._base.shapes]
@@ -114,13 +117,13 @@ class _Learner:
 
     def drop(self, name: str) -> None:
         """Take a size for none that may vary."""
-        del self._moved[name]
+        del self._moved[name], self._unit[name]
         self._same = {one: axis for one, axis in self._same.items() if axis != name}
 
     def written(self) -> Learnt | str:
         """Return everything as text; or the name of a size that cannot be an axis."""
-        every = [*self._moved, *self._same]
-        together = self._at(every, _TOGETHER) if len(self._moved) > 1 else None
+        units = self._unit | {name: self._unit[axis] for name, axis in self._same.items()}
+        together = self._at(units) if len(self._moved) > 1 else None
         expressions: dict[str, str] = {}
         derived: dict[str, int] = {}
         shapes: list[tuple[str, ...]] = []
@@ -163,7 +166,8 @@ class _Learner:
         slopes: dict[str, int] = {}
         for name in names:
             found = {
-                (_at(m, place) - size) / s for m, s in zip(self._moved[name], _STEPS, strict=True)
+                (_at(moved, place) - size) / (step * self._unit[name])
+                for moved, step in zip(self._moved[name], _STEPS, strict=True)
             }
             slope = found.pop()
             if found or slope != int(slope) or slope < 0:
@@ -174,11 +178,11 @@ class _Learner:
         if together is None:
             return None
         product = math.prod(self._sizes[name] for name in names)
-        grown = math.prod(self._sizes[name] + _TOGETHER for name in names)
+        grown = math.prod(self._sizes[name] + self._unit[name] for name in names)
         factor = size // product
         if size == factor * product and _at(together, place) == factor * grown:
             return " * ".join([*([str(factor)] if factor != 1 else []), *names])
-        if _at(together, place) == size + _TOGETHER * sum(slopes.values()):
+        if _at(together, place) == size + sum(slopes[name] * self._unit[name] for name in names):
             rest = size - sum(slope * self._sizes[name] for name, slope in slopes.items())
             return _line(slopes, rest)
         return None

@@ -42,7 +42,18 @@ def functions(tree: ast.Module) -> dict[str, Signature]:
     found: dict[str, Signature] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            found[node.name] = _signature(node)
+            arguments = node.args
+            positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+            keyword = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            found[node.name] = Signature(
+                name=node.name,
+                line=node.lineno,
+                parameters=tuple(positional),
+                required=len(positional) - len(arguments.defaults),
+                open_ended=arguments.vararg is not None,
+                keyword_required=tuple(arg.arg for arg, default in keyword if default is None),
+                is_async=isinstance(node, ast.AsyncFunctionDef),
+            )
     return found
 
 
@@ -73,21 +84,6 @@ def decorators(tree: ast.Module) -> Mapping[str, tuple[str, ...]]:
             called = (d.func if isinstance(d, ast.Call) else d for d in node.decorator_list)
             found[node.name] = tuple(ast.unparse(expression) for expression in called)
     return found
-
-
-def _signature(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Signature:
-    arguments = node.args
-    positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
-    keyword = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return Signature(
-        name=node.name,
-        line=node.lineno,
-        parameters=tuple(positional),
-        required=len(positional) - len(arguments.defaults),
-        open_ended=arguments.vararg is not None,
-        keyword_required=tuple(arg.arg for arg, default in keyword if default is None),
-        is_async=isinstance(node, ast.AsyncFunctionDef),
-    )
 
 
 def wraps_arguments(tree: ast.Module, name: str) -> bool:

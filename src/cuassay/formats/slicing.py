@@ -32,7 +32,12 @@ def standalone(function: Callable[..., object], inputs: Sequence[str]) -> str:
     if imported:
         return f"{imported}\n\n\n{_wrapper(inputs)}"
     tree, name, file, package = _source_of(function, "reference")
-    return _cut(tree, name, inputs, where=file, package=package)
+    bindings = dict(_bindings(tree, where=file, package=package))
+    entry = bindings.get(name)
+    if not isinstance(entry, ast.FunctionDef):
+        raise ProblemError(f"{file} has no top-level function '{name}'; expected the reference")
+    texts = _texts(bindings, _used(entry, skip_signature=True), without=name)
+    return "\n\n".join([*texts, _entry(entry, inputs)]) + "\n"
 
 
 def aliased(function: Callable[..., object], alias: str, *, classes: Mapping[str, type]) -> str:
@@ -111,15 +116,6 @@ def _import_line(function: Callable[..., object], alias: str = "_reference") -> 
 def _wrapper(inputs: Sequence[str]) -> str:
     named = ", ".join(inputs)
     return f"def run({named}):\n    return _reference({named})\n"
-
-
-def _cut(tree: ast.Module, name: str, inputs: Sequence[str], *, where: str, package: str) -> str:
-    bindings = dict(_bindings(tree, where=where, package=package))
-    entry = bindings.get(name)
-    if not isinstance(entry, ast.FunctionDef):
-        raise ProblemError(f"{where} has no top-level function '{name}'; expected the reference")
-    texts = _texts(bindings, _used(entry, skip_signature=True), without=name)
-    return "\n\n".join([*texts, _entry(entry, inputs)]) + "\n"
 
 
 def _needed(tree: ast.Module, names: Sequence[str], *, where: str, package: str) -> str:

@@ -85,21 +85,17 @@ def _message(detail: ErrorDetails, data: Mapping[str, Any]) -> str:
     if detail["type"] == "missing":
         return f"{path} is missing: add it"
     if detail["type"] in ("union_tag_not_found", "union_tag_invalid"):
-        return _tag_message(path, detail)
+        legal = detail.get("ctx", {}).get("expected_tags", "")
+        if detail["type"] == "union_tag_not_found":
+            got = json_kind(detail["input"])
+            return f"{path}: expected an object with a 'type', got {got} without one"
+        tag = str(detail["ctx"]["tag"])
+        near = suggestion(tag, [name.strip().strip("'") for name in legal.split(",")])
+        return f"{path}.type: unknown type '{tag}'{': ' + near if near else ''} (known: {legal})"
     wanted = detail["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     wanted = re.sub(r"a valid dictionary( or (an )?instance of \w+)?", "an object", wanted)
     expected = "" if detail["type"] == "value_error" else "expected "
     return f"{path}: {expected}{wanted}, got {json_kind(detail['input'])}"
-
-
-def _tag_message(path: str, detail: ErrorDetails) -> str:
-    legal = detail.get("ctx", {}).get("expected_tags", "")
-    if detail["type"] == "union_tag_not_found":
-        got = json_kind(detail["input"])
-        return f"{path}: expected an object with a 'type', got {got} without one"
-    tag = str(detail["ctx"]["tag"])
-    near = suggestion(tag, [name.strip().strip("'") for name in legal.split(",")])
-    return f"{path}.type: unknown type '{tag}'{': ' + near if near else ''} (known: {legal})"
 
 
 def _unknown_texts(detail: ErrorDetails, data: Mapping[str, Any]) -> list[str]:

@@ -175,7 +175,17 @@ class Written:
                 f"argument '{name}' is a {type(value).__name__}, which another process cannot be "
                 "given; call it inside the kernel and the reference, or pass tensors"
             )
-        attributes = _attributes(value)
+        if dataclasses.is_dataclass(value):
+            attributes = {
+                each.name: getattr(value, each.name) for each in dataclasses.fields(value)
+            }
+        elif hasattr(value, "__dict__"):
+            attributes = dict(vars(value))
+        else:
+            slots = [
+                name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())
+            ]
+            attributes = {name: getattr(value, name) for name in slots if hasattr(value, name)}
         self._held(name, f"{type(value).__name__} with its fields")
         parts = [
             f"{key!r}: {self._expression(f'{name}.{key}', item, depth=depth)}"
@@ -198,15 +208,6 @@ class Written:
 
     def _held(self, name: str, text: str) -> None:
         self.held.append(f"{name} = {text[:80]}")
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    if dataclasses.is_dataclass(value):
-        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
-    if hasattr(value, "__dict__"):
-        return dict(vars(value))
-    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
-    return {name: getattr(value, name) for name in slots if hasattr(value, name)}
 
 
 def _literal(value: object) -> str:
@@ -244,7 +245,8 @@ def _outputs(
         yield name, steps, value
     elif value is not None:
         for step, item in _items(value):
-            yield from _outputs(item, _joined(name, str(step.name)), (*steps, step), is_leaf)
+            plain = re.sub(r"\W+", "_", str(step.name))
+            yield from _outputs(item, f"{name}_{plain}" if name else plain, (*steps, step), is_leaf)
 
 
 def _items(value: Any) -> list[tuple[Step, Any]]:
@@ -272,11 +274,6 @@ def tensors_in(value: Any, steps: tuple[Step, ...] = ()) -> Iterator[tuple[tuple
         with contextlib.suppress(ProblemError):  # no container
             for step, item in _items(value):
                 yield from tensors_in(item, (*steps, step))
-
-
-def _joined(name: str, key: str) -> str:
-    plain = re.sub(r"\W+", "_", key)
-    return f"{name}_{plain}" if name else plain
 
 
 def output_text(steps: Sequence[Step], whole: str = "_result") -> str:

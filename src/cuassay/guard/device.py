@@ -57,23 +57,20 @@ def aside(moment: Moment) -> Iterator[None]:
     if moment.event is None:
         yield
         return
-    stream = _stream(moment.device)
-    with torch.cuda.device(moment.device), torch.cuda.stream(stream):
-        stream.wait_event(moment.event)
-        try:
-            yield
-        finally:
-            stream.synchronize()
-
-
-def _stream(device: torch.device) -> Any:
+    device = moment.device
     streams: dict[torch.device, Any] = _side.__dict__.setdefault("streams", {})
     if device not in streams:
         low = max(torch.cuda.Stream.priority_range())  # type: ignore[call-arg]
         made = torch.cuda.Stream(device, priority=low)  # type: ignore[no-untyped-call]
         streams[device] = made
         _leave_captures_alone()
-    return streams[device]
+    stream = streams[device]
+    with torch.cuda.device(moment.device), torch.cuda.stream(stream):
+        stream.wait_event(moment.event)
+        try:
+            yield
+        finally:
+            stream.synchronize()
 
 
 def _leave_captures_alone() -> None:

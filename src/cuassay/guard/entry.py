@@ -67,7 +67,13 @@ def _guarded(
             name,
             found.unreachable,
         )
-    watch = Watch(config, found, name, identity=_identity(kernel), source=_source(kernel))
+    # What identifies a kernel: its name, and its source where there is one.
+    parts = [getattr(kernel, "__module__", "") or "", getattr(kernel, "__qualname__", "") or ""]
+    try:
+        parts.append(inspect.getsource(kernel))
+    except (TypeError, OSError):
+        parts.append(type(kernel).__name__)
+    watch = Watch(config, found, name, identity="\n".join(parts), source=_source(kernel))
     status.begin()
     return Guarded(kernel, watch)
 
@@ -80,13 +86,3 @@ def _source(kernel: Kernel) -> str:
     except TypeError:
         return ""
     return f"{file}::{name}" if file and name and "." not in name else ""
-
-
-def _identity(kernel: Kernel) -> str:
-    """Return what identifies a kernel: its name, and its source where there is one."""
-    parts = [getattr(kernel, "__module__", "") or "", getattr(kernel, "__qualname__", "") or ""]
-    try:
-        parts.append(inspect.getsource(kernel))
-    except (TypeError, OSError):
-        parts.append(type(kernel).__name__)
-    return "\n".join(parts)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ from cuassay.guard.events import Violation
 from cuassay.guard.trusted import Where, located
 from cuassay.home import home
 from cuassay.model import serial
+from cuassay.oracle.bits import raw_bytes
 
 if TYPE_CHECKING:
     from cuassay.guard.jobs import CheckJob
@@ -128,8 +129,15 @@ def _write(job: CheckJob, violation: Violation, policy: CapsulePolicy) -> Path |
     place.mkdir(parents=True, exist_ok=True)
     held = sum(file.stat().st_size for file in place.glob(f"*{SUFFIX}"))
     call = arbiter.template_of(job)
-    template, order = call if call is not None else (["object", None], _natural(job))
-    named = _named(job, order)
+    template, order = (
+        call
+        if call is not None
+        else (["object", None], list(range(len(job.snapshot.tensors) - job.upstream)))
+    )
+    tensors = job.snapshot.tensors
+    given = [tensors[place] for place in order] + tensors[len(tensors) - job.upstream :]
+    parts = {"in": given, "got": job.snapshot.outputs, "want": job.wanted}
+    named = {f"{kind}{i}": tensor for kind, part in parts.items() for i, tensor in enumerate(part)}
     salt = secrets.token_hex(8)
     large = sum(t.numel() * t.element_size() for t in named.values()) > policy.max_bytes
     redacted = _redacted(job, policy, order)
@@ -137,7 +145,25 @@ def _write(job: CheckJob, violation: Violation, policy: CapsulePolicy) -> Path |
         _note(name, tensor, salt, _why(name, large=large, redacted=redacted))
         for name, tensor in named.items()
     )
-    header = _header(job, violation, template, order, notes, salt)
+    places = {place: new for new, place in enumerate(order)}
+    trusted = job.watch.trusted
+    header = CapsuleHeader(
+        version=1,
+        violation=violation,
+        template=json.dumps(template) if template[0] != "object" else "",
+        names=tuple(job.names()),
+        inputs=len(job.snapshot.tensors),
+        upstream=job.upstream,
+        mutated=tuple(places[place] for place in job.written),
+        gradient_of=tuple(places[place] for place in job.gradient_of),
+        accumulation=trusted.accumulation.value,
+        reference=trusted.where or Where(),
+        candidate=located(job.kernel)[0] or Where(),
+        kernel_digest=job.watch.digest,
+        tensors=notes,
+        environment=environment(),
+        salt=salt,
+    )
     stored = {one.name: named[one.name].cpu().contiguous() for one in notes if not one.why}
     size = sum(t.numel() * t.element_size() for t in stored.values())
     if held + size > policy.max_folder_bytes:
@@ -152,17 +178,6 @@ def _write(job: CheckJob, violation: Violation, policy: CapsulePolicy) -> Path |
     finally:
         temporary.unlink(missing_ok=True)
     return path
-
-
-def _natural(job: CheckJob) -> list[int]:
-    return list(range(len(job.snapshot.tensors) - job.upstream))
-
-
-def _named(job: CheckJob, order: Sequence[int]) -> dict[str, Tensor]:
-    tensors = job.snapshot.tensors
-    given = [tensors[place] for place in order] + tensors[len(tensors) - job.upstream :]
-    parts = {"in": given, "got": job.snapshot.outputs, "want": job.wanted}
-    return {f"{kind}{i}": tensor for kind, part in parts.items() for i, tensor in enumerate(part)}
 
 
 def _redacted(job: CheckJob, policy: CapsulePolicy, order: Sequence[int]) -> set[str]:
@@ -190,7 +205,7 @@ def _why(name: str, *, large: bool, redacted: set[str]) -> str:
 def _note(name: str, tensor: Tensor, salt: str, why: str) -> Kept:
     host = tensor.detach().cpu().contiguous()
     digest = hashlib.sha256(salt.encode())
-    digest.update(host.reshape(-1).view(torch.uint8).numpy().tobytes())
+    digest.update(raw_bytes(host).numpy().tobytes())
     absmax = None
     if why != "redacted" and host.is_floating_point() and host.numel():
         absmax = float(host.double().abs().nan_to_num(0.0, 0.0).amax())
@@ -201,35 +216,6 @@ def _note(name: str, tensor: Tensor, salt: str, why: str) -> Kept:
         sha256=digest.hexdigest(),
         absmax=absmax,
         why=why,
-    )
-
-
-def _header(
-    job: CheckJob,
-    violation: Violation,
-    template: Any,
-    order: Sequence[int],
-    notes: tuple[Kept, ...],
-    salt: str,
-) -> CapsuleHeader:
-    places = {place: new for new, place in enumerate(order)}
-    trusted = job.watch.trusted
-    return CapsuleHeader(
-        version=1,
-        violation=violation,
-        template=json.dumps(template) if template[0] != "object" else "",
-        names=tuple(job.names()),
-        inputs=len(job.snapshot.tensors),
-        upstream=job.upstream,
-        mutated=tuple(places[place] for place in job.written),
-        gradient_of=tuple(places[place] for place in job.gradient_of),
-        accumulation=trusted.accumulation.value,
-        reference=trusted.where or Where(),
-        candidate=located(job.kernel)[0] or Where(),
-        kernel_digest=job.watch.digest,
-        tensors=notes,
-        environment=environment(),
-        salt=salt,
     )
 
 

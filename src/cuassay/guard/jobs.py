@@ -93,7 +93,16 @@ class CheckJob:
         self.compared = True
         self.entry.checked += 1
         if wrong:
-            self._report(_contract(wrong))
+            self._report(
+                _draft(
+                    kind="contract",
+                    statistic="contract",
+                    measured=1.0,
+                    allowed=0.0,
+                    judge="contract",
+                    message=wrong,
+                )
+            )
             return
         sketch, numbers = self._screened()
         if not self.gradient_of and self.entry.range.leaves(sketch):
@@ -217,13 +226,6 @@ class CheckJob:
 def _draft(**fields: Any) -> Violation:
     blank = {"kernel": "", "signature": "", "call": 0, "unix_s": 0.0, "group": "", "output": ""}
     return Violation(**{**blank, **fields})
-
-
-def _contract(wrong: str) -> Violation:
-    return _draft(
-        kind="contract", statistic="contract", measured=1.0, allowed=0.0, judge="contract",
-        message=wrong,
-    )  # fmt: skip
 
 
 def _numeric(one: Judged, judgement: Judgement) -> Violation:

@@ -81,12 +81,21 @@ def judge(
             found[index] = _judged(first)
             continue
         if not compare(trusted[index], truth.outputs[index]).passed:
-            found[index] = _set_aside(first, "the trusted operator's own result fails as well")
+            why = "the trusted operator's own result fails as well"
+            found[index] = Judged(output=first.output, passed=True, undecided=why)
             continue
         again = again or make_truth(specs, seed + 1)
         second = compare(got[index], again.outputs[index])
         found[index] = _judged(first if not second.passed else second)
-    outputs = tuple(found.get(index) or _odd(names[index]) for index in range(len(trusted)))
+    outputs = tuple(
+        found.get(index)
+        or Judged(
+            output=names[index],
+            passed=True,
+            undecided=f"output '{names[index]}' is of an unjudged dtype",
+        )
+        for index in range(len(trusted))
+    )
     return Judgement(outputs=outputs, judge=by, truth=truth.kind)
 
 
@@ -104,14 +113,6 @@ def _judged(one: Comparison) -> Judged:
         relative_error=one.relative_error,
         bias=one.bias,
     )
-
-
-def _set_aside(one: Comparison, why: str) -> Judged:
-    return Judged(output=one.output, passed=True, undecided=why)
-
-
-def _odd(name: str) -> Judged:
-    return Judged(output=name, passed=True, undecided=f"output '{name}' is of an unjudged dtype")
 
 
 def _known(tensor: Tensor) -> bool:

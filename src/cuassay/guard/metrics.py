@@ -69,7 +69,21 @@ def families() -> list[Family]:
         Family(name=name, kind="counter", help=text, labels=names, values=_summed(watches, read))
         for name, text, read in _COUNTERS
     ]
-    return [*found, _mismatches(watches), *_gauges(watches, names)]
+    values: dict[Labels, float] = {}
+    for watch in watches:
+        for severity in ("numeric", "gross"):  # 0 is exported too: a rate needs a start
+            values.setdefault((*labels_of(watch), ("severity", severity), ("dtype", "")), 0)
+        for (severity, dtype), count in list(watch.mismatches.items()):
+            key = (*labels_of(watch), ("severity", severity), ("dtype", dtype))
+            values[key] = values.get(key, 0) + count
+    mismatches = Family(
+        name="mismatch",
+        kind="counter",
+        help="Violations by severity and dtype.",
+        labels=("kernel", "digest", "severity", "dtype"),
+        values=values,
+    )
+    return [*found, mismatches, *_gauges(watches, names)]
 
 
 def _summed(watches: list[Watch], read: Callable[[Watch], float]) -> dict[Labels, float]:
@@ -78,23 +92,6 @@ def _summed(watches: list[Watch], read: Callable[[Watch], float]) -> dict[Labels
         key = labels_of(watch)
         values[key] = values.get(key, 0) + read(watch)
     return values
-
-
-def _mismatches(watches: list[Watch]) -> Family:
-    values: dict[Labels, float] = {}
-    for watch in watches:
-        for severity in ("numeric", "gross"):  # 0 is exported too: a rate needs a start
-            values.setdefault((*labels_of(watch), ("severity", severity), ("dtype", "")), 0)
-        for (severity, dtype), count in list(watch.mismatches.items()):
-            key = (*labels_of(watch), ("severity", severity), ("dtype", dtype))
-            values[key] = values.get(key, 0) + count
-    return Family(
-        name="mismatch",
-        kind="counter",
-        help="Violations by severity and dtype.",
-        labels=("kernel", "digest", "severity", "dtype"),
-        values=values,
-    )
 
 
 def _gauges(watches: list[Watch], names: tuple[str, ...]) -> list[Family]:

@@ -42,7 +42,11 @@ def guard_module(
     names = dict(model.named_modules())
     found: dict[str, Guarded] = {}
     for pattern, spec in specs.items():
-        matched = [name for name in names if _matches(name, pattern)]
+        matched = [
+            name
+            for name in names
+            if fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(f".{name}", pattern)
+        ]
         if not matched:
             raise UnknownNameError("module pattern", pattern, [name for name in names if name][:40])
         for name in matched:
@@ -50,10 +54,6 @@ def guard_module(
                 raise UsageError(f"module '{name}' is matched by two patterns, one is '{pattern}'")
             found[name] = _guarded(names[name], name, _options(spec, options, pattern))
     return found
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(f".{name}", pattern)
 
 
 def _options(spec: object, options: Mapping[str, Any], pattern: str) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from cuassay.guard.snapshot import copies
 from cuassay.guard.structure import Template, flatten, portable, rebuild
 from cuassay.guard.watch import unix_s
 from cuassay.guard.wrap import Guarded
+from cuassay.oracle.bits import raw_bytes
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,9 +173,8 @@ class RankCheck:
             return f"raised {type(failure).__name__}"
         found = hashlib.sha256()
         for tensor in outputs:
-            host = tensor.detach().cpu().contiguous().reshape(-1)
             found.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-            found.update(host.view(torch.uint8).numpy().tobytes())
+            found.update(raw_bytes(tensor.cpu()).numpy().tobytes())
         return found.hexdigest()
 
     def _error(self, tensors: Sequence[Tensor], template: Template) -> float:

@@ -89,7 +89,10 @@ def opened(path: Path, *, kernel: str, device: str) -> Capsule:
     if not header.template:
         raise CannotJudgeError(f"{path.name}: the call held objects that only its process had")
     parts = {
-        kind: [tensors[f"{kind}{i}"].to(device) for i in range(_count(tensors, kind))]
+        kind: [
+            tensors[f"{kind}{i}"].to(device)
+            for i in range(sum(name.startswith(kind) for name in tensors))
+        ]
         for kind in ("in", "got", "want")
     }
     for where in (header.reference, header.candidate):
@@ -119,10 +122,6 @@ def _refuse_foreign(where: Where) -> None:
             f"the capsule names '{where.module}.{where.qualname}', which is Python's own and no "
             f"kernel: it is not called"
         )
-
-
-def _count(tensors: dict[str, Tensor], kind: str) -> int:
-    return sum(name.startswith(kind) for name in tensors)
 
 
 def _name(where: Where) -> str:
@@ -172,7 +171,14 @@ def replayed(path: Path, *, kernel: str, device: str, shrink: bool) -> dict[str,
     if header.violation.kind == "drift":
         return document | _drift(capsule)
     if header.violation.kind == "contract":
-        return document | _contract(capsule)
+        if capsule.kernel is None:
+            contract = {"shows": True, "runs": 0}
+        else:
+            got = capsule.outputs(capsule.kernel, capsule.inputs)
+            want = capsule.outputs(capsule.reference, capsule.inputs)
+            same = [(t.shape, t.dtype) for t in got] == [(t.shape, t.dtype) for t in want]
+            contract = {"shows": not same, "runs": 1}
+        return document | contract
     again = capsule.judged(capsule.got, capsule.inputs)
     document["recorded_outputs"] = _words(again)
     if capsule.kernel is None:
@@ -198,15 +204,6 @@ def _words(judgement: Judgement) -> dict[str, Any]:
         "allowed": worst.allowed,
         "group": worst.group,
     }
-
-
-def _contract(capsule: Capsule) -> dict[str, Any]:
-    if capsule.kernel is None:
-        return {"shows": True, "runs": 0}
-    got = capsule.outputs(capsule.kernel, capsule.inputs)
-    want = capsule.outputs(capsule.reference, capsule.inputs)
-    same = [(t.shape, t.dtype) for t in got] == [(t.shape, t.dtype) for t in want]
-    return {"shows": not same, "runs": 1}
 
 
 def _drift(capsule: Capsule) -> dict[str, Any]:
@@ -254,16 +251,6 @@ def _smaller(capsule: Capsule, path: Path) -> dict[str, Any]:
         return {"tries": found.tries}
     name = path.name.replace(".capsule.", ".shrunk.capsule.")
     target = path.with_name(name)
-    _store(capsule, found.inputs, target)
-    return {
-        "tries": found.tries,
-        "shapes": [list(t.shape) for t in capsule.inputs],
-        "shrunk_shapes": [list(t.shape) for t in found.inputs],
-        "shrunk": str(target),
-    }
-
-
-def _store(capsule: Capsule, inputs: Sequence[Tensor], target: Path) -> None:
     from dataclasses import replace
 
     from safetensors.torch import save_file
@@ -273,14 +260,20 @@ def _store(capsule: Capsule, inputs: Sequence[Tensor], target: Path) -> None:
 
     assert capsule.kernel is not None
     parts = {
-        "in": inputs,
-        "got": capsule.outputs(capsule.kernel, inputs),
-        "want": capsule.outputs(capsule.reference, inputs),
+        "in": found.inputs,
+        "got": capsule.outputs(capsule.kernel, found.inputs),
+        "want": capsule.outputs(capsule.reference, found.inputs),
     }
     named = {f"{k}{i}": t.cpu().contiguous() for k, part in parts.items()
              for i, t in enumerate(part)}  # fmt: skip
     header = replace(capsule.header, tensors=())
     save_file(named, str(target), metadata={KEY: serial.dumps(header)})
+    return {
+        "tries": found.tries,
+        "shapes": [list(t.shape) for t in capsule.inputs],
+        "shrunk_shapes": [list(t.shape) for t in found.inputs],
+        "shrunk": str(target),
+    }
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -52,7 +52,10 @@ def shrunk(inputs: Sequence[Tensor], fails: Fails) -> Shrunk:
     search = _Search(fails, [tensor.clone() for tensor in inputs])
     before = -1
     axes = _axes(search.best)
-    while before != (now := _elements(search.best)) and search.tries < _MAX_TRIES:
+    while (
+        before != (now := sum(tensor.numel() for tensor in search.best))
+        and search.tries < _MAX_TRIES
+    ):
         before = now
         for places in axes:
             _axis(search, places)
@@ -61,10 +64,6 @@ def shrunk(inputs: Sequence[Tensor], fails: Fails) -> Shrunk:
             ones = [torch.ones_like(t) if i == index else t for i, t in enumerate(search.best)]
             search.accept(ones)
     return Shrunk(inputs=search.best, changed=search.changed, tries=search.tries)
-
-
-def _elements(inputs: Sequence[Tensor]) -> int:
-    return sum(tensor.numel() for tensor in inputs)
 
 
 def _axes(inputs: Sequence[Tensor]) -> list[Places]:

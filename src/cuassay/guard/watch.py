@@ -214,7 +214,10 @@ class Watch:
             self.distrust()
         entry.violations += 1
         if entry.violations & (entry.violations - 1) == 0:  # 1st, 2nd, 4th, 8th ...: no flood
-            LOG.error("%s", violation.message, extra={"cuassay": _fields(violation)})
+            names = violation.__dataclass_fields__
+            found = {name: getattr(violation, name) for name in names}
+            fields = {"event": "violation", "severity": violation.severity, **found}
+            LOG.error("%s", violation.message, extra={"cuassay": fields})
         for hook in self.config.hooks:
             try:
                 hook(violation)
@@ -280,12 +283,6 @@ class Watch:
             signatures=len(self.entries),
             state=self.state.value,
         )
-
-
-def _fields(violation: Violation) -> dict[str, Any]:
-    names = violation.__dataclass_fields__
-    found = {name: getattr(violation, name) for name in names}
-    return {"event": "violation", "severity": violation.severity, **found}
 
 
 def unix_s() -> float:

@@ -13,7 +13,7 @@ from cuassay.inputs.scalars import moved_scalar
 from cuassay.inputs.small import small_sizes
 from cuassay.model.case import Case, Fill
 from cuassay.model.domain import Opaque
-from cuassay.model.problem import ScalarSpec, TensorSpec
+from cuassay.model.problem import ScalarSpec
 
 _BASE = Regime(name="arguments", main=fill("normal"), index=Fill(kind="uniform"))
 # A scalar may act on small data only (an epsilon) or on large data only (a soft-cap).
@@ -35,7 +35,14 @@ def arguments(planner: Planner) -> tuple[Case, ...]:
     for spec in tensor_inputs(planner.problem):
         if not isinstance(spec.domain, Opaque):
             base = _base(planner, sizes, _BASE, name=spec.name)
-            pairs += [base, _moved_tensor(base, spec)]
+            # The base case with other values in one tensor: same regime, another seed.
+            own = base.fills.get(spec.name) or default_fill(spec)
+            kind = "normal" if family(spec) == "real" else own.kind
+            moved = Fill(kind=kind, parameters={**own.parameters, "salt": 1})
+            moved_tensor = dataclasses.replace(
+                base, label=f"{spec.name} moved", fills={**base.fills, spec.name: moved}
+            )
+            pairs += [base, moved_tensor]
     for scalar in planner.problem.inputs:
         if isinstance(scalar, ScalarSpec):
             pairs += _moved_scalars(planner, sizes, scalar)
@@ -49,16 +56,6 @@ def _base(planner: Planner, sizes: dict[str, int], regime: Regime, *, name: str)
         regime,
         workload=planner.first_workload,
         seed_path=(regime.name,),
-    )
-
-
-def _moved_tensor(base: Case, spec: TensorSpec) -> Case:
-    """Return the base case with other values in one tensor: same regime, another seed."""
-    own = base.fills.get(spec.name) or default_fill(spec)
-    kind = "normal" if family(spec) == "real" else own.kind
-    moved = Fill(kind=kind, parameters={**own.parameters, "salt": 1})
-    return dataclasses.replace(
-        base, label=f"{spec.name} moved", fills={**base.fills, spec.name: moved}
     )
 
 

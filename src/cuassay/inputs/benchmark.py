@@ -31,7 +31,6 @@ from cuassay.model.problem import (
     Scalar,
     ScalarSource,
     ScalarSpec,
-    TensorSpec,
     Workload,
 )
 
@@ -61,14 +60,15 @@ def draw(
         made = _generated(problem, workload, sizes, device=device, reference=reference)
         return {
             spec.name: _value(
-                spec, workload, sizes, made=made, device=device, native_seed=_native(problem, seed)
+                spec,
+                workload,
+                sizes,
+                made=made,
+                device=device,
+                native_seed=seed if problem.origin == "native" else None,
             )
             for spec in problem.inputs
         }
-
-
-def _native(problem: Problem, seed: int) -> int | None:
-    return seed if problem.origin == "native" else None
 
 
 @contextmanager
@@ -133,25 +133,16 @@ def _value(
     if isinstance(source, ScalarSource):
         return torch.tensor(source.value, dtype=torch_dtype(spec.dtype), device=device)
     if native_seed is not None:
-        return _native_tensor(spec, sizes, seed=derive(native_seed, spec.name), device=device)
+        # Standard normal floats where any real is legal, else the domain's plain fill.
+        seed = derive(native_seed, spec.name)
+        domain = spec.domain
+        if spec.dtype.is_liftable and domain == Real():
+            return torch.randn(
+                shape_of(spec.shape, sizes), dtype=torch_dtype(spec.dtype), device=device
+            )
+        kind = "normal" if spec.dtype.is_floating and "normal" in kinds_for(spec) else "uniform"
+        return make(spec, Fill(kind=kind), sizes=sizes, seed=seed, device=device)
     return random_tensor(spec, shape_of(spec.shape, sizes), device)
-
-
-def _native_tensor(
-    spec: TensorSpec, sizes: Mapping[str, int], *, seed: int, device: str
-) -> torch.Tensor:
-    """Return standard normal floats where any real is legal, else the domain's plain fill."""
-    domain = spec.domain
-    if spec.dtype.is_liftable and domain == Real():
-        return torch.randn(
-            shape_of(spec.shape, sizes), dtype=torch_dtype(spec.dtype), device=device
-        )
-    kind = "normal" if spec.dtype.is_floating and _takes_normal(spec) else "uniform"
-    return make(spec, Fill(kind=kind), sizes=sizes, seed=seed, device=device)
-
-
-def _takes_normal(spec: TensorSpec) -> bool:
-    return "normal" in kinds_for(spec)
 
 
 def _read(source: SafetensorsSource) -> object:

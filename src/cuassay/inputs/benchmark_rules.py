@@ -31,7 +31,23 @@ def random_tensor(spec: TensorSpec, shape: tuple[int, ...], device: str) -> torc
     rule = _named_rule(spec, shape)
     if rule is not None:
         return rule(shape, device).to(torch_dtype(spec.dtype)).contiguous()
-    return _by_dtype(spec, shape, device)
+    dtype = spec.dtype
+    match dtype:
+        case DType.FLOAT64:
+            raise ReferenceError_(
+                f"the benchmark has no random draw for float64 input '{spec.name}'; "
+                "use a custom or safetensors input in the workload"
+            )
+        case DType.FLOAT8_E4M3FN | DType.FLOAT8_E5M2:
+            return _normal(shape, device).clamp(-2.0, 2.0).to(torch_dtype(dtype))
+        case DType.FLOAT4_E2M1FN_X2:
+            return _packed(shape, device)
+        case DType.BOOL:
+            return _coin(shape, device).to(torch.bool)
+    if dtype.is_floating:
+        return torch.randn(shape, dtype=torch_dtype(dtype), device=device)
+    low, high = _integer_range(dtype)
+    return torch.randint(low, high, shape, dtype=torch_dtype(dtype), device=device)
 
 
 def random_scalar(spec: ScalarSpec) -> Scalar:
@@ -54,7 +70,10 @@ def _named_rule(spec: TensorSpec, shape: tuple[int, ...]) -> _Draw | None:
         return lambda shape, device: torch.ones(shape, device=device)
     if re.fullmatch(r".*norm\d*_bias\d*", name):
         return lambda shape, device: torch.zeros(shape, device=device)
-    if _is_causal(name, text, shape):
+    square = len(shape) >= 2 and shape[-1] == shape[-2]
+    named = name in ("attention_mask", "causal_mask") and square
+    is_causal = named or (square and "attention mask" in text and "causal" in text)
+    if is_causal:
         return lambda shape, device: _causal(shape, device, spec.dtype)
     if re.fullmatch(_BINARY_MASKS, name):
         return _coin
@@ -71,12 +90,6 @@ def _named_rule(spec: TensorSpec, shape: tuple[int, ...]) -> _Draw | None:
     if re.fullmatch(r".*(_weight|_proj)\d*", name) and len(shape) >= 2:
         return lambda shape, device: _normal(shape, device) / shape[-1] ** 0.5
     return None
-
-
-def _is_causal(name: str, text: str, shape: tuple[int, ...]) -> bool:
-    square = len(shape) >= 2 and shape[-1] == shape[-2]
-    named = name in ("attention_mask", "causal_mask") and square
-    return named or (square and "attention mask" in text and "causal" in text)
 
 
 def _normal(shape: tuple[int, ...], device: str) -> torch.Tensor:
@@ -97,26 +110,6 @@ def _causal(shape: tuple[int, ...], device: str, dtype: DType) -> torch.Tensor:
     kind = torch_dtype(dtype)
     blocked = torch.full(shape, torch.finfo(kind).min, dtype=kind, device=device)
     return torch.triu(blocked, diagonal=1)
-
-
-def _by_dtype(spec: TensorSpec, shape: tuple[int, ...], device: str) -> torch.Tensor:
-    dtype = spec.dtype
-    match dtype:
-        case DType.FLOAT64:
-            raise ReferenceError_(
-                f"the benchmark has no random draw for float64 input '{spec.name}'; "
-                "use a custom or safetensors input in the workload"
-            )
-        case DType.FLOAT8_E4M3FN | DType.FLOAT8_E5M2:
-            return _normal(shape, device).clamp(-2.0, 2.0).to(torch_dtype(dtype))
-        case DType.FLOAT4_E2M1FN_X2:
-            return _packed(shape, device)
-        case DType.BOOL:
-            return _coin(shape, device).to(torch.bool)
-    if dtype.is_floating:
-        return torch.randn(shape, dtype=torch_dtype(dtype), device=device)
-    low, high = _integer_range(dtype)
-    return torch.randint(low, high, shape, dtype=torch_dtype(dtype), device=device)
 
 
 def _integer_range(dtype: DType) -> tuple[int, int]:

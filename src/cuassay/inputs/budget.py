@@ -15,7 +15,8 @@ class Budget:
     four times `hot_elements`. `hot_length` is the wished length of the hot axis and
     `growth_lengths` the lengths that a growth test tries: both end at the axis's maximum.
     `small_work` is the most that the axes of a small case may multiply to: attention's scores
-    and gathered pages are no elements of inputs or outputs.
+    and gathered pages are no elements of inputs or outputs. `work` is the most elements and
+    multiply-adds of a case that constant axes make larger than `numeric_elements` (None: any).
     """
 
     numeric_cases: int
@@ -37,11 +38,14 @@ class Budget:
     recorded_cases: int = 8
     small_elements: int = 2**15
     small_work: int = 2**17
+    work: int | None = None
 
 
 # On a CPU Triton's interpreter takes some 5 ms a program, so lengths stay in the thousands.
+# The PTX machine executes some 10 million multiply-adds of a plain loop a second.
 _CPU = {
     Profile.QUICK: Budget(
+        work=2**25,
         numeric_cases=4,
         numeric_workloads=2,
         numeric_elements=2**18,
@@ -57,6 +61,7 @@ _CPU = {
         benchmark_cases=1,
     ),
     Profile.STANDARD: Budget(
+        work=2**27,
         numeric_cases=13,
         numeric_workloads=3,
         numeric_elements=2**19,
@@ -74,6 +79,7 @@ _CPU = {
         listed_elements=2**18,
     ),
     Profile.DEEP: Budget(
+        work=2**29,
         numeric_cases=40,
         numeric_workloads=4,
         numeric_elements=2**20,

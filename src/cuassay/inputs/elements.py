@@ -51,7 +51,15 @@ def simplest_elements(
     hot = [index for index, value in enumerate(values) if value != 0.0]
     kept = minimal_subset(hot, lambda some: fails(_only(values, some)))
     values = _only(values, kept)
-    values = _simplest_values(values, kept, fails)
+    # All ones, or one element after another made one or the least integer that fails.
+    current = tuple(values)
+    plain = _replaced(current, dict.fromkeys(kept, 1.0))
+    if fails(plain):
+        values = plain
+    else:
+        for index in kept:
+            current = _simplest_value(current, index, fails)
+        values = current
     return _with(case, spec, values)
 
 
@@ -100,19 +108,6 @@ def _without_a_chunk(
         if still_fails(smaller):
             return smaller
     return None
-
-
-def _simplest_values(
-    values: Sequence[float], kept: Sequence[int], fails: Callable[[Sequence[float]], bool]
-) -> tuple[float, ...]:
-    """Return all ones, or one element after another made one or the least integer that fails."""
-    current = tuple(values)
-    plain = _replaced(current, dict.fromkeys(kept, 1.0))
-    if fails(plain):
-        return plain
-    for index in kept:
-        current = _simplest_value(current, index, fails)
-    return current
 
 
 def _simplest_value(

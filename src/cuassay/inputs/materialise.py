@@ -12,9 +12,8 @@ from cuassay.inputs.fills import default_fill, make
 from cuassay.inputs.scalars import default_scalar, sizes_given
 from cuassay.inputs.seeds import derive
 from cuassay.inputs.transforms import transformed
-from cuassay.model.axes import evaluate, resolve
+from cuassay.model.axes import resolve
 from cuassay.model.case import GENERATED, Case, Fill
-from cuassay.model.domain import SizeOf
 from cuassay.model.problem import Problem, Scalar, ScalarSpec, TensorSpec
 
 Value: TypeAlias = torch.Tensor | Scalar
@@ -33,12 +32,22 @@ def materialise(
     what it made. Fills may carry transforms (see inputs.transforms). Raises ReferenceError_
     where the generator fails or leaves an input out.
     """
-    sizes = resolve(problem.axes, {k: v for k, v in case.axes.items() if _known(problem, k)})
-    made = _generated(problem, case, sizes=sizes, device=device, generator=generator)
+    sizes = resolve(
+        problem.axes,
+        {k: v for k, v in case.axes.items() if any(axis.name == k for axis in problem.axes)},
+    )
+    # The scalars that the case states, and those that repeat the size of an axis.
+    stated = {
+        spec.name: case.scalars[spec.name]
+        for spec in problem.inputs
+        if isinstance(spec, ScalarSpec) and spec.name in case.scalars
+    }
+    given = stated | sizes_given(problem, sizes)
+    made = _generated(problem, case, given, sizes=sizes, device=device, generator=generator)
     values: dict[str, Value] = {}
     for spec in problem.inputs:
         if isinstance(spec, ScalarSpec):
-            values[spec.name] = _scalar(spec, case, sizes, made)
+            values[spec.name] = _scalar(spec, case, given, made)
         elif spec.name in made and _from_generator(case.fills.get(spec.name)):
             values[spec.name] = _generators(spec, case, sizes, made[spec.name], device=device)
         else:
@@ -53,7 +62,12 @@ def _from_generator(fill: Fill | None) -> bool:
 def _generators(
     spec: TensorSpec, case: Case, sizes: Mapping[str, int], value: object, *, device: str
 ) -> torch.Tensor:
-    own = _tensor(spec, value, device=device)
+    if not isinstance(value, torch.Tensor):
+        raise ReferenceError_(
+            f"the problem's generator made a {type(value).__name__} for input '{spec.name}', "
+            "expected a torch.Tensor"
+        )
+    own = value.detach().to(device)
     fill = case.fills.get(spec.name)
     return own if fill is None else transformed(spec, fill, sizes, lambda _: own)
 
@@ -76,17 +90,11 @@ def _drawn(spec: TensorSpec, case: Case, sizes: Mapping[str, int], *, device: st
     return value
 
 
-def _known(problem: Problem, name: str) -> bool:
-    return any(axis.name == name for axis in problem.axes)
-
-
 def _scalar(
-    spec: ScalarSpec, case: Case, sizes: Mapping[str, int], made: Mapping[str, object]
+    spec: ScalarSpec, case: Case, given: Mapping[str, Scalar], made: Mapping[str, object]
 ) -> Scalar:
-    if isinstance(spec.domain, SizeOf):
-        return evaluate(spec.domain.axis, sizes)
-    if spec.name in case.scalars:
-        return case.scalars[spec.name]
+    if spec.name in given:
+        return given[spec.name]
     value = made.get(spec.name)
     if isinstance(value, torch.Tensor) and value.numel() == 1:
         value = value.item()
@@ -95,18 +103,10 @@ def _scalar(
     return default_scalar(spec, seed=derive(case.seed, spec.name))
 
 
-def _tensor(spec: TensorSpec, value: object, *, device: str) -> torch.Tensor:
-    if not isinstance(value, torch.Tensor):
-        raise ReferenceError_(
-            f"the problem's generator made a {type(value).__name__} for input '{spec.name}', "
-            "expected a torch.Tensor"
-        )
-    return value.detach().to(device)
-
-
 def _generated(
     problem: Problem,
     case: Case,
+    given: Mapping[str, Scalar],
     *,
     sizes: Mapping[str, int],
     device: str,
@@ -115,11 +115,7 @@ def _generated(
     """Run the problem's generator under the case's seed; global random state is restored."""
     if not case.generator or generator is None:
         return {}
-    arguments: dict[str, object] = {
-        **sizes,
-        **_generator_scalars(problem, case),
-        **sizes_given(problem, sizes),
-    }
+    arguments: dict[str, object] = {**sizes, **given}
     devices = [torch.cuda.current_device()] if device.startswith("cuda") else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(derive(case.seed, "generator"))
@@ -128,9 +124,10 @@ def _generated(
         except (CuassayError, torch.OutOfMemoryError):
             raise
         except Exception as error:
+            listed = ", ".join(f"{name}={size}" for name, size in sizes.items())
             raise ReferenceError_(
                 f"the generator of problem '{problem.name}' raised {type(error).__name__}: "
-                f"{error} (axes: {_listed(sizes)})"
+                f"{error} (axes: {listed})"
             ) from error
     if not isinstance(made, Mapping):
         raise ReferenceError_(
@@ -147,15 +144,3 @@ def _generated(
             f"it made {', '.join(map(str, made)) or 'nothing'}"
         )
     return made
-
-
-def _generator_scalars(problem: Problem, case: Case) -> dict[str, object]:
-    return {
-        spec.name: case.scalars[spec.name]
-        for spec in problem.inputs
-        if isinstance(spec, ScalarSpec) and spec.name in case.scalars
-    }
-
-
-def _listed(sizes: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={size}" for name, size in sizes.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 
-from cuassay.inputs.geometry import elements, fit, least, legal, try_sizes, within
+from cuassay.inputs.geometry import elements, fit, least, legal, shrink, try_sizes, within
 from cuassay.inputs.named_sizes import Kind, NamedSize
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import NUMERIC, Regime
@@ -27,7 +27,7 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
     are tried as well; only size 0 and broken constraints make such a case out of domain.
     """
     base = _base(planner)
-    limit = _limit(planner, base)
+    limit = 2 * max(planner.budget.shape_elements, elements(planner.problem, base))
     seen: set[tuple[int, ...]] = {tuple(base.values())}
     cases: list[Case] = []
     budget = planner.budget
@@ -41,10 +41,18 @@ def shapes(planner: Planner) -> tuple[Case, ...]:
             sizes = try_sizes(planner.problem, base, changes)
             if sizes is None or tuple(sizes.values()) in seen:
                 continue
-            if elements(planner.problem, sizes) > limit:
+            if elements(planner.problem, sizes) > limit or not planner.is_affordable(sizes):
                 continue
             seen.add(tuple(sizes.values()))
-            cases.append(_case(planner, name, sizes))
+            cases.append(
+                planner.case(
+                    f"shape {name}",
+                    sizes,
+                    _REGIME,
+                    workload=planner.first_workload,
+                    in_domain=legal(planner.problem, sizes),
+                )
+            )
             most -= 1
     return tuple(cases)
 
@@ -94,16 +102,6 @@ def _beside(named: NamedSize, axis: VarAxis) -> tuple[int, ...]:
             return 2 * value, 2 * value + step
 
 
-def _case(planner: Planner, name: str, sizes: Mapping[str, int]) -> Case:
-    return planner.case(
-        f"shape {name}",
-        sizes,
-        _REGIME,
-        workload=planner.first_workload,
-        in_domain=legal(planner.problem, sizes),
-    )
-
-
 def _base(planner: Planner) -> dict[str, int]:
     """Return a listed workload within the shape budget, the largest there is.
 
@@ -115,11 +113,8 @@ def _base(planner: Planner) -> dict[str, int]:
     for _, sizes in reversed(planner.workloads()):
         if elements(problem, sizes) <= budget and legal(problem, sizes):
             return sizes
-    return fit(problem, planner.workloads()[0][1], budget=budget, floor=17)
-
-
-def _limit(planner: Planner, base: Mapping[str, int]) -> int:
-    return 2 * max(planner.budget.shape_elements, elements(planner.problem, base))
+    cut = fit(problem, planner.workloads()[0][1], budget=budget, floor=17)
+    return shrink(problem, cut, small_enough=planner.is_affordable, floor=3)
 
 
 def _joint(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:

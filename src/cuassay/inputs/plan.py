@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cuassay.errors import UnknownNameError
 from cuassay.inputs.arguments import arguments
 from cuassay.inputs.budget import budget_for
-from cuassay.inputs.geometry import elements, growth_axes, legal
+from cuassay.inputs.geometry import elements, fit, growth_axes, legal
 from cuassay.inputs.named_sizes import NamedSize
 from cuassay.inputs.neighbours import shapes
 from cuassay.inputs.planner import Planner, has_custom_source
@@ -41,6 +41,7 @@ def plan_cases(
     reduced: Sequence[str] = (),
     named: Sequence[NamedSize] = (),
     memory_gib: float | None = None,
+    work: Callable[[Mapping[str, int]], int] | None = None,
 ) -> tuple[Case, ...]:
     """Return the cases of a purpose, most telling first; deterministic in all arguments.
 
@@ -49,7 +50,8 @@ def plan_cases(
     names axes that the reference was seen to reduce: `hot` and `growth` lengthen them after
     those that the problem tells of, up to the largest listed size where no maximum is declared.
     `named` are sizes that the candidate's sources speak of: `shapes` has cases beside them.
-    `memory_gib` bounds the elements of a case on a GPU.
+    `memory_gib` bounds the elements of a case on a GPU. `work` returns the elements and
+    multiply-adds of a call at some sizes: it bounds cases that constant axes make large.
     Raises UnknownNameError for an unknown purpose and ProblemError for a problem without
     workloads or with axes that contradict each other.
     """
@@ -62,6 +64,7 @@ def plan_cases(
         first=tuple(first),
         reduced=tuple(reduced),
         named=tuple(named),
+        work=work,
     )
     return PURPOSES[purpose](planner)
 
@@ -75,7 +78,10 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
     picked = planner.fitting(budget.numeric_elements, budget.numeric_workloads)
     own = _own_generator(planner, picked[0][1])
     cases = []
-    for position in _positions(planner):
+    # Places in the endless round of regimes: the wanted ones, then the budget's.
+    wanted = [i for name in planner.first for i, r in enumerate(NUMERIC) if r.name == name]
+    positions = tuple(dict.fromkeys((*wanted, *range(planner.budget.numeric_cases))))
+    for position in positions:
         regime = NUMERIC[position % len(NUMERIC)]
         # Offset by the round, so that a second round meets other shapes.
         turn = position + position // len(NUMERIC)
@@ -83,7 +89,20 @@ def numeric(planner: Planner) -> tuple[Case, ...]:
         label = f"{regime.name} on {_listed(planner.problem, sizes)}"
         path = ("numeric", position)
         cases.append(planner.case(label, sizes, regime, workload=workload, seed_path=path))
-    return (*_recorded(planner), *own, *cases)
+    return (*_recorded(planner), *own, *cases, *_as_built(planner))
+
+
+def _as_built(planner: Planner) -> tuple[Case, ...]:
+    """Return a case of a module built as the problem builds it, everything else small.
+
+    Where other sizes are judged, this is the one that the benchmark runs.
+    """
+    problem = planner.problem
+    if not problem.built:
+        return ()
+    _, sizes = planner.workloads()[0]
+    sizes = fit(problem, sizes, budget=planner.budget.small_elements, keep=problem.built)
+    return (planner.case(f"as built on {_listed(problem, sizes)}", sizes, NUMERIC[0]),)
 
 
 def _recorded(planner: Planner) -> tuple[Case, ...]:
@@ -102,12 +121,6 @@ def _recorded(planner: Planner) -> tuple[Case, ...]:
         )
         for workload, sizes in fits[: planner.budget.recorded_cases]
     )
-
-
-def _positions(planner: Planner) -> tuple[int, ...]:
-    """Return places in the endless round of regimes: the wanted ones, then the budget's."""
-    wanted = [i for name in planner.first for i, r in enumerate(NUMERIC) if r.name == name]
-    return tuple(dict.fromkeys((*wanted, *range(planner.budget.numeric_cases))))
 
 
 def _own_generator(planner: Planner, sizes: Mapping[str, int]) -> tuple[Case, ...]:

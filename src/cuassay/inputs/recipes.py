@@ -146,23 +146,19 @@ def _sizes(random: Random, problem: Problem, max_elements: int) -> dict[str, int
     for axis in axes:
         if sizes is None:
             return None
-        size = _size(random, axis, _cap(problem, sizes, axis, max_elements))
+        # The largest size of the axis that keeps to the elements, at least its least.
+        low = least(axis)
+        high = max_elements if axis.maximum is None else min(axis.maximum, max_elements)
+        while low < high:
+            middle = (low + high + 1) // 2
+            changed = try_sizes(problem, sizes, {axis.name: middle})
+            if changed is not None and elements(problem, changed) > max_elements:
+                high = middle - 1
+            else:
+                low = middle
+        size = _size(random, axis, low)
         sizes = try_sizes(problem, sizes, {axis.name: size})
     return sizes if sizes is not None and legal(problem, sizes) else None
-
-
-def _cap(problem: Problem, sizes: Mapping[str, int], axis: VarAxis, max_elements: int) -> int:
-    """Return the largest size of the axis that keeps to the elements, at least its least."""
-    low = least(axis)
-    high = max_elements if axis.maximum is None else min(axis.maximum, max_elements)
-    while low < high:
-        middle = (low + high + 1) // 2
-        changed = try_sizes(problem, sizes, {axis.name: middle})
-        if changed is not None and elements(problem, changed) > max_elements:
-            high = middle - 1
-        else:
-            low = middle
-    return low
 
 
 def _size(random: Random, axis: VarAxis, cap: int) -> int:

@@ -68,7 +68,9 @@ def _grown(planner: Planner, axis: VarAxis) -> Iterator[Case]:
     budget = planner.budget
     large = elements(planner.problem, lengths[0]) > 4 * budget.hot_elements
     fills = budget.growth_large_fills if large else budget.growth_fills
-    for regime in _growth_regimes(planner.problem)[:fills]:
+    regimes = _regimes(planner.problem)
+    single = tuple(r for r in regimes if r.index.kind == "single_hot")
+    for regime in (single if _has_index(planner.problem) else regimes)[:fills]:
         for sizes in lengths:
             label = f"growth {axis.name}={sizes[axis.name]} {regime.name}"
             # One seed a series: only the length differs between its cases.
@@ -79,12 +81,6 @@ def _grown(planner: Planner, axis: VarAxis) -> Iterator[Case]:
                 workload=planner.first_workload,
                 seed_path=("growth", axis.name, regime.name),
             )
-
-
-def _growth_regimes(problem: Problem) -> tuple[Regime, ...]:
-    regimes = _regimes(problem)
-    single = tuple(r for r in regimes if r.index.kind == "single_hot")
-    return single if _has_index(problem) else regimes
 
 
 def _regimes(problem: Problem) -> tuple[Regime, ...]:
@@ -147,7 +143,14 @@ def _lengths(planner: Planner, axis: VarAxis) -> list[dict[str, int]]:
 
 def _fitting(planner: Planner, axis: VarAxis, lengths: Sequence[int]) -> list[dict[str, int]]:
     """Return sizes for each of `lengths`, or for the longest below it that fits, if any."""
-    base = _narrow(planner, axis)
+    # The smallest workload with every other var axis at most _NARROW.
+    _, base = planner.workloads()[0]
+    for other in planner.problem.var_axes():
+        if other.name == axis.name or base[other.name] <= _NARROW:
+            continue
+        changed = try_sizes(planner.problem, base, {other.name: step_to(other, _NARROW)})
+        if changed is not None and legal(planner.problem, changed):
+            base = changed
     own = min(_BASE_FACTOR * elements(planner.problem, base), _MOST_ELEMENTS)
     limit = max(4 * planner.budget.hot_elements, own)
     found: list[dict[str, int]] = []
@@ -186,15 +189,3 @@ def _longest(
 def _power_below(length: int) -> int:
     """Return the largest power of two below `length`: what lies between is a round number."""
     return 1 << ((length - 1).bit_length() - 1) if length > 1 else 1
-
-
-def _narrow(planner: Planner, axis: VarAxis) -> dict[str, int]:
-    """Return the smallest workload with every other var axis at most _NARROW."""
-    _, sizes = planner.workloads()[0]
-    for other in planner.problem.var_axes():
-        if other.name == axis.name or sizes[other.name] <= _NARROW:
-            continue
-        changed = try_sizes(planner.problem, sizes, {other.name: step_to(other, _NARROW)})
-        if changed is not None and legal(planner.problem, changed):
-            sizes = changed
-    return sizes

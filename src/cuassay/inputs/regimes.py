@@ -15,7 +15,6 @@ from cuassay.inputs.scalars import default_scalar, drawn_scalar
 from cuassay.inputs.seeds import derive
 from cuassay.model.case import Fill
 from cuassay.model.domain import Opaque, Positive, Probability, SizeOf
-from cuassay.model.dtype import DType
 from cuassay.model.problem import Problem, Scalar, ScalarSource, ScalarSpec, TensorSpec, Workload
 
 _HALF_SCALE = 0.1  # float16 ends at 65504: products of two large inputs should mostly fit
@@ -118,17 +117,17 @@ HOT_SUM: tuple[Regime, ...] = (
 def fills_for(problem: Problem, regime: Regime) -> dict[str, Fill]:
     """Return the fill of every tensor input but the opaque ones."""
     specs = tensor_inputs(problem)
-    ranks = [len(spec.shape) for spec in specs if _is_real(spec)]
+    ranks = [
+        len(spec.shape)
+        for spec in specs
+        if family(spec) == "real" and not isinstance(spec.domain, Positive | Opaque)
+    ]
     main_rank = min(max(ranks, default=0), 2)
     return {
         spec.name: _fill_of(spec, regime, main_rank)
         for spec in specs
         if not isinstance(spec.domain, Opaque)
     }
-
-
-def _is_real(spec: TensorSpec) -> bool:
-    return family(spec) == "real" and not isinstance(spec.domain, Positive | Opaque)
 
 
 def _fill_of(spec: TensorSpec, regime: Regime, main_rank: int) -> Fill:
@@ -142,12 +141,12 @@ def _fill_of(spec: TensorSpec, regime: Regime, main_rank: int) -> Fill:
     if isinstance(spec.domain, Probability):
         return fill("normal", scale=2.0)
     chosen = regime.main if len(spec.shape) >= main_rank else regime.side
-    return _for_dtype(chosen, spec.dtype)
-
-
-def _for_dtype(chosen: Fill, dtype: DType) -> Fill:
     scale = chosen.parameters.get("scale", 1.0)
-    narrow = dtype.float_format.maximum < 1e5 if dtype.is_floating and dtype.is_liftable else False
+    narrow = (
+        spec.dtype.float_format.maximum < 1e5
+        if spec.dtype.is_floating and spec.dtype.is_liftable
+        else False
+    )
     if not narrow or not isinstance(scale, float) or scale < 10.0:
         return chosen
     return Fill(kind=chosen.kind, parameters={**chosen.parameters, "scale": scale * _HALF_SCALE})

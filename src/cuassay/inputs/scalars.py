@@ -53,7 +53,9 @@ def default_scalar(spec: ScalarSpec, *, seed: int = 0) -> Scalar:
 
 def drawn_scalar(spec: ScalarSpec, *, seed: int) -> Scalar:
     """Return a legal value drawn by `seed`; ranges over two decades are drawn in logarithms."""
-    share = _share(seed)
+    # A number in [0, 1) that depends on nothing but the seed.
+    digest = hashlib.blake2b(str(seed).encode(), digest_size=7).digest()
+    share = int.from_bytes(digest, "little") / 2.0**56
     match spec.domain:
         case Choice(values=values):
             return values[min(int(share * len(values)), len(values) - 1)]
@@ -94,7 +96,13 @@ def _bounds(domain: Domain, usual: Scalar | None) -> tuple[float, float]:
     """Return the range to draw from: declared bounds, else a neighbourhood of `usual`."""
     low = getattr(domain, "low", None) if isinstance(domain, Real | Positive) else None
     high = getattr(domain, "high", None) if isinstance(domain, Real | Positive) else None
-    near = _neighbourhood(usual)
+    if usual is None or usual == 0:
+        near = _SCALAR_RANGE if usual is None else (0.0, 0.5)
+    else:
+        value = float(usual)
+        # Of an epsilon the order of magnitude matters, of other numbers the leading digits.
+        ends = (value / 30.0, value * 30.0) if abs(value) < 1e-2 else (value * 0.5, value * 1.5)
+        near = min(ends), max(ends)
     bottom = near[0] if low is None else float(low)
     top = near[1] if high is None else float(high)
     if bottom > top:  # one declared bound lies beyond the neighbourhood
@@ -102,22 +110,7 @@ def _bounds(domain: Domain, usual: Scalar | None) -> tuple[float, float]:
     return bottom, top
 
 
-def _neighbourhood(usual: Scalar | None) -> tuple[float, float]:
-    if usual is None or usual == 0:
-        return _SCALAR_RANGE if usual is None else (0.0, 0.5)
-    value = float(usual)
-    # Of an epsilon the order of magnitude matters, of other numbers the leading digits.
-    ends = (value / 30.0, value * 30.0) if abs(value) < 1e-2 else (value * 0.5, value * 1.5)
-    return min(ends), max(ends)
-
-
 def _between(low: float, high: float, share: float) -> float:
     if low > 0 and high / low >= _WIDE:
         return math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
     return low + share * (high - low)
-
-
-def _share(seed: int) -> float:
-    """Return a number in [0, 1) that depends on nothing but the seed."""
-    digest = hashlib.blake2b(str(seed).encode(), digest_size=7).digest()
-    return int.from_bytes(digest, "little") / 2.0**56

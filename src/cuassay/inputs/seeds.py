@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 
 
 def derive(root: int, *path: object) -> int:
@@ -16,3 +17,8 @@ def derive(root: int, *path: object) -> int:
         hasher.update(len(text).to_bytes(8, "little"))
         hasher.update(text)
     return int.from_bytes(hasher.digest(), "little") >> 1
+
+
+def new_root() -> int:
+    """Return a secret root seed of 62 bits, which a store and JSON hold as they are."""
+    return secrets.randbits(62)

@@ -107,7 +107,11 @@ def shrink_counted(
     )
     if not _own_fills(search):
         return Shrunk(case=case, tries=search.tries, exhausted=search.exhausted)
-    _all_axes_least(search)
+    changes = {
+        axis.name: min(least(axis), search.best.axes[axis.name])
+        for axis in search.problem.var_axes()
+    }
+    _accept_sizes(search, changes)
     before = None
     while before != search.best and not search.exhausted:
         before = search.best
@@ -144,14 +148,6 @@ def _by_size(search: _Search) -> Iterator[VarAxis]:
     """Yield the var axes, longest first: they make every later try cheaper."""
     sizes = search.best.axes
     yield from sorted(search.problem.var_axes(), key=lambda axis: -sizes[axis.name])
-
-
-def _all_axes_least(search: _Search) -> None:
-    changes = {
-        axis.name: min(least(axis), search.best.axes[axis.name])
-        for axis in search.problem.var_axes()
-    }
-    _accept_sizes(search, changes)
 
 
 def _shrink_axis(search: _Search, axis: VarAxis) -> None:

@@ -71,20 +71,16 @@ def size_law(probe: SizeProbe) -> str:
 
 def _first_passing(probe: SizeProbe) -> int | None:
     """Probe upwards until a size passes; return it, or None where none does."""
-    for size in _upwards(probe):
-        if probe.ask(size) is False:
-            return size
-    return None
-
-
-def _upwards(probe: SizeProbe) -> list[int]:
-    """Return the sizes to try: growing steps, then multiples of 256 (and the one after)."""
+    # The sizes to try: growing steps, then multiples of 256 (and the one after).
     jumps = [probe.start + jump for jump in _JUMPS]
     tile = -(-(probe.start + 1) // _TILE) * _TILE
     sizes = [*jumps[:3], tile, *jumps[3:], tile + 1]
     if probe.start == probe.low:  # most likely an axis that does not matter
         sizes = [jumps[0], jumps[1], tile]
-    return [size for size in dict.fromkeys(sizes) if size <= probe.cap]
+    for size in [size for size in dict.fromkeys(sizes) if size <= probe.cap]:
+        if probe.ask(size) is False:
+            return size
+    return None
 
 
 def _from_here_on(probe: SizeProbe) -> str:
@@ -102,7 +98,15 @@ def _from_here_on(probe: SizeProbe) -> str:
 def _remainder(probe: SizeProbe) -> str:
     """Return the law as a remainder of a power of two, or nothing where none explains it."""
     for _ in range(_ROUNDS):
-        last = _last_of_run(probe)
+        # The last size of the run of failing ones from the start, by bisection.
+        high = min(size for size in probe.passing if size > probe.start)
+        last = max(size for size in probe.failing if size < high)
+        while high - last > 1:
+            middle = (last + high) // 2
+            if probe.ask(middle):
+                last = middle
+            else:
+                high = middle
         period = _period(probe, last)
         if period is None:
             return _only_here(probe, last)
@@ -113,19 +117,6 @@ def _remainder(probe: SizeProbe) -> str:
             return _remainder_text(probe, last, period)
         return ""
     return ""
-
-
-def _last_of_run(probe: SizeProbe) -> int:
-    """Return the last size of the run of failing ones from the start, by bisection."""
-    high = min(size for size in probe.passing if size > probe.start)
-    low = max(size for size in probe.failing if size < high)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if probe.ask(middle):
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def _period(probe: SizeProbe, last: int) -> int | None:

@@ -92,11 +92,15 @@ def _within_budget(
     Axes of 3 can still be halved for a case of their own, so they stop there first.
     """
     problem, budget = planner.problem, planner.budget
-    smallest = _least_sizes(problem, sizes)
+    smallest = planner.least_sizes(sizes)
     most = max(budget.small_elements, _OF_LEAST * elements(problem, smallest))
     most_work = max(budget.small_work, _OF_LEAST * _work(problem, smallest))
     for floor in (3, 2):
-        while elements(problem, sizes) > most or _work(problem, sizes) > most_work:
+        while (
+            elements(problem, sizes) > most
+            or _work(problem, sizes) > most_work
+            or not planner.is_affordable(sizes)
+        ):
             shorter = _mildest(problem, sizes, floor=floor, unlike=unlike)
             if shorter is None:
                 break
@@ -134,13 +138,6 @@ def _stepped(
             return changed
         size -= axis.multiple_of
     return None
-
-
-def _least_sizes(problem: Problem, sizes: dict[str, int]) -> dict[str, int]:
-    """Return every axis at its least size of at least 2: what constant axes leave to cut."""
-    for axis in problem.var_axes():
-        sizes = _legal_with(problem, sizes, axis, least(axis, 2)) or sizes
-    return sizes
 
 
 def _work(problem: Problem, sizes: Mapping[str, int]) -> int:

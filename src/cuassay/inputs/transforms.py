@@ -46,17 +46,31 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
     if "scale_by" in fill.parameters:
         value = (value.double() * _number(spec, fill, "scale_by")).to(value.dtype)
     if "shift" in fill.parameters:
-        value = _shifted(spec, fill, value)
+        amount, dimension = _number(spec, fill, "shift"), int(_number(spec, fill, "shift_axis"))
+        if not 0 <= dimension < value.dim():
+            raise _unfit(spec, "shift_axis", dimension, f"a dimension of {spec.shape}")
+        shape = [1 if d == dimension else size for d, size in enumerate(value.shape)]
+        count = torch.Size(shape).numel()
+        signs = 1 - 2 * (torch.arange(count, device=value.device) % 2)
+        value = (value.double() + amount * signs.reshape(shape)).to(value.dtype)
     if "roll_slices" in fill.parameters:
         value = _rolled(spec, fill, value)
     if "permute" in fill.parameters:
-        value = _permuted(spec, fill, value)
+        generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "permute")))
+        order = torch.randperm(value.shape[-1], generator=generator)
+        value = value.index_select(value.dim() - 1, order.to(value.device))
     if "vary" in fill.parameters:
         value = _varied(spec, fill, value)
     if "slices" in fill.parameters:
         value = _resliced(spec, fill, value)
     if "spoil" in fill.parameters:
-        value = _spoiled(spec, fill, value)
+        places, with_ = fill.parameters["spoil"], fill.parameters.get("spoil_with")
+        number = float("nan") if with_ == "nan" else _number(spec, fill, "spoil_with")
+        if not isinstance(places, tuple) or not all(0 <= p < value.numel() for p in places):
+            raise _unfit(spec, "spoil", places, f"places within {value.numel()} elements")
+        flat = value.reshape(-1).clone()
+        flat[torch.tensor([int(p) for p in places], device=value.device)] = number
+        value = flat.reshape(value.shape)
     return value.contiguous()
 
 
@@ -85,16 +99,6 @@ def _part(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
     return torch.where(kept.to(value.device), value, torch.zeros((), dtype=value.dtype))
 
 
-def _shifted(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
-    amount, dimension = _number(spec, fill, "shift"), int(_number(spec, fill, "shift_axis"))
-    if not 0 <= dimension < value.dim():
-        raise _unfit(spec, "shift_axis", dimension, f"a dimension of {spec.shape}")
-    shape = [1 if d == dimension else size for d, size in enumerate(value.shape)]
-    count = torch.Size(shape).numel()
-    signs = 1 - 2 * (torch.arange(count, device=value.device) % 2)
-    return (value.double() + amount * signs.reshape(shape)).to(value.dtype)
-
-
 def _rolled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
     dim = int(_number(spec, fill, "roll_slices"))
     if not 0 <= dim < value.dim():
@@ -109,12 +113,6 @@ def _rolled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
     parts = [plain.select(dim, i).roll(i, along - (along > dim)) for i in range(plain.shape[dim])]
     rolled = torch.stack(parts, dim)
     return rolled.view(value.dtype) if narrow else rolled
-
-
-def _permuted(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
-    generator = torch.Generator(device="cpu").manual_seed(int(_number(spec, fill, "permute")))
-    order = torch.randperm(value.shape[-1], generator=generator)
-    return value.index_select(value.dim() - 1, order.to(value.device))
 
 
 def _varied(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
@@ -169,16 +167,6 @@ def _others(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     around = double * (1.0 + 0.5 * (2.0 * drawn - 1.0))
     least = -1.0 if bool((double < 0).any()) else 0.0
     return torch.where(double == 0, least + (1.0 - least) * drawn, around).to(value.dtype)
-
-
-def _spoiled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
-    places, with_ = fill.parameters["spoil"], fill.parameters.get("spoil_with")
-    number = float("nan") if with_ == "nan" else _number(spec, fill, "spoil_with")
-    if not isinstance(places, tuple) or not all(0 <= p < value.numel() for p in places):
-        raise _unfit(spec, "spoil", places, f"places within {value.numel()} elements")
-    flat = value.reshape(-1).clone()
-    flat[torch.tensor([int(p) for p in places], device=value.device)] = number
-    return flat.reshape(value.shape)
 
 
 def _number(spec: TensorSpec, fill: Fill, name: str) -> float:

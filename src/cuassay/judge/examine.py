@@ -200,6 +200,9 @@ class Examination:
 
     def _skipped(self, check: Check) -> Skipped | None:
         """Return why a check does not run, if it does not."""
+        if check.gpu_only and not self._trial.device.startswith("cuda"):
+            reason = f"needs an NVIDIA GPU: this trial runs on the {self._trial.device}"
+            return Skipped(reason=reason, applicable=False, needs_gpu=True)
         reason = check.skip(self._trial)
         if not reason and check.searches and self._rejected:
             reason = "planned cases fail already: there is nothing to search for"

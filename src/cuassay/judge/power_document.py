@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from cuassay.errors import CannotJudgeError
 from cuassay.formats import load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.geometry import elements
+from cuassay.inputs.seeds import new_root
 from cuassay.judge import selection
 from cuassay.judge.choose import choose
 from cuassay.judge.environment import choose_device
@@ -47,7 +47,7 @@ def power_document(job: PowerJob, emit: Callable[[Event], None]) -> Row:
     """
     notes: list[str] = []
     problem = load_problem(job.problem, strict=job.strict, notes=notes)
-    seed = secrets.randbits(62) if job.seed is None else job.seed
+    seed = new_root() if job.seed is None else job.seed
     trial = JudgeTrial(
         problem,
         load_reference(problem),

@@ -27,7 +27,7 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
 from cuassay.model.steps import Mode, RecordLaunches
-from cuassay.model.trace import Garbled, ScenarioResult, StepDone, TimedOut
+from cuassay.model.trace import Claim, Garbled, ScenarioResult, StepDone, TimedOut
 from cuassay.model.verdict import Lane, Profile
 from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
@@ -50,11 +50,7 @@ _OTHER_WAYS = 3  # workers that were built before the first one met what cannot 
 def uncovered(run: Run) -> bool:
     """Whether a call ended at a kernel that the PTX machine does not cover."""
     raised = first_raised(run)
-    return (
-        raised is not None
-        and raised.exception == "MissingToolError"
-        and "the PTX machine does not cover" in raised.message
-    )
+    return raised is not None and raised.claim is Claim.UNCOVERED
 
 
 def _recorded_nothing(run: Run) -> bool:
@@ -260,10 +256,15 @@ class Runner:
                 "use --profile standard"
             )
         made = {serial.dumps(case): self._on_host(case) for case in scenario.cases}
+        timeline = self._trial.timeline
 
         def run() -> Ran:
             # One thread at a time hears the process that they are forked from.
-            with self._one_apart, self._new_apart() as apart:
+            with (
+                self._one_apart,
+                timeline.span(Lane.APART, scenario.label),
+                self._new_apart() as apart,
+            ):
                 try:
                     return apart.run(scenario, lambda case: made[serial.dumps(case)], fresh=True)
                 except NotLoadedError as error:

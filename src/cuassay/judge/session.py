@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -15,13 +14,16 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import torch
 
 from cuassay.checks.gpu.timing import timed
+from cuassay.checks.interface.initial_state import STATE_OF
 from cuassay.checks.machine.faults import MachineCheck, recording_of
 from cuassay.checks.registry import all_checks
 from cuassay.checks.state.apart import Apart001
 from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
+from cuassay.inputs.seeds import new_root
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
 from cuassay.judge.blamed_lines import with_text
+from cuassay.judge.built_sizes import follow_built_sizes
 from cuassay.judge.choose import choose
 from cuassay.judge.clues import gather
 from cuassay.judge.control import Control, reference_candidate
@@ -42,7 +44,7 @@ from cuassay.judge.tried import Tried
 from cuassay.model import walls
 from cuassay.model.candidate import Candidate
 from cuassay.model.conditions import wanted_proofs
-from cuassay.model.diagnosis import Cause, Diagnosis
+from cuassay.model.diagnosis import Diagnosis
 from cuassay.model.events import (
     CheckFinished,
     CheckStarted,
@@ -219,7 +221,7 @@ def judge(
     if device.startswith("cuda"):  # a judge that is kept has judged others
         torch.cuda.reset_peak_memory_stats(device)
     # Drawn only now: the candidate's digest is fixed before any input exists.
-    seed = job.seed if job.seed is not None else secrets.randbits(62)
+    seed = job.seed if job.seed is not None else new_root()
     trial = JudgeTrial(
         problem,
         reference,
@@ -268,6 +270,8 @@ def judge(
             generate_once(trial)
         machine = _use_machine(bench)
         _tune(bench, runner)
+        if trial.problem.built:
+            bench.beside("", lambda: follow_built_sizes(trial, runner))
         control = _control(bench)
         tried = Tried(problem, runner)
         if device.startswith("cuda"):
@@ -296,7 +300,8 @@ def judge(
         )
         stood = runner.walls
         unconfined = walls.condition(stood) if stood else ""
-        limits = [text for text in (_executed_by(bench, runner), unconfined) if text]
+        said = (_executed_by(bench, runner), unconfined, trial.built_condition)
+        limits = [text for text in said if text]
     kind = "float32" if "float32" in trial.kinds else "float64"
     verdict = Verdict(
         decision=decision,
@@ -400,7 +405,7 @@ def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
     for check in bench.plan.checks:
         if isinstance(check, MachineCheck) and machine_begins:
             continue
-        if not isinstance(check, MachineCheck | Apart001) or check.skip(bench.trial):
+        if not _begun_ahead(check) or check.skip(bench.trial):
             continue
         scenario = next(iter(check.propose(bench.trial)), None)
         if isinstance(check, Apart001) and scenario is not None:
@@ -426,7 +431,7 @@ def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -
     reports: list[CheckReport] = []
     graded: list[Comparison] = []
     before: Check | None = None  # the last one that ran a scenario
-    for check in bench.plan.checks:
+    for check in _in_turn(bench):
         if job.fail_fast and any(report.wrong for report in reports):
             reports.append(_not_run(check))
             continue
@@ -443,8 +448,9 @@ def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -
             return _Checked(reports=(report,), built=False)
         outcome = report.outcome
         found = outcome.findings if isinstance(outcome, Failed) else ()
-        if any(finding.cause is Cause.LOADED_STATE for finding in found):
-            trial.keep_initial_state()
+        for finding in found:
+            if finding.cause in STATE_OF:
+                trial.take_state_from(STATE_OF[finding.cause])
         if report.scenarios:
             before = check
         else:
@@ -453,7 +459,19 @@ def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -
             graded += trial.comparisons[mark:]
         bench.emit(CheckFinished(report=report))
         reports.append(report)
+    place = {check.code: number for number, check in enumerate(bench.plan.checks)}
+    reports.sort(key=lambda report: place[report.code])
     return _Checked(reports=tuple(reports), graded=tuple(graded))
+
+
+def _in_turn(bench: _Bench) -> list[Check]:
+    """Return the checks in the order of their runs: last those that wait for what was begun."""
+    waits = bench.device.startswith("cuda")
+    return sorted(bench.plan.checks, key=lambda check: waits and _begun_ahead(check))
+
+
+def _begun_ahead(check: Check) -> bool:
+    return isinstance(check, MachineCheck | Apart001)
 
 
 def _parts(before: Check | None, check: Check, *, quick: bool) -> bool:

@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
-from cuassay.checks.state.answers import raw_bytes
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.breaks import broken_cases, stated_facts
-from cuassay.contract.facts import Evidence, Known, Related, SizeFact, Source, Tried
+from cuassay.contract.facts import (
+    Evidence,
+    Known,
+    Related,
+    SizeFact,
+    Source,
+    StepOfSize,
+    Tried,
+)
 from cuassay.contract.memory import Room
 from cuassay.contract.observe import related_inputs, value_facts
 from cuassay.contract.sizes import learn_sizes
@@ -36,10 +43,11 @@ from cuassay.model import serial
 from cuassay.model.axes import resolve
 from cuassay.model.case import LOOPS, Case
 from cuassay.model.precision import Precision
-from cuassay.model.problem import Problem, Scalar, TensorSpec
+from cuassay.model.problem import Problem, Scalar, StateSource, TensorSpec, VarAxis
 from cuassay.model.steps import Upstream
 from cuassay.model.trace import ResultItem
 from cuassay.model.verdict import Lane, Profile
+from cuassay.oracle.bits import raw_bytes
 from cuassay.oracle.compare.outputs import Comparison, compare, measure
 from cuassay.oracle.grade import least_family
 from cuassay.oracle.lift.run import lift, run_as_written
@@ -59,6 +67,7 @@ _MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
 _FACT_RUNS = 3
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
+_RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
 _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
@@ -110,6 +119,7 @@ class JudgeTrial:
         self._acceptor: Acceptor | None = None
         self._own_alone = False
         self._facts: tuple[Known, ...] = stated_facts(problem)
+        self._built_condition = ""
         self._deterministic: bool | None = None
         self._reduced: tuple[str, ...] | None = None
         self._machine: Machine | None = None
@@ -213,6 +223,7 @@ class JudgeTrial:
             reduced=self.reduced if purpose in ("hot", "growth") else (),
             named=self._named if purpose == "shapes" else (),
             memory_gib=self._memory_gib,
+            work=lambda sizes: self._room.work(self._problem, sizes),
         )
 
     def _learn(self) -> None:
@@ -231,8 +242,54 @@ class JudgeTrial:
             return
         learnt, sizes = learn_sizes(self._acceptor)
         self._facts = (*self._facts, *sizes)
-        self._problem = learnt
-        self._acceptor.problem = learnt
+        self._take(learnt)
+        self._leave_undecided_sizes()
+
+    def _take(self, problem: Problem) -> None:
+        self._problem = problem
+        if self._acceptor is not None:
+            self._acceptor.problem = problem
+
+    def _leave_undecided_sizes(self) -> None:
+        """Raise the least size of axes where the small cases would decide nothing.
+
+        A reference accepts groups of one channel, say, though what it normalises there is zero
+        divided by zero. Of the axes that have a step, the first whose double helps is taken.
+        """
+        for factor in _RAISED if self._undecided(self._problem) else ():
+            for known in self._facts:
+                if not isinstance(known.fact, StepOfSize):
+                    continue
+                least = factor * known.fact.minimum
+                axes = tuple(
+                    dataclasses.replace(axis, minimum=least)
+                    if isinstance(axis, VarAxis) and axis.name == known.fact.axis
+                    else axis
+                    for axis in self._problem.axes
+                )
+                raised = dataclasses.replace(self._problem, axes=axes)
+                if not self._undecided(raised):
+                    fact = dataclasses.replace(known.fact, minimum=least)
+                    text = "below it trusted implementations disagree by as much as they return"
+                    evidence = Evidence(source=Source.TRIALS, count=1, text=text)
+                    said = Known(fact=fact, evidence=evidence)
+                    self._facts = tuple(said if one is known else one for one in self._facts)
+                    self._take(raised)
+                    return
+
+    def _undecided(self, problem: Problem) -> bool:
+        """Whether truth of the first small case of a problem is ill-conditioned."""
+        before = self._problem
+        self._take(problem)
+        try:
+            cases = [self._settle(case) for case in self._planned("small")[:1]]
+            return any(
+                case is not None and bool(self.rough(case).ill_conditioned) for case in cases
+            )
+        except CuassayError:
+            return False  # what a reference refuses is found out elsewhere
+        finally:
+            self._take(before)
 
     def _accepted(self, purpose: str, planned: tuple[Case, ...]) -> tuple[Case, ...]:
         """Return planned cases as the reference accepts them.
@@ -394,11 +451,25 @@ class JudgeTrial:
         self._own_alone = True
         self._plans.clear()
 
-    def keep_initial_state(self) -> None:
-        """Let a module keep the state that its constructor makes, in every case from now on."""
-        self._problem = self._problem.with_initial_state()
-        if self._acceptor is not None:
-            self._acceptor.problem = self._problem
+    def keep_built_sizes(self) -> None:
+        """Let a module be built with the problem's own sizes alone, in every case from now on."""
+        listed = self._problem.workloads[0].axes
+        sizes = ", ".join(f"{name}={listed[name]}" for name in self._problem.built)
+        self._built_condition = (
+            f"built: judged with {sizes} alone, as the problem builds the module; built with other "
+            "sizes, which the reference accepts, the kernel fails or is wrong"
+        )
+        self._take(self._problem.as_built())
+        self._plans.clear()
+
+    @property
+    def built_condition(self) -> str:
+        """What a module's constructor has to be told, '' where the kernel follows what it is."""
+        return self._built_condition
+
+    def take_state_from(self, source: StateSource) -> None:
+        """Let a module take its state from `source` in every case from now on."""
+        self._take(self._problem.with_state_from(source))
         known = tuple(
             dataclasses.replace(case, scalars={**case.scalars, **self._problem.usual_state})
             for case in self._plans.get("known", ())

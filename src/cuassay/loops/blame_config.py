@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import secrets
 import tomllib
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -13,6 +12,7 @@ from typing import Any
 from cuassay.errors import UnknownNameError, UsageError
 from cuassay.formats import load_candidate
 from cuassay.formats.modules import describe, import_file
+from cuassay.inputs.seeds import new_root
 from cuassay.loops import optimizers, presets, sites, trained
 from cuassay.loops.cell import Settings
 from cuassay.loops.corpus import corpus
@@ -34,7 +34,7 @@ def load(
     """
     if not path.is_file():
         raise UsageError(f"no config at '{path}': expected a .py or a .toml file")
-    root = secrets.randbits(62) if seed is None else seed
+    root = new_root() if seed is None else seed
     match path.suffix:
         case ".py":
             return _python(path, root)

@@ -7,14 +7,13 @@ embedding of each sentence, are compared with a float64 encoder; the band is wha
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 
 from cuassay.errors import UsageError
-from cuassay.inputs.seeds import derive
+from cuassay.inputs.seeds import derive, new_root
 from cuassay.loops import minilm
 from cuassay.loops.decoding import beside
 from cuassay.loops.encoder import Encoder, EncoderWeights, pooled
@@ -61,7 +60,7 @@ def encode(
     say: Callable[[str], None],
 ) -> InferReport:
     """Encode sentences with the kernel beside trusted runs. Raises CannotJudgeError."""
-    root = secrets.randbits(62) if seed is None else seed
+    root = new_root() if seed is None else seed
     count = max(_SENTENCES, wanted.sequences)
     longest = min(wanted.tokens, weights.sizes.positions)
     texts = minilm.sentences(count, tokenize, longest=longest, seed=derive(root, "text"))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 
 from cuassay.errors import UsageError
-from cuassay.inputs.seeds import derive
+from cuassay.inputs.seeds import derive, new_root
 from cuassay.loops import decoding, generation, graphed, lengthening, trained
 from cuassay.loops.corpus import corpus
 from cuassay.loops.decoding import Tally, forced, pairs, same_bits
@@ -97,7 +96,7 @@ class _Inference:
     ) -> None:
         self._wanted, self._site, self._kernel = wanted, site, kernel
         self._preset, self._device, self._say = preset, device, say
-        self.seed = secrets.randbits(62) if seed is None else seed
+        self.seed = new_root() if seed is None else seed
         self._weights = trained.weights(preset, device=device, say=say)
         text = corpus((wanted.data or ("real",))[0], preset.vocab)
         self.sequences = decoding.ragged(

@@ -14,6 +14,7 @@ import torch
 
 from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.home import home
+from cuassay.inputs.seeds import new_root
 from cuassay.loops import duplicates, optimizers, trained
 from cuassay.loops.cell import Settings, run_cell
 from cuassay.loops.corpus import corpus
@@ -276,7 +277,7 @@ def _root(folder: Path, seed: int | None, *, again: bool) -> int:
             return int(path.read_text())
         except (OSError, ValueError):
             pass
-    root = secrets.randbits(62) if seed is None else seed
+    root = new_root() if seed is None else seed
     _keep(folder, "seed", str(root), suffix="")
     return root
 

@@ -6,7 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
-from cuassay.errors import ProblemError
+from cuassay.errors import NoSizeError, ProblemError
 from cuassay.model.problem import Axis, ConstAxis, ExprAxis, Problem, VarAxis
 
 _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
@@ -35,10 +35,12 @@ def evaluate(expression: str, names: Mapping[str, int]) -> int:
     try:
         tree = ast.parse(expression.strip(), mode="eval")
         value = _value(tree.body, names)
-    except (SyntaxError, ZeroDivisionError, OverflowError, RecursionError, ValueError) as error:
+    except ZeroDivisionError as error:
+        raise NoSizeError(f"axis expression '{expression}' cannot be evaluated: {error}") from None
+    except (SyntaxError, OverflowError, RecursionError, ValueError) as error:
         raise ProblemError(f"axis expression '{expression}' cannot be evaluated: {error}") from None
     if not abs(value) <= _LIMIT or value != int(value):  # NaN is not within any limit
-        raise ProblemError(
+        raise NoSizeError(
             f"axis expression '{expression}' gives {value:g}, expected an integer of at most 2^48"
         )
     return int(value)

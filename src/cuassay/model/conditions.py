@@ -16,6 +16,7 @@ CONDITIONS = (
     "consistent",
     "deterministic",
     "devices",
+    "evaluation-mode",
     "graph-scalars",
     "graphs",
     "initial-values",

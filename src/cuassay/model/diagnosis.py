@@ -44,6 +44,9 @@ class Cause(enum.StrEnum):
     INPUT_IGNORED = "input-ignored"
     INITIAL_VALUES = "initial-values"  # a module that starts with other values than the reference
     LOADED_STATE = "loaded-state"  # right until a state is loaded
+    EVALUATION_MODE = "evaluation-mode"  # built in evaluation mode, and right in it alone
+    # The same, and right until a state is loaded.
+    BUILT_EVALUATION = "built-evaluation"
     INPUT_MISREAD = "input-misread"  # a scalar or rows of an input taken for others
     TERM_OMITTED = "term-omitted"
     WRONG_CONSTANT = "wrong-constant"

@@ -168,11 +168,13 @@ class Skipped:
     """The check did not run; `reason` says what is missing. Never a pass.
 
     `applicable` is False where the problem has nothing for the check to look at (no index
-    input, say); a strict profile turns only applicable skips into INCONCLUSIVE.
+    input, say); a strict profile turns only applicable skips into INCONCLUSIVE. `needs_gpu`
+    where the trial runs on a CPU and the check looks at what a GPU alone has.
     """
 
     reason: str
     applicable: bool = True
+    needs_gpu: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

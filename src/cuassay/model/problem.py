@@ -173,12 +173,16 @@ class StateSource(enum.IntEnum):
     """Where a module's state comes from in a call: as a checkpoint is loaded, or as it was built.
 
     With INITIAL the module keeps the values that its own constructor drew under the problem's
-    seed. With SAMPLE it computes nothing and returns the first `STATE_SAMPLE` elements of each.
+    seed. With SAMPLE it computes nothing and returns the first `STATE_SAMPLE` elements of each,
+    then whether it was built in training mode. The last two are GIVEN and INITIAL with both
+    modules in evaluation mode, otherwise they are in the mode in which they were built.
     """
 
     GIVEN = 0
     INITIAL = 1
     SAMPLE = 2
+    GIVEN_EVALUATION = 3
+    INITIAL_EVALUATION = 4
 
 
 STATE_SAMPLE = 1 << 16  # elements of one tensor
@@ -193,7 +197,8 @@ class Problem:
     growth test may lengthen (empty: derive them), `index_inputs` maps an index input to the
     outputs whose rows it addresses, `relations` are those that the reference is said to obey.
     `stated` are facts of inputs that every caller keeps, so that no case may break them. `state`
-    are the inputs that a module's constructor draws (see `StateSource`).
+    are the inputs that a module's constructor draws (see `StateSource`), `built` the axes whose
+    sizes it is told: each call says them by a scalar, and a module is built for each.
     `entry` is the file through which a Python candidate is called where inputs do not go by
     position (empty: they do), `held` says what of such a call stays as the problem has it.
     """
@@ -216,6 +221,7 @@ class Problem:
     relations: tuple[Relation, ...] = ()
     stated: tuple[StatedFact, ...] = ()
     state: tuple[str, ...] = ()
+    built: tuple[str, ...] = ()
     entry: str = ""
     held: tuple[str, ...] = ()
     digest: str = ""
@@ -233,17 +239,28 @@ class Problem:
         assert isinstance(spec, ScalarSpec)
         return {} if spec.default is None else {STATE_SOURCE: spec.default}
 
-    def with_initial_state(self) -> Problem:
-        """Return the problem of a module whose state stays as its constructor makes it."""
+    def with_state_from(self, source: StateSource) -> Problem:
+        """Return the problem of a module that always takes its state from `source`."""
+        built = source in (StateSource.INITIAL, StateSource.INITIAL_EVALUATION)
         inputs: list[InputSpec] = []
         for spec in self.inputs:
-            if isinstance(spec, TensorSpec) and spec.name in self.state:
+            if built and isinstance(spec, TensorSpec) and spec.name in self.state:
                 spec = replace(spec, domain_source="declared")  # not to be changed by any case
             elif isinstance(spec, ScalarSpec) and spec.name == STATE_SOURCE:
-                source = StateSource.INITIAL.value
-                spec = replace(spec, default=source, domain=Choice(values=(source,)))
+                spec = replace(spec, default=source.value, domain=Choice(values=(source.value,)))
             inputs.append(spec)
         return replace(self, inputs=tuple(inputs))
+
+    def as_built(self) -> Problem:
+        """Return the problem with its module built with the sizes of its workloads alone."""
+        axes = tuple(
+            VarAxis(name=axis.name, sizes=listed, description=axis.description)
+            if axis.name in self.built
+            and (listed := tuple(sorted({work.axes[axis.name] for work in self.workloads})))
+            else axis
+            for axis in self.axes
+        )
+        return replace(self, axes=axes, built=())
 
     @property
     def low_type(self) -> DType:

@@ -220,7 +220,18 @@ def _result(item: Mapping[str, Any]) -> RecordedResult:
 
 
 def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
-    regions = _regions(item["regions"])
+    # The regions of a launch: at addresses, and no more than a machine holds.
+    listed = item["regions"]
+    _require_few("regions of a launch", listed, _REGIONS)
+    regions = tuple(
+        Region(name=str(n), base=int(b), nbytes=int(s), dtype=str(*kind))
+        for n, b, s, *kind in listed
+    )
+    total = sum(region.nbytes for region in regions)
+    if any(region.nbytes < 0 for region in regions) or total > LIMIT_BYTES:
+        raise ValueError(f"a launch with {total} bytes of memory, expected 0 to {LIMIT_BYTES}")
+    if any(not 0 <= region.base < (1 << 64) - region.nbytes for region in regions):
+        raise ValueError("a region outside of 64-bit addresses")
     contents = _bytes_of(item["contents"], regions, blob)
     after = _bytes_of(item["after"], regions, blob) if "after" in item else None
     if not 0 <= int(item["module"]) < modules:
@@ -240,21 +251,6 @@ def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
         failure=str(item.get("failure", ""))[:_TEXT],
         variables={str(k)[:_TEXT]: blob(n) for k, n in item.get("variables", {}).items()},
     )
-
-
-def _regions(listed: Sequence[Any]) -> tuple[Region, ...]:
-    """Return the regions of a launch: at addresses, and no more than a machine holds."""
-    _require_few("regions of a launch", listed, _REGIONS)
-    found = tuple(
-        Region(name=str(n), base=int(b), nbytes=int(s), dtype=str(*kind))
-        for n, b, s, *kind in listed
-    )
-    total = sum(region.nbytes for region in found)
-    if any(region.nbytes < 0 for region in found) or total > LIMIT_BYTES:
-        raise ValueError(f"a launch with {total} bytes of memory, expected 0 to {LIMIT_BYTES}")
-    if any(not 0 <= region.base < (1 << 64) - region.nbytes for region in found):
-        raise ValueError("a region outside of 64-bit addresses")
-    return found
 
 
 def _bytes_of(

@@ -140,12 +140,16 @@ class ReadResult(StepBase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadInputs(StepBase):
-    """Send the whole base storage of every input of `slot` to the judge, as it is now."""
+    """Send the whole base storage of every input of `slot` to the judge, as it is now.
+
+    With `only`, that of the one input.
+    """
 
     words: ClassVar = "its inputs were read back"
     sends: ClassVar = True
 
     slot: str
+    only: str = ""
 
     def follow(self, held: Held) -> int | None:
         """Return the case it works on."""

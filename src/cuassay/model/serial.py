@@ -54,13 +54,23 @@ def from_json(kind: Any, data: Any) -> Any:
     if origin in (typing.Union, types.UnionType):
         return _union(arguments, data)
     if origin is tuple:
-        return _tuple(arguments, data)
+        if not isinstance(data, list):
+            raise UsageError(f"expected a JSON array, got {type(data).__name__}")
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return tuple(from_json(arguments[0], item) for item in data)
+        if len(arguments) != len(data):
+            raise UsageError(f"expected {len(arguments)} items, got {len(data)}")
+        return tuple(from_json(kind, item) for kind, item in zip(arguments, data, strict=True))
     if origin is not None and issubclass(origin, Mapping):
         return {key: from_json(arguments[1], item) for key, item in _dict(data).items()}
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _dataclass(kind, _dict(data))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return _enum(kind, data)
+        try:
+            return kind(data)
+        except ValueError:
+            legal = ", ".join(str(member.value) for member in kind)
+            raise UsageError(f"{kind.__name__} is one of {legal}, got {data!r}") from None
     return _plain(kind, data)
 
 
@@ -129,24 +139,6 @@ def _fits(member: Any, data: Any) -> bool:
     if isinstance(member, type) and issubclass(member, enum.Enum):
         return type(data) is str
     return type(data) is (str if member is Path else member)
-
-
-def _tuple(arguments: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
-    if not isinstance(data, list):
-        raise UsageError(f"expected a JSON array, got {type(data).__name__}")
-    if len(arguments) == 2 and arguments[1] is Ellipsis:
-        return tuple(from_json(arguments[0], item) for item in data)
-    if len(arguments) != len(data):
-        raise UsageError(f"expected {len(arguments)} items, got {len(data)}")
-    return tuple(from_json(kind, item) for kind, item in zip(arguments, data, strict=True))
-
-
-def _enum(kind: type[enum.Enum], data: Any) -> Any:
-    try:
-        return kind(data)
-    except ValueError:
-        legal = ", ".join(str(member.value) for member in kind)
-        raise UsageError(f"{kind.__name__} is one of {legal}, got {data!r}") from None
 
 
 def _plain(kind: Any, data: Any) -> Any:

@@ -65,9 +65,6 @@ class Mode(enum.StrEnum):
     INITCHECK = "initcheck"
 
 
-IMPOSSIBLE = "impossible: "  # begins a fact on a tensor that cannot lie as a step asks
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrange(StepBase):
     """Lay the inputs of `slot` out anew: values as they are, `layouts` by input name.

@@ -6,9 +6,11 @@ through `ResultItem.buffer`, an opaque key that the judge's worker client resolv
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
+from cuassay.model.reports import Report
 from cuassay.model.step import StepBase
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class ResultItem:
 class StepDone:
     """The step ended normally. `items` is filled by Read steps, `structure` by Call.
 
-    `facts` are names and texts that the worker reports, untrusted; `duration_s` is measured by
+    `facts` and `report` are what the worker says of it, untrusted; `duration_s` is measured by
     the judge where the step is a Time, else by the worker.
     """
 
@@ -50,6 +52,17 @@ class StepDone:
     digest: str = ""
     duration_s: float = 0.0
     facts: tuple[tuple[str, str], ...] = ()
+    report: Report | None = None
+
+
+class Claim(enum.StrEnum):
+    """What the candidate's process says that an exception is, by its class: nobody else saw it."""
+
+    NO_MEMORY = "no memory"
+    NO_TOOL = "no tool"  # a compiler, device or package is missing
+    UNCOVERED = "uncovered"  # a kernel that the PTX machine does not cover
+    LAUNCH = "launch"  # a launch failed, and the candidate did not look
+    BACKWARD = "backward"  # its own derivative raised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +76,7 @@ class StepRaised:
     exception: str
     message: str
     traceback: str = ""
-    out_of_memory: bool = False
+    claim: Claim | None = None
     frames: tuple[tuple[str, int], ...] = ()
 
 
@@ -111,6 +124,14 @@ class Garbled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Flooded:
+    """The candidate printed more than any kernel has to say."""
+
+    index: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BuildFailed:
     """The candidate did not build or import; `log` is untrusted text.
 
@@ -131,7 +152,9 @@ class ToolMissing:
     what: str
 
 
-Termination: TypeAlias = Finished | Exited | Killed | TimedOut | Garbled | BuildFailed | ToolMissing
+Termination: TypeAlias = (
+    Finished | Exited | Killed | TimedOut | Garbled | Flooded | BuildFailed | ToolMissing
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

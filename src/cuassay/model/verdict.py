@@ -96,6 +96,7 @@ class Lane(enum.StrEnum):
     CANDIDATE = "candidate"  # a scenario in the candidate's processes, the build included
     REFERENCE = "reference"  # a scenario with the reference as the candidate
     MACHINE = "machine"  # recorded launches in the PTX machine
+    APART = "apart"  # a process without cuassay, beside the checks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

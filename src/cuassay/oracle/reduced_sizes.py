@@ -14,10 +14,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 
-from cuassay.oracle.lift.hooks import PassThrough
-from cuassay.oracle.truth.operations import base_name, bind, floating_in
+from cuassay.oracle.lift.operation import Operation, PassThrough, floating_in
 from cuassay.oracle.truth.reductions import product_terms, reduced_dims
 from cuassay.oracle.truth.runs import Runner, Value
 
@@ -62,16 +60,14 @@ class _Lengths(PassThrough):
         self.squared: set[int] = set()
         self.count = 0
 
-    def instead(
-        self, op: OpOverload, args: Any, kwargs: Any, nominal: torch.dtype | None
-    ) -> object:
+    def replace(self, operation: Operation) -> object:
         """Note what the operation reduces."""
         self.count += 1
-        if nominal is not None:
-            self.lengths.update(_reduced(op, args, kwargs))
+        if operation.nominal is not None:
+            self.lengths.update(_reduced(operation))
         return NotImplemented
 
-    def after(self, op: OpOverload, args: Any, kwargs: Any, out: Any, nominal: Any) -> object:
+    def after(self, operation: Operation, out: Any) -> object:
         """Note lengths that a result has twice."""
         for tensor in floating_in(out):
             shape = list(tensor.shape)
@@ -79,11 +75,11 @@ class _Lengths(PassThrough):
         return out
 
 
-def _reduced(op: OpOverload, args: Any, kwargs: Any) -> set[int]:
-    inner = product_terms(op, args, kwargs)
+def _reduced(operation: Operation) -> set[int]:
+    inner = product_terms(operation)
     if inner:
         return {inner}
-    name, named = base_name(op), bind(op, args, kwargs)
+    name, named = operation.name, operation.named
     if name in _NORMALISED:
         shape = named.get("normalized_shape") or ()
         return {*shape, math.prod(shape)}

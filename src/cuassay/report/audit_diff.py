@@ -74,7 +74,8 @@ def lines(found: Difference) -> Iterator[str]:
         f"{len(found.removed)} removed"
     )
     for change in found.changes:
-        yield f"  {_mark(change)}  {_who(change.new)}{_codes(change)}"
+        mark = f"{_verdict(change.old)} -> {_verdict(change.new)}".ljust(28)
+        yield f"  {mark}  {_who(change.new)}{_codes(change)}"
     for word, results in (("added", found.added), ("removed", found.removed)):
         for result in results:
             yield f"  {word:<28}  {_who(result)}  {_verdict(result)}"
@@ -119,10 +120,6 @@ def _change(old: AuditResult, new: AuditResult) -> Change | None:
 
 def _name(result: AuditResult) -> tuple[str, str]:
     return result.item.problem_name, result.item.candidate_name
-
-
-def _mark(change: Change) -> str:
-    return f"{_verdict(change.old)} -> {_verdict(change.new)}".ljust(28)
 
 
 def _codes(change: Change) -> str:

@@ -35,7 +35,9 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
             "reference"
         )
     yield ""
-    yield from _table("kind of fault", [(_kind(r), r) for r in found["by_kind"]])
+    yield from _table(
+        "kind of fault", [(f"{r['kind']} ({'/'.join(r['classes'])})", r) for r in found["by_kind"]]
+    )
     yield ""
     yield from _table("failure class", [(str(r["class"]), r) for r in found["by_class"]])
     yield ""
@@ -47,10 +49,6 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
 def _share(what: str, killed: int, total: int) -> str:
     percent = f" ({100 * killed / total:.0f} %)" if total else ""
     return f"{what + ':':<22} {killed} of {total} broken versions of the reference{percent}"
-
-
-def _kind(row: Mapping[str, Any]) -> str:
-    return f"{row['kind']} ({'/'.join(row['classes'])})"
 
 
 def _table(title: str, rows: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[str]:

@@ -113,7 +113,11 @@ def _results(
     positions = {code: number for number, code in enumerate(codes)}
     for judged, finding, cause in found:
         line = place(finding, judged)
-        key = _fingerprint(finding, judged, line)
+        # What tells one alert from another: file, code, symbol, output, and a named line.
+        symbol = judged.candidate.entry_function if judged.candidate else ""
+        kind = finding.finding_class.value
+        parts = (line.path, line.text, finding.code, symbol, finding.where.output, kind)
+        key = hashlib.sha256("\0".join(map(clean, parts)).encode()).hexdigest()[:32]
         if key in made:
             made[key]["occurrenceCount"] += 1
             continue
@@ -168,14 +172,6 @@ def _location(line: Line, judged: Judged) -> dict[str, Any]:
         name = one_line(judged.candidate.entry_function, limit=120)
         location["logicalLocations"] = [{"name": name, "kind": "function"}]
     return location
-
-
-def _fingerprint(finding: Finding, judged: Judged, line: Line) -> str:
-    """Return what tells one alert from another: file, code, symbol, output, and a named line."""
-    symbol = judged.candidate.entry_function if judged.candidate else ""
-    kind = finding.finding_class.value
-    parts = (line.path, line.text, finding.code, symbol, finding.where.output, kind)
-    return hashlib.sha256("\0".join(map(clean, parts)).encode()).hexdigest()[:32]
 
 
 def _properties(finding: Finding, judged: Judged, cause: Diagnosis | None) -> dict[str, Any]:

@@ -34,7 +34,10 @@ def trace(verdict: Verdict, problem: Problem, *, timestamp: str) -> dict[str, An
     That is for INCONCLUSIVE, and for an ACCEPTED or numerically wrong kernel whose time or
     errors were not measured.
     """
-    workload = _workload(verdict, problem)
+    # The workload that their rule was evaluated on, else the first.
+    named = verdict.benchmark_rule.workload if verdict.benchmark_rule else ""
+    own = [workload for workload in problem.workloads if not workload.recorded]
+    workload = next((w for w in own if w.id == named), own[0] if own else None)
     status = _status(verdict)
     if status == "REWARD_HACK" and problem.origin != _KNOWS_HACKS:
         status = "RUNTIME_ERROR"  # flashinfer-trace has no such word
@@ -84,13 +87,6 @@ def _failure(findings: list[Finding]) -> str:
     if codes and all(code.startswith("RUN") for code in codes):
         return "TIMEOUT" if _HANGS in codes else "RUNTIME_ERROR"
     return "INCORRECT_NUMERICAL"
-
-
-def _workload(verdict: Verdict, problem: Problem) -> Workload | None:
-    """Return the workload that their rule was evaluated on, else the first."""
-    named = verdict.benchmark_rule.workload if verdict.benchmark_rule else ""
-    own = [workload for workload in problem.workloads if not workload.recorded]
-    return next((w for w in own if w.id == named), own[0] if own else None)
 
 
 def _echo(workload: Workload) -> dict[str, Any]:

@@ -37,7 +37,6 @@ from cuassay.model.walls import STANDS
 from cuassay.report.clean import clean, one_line
 
 _ROW = 240  # longest line of code that is shown
-_NEEDS_GPU = "needs an NVIDIA GPU"  # how checks begin to say that they did not run
 _TOLD = 8  # sizes of one axis that are listed
 
 
@@ -147,8 +146,7 @@ def counts_line(verdict: Verdict) -> str:
         if word == "failed":
             counts["condition" if only_condition(check) else "failed"] += 1
         elif word == "skipped":
-            gpu = isinstance(check.outcome, Skipped) and check.outcome.reason.startswith(_NEEDS_GPU)
-            counts["gpu" if gpu else "undecided" if applies(check) else "apply"] += 1
+            counts["gpu" if _needs_gpu(check) else "undecided" if applies(check) else "apply"] += 1
         else:
             counts["passed" if word == "passed" else "undecided"] += 1
     told = {
@@ -169,8 +167,12 @@ def undecided(verdict: Verdict) -> tuple[str, ...]:
         for check in verdict.checks
         if outcome_word(check) in ("inconclusive", "skipped", "errored")
         and applies(check)
-        and not (isinstance(check.outcome, Skipped) and check.outcome.reason.startswith(_NEEDS_GPU))
+        and not _needs_gpu(check)
     )
+
+
+def _needs_gpu(check: CheckReport) -> bool:
+    return isinstance(check.outcome, Skipped) and check.outcome.needs_gpu
 
 
 def only_condition(check: CheckReport) -> bool:
@@ -387,7 +389,12 @@ def speed_line(speed: Speed | None) -> str:
     """Return what a call takes and what that is worth, in one line; empty if not measured."""
     if speed is None:
         return ""
-    text = f"{_microseconds(speed.candidate_us)} a call"
+    microseconds = (
+        f"{speed.candidate_us / 1e3:.3g} ms"
+        if speed.candidate_us >= 1e3
+        else f"{speed.candidate_us:.3g} us"
+    )
+    text = f"{microseconds} a call"
     for name, other in (("torch.compile", speed.compiled_us), ("eager torch", speed.eager_us)):
         if other is not None:
             text += f"; {_ratio(other / speed.candidate_us)} than {name}"
@@ -395,10 +402,6 @@ def speed_line(speed: Speed | None) -> str:
         text += f"; {speed.floor_us / speed.candidate_us:.0%} of the memory's speed"
     sizes = ", ".join(f"{one_line(name)} = {size}" for name, size in speed.axes.items())
     return f"{text} ({sizes})"
-
-
-def _microseconds(value: float) -> str:
-    return f"{value / 1e3:.3g} ms" if value >= 1e3 else f"{value:.3g} us"
 
 
 def _ratio(value: float) -> str:
@@ -421,11 +424,7 @@ def not_checked(verdict: Verdict) -> tuple[str, ...]:
         for check in verdict.checks
         if outcome_word(check) in ("inconclusive", "skipped", "errored") and applies(check)
     ]
-    waiting = [
-        one_line(check.code)
-        for check in verdict.checks
-        if isinstance(check.outcome, Skipped) and check.outcome.reason.startswith(_NEEDS_GPU)
-    ]
+    waiting = [one_line(check.code) for check in verdict.checks if _needs_gpu(check)]
     if waiting:
         lines.append(f"only on an NVIDIA GPU: {', '.join(waiting)} (`cuassay explain CODE`)")
     if verdict.truth != "float64":

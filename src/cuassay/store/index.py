@@ -74,7 +74,24 @@ def opened(path: Path | None = None, *, refresh: bool = True) -> Iterator[sqlite
     wrote, CannotJudgeError where it cannot be made.
     """
     file = index_path() if path is None else path
-    connection = _connected(file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        connection = _migrated(file)
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise CannotJudgeError(f"the index {file} is locked: {error}; try again") from None
+        aside = file.with_suffix(".damaged")
+        _LOG.warning("the index %s is damaged (%s); it is made again from the runs", file, error)
+        try:
+            file.replace(aside)
+            connection = _migrated(file)
+        except (OSError, sqlite3.Error) as again:
+            raise CannotJudgeError(f"the index {file} cannot be made: {again}") from None
+    except OSError as error:
+        raise CannotJudgeError(
+            f"the index {file} cannot be made: {error.strerror or error}; set CUASSAY_HOME to a "
+            "folder that can be written"
+        ) from None
     try:
         if refresh:
             update(connection)
@@ -118,27 +135,6 @@ def rows(
         raise UsageError(f"the question cannot be answered: {error} (tables: {tables})") from None
     finally:
         connection.execute("PRAGMA query_only = OFF")
-
-
-def _connected(file: Path) -> sqlite3.Connection:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        return _migrated(file)
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
-            raise CannotJudgeError(f"the index {file} is locked: {error}; try again") from None
-        aside = file.with_suffix(".damaged")
-        _LOG.warning("the index %s is damaged (%s); it is made again from the runs", file, error)
-        try:
-            file.replace(aside)
-            return _migrated(file)
-        except (OSError, sqlite3.Error) as again:
-            raise CannotJudgeError(f"the index {file} cannot be made: {again}") from None
-    except OSError as error:
-        raise CannotJudgeError(
-            f"the index {file} cannot be made: {error.strerror or error}; set CUASSAY_HOME to a "
-            "folder that can be written"
-        ) from None
 
 
 def _migrated(file: Path) -> sqlite3.Connection:

@@ -231,3 +231,35 @@ def test_a_reference_that_meets_the_cap_while_sizes_are_learnt_is_asked_again(
     other = own_case(problem, {"rows": 7, "cols": 3}, seed=1, label="")
     acceptor._relieve = lambda: False
     assert acceptor.settle(other) is None
+
+
+_LINEAR = """def run(x, weight):
+    return x @ weight
+"""
+
+
+def test_work_counts_elements_and_multiply_adds() -> None:
+    x, weight = torch.empty(6, 40), torch.empty(40, 9)
+    made = 6 * 9
+    assert live_bytes(lambda a, b: (a @ b).relu(), [x, weight]).work == (
+        x.numel() + weight.numel() + made + 6 * 40 * 9 + 2 * made
+    )
+
+
+@pytest.mark.parametrize(("width", "rows"), [(64, 32), (4096, 4)])
+def test_work_bounds_the_cases_that_constant_axes_make_large(
+    tmp_path: Path, width: int, rows: int
+) -> None:
+    problem = foreign(
+        tmp_path,
+        _LINEAR,
+        axes=("rows",),
+        inputs={"x": (("rows", "2048"), "float32"), "weight": (("2048", str(width)), "float32")},
+        output=("rows", str(width)),
+        sizes=({"rows": 4096},),
+    )
+    trial = trial_of(problem)
+    assert {case.axes["rows"] for case in trial.cases("numeric")} == {rows}
+    few, *_ = trial.cases("small")
+    assert (few.axes["rows"] == 13) == (width == 64)
+    assert few.axes["rows"] > 2  # it can still be halved

@@ -170,3 +170,18 @@ def test_shrinking_reaches_the_exact_minimum() -> None:
     assert [tuple(t.shape) for t in found.inputs] == [(4, 4), (2,)]
     assert found.tries <= 200
     assert not shrunk([x], lambda given: False).changed
+
+
+def test_a_call_on_one_element_of_a_strided_tensor_is_evidence_too(tmp_path: Path) -> None:
+    """Such a tensor counts as contiguous and still has no bytes to view."""
+
+    def off_by_one(x: torch.Tensor) -> torch.Tensor:
+        return x + 1.0
+
+    policy = CapsulePolicy(folder=tmp_path, redact=("x",))
+    guarded = cuassay.guard(off_by_one, trusted=torch.clone, **{**QUIET, "capsules": policy})
+    with guarded:
+        guarded(torch.arange(10.0)[::2][:1])
+    assert guarded.last_violation is not None
+    header, _ = evidence.read(Path(guarded.last_violation.capsule))
+    assert [one.shape for one in header.tensors if one.name == "in0"] == [(1,)]

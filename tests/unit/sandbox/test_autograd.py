@@ -1,4 +1,4 @@
-"""Backward steps: gradients of every kind of use, facts, and nothing where nothing carries one."""
+"""Backward steps: gradients of every kind of use, and reports of what there is none of."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from torch import Tensor
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem
+from cuassay.model.reports import Differentiated
 from cuassay.model.scenario import Allocate, ReadResult
 from cuassay.model.steps import Backward, Upstream, Use
-from cuassay.model.trace import StepDone, StepRaised
+from cuassay.model.trace import StepDone, StepRaised, StepRecord
 from cuassay.sandbox import upstream
 from cuassay.sandbox.guest.autograd import has_own_derivative, recomputed
 from cuassay.sandbox.guest.interface import Given
@@ -70,6 +71,12 @@ def step(
     )
 
 
+def report_in(record: StepRecord) -> Differentiated:
+    assert isinstance(record, StepDone), record
+    assert isinstance(record.report, Differentiated)
+    return record.report
+
+
 class Worker:
     """An interpreter with the inputs of a case in slot `a`."""
 
@@ -82,10 +89,8 @@ class Worker:
     def do(self, what: Any, **given: Any) -> Executed:
         return self.made.execute(what, 0, cases=[CASE], given=Given(**given))
 
-    def facts(self, what: Backward) -> dict[str, str]:
-        record = self.do(what).record
-        assert isinstance(record, StepDone), record
-        return dict(record.facts)
+    def report(self, what: Backward) -> Differentiated:
+        return report_in(self.do(what).record)
 
     def read(self, result: str) -> dict[str, Tensor]:
         done = self.do(ReadResult(result=result))
@@ -103,8 +108,7 @@ def expected(kind: Upstream = Upstream.CONTIGUOUS, *, seed: int = 3) -> tuple[Te
 @pytest.mark.parametrize("kind", list(Upstream))
 def test_gradients_of_every_use_and_layout(use: Use, kind: Upstream) -> None:
     worker = Worker(own)
-    facts = worker.facts(step(use=use, kind=kind))
-    assert facts == {"carries": "y", "own": "True", "written": ""}
+    assert worker.report(step(use=use, kind=kind)) == Differentiated(carries=("y",), own=True)
     grad_x, grad_w = expected(kind)
     found = worker.read("g")
     assert list(found) == ["grad_x", "grad_w"]
@@ -121,10 +125,10 @@ def test_only_what_is_wanted_requires_a_gradient() -> None:
         return own(x, w)
 
     worker = Worker(call)
-    worker.facts(step())
-    worker.facts(step("w"))
+    worker.report(step())
+    worker.report(step("w"))
     assert list(worker.read("g")) == ["grad_w"]
-    worker.facts(step(use=Use.FORWARD))
+    worker.do(step(use=Use.FORWARD))
     assert worker.read("g") == {}
     assert torch.equal(worker.read("y")["y"], X * W)
     assert seen == [(True, True), (False, True), (False, False)]
@@ -138,9 +142,9 @@ def test_operations_of_torch_are_differentiated_once() -> None:
         return x * w
 
     worker = Worker(call)
-    assert worker.facts(step())["own"] == "False"
+    assert not worker.report(step()).own
     torch.testing.assert_close(worker.read("g")["grad_x"], expected()[0])
-    assert "torch differentiates it" in worker.facts(step("w"))["passed over"]
+    assert "torch differentiates it" in worker.report(step("w")).passed_over
     assert worker.read("g") == {}
     assert len(calls) == 1
 
@@ -153,14 +157,14 @@ def test_nothing_that_carries_a_gradient_costs_one_call() -> None:
         return (x * w).detach()
 
     worker = Worker(call)
-    assert worker.facts(step()) == {"carries": ""}
-    assert worker.facts(step()) == {"passed over": "no output carries a gradient"}
+    assert worker.report(step()) == Differentiated()
+    assert worker.report(step()) == Differentiated(passed_over="no output carries a gradient")
     assert len(calls) == 1
 
 
 def test_outputs_given_to_it_carry_none_and_it_is_not_called() -> None:
     worker = Worker(pytest.fail, convention=Convention.DESTINATION)
-    assert "outputs given to it" in worker.facts(step())["passed over"]
+    assert "outputs given to it" in worker.report(step()).passed_over
 
 
 def test_a_refusal_ends_the_attempts_and_keeps_its_own_name() -> None:
@@ -171,7 +175,7 @@ def test_a_refusal_ends_the_attempts_and_keeps_its_own_name() -> None:
     record = worker.do(step()).record
     assert isinstance(record, StepRaised)
     assert record.exception == "RuntimeError"
-    assert "raised" in worker.facts(step())["passed over"]
+    assert "raised" in worker.report(step()).passed_over
     assert torch.equal(worker.made.slot("a").tensors["x"], X)
 
 
@@ -184,12 +188,12 @@ def test_an_exception_of_its_own_derivative_is_told_apart() -> None:
             return Product.backward(ctx, grad)
 
     worker = Worker(lambda x, w: apply(Half, x, w))
-    assert worker.facts(step())["own"] == "True"
+    assert worker.report(step()).own
     record = worker.do(step("w")).record
     assert isinstance(record, StepRaised)
     assert record.exception == "BackwardError"
     assert record.message == "ValueError: x must require a gradient"
-    assert worker.facts(step("x"))["carries"] == "y"  # the others are tried all the same
+    assert worker.report(step("x")).carries == ("y",)  # the others are tried all the same
 
 
 def test_what_is_written_to_is_told() -> None:
@@ -203,7 +207,7 @@ def test_what_is_written_to_is_told() -> None:
             return found
 
     worker = Worker(lambda x, w: apply(Scratch, x, w))
-    assert worker.facts(step())["written"] == "x,upstream gradient of y"
+    assert worker.report(step()).written == ("x", "upstream gradient of y")
 
 
 def test_state_between_calls_shows() -> None:
@@ -220,9 +224,9 @@ def test_state_between_calls_shows() -> None:
             return Product.backward(ctx, grad)[0], (grad * last[0]).sum(0)
 
     worker = Worker(lambda x, w: apply(Last, x, w))
-    worker.facts(step())
+    worker.report(step())
     torch.testing.assert_close(worker.read("g")["grad_w"], expected()[1])
-    worker.facts(step(use=Use.BESIDE))
+    worker.report(step(use=Use.BESIDE))
     torch.testing.assert_close(worker.read("g")["grad_w"], 0.5 * expected()[1])
 
 
@@ -285,12 +289,11 @@ def test_codes_of_eight_bits_carry_no_gradient() -> None:
     def call(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         return (x * w).to(torch.float8_e4m3fn), x.abs().amax(-1)
 
-    assert Worker(call).facts(step())["carries"] == ""
+    assert Worker(call).report(step()).carries == ()
     two = dataclasses.replace(
         PROBLEM, outputs=(PROBLEM.outputs[0], dataclasses.replace(PROBLEM.outputs[0], name="s"))
     )
     made = Interpreter(call, two, device="cpu", convention=Convention.RETURNS)
     made.execute(Allocate(slot="a", case=0), 0, cases=[CASE], given=Given(inputs={"x": X, "w": W}))
     record = made.execute(step("x"), 1, cases=[CASE], given=Given()).record
-    assert isinstance(record, StepDone)
-    assert dict(record.facts)["carries"] == "s"
+    assert report_in(record).carries == ("s",)

@@ -7,7 +7,6 @@ from typing import cast
 import pytest
 import torch
 
-from cuassay.checks.state.answers import raw_bytes
 from cuassay.model.candidate import Convention
 from cuassay.model.dtype import DType
 from cuassay.model.scenario import (
@@ -20,7 +19,8 @@ from cuassay.model.scenario import (
     Refill,
     Release,
 )
-from cuassay.model.trace import Exited, Finished, StepDone, StepRaised
+from cuassay.model.trace import Claim, Exited, Finished, StepDone, StepRaised
+from cuassay.oracle.bits import raw_bytes
 from cuassay.sandbox.guest.items import DTYPES
 from cuassay.sandbox.local import LocalRunner
 from cuassay.sandbox.ran import Ran
@@ -216,4 +216,4 @@ def test_a_released_result_cannot_be_read() -> None:
 
 def test_out_of_memory_is_marked() -> None:
     run = LocalRunner(lambda x: torch.empty(1 << 50), problem()).run(scenario(), ramp)
-    assert cast(StepRaised, run.result.records[1]).out_of_memory
+    assert cast(StepRaised, run.result.records[1]).claim is Claim.NO_MEMORY

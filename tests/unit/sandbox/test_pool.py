@@ -232,3 +232,24 @@ def test_results_of_an_absurd_size_are_refused_before_a_byte_is_fetched(
     assert isinstance(record, StepRaised)
     assert record.exception == "OversizedResult"
     assert "4,398,046,511,104 bytes where its outputs have 400" in record.message
+
+
+_COMPILER_IMPORTED = """
+import sys
+def run(x):
+    return x * 0 + ("torch._" + "inductor.compile_fx" in sys.modules)
+"""
+
+
+def test_the_compiler_is_imported_before_workers_of_a_candidate_that_uses_it_are_forked(
+    tmp_path: Path,
+) -> None:
+    with nursery() as own:
+        for text, imported in (
+            (_COMPILER_IMPORTED, 0.0),
+            (f"# torch.compile{_COMPILER_IMPORTED}", 1.0),
+        ):
+            with pool(text, tmp_path, own) as workers:
+                run = workers.run(scenario(), ramp)
+            assert run.result.termination == Finished()
+            assert set(read(run, 2, 0).tolist()) == {imported}

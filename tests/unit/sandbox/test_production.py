@@ -12,6 +12,7 @@ from cuassay.checks.gpu.timing import Perf001, per_call_s, timed
 from cuassay.model import serial
 from cuassay.model.case import Case
 from cuassay.model.outcome import FindingClass
+from cuassay.model.reports import Repeats
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario, Step
 from cuassay.model.step import Held
 from cuassay.model.steps import (
@@ -57,7 +58,7 @@ def test_repeats_are_counted_and_each_result_is_sent_once() -> None:
 
     found = run(flaky, (Allocate(slot="a", case=0), Repeat(slot="a", count=40)))
     done = record(found, 1)
-    assert dict(done.facts) == {"calls": "40", "different": "2", "counts": "30 10"}
+    assert done.report == Repeats(calls=40, counts=(30, 10))
     assert len(done.items) == 2
     usual, odd = (found.tensor(item) for item in done.items)
     assert torch.equal(usual + 1.0, odd)

@@ -116,8 +116,17 @@ def check(
     named = list(args.items()) if isinstance(args, Mapping) else [
         (f"argument {number}", value) for number, value in enumerate(args)
     ]  # fmt: skip
-    found = _compiled(source, kernel, arch, flags, debug, named)
-    chosen = _chosen_options(options, arch)
+    if isinstance(source, Path) or "\n" not in source:
+        found = sources.of_file(
+            Path(source), kernel=kernel, arch=arch, flags=flags, debug=debug, arguments=named
+        )
+    elif ".address_size" in source and ".entry" in source:
+        found = sources.Ptx(text="", ptx=source, names={})
+    else:
+        found = sources.of_cuda(source, kernel=kernel, arch=arch, flags=flags, debug=debug)
+    chosen = options or Options()
+    number = arch.removeprefix("sm_").rstrip("a")
+    chosen = dataclasses.replace(chosen, arch=int(number)) if number.isdigit() else chosen
     copies = _copied(named) if found.debug else []
     report = _checked(found, found.ptx, kernel, grid, block, named, shared_bytes, cluster,
                       schedules, chosen)  # fmt: skip
@@ -145,25 +154,6 @@ def _line(one: MachineFinding) -> int | None:
     return one.accesses[0].source_line if one.accesses else None
 
 
-def _chosen_options(options: Options | None, arch: str) -> Options:
-    chosen = options or Options()
-    number = arch.removeprefix("sm_").rstrip("a")
-    return dataclasses.replace(chosen, arch=int(number)) if number.isdigit() else chosen
-
-
-def _compiled(
-    source: str | Path, kernel: str, arch: str, flags: Sequence[str], debug: bool,
-    named: Sequence[tuple[str, Any]],
-) -> sources.Ptx:  # fmt: skip
-    if isinstance(source, Path) or "\n" not in source:
-        return sources.of_file(
-            Path(source), kernel=kernel, arch=arch, flags=flags, debug=debug, arguments=named
-        )
-    if ".address_size" in source and ".entry" in source:
-        return sources.Ptx(text="", ptx=source, names={})
-    return sources.of_cuda(source, kernel=kernel, arch=arch, flags=flags, debug=debug)
-
-
 def _checked(
     found: sources.Ptx, ptx: str, kernel: str, grid: Dim, block: Dim | None,
     named: Sequence[tuple[str, Any]], shared_bytes: int, cluster: Dim,
@@ -188,7 +178,10 @@ def _checked(
         _argument(name, value, parameter, buffers)
         for (name, value), parameter in zip(given, entry.params, strict=True)
     )
-    before = [(one, one.data.copy(), _flags(one)) for one in buffers.values()]
+    before = [
+        (one, one.data.copy(), None if one.initialised is None else one.initialised.copy())
+        for one in buffers.values()
+    ]
     blocks = dim(grid)
 
     def launch() -> Launch:
@@ -240,10 +233,6 @@ def dim(given: Dim) -> Dim3:
         raise UsageError(f"{sizes} has {len(sizes)} sizes; expected one to three: x, y and z")
     x, y, z = (*map(int, sizes), 1, 1)[:3]
     return x, y, z
-
-
-def _flags(one: Buffer) -> NDArray[np.bool_] | None:
-    return None if one.initialised is None else one.initialised.copy()
 
 
 def _argument(

@@ -52,17 +52,15 @@ def _judge(row: np.ndarray) -> tuple[Kind, int, int] | None:
     addresses = (used & np.uint64((1 << 48) - 1)).astype(np.int64)
     size = int(sizes.max())
     if used[0] >> np.uint64(55) & np.uint64(1):
-        turns = _turns(addresses, size)
+        words = np.unique(
+            np.concatenate([addresses // 4 + part for part in range(max(1, size // 4))])
+        )
+        turns = max(Counter((words % _BANKS).tolist()).values())
         needed = max(1, size // 4)
         return (Kind.BANK_CONFLICT, turns, needed) if turns >= _WORSE * needed else None
     sectors = len(np.unique(addresses // _SECTOR))
     needed = max(1, -(-len(np.unique(addresses)) * size // _SECTOR))
     return (Kind.UNCOALESCED, sectors, needed) if sectors >= _WORSE * needed else None
-
-
-def _turns(addresses: np.ndarray, size: int) -> int:
-    words = np.unique(np.concatenate([addresses // 4 + part for part in range(max(1, size // 4))]))
-    return max(Counter((words % _BANKS).tolist()).values())
 
 
 def _finding(

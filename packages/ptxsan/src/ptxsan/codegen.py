@@ -20,7 +20,6 @@ from ptxsan.isa import Ends
 from ptxsan.options import Options
 from ptxsan.program import Program, Variable
 from ptxsan.runtime import layout
-from ptxsan.syntax import Instruction
 
 _CACHED_LINE = 64
 
@@ -71,42 +70,19 @@ def generate(program: Program, options: Options) -> Code:
     cx = Emit(program, options, liveness, facts, updates_of(program))
     for number, block in enumerate(program.blocks):
         cx.label(block_label(block.start))
-        _enter(cx, number, program.body[block.start : block.end])
+        # Count the block's instructions, mark it executed and remember it.
+        body = program.body[block.start : block.end]
+        count = cx.let("load i64, ptr %count")
+        cx.line(f"store i64 {cx.let(f'add i64 {count}, {len(body)}')}, ptr %count")
+        mark = cx.let(f"getelementptr i8, ptr %covered, i64 {number}")
+        cx.line(f"store i8 1, ptr {mark}")
+        if not all(map(isa.leaves, body)):
+            cx.line(f"store i32 {number}, ptr %last")
         for site in range(block.start, block.end):
             cx.site, cx.ins = site, program.body[site]
             _instruction(cx)
     cx.label(block_label(len(program.body)))
     cx.jump("done")
-    return _assemble(cx)
-
-
-def _enter(cx: Emit, number: int, body: tuple[Instruction, ...]) -> None:
-    """Count the block's instructions, mark it executed and remember it."""
-    count = cx.let("load i64, ptr %count")
-    cx.line(f"store i64 {cx.let(f'add i64 {count}, {len(body)}')}, ptr %count")
-    mark = cx.let(f"getelementptr i8, ptr %covered, i64 {number}")
-    cx.line(f"store i8 1, ptr {mark}")
-    if not all(map(isa.leaves, body)):
-        cx.line(f"store i32 {number}, ptr %last")
-
-
-def _instruction(cx: Emit) -> None:
-    ins = cx.ins
-    emitter = registry.find(ins)
-    if emitter is None:
-        cx.unsupported("is an instruction that the machine does not know")
-    if ins.predicate is None or isa.row(ins).ends is Ends.JUMP:
-        algebra.emit(cx, ins, emitter)
-        return
-    condition = predicate(cx, ins)
-    work, after = cx.fresh("if"), cx.fresh("endif")
-    cx.branch(str(condition), work, after)
-    cx.lines.append(f"{work}:")
-    algebra.emit(cx, ins, emitter)
-    cx.label(after)
-
-
-def _assemble(cx: Emit) -> Code:
     local = local_bytes(cx.program.local)
     exchange = layout.SLOT * cx.slots
     allocas = cx.frame.allocas()
@@ -140,6 +116,22 @@ def _assemble(cx: Emit) -> Code:
         calls=tuple(name for name in cx.declared if not name.startswith("llvm.")),
         facts=cx.facts,
     )
+
+
+def _instruction(cx: Emit) -> None:
+    ins = cx.ins
+    emitter = registry.find(ins)
+    if emitter is None:
+        cx.unsupported("is an instruction that the machine does not know")
+    if ins.predicate is None or isa.row(ins).ends is Ends.JUMP:
+        algebra.emit(cx, ins, emitter)
+        return
+    condition = predicate(cx, ins)
+    work, after = cx.fresh("if"), cx.fresh("endif")
+    cx.branch(str(condition), work, after)
+    cx.lines.append(f"{work}:")
+    algebra.emit(cx, ins, emitter)
+    cx.label(after)
 
 
 def _prologue(cx: Emit, spill: int, allocas: list[str]) -> list[str]:

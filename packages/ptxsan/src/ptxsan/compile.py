@@ -50,9 +50,15 @@ def compile_code(code: Code, symbols: dict[str, int], *, optimise: bool = True) 
         llvm.add_symbol(name, symbols[name])
     prepare()
     speed = _SPEED if optimise else _QUICK
-    place = _cache_place(code, speed)
-    engine = _engine()
-    blob = _read(place)
+    parts = (code.ir, llvm.get_host_cpu_name(), str(llvm.llvm_version_info), str(speed))
+    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    place = home.kernels_dir() / f"{key[:40]}.o"
+    target = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault")
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+    try:
+        blob = place.read_bytes()
+    except OSError:
+        blob = None
     if blob is not None:
         engine.add_object_file(llvm.ObjectFileRef.from_data(blob))
     else:
@@ -104,24 +110,6 @@ def _machine(speed: int) -> Any:
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=speed,
         codemodel="jitdefault", jit=True,
     )  # fmt: skip
-
-
-def _engine() -> Any:
-    target = llvm.Target.from_default_triple().create_target_machine(codemodel="jitdefault")
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
-
-
-def _cache_place(code: Code, speed: int) -> Path:
-    parts = (code.ir, llvm.get_host_cpu_name(), str(llvm.llvm_version_info), str(speed))
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    return home.kernels_dir() / f"{key[:40]}.o"
-
-
-def _read(place: Path) -> bytes | None:
-    try:
-        return place.read_bytes()
-    except OSError:
-        return None
 
 
 def _write(place: Path, blob: bytes) -> None:

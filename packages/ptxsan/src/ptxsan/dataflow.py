@@ -86,7 +86,10 @@ def basic_blocks(body: Sequence[Instruction], labels: dict[str, int]) -> tuple[B
     number = {start: index for index, start in enumerate(ordered)}
     blocks = []
     for start, end in zip(ordered, [*ordered[1:], len(body)], strict=True):
-        following = _following(body[end - 1], end, labels)
+        last = body[end - 1]
+        ends = isa.row(last).ends
+        falls = (end,) if last.predicate is not None or ends is Ends.NO else ()
+        following = (*falls, target_of(last, labels)) if ends is Ends.JUMP else falls
         blocks.append(
             Block(
                 start=start,
@@ -103,12 +106,6 @@ def target_of(instruction: Instruction, labels: dict[str, int]) -> int:
     if not isinstance(target, Symbol) or target.name not in labels:
         raise MachineError(f"jump to unknown label '{target}'", line=instruction.line)
     return labels[target.name]
-
-
-def _following(last: Instruction, end: int, labels: dict[str, int]) -> tuple[int, ...]:
-    ends = isa.row(last).ends
-    falls = (end,) if last.predicate is not None or ends is Ends.NO else ()
-    return (*falls, target_of(last, labels)) if ends is Ends.JUMP else falls
 
 
 class Liveness:

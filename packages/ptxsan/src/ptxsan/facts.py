@@ -36,7 +36,9 @@ def collect(body: Sequence[Instruction], liveness: Liveness, registers: Mapping[
     poisonable = _forward(body, start, _gives_poison)
     sources = _forward(body, set(), _gives_shadow, through=_moves_shadow)
     sinks = _backward(body)
-    wide = {name for name in poisonable if name in registers and _is_wide(registers[name])}
+    wide = {
+        name for name in poisonable if name in registers and width_of(registers[name]) in (32, 64)
+    }
     return Facts(
         poisonable=frozenset(poisonable),
         shadowed=frozenset(sources & sinks),
@@ -45,10 +47,6 @@ def collect(body: Sequence[Instruction], liveness: Liveness, registers: Mapping[
 
 
 _STACK = ("local", "generic")  # generic: it may be
-
-
-def _is_wide(type_: str) -> bool:
-    return width_of(type_) in (32, 64)
 
 
 def _split(body: Sequence[Instruction], wide: set[str]) -> set[str]:
@@ -140,17 +138,12 @@ def _backward(body: Sequence[Instruction]) -> set[str]:
             stores = row.memory in (Memory.WRITE, Memory.UPDATE)
             wanted = isa.is_float(one) or stores or row.shadow is Shadow.PRODUCED
             if wanted or (_moves_shadow(one) and not found.isdisjoint(definitions(one))):
-                named = _values(one)
+                # Registers whose values count: predicates and addresses carry no shadow.
+                named: set[str] = set()
+                for operand in one.operands:
+                    if not isinstance(operand, Address):
+                        named.update(registers_of(operand))
                 if not found.issuperset(named):
                     found.update(named)
                     changed = True
     return found
-
-
-def _values(one: Instruction) -> set[str]:
-    """Registers whose values count: predicates and addresses carry no shadow."""
-    names: set[str] = set()
-    for operand in one.operands:
-        if not isinstance(operand, Address):
-            names.update(registers_of(operand))
-    return names

@@ -139,12 +139,12 @@ def _names(function: Function, params: dict[str, str], flat: Flat) -> _Names:
         own = {name: name + suffix for name in (*function.registers, *function.labels)}
         own |= {one.name: one.name + suffix for one in function.variables if one.space == "local"}
     flat.copies += 1
-    passed = {one.name: f"%={one.name}{suffix}" for one in function.variables if _is_param(one)}
+    passed = {
+        one.name: f"%={one.name}{suffix}"
+        for one in function.variables
+        if one.space in ("param", "reg")
+    }
     return _Names(suffix=suffix, renamed=own | passed | params, end=f"end{suffix}")
-
-
-def _is_param(one: Declaration) -> bool:
-    return one.space in ("param", "reg")
 
 
 def _one(

@@ -94,7 +94,15 @@ class _Reader:
             return Register(self._resolve(self._next()), negated=True)
         if token == "-" or token[:1].isdigit() or token == "~":
             return self._number()
-        return self._name()
+        name = self._resolve(self._next())
+        if not name or not (name[0] in "%$_" or name[0].isalpha()):
+            self._fail()
+        if self._peek() == "|":
+            self._next()
+            return Pair(Register(name), Register(self._resolve(self._next())))
+        if name.startswith("%") or name == "_":
+            return Register(name)
+        return Symbol(name, self._offset())
 
     def _closed(self, closing: str) -> tuple[Operand, ...]:
         self._next()
@@ -125,17 +133,6 @@ class _Reader:
         value = sign * integer(token)
         return Immediate((~value if invert else value) & 0xFFFFFFFFFFFFFFFF, "int")
 
-    def _name(self) -> Operand:
-        name = self._resolve(self._next())
-        if not name or not (name[0] in "%$_" or name[0].isalpha()):
-            self._fail()
-        if self._peek() == "|":
-            self._next()
-            return Pair(Register(name), Register(self._resolve(self._next())))
-        if _is_register(name):
-            return Register(name)
-        return Symbol(name, self._offset())
-
     def _offset(self) -> int:
         offset = 0
         while self._peek() in ("+", "-"):
@@ -143,7 +140,8 @@ class _Reader:
             if self._peek() == "-":
                 self._next()
                 sign = -sign
-            offset += sign * _signed(integer(self._next()))
+            value = integer(self._next())
+            offset += sign * (value - (1 << 64) if value >= 1 << 63 else value)
         return offset
 
     def _address(self) -> Address:
@@ -162,11 +160,3 @@ class _Reader:
             self._fail()
             raise AssertionError
         return Address(base, offset, coordinates)
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= 1 << 63 else value
-
-
-def _is_register(name: str) -> bool:
-    return name.startswith("%") or name == "_"

@@ -160,7 +160,8 @@ class _Parser:
     def _statement(self, body: _Body, one: Statement) -> None:
         text = one.text
         while match := _LABEL.match(text):
-            body.labels[_rename_label(body, match.group(1))] = len(body.instructions)
+            name = match.group(1)
+            body.labels[body.scopes[-1].labels.get(name, name)] = len(body.instructions)
             text = text[match.end() :]
         if not text:
             return
@@ -239,10 +240,6 @@ def _resolve(body: _Body, name: str) -> str:
         if name in scope.labels:
             return scope.labels[name]
     return name
-
-
-def _rename_label(body: _Body, name: str) -> str:
-    return body.scopes[-1].labels.get(name, name)
 
 
 def _labels_of_scope(rest: list[Statement], number: int) -> dict[str, str]:

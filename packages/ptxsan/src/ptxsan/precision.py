@@ -146,7 +146,21 @@ def _judge(
         and known[site].error > CHAIN_ROUNDOFFS * _coarse(program.body[site])
     ]
     if chains and here.error > CHAIN_ROUNDOFFS * roundoff(program.body[output], origins):
-        return _chain(program, known, max(chains, key=lambda site: known[site].made), output)
+        site = max(chains, key=lambda site: known[site].made)
+        numbers_, one = known[site], program.body[site]
+        kind = isa.result_type(one).removesuffix("x2")
+        bits = math.log2(numbers_.error / BY_NAME[kind].unit_roundoff)
+        text = (
+            f"{where(one)}: accumulates in {kind}, loses {bits:.1f} bits over "
+            f"{numbers_.additions:,.0f} additions (relative error {numbers_.error:.2g})"
+        )
+        measures = {
+            "lost_bits": bits,
+            "additions": numbers_.additions,
+            "error": numbers_.error,
+            "output_error": known[output].error,
+        }
+        return _finding(one, text, measures, numbers_.count)
     if here.count < _MIN_RESULTS:
         return None
     coarsest = max((roundoff(program.body[site], origins) for site in line), default=0.0)
@@ -190,25 +204,6 @@ def _born(
         f"{where(program.body[output])}"
     )
     measures = {"born": float(numbers_.born), "stored": float(known[output].reached)}
-    return _finding(one, text, measures, numbers_.count)
-
-
-def _chain(
-    program: Program, known: dict[int, SiteNumbers], site: int, output: int
-) -> MachineFinding:
-    numbers_, one = known[site], program.body[site]
-    kind = isa.result_type(one).removesuffix("x2")
-    bits = math.log2(numbers_.error / BY_NAME[kind].unit_roundoff)
-    text = (
-        f"{where(one)}: accumulates in {kind}, loses {bits:.1f} bits over "
-        f"{numbers_.additions:,.0f} additions (relative error {numbers_.error:.2g})"
-    )
-    measures = {
-        "lost_bits": bits,
-        "additions": numbers_.additions,
-        "error": numbers_.error,
-        "output_error": known[output].error,
-    }
     return _finding(one, text, measures, numbers_.count)
 
 

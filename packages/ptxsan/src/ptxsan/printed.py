@@ -175,11 +175,12 @@ def _string(state: LaunchState, address: int) -> str:
 
 def _plain(text: str) -> str:
     """Return a text with everything that a terminal could obey spelt out."""
-    return "".join(one if one.isprintable() else _spelt(one) for one in text)
-
-
-def _spelt(one: str) -> str:
-    return one.encode("unicode_escape", errors="backslashreplace").decode()
+    return "".join(
+        one
+        if one.isprintable()
+        else one.encode("unicode_escape", errors="backslashreplace").decode()
+        for one in text
+    )
 
 
 def _record(state: LaunchState, index: int) -> tuple[int, int, int, int]:

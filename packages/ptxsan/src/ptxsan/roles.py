@@ -36,7 +36,13 @@ def table_of(program: Program) -> NDArray[np.uint8] | None:
     if not strong:
         return None
     table = np.zeros(len(body), np.uint8)
-    loops = _loops(program.blocks)
+    # The natural loops: the blocks between each jump back and what dominates it.
+    before, dominators = _predecessors(program.blocks), _dominators(program.blocks)
+    loops = []
+    for number, block in enumerate(program.blocks):
+        for head in block.successors:
+            if head in dominators[number]:
+                loops.append(_body_of(head, number, before))
     for index in strong:
         table[index] = _role(program, index, loops)
     polled = {_place(body[index]) for index in strong if table[index] & L.POLLED}
@@ -129,17 +135,6 @@ def _gives_away(one: Instruction, value: set[str]) -> bool:
         return not value.isdisjoint(given)
     addresses = (operand for operand in one.operands if isinstance(operand, Address))
     return any(not value.isdisjoint(registers_of(operand)) for operand in addresses)
-
-
-def _loops(blocks: Sequence[Block]) -> list[frozenset[int]]:
-    """Return the natural loops: the blocks between each jump back and what dominates it."""
-    before, dominators = _predecessors(blocks), _dominators(blocks)
-    loops = []
-    for number, block in enumerate(blocks):
-        for head in block.successors:
-            if head in dominators[number]:
-                loops.append(_body_of(head, number, before))
-    return loops
 
 
 def _predecessors(blocks: Sequence[Block]) -> list[list[int]]:

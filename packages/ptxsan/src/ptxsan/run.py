@@ -123,7 +123,14 @@ def run(module: Module, launch: Launch, *, options: Options | None = None) -> Ma
     except MachineError as error:
         if error.line == 0:
             raise
-        return _cannot(error, options)
+        return MachineReport(
+            findings=(),
+            statistics=Statistics(),
+            oblivious=False,
+            schedule=options.schedule,
+            inconclusive=str(error),
+            not_covered=NOT_COVERED,
+        )
     launch = clustered(loaded.program, launch)
     refused = limits.refusal(
         loaded.program.name, loaded.program.directives, grid=launch.grid, block=launch.block,
@@ -151,13 +158,6 @@ def clustered(program: Program, launch: Launch) -> Launch:
             f"{launch.cluster}; choose a grid that is"
         )
     return launch
-
-
-def _cannot(error: MachineError, options: Options) -> MachineReport:
-    return MachineReport(
-        findings=(), statistics=Statistics(), oblivious=False, schedule=options.schedule,
-        inconclusive=str(error), not_covered=NOT_COVERED,
-    )  # fmt: skip
 
 
 class _Run:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 from ptxsan.errors import CompileError, UsageError
@@ -173,12 +173,6 @@ def _of_python(path: Path, kernel: str, arch: str, arguments: Sequence[tuple[str
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    function = _jitted(module, path, kernel)
-    compiled = of_numba if _is_numba(function) else of_triton
-    return compiled(function, arguments, arch=arch)
-
-
-def _jitted(module: ModuleType, path: Path, kernel: str) -> Any:
     every = {
         name: one
         for name, one in vars(module).items()
@@ -190,7 +184,9 @@ def _jitted(module: ModuleType, path: Path, kernel: str) -> Any:
             f"{path}: no single Triton function or Numba kernel '{kernel}'; name one with "
             f"--kernel (found: {', '.join(sorted(every)) or 'none'})"
         )
-    return next(iter(found.values()))
+    function = next(iter(found.values()))
+    compiled = of_numba if _is_numba(function) else of_triton
+    return compiled(function, arguments, arch=arch)
 
 
 def _is_numba(one: Any) -> bool:

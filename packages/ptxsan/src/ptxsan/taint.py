@@ -18,29 +18,24 @@ from ptxsan.syntax import Address, Instruction
 
 def data_dependent(program: Program) -> tuple[int, ...]:
     """Return the PTX lines where a branch or an address depends on data; empty: oblivious."""
-    tainted = _tainted(program)
-    lines = {one.line for one in program.body if not tainted.isdisjoint(_steering(one))}
-    return tuple(sorted(lines))
-
-
-def _tainted(program: Program) -> set[str]:
-    found: set[str] = set()
+    tainted: set[str] = set()
     memory: set[str] = {"global", "generic"}  # spaces that hold data
     changed = True
     while changed:
         changed = False
         for one in program.body:
             space = isa.space_of(one)
-            if space not in memory and _puts_data(one, found, memory):
+            if space not in memory and _puts_data(one, tainted, memory):
                 memory.add(space)
                 changed = True
             written = definitions(one)
-            if not written or found.issuperset(written):
+            if not written or tainted.issuperset(written):
                 continue
-            if _is_data(one, memory) or not found.isdisjoint(uses(one)):
-                found.update(written)
+            if _is_data(one, memory) or not tainted.isdisjoint(uses(one)):
+                tainted.update(written)
                 changed = True
-    return found
+    lines = {one.line for one in program.body if not tainted.isdisjoint(_steering(one))}
+    return tuple(sorted(lines))
 
 
 def _is_data(one: Instruction, memory: set[str]) -> bool:

@@ -88,13 +88,9 @@ def fill(state: LaunchState, suspects: list[Record], places: list[Contexts]) -> 
 
 def _global_granule(state: LaunchState, one: Record) -> int:
     found = state.allocation((one.address >> L.REGION_SHIFT) - 1)
-    shift = _allocation_shift(state)
-    return int(found.meta.ctypes.data) + 16 * ((one.address - found.base) >> shift)
-
-
-def _allocation_shift(state: LaunchState) -> int:
     table = next(array for array in state.keep if array.ctypes.data == state.get64(L.ALLOCATIONS))
-    return int(struct.unpack_from("<I", table.data, L.A_SHIFT)[0])
+    shift = int(struct.unpack_from("<I", table.data, L.A_SHIFT)[0])
+    return int(found.meta.ctypes.data) + 16 * ((one.address - found.base) >> shift)
 
 
 def _shared_granules(state: LaunchState, one: Record, places: list[Contexts]) -> Iterator[int]:

@@ -191,6 +191,24 @@ def test_f16_accumulators_follow_the_rule() -> None:
             assert result[m, n] == rounding.encode(float(total), 0, 0, 0) & 0xFFFF
 
 
+def _one_element(
+    row: list[int],
+    column: list[int],
+    start: int,
+    kinds: tuple[int, int],
+    sums: tuple[int, int],
+    *,
+    halves: bool,
+) -> str:
+    """Return the code of one element of m16n8k16 of 8-bit factors, added to the code `start`."""
+    a, b = np.array([row], np.int64), np.zeros((1, 16, 8), np.int64)
+    b[0, :, 3] = column
+    result = np.full((1, 1, 8), start)
+    wide = np.empty(a.shape), np.empty(b.shape)
+    product(a, b, result, (*kinds, F32.index), sums, halves, wide)
+    return hex(result[0, 0, 3])
+
+
 def test_a_subnormal_factor_keeps_its_exponent_beside_another_format() -> None:
     """One element of m16n8k16 e4m3 x e5m2 on sm_89, as MMA-Sim has it.
 
@@ -200,13 +218,9 @@ def test_a_subnormal_factor_keeps_its_exponent_beside_another_format() -> None:
            0x23, 0x24, 0x03, 0x12, 0x27, 0x03, 0x82, 0x07]  # fmt: skip
     column = [0xAE, 0x34, 0x2D, 0x37, 0x9B, 0x1D, 0x14, 0x59,
               0x15, 0x1C, 0x9C, 0x36, 0xAC, 0x46, 0xA1, 0xCF]  # fmt: skip
-    a = np.array([row], np.int64)
-    b = np.zeros((1, 16, 8), np.int64)
-    b[0, :, 3] = column
-    result = np.full((1, 1, 8), 0xB8B0E257)
-    kinds = (E4M3.index, E5M2.index, F32.index)
-    product(a, b, result, kinds, (16, 13), False, (np.empty(a.shape), np.empty(b.shape)))
-    assert hex(result[0, 0, 3]) == "0xbfa0c000"
+    kinds = (E4M3.index, E5M2.index)
+    found = _one_element(row, column, 0xB8B0E257, kinds, (16, 13), halves=False)
+    assert found == "0xbfa0c000"
 
 
 @pytest.mark.parametrize(("architecture", "code"), [(90, "0xc64cf2f8"), (120, "0xc64cf2f7")])
@@ -218,12 +232,6 @@ def test_sixteen_products_of_8_bit_factors_are_one_step_on_sm_120(
            0x0D, 0x47, 0x62, 0x92, 0x68, 0x21, 0x0B, 0x00]  # fmt: skip
     column = [0x4E, 0x31, 0xBC, 0x42, 0x6A, 0xEE, 0x3C, 0xD8,
               0x7D, 0x97, 0xD3, 0x08, 0xF9, 0x64, 0x95, 0x1C]  # fmt: skip
-    a = np.array([row], np.int64)
-    b = np.zeros((1, 16, 8), np.int64)
-    b[0, :, 5] = column
-    result = np.full((1, 1, 8), 0xC0ABD4D1)
     rule = dot.instruction_rule(architecture, 1, 16)
-    sums = rule.block, rule.fraction_bits
-    kinds = (E4M3.index, E4M3.index, F32.index)
-    product(a, b, result, kinds, sums, rule.halves, (np.empty(a.shape), np.empty(b.shape)))
-    assert hex(result[0, 0, 5]) == code
+    kinds, sums = (E4M3.index, E4M3.index), (rule.block, rule.fraction_bits)
+    assert _one_element(row, column, 0xC0ABD4D1, kinds, sums, halves=rule.halves) == code

@@ -154,12 +154,10 @@ class Job:
     def _finish_full(self, compilation: _Compilation) -> Path:
         if compilation.wait() != 0:
             raise BuildError(
-                f"{self._unit.path.name} does not compile", clip_log(self._readable(compilation))
+                f"{self._unit.path.name} does not compile",
+                clip_log(compilation.text().replace(f"{self._unit.path.parent}{os.sep}", "")),
             )
         return self._object("full")
-
-    def _readable(self, compilation: _Compilation) -> str:
-        return compilation.text().replace(f"{self._unit.path.parent}{os.sep}", "")
 
     def _start(self, kind: str, first_include: Path | None) -> _Compilation:
         output = self._object(kind)

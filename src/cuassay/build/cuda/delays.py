@@ -48,23 +48,13 @@ def delayed(ptx: str, seed: int) -> Delayed:
     sites = [found for found in instructions(ptx) if found.touches_shared_state]
     chosen = [site for site in sites if draw.random() < share] or sites
     for site in chosen:
-        pause = _pause(draw.getrandbits(32), often=often, longest=longest, moody=moody)
-        pieces += [ptx[end : site.start], pause]
-        end = site.start
-        kernels[site.kernel] = None
-    pieces.append(ptx[end:])
-    return Delayed(ptx="".join(pieces), places=len(chosen), kernels=tuple(filter(None, kernels)))
-
-
-def _pause(salt: int, *, often: int, longest: int, moody: bool) -> str:
-    """Return a block that lets a warp sleep with chance 1/`often`, up to `longest` ns.
-
-    With `moody` the clock takes part in the draw; without it the same warps sleep at the
-    same place every time. The mixing is that of a multiply-and-xor-shift hash (splitmix).
-    """
-    entropy = "mov.u32 %cuassay_h, %clock;" if moody else "mov.u32 %cuassay_h, 0;"
-    shift = 32 - longest.bit_length() + 1
-    return f"""{{
+        # A block that lets a warp sleep with chance 1/`often`, up to `longest` ns. With `moody` the
+        # clock takes part in the draw; without it the same warps sleep at the same place every
+        # time. The mixing is that of a multiply-and-xor-shift hash (splitmix).
+        salt = draw.getrandbits(32)
+        entropy = "mov.u32 %cuassay_h, %clock;" if moody else "mov.u32 %cuassay_h, 0;"
+        shift = 32 - longest.bit_length() + 1
+        pause = f"""{{
 .reg .pred %cuassay_p;
 .reg .b32 %cuassay_h, %cuassay_w;
 {entropy}
@@ -83,3 +73,8 @@ shr.u32 %cuassay_w, %cuassay_w, {shift};
 @%cuassay_p nanosleep.u32 %cuassay_w;
 }}
 """
+        pieces += [ptx[end : site.start], pause]
+        end = site.start
+        kernels[site.kernel] = None
+    pieces.append(ptx[end:])
+    return Delayed(ptx="".join(pieces), places=len(chosen), kernels=tuple(filter(None, kernels)))

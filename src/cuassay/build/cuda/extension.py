@@ -8,15 +8,13 @@ to spare, against torch's own beside it; the first that counts wins.
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import re
-import sys
 import types
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from cuassay.build.cuda.compile_units import Unit, compile_units, link
+from cuassay.build.cuda.library import import_library
 from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
 from cuassay.build.sources import build_lock, candidate_traceback, write_sources
 from cuassay.errors import BuildError, suggestion
@@ -106,19 +104,6 @@ def _build(
     draft = library.with_suffix(".draft")
     link(objects, draft, flags=candidate.flags, has_cuda=has_cuda)
     draft.replace(library)
-
-
-def import_library(name: str, library: Path) -> types.ModuleType:
-    """Import a shared library as the module `name`. Raises ImportError where it does not load."""
-    import torch  # noqa: F401  (the libraries that the module links must be loaded before it)
-
-    loader = importlib.machinery.ExtensionFileLoader(name, str(library))
-    spec = importlib.util.spec_from_file_location(name, library, loader=loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    sys.modules[name] = module
-    return module
 
 
 def _entry(candidate: Candidate, name: str, library: Path, root: Path) -> Callable[..., object]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuassay import settings
-from cuassay.build.cuda.extension import import_library
+from cuassay.build.cuda.library import import_library
 from cuassay.build.sources import build_lock, clip_log, write_text
 from cuassay.errors import BuildError, MissingToolError
 from cuassay.model.candidate import BuildFlags

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from cuassay.build.cuda.compile_units import Unit, compile_units, link
-from cuassay.build.cuda.extension import import_library
+from cuassay.build.cuda.library import import_library
 from cuassay.build.cuda.toolkit import architecture, find_host_compiler, find_nvcc, hopper_arch
 from cuassay.build.sources import write_text
 from cuassay.build.unavailable import noted

@@ -70,7 +70,17 @@ def parallel_script(command: Sequence[str], folder: Path) -> Path | None:
 
 def arrange(dry_run: str, folder: Path) -> str | None:
     """Return the script for what nvcc printed, or None where it is not understood."""
-    variables, passes = _parse(dry_run)
+    variables: dict[str, str] = {}
+    passes: list[str] = []
+    for line in dry_run.splitlines():
+        if not line.startswith("#$ "):
+            continue
+        variable = _VARIABLE.match(line[3:])
+        if variable is not None and not passes:
+            if variable.group(1) in _EXPORTED:
+                variables[variable.group(1)] = variable.group(2).strip()
+        elif not line.startswith("#$ rm "):
+            passes.append(line[3:])
     if not _known(passes):
         return None
     identity = _MODULE_ID.search(passes[1])
@@ -86,21 +96,6 @@ def arrange(dry_run: str, folder: Path) -> str | None:
     lines += ["(", "set -e", *passes[2:6], ") &", "device=$!"]
     lines += ["wait $device", "wait $host", passes[6], ""]
     return "\n".join(lines)
-
-
-def _parse(dry_run: str) -> tuple[dict[str, str], list[str]]:
-    variables: dict[str, str] = {}
-    passes: list[str] = []
-    for line in dry_run.splitlines():
-        if not line.startswith("#$ "):
-            continue
-        variable = _VARIABLE.match(line[3:])
-        if variable is not None and not passes:
-            if variable.group(1) in _EXPORTED:
-                variables[variable.group(1)] = variable.group(2).strip()
-        elif not line.startswith("#$ rm "):
-            passes.append(line[3:])
-    return variables, passes
 
 
 def _known(passes: Sequence[str]) -> bool:

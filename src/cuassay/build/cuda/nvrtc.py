@@ -140,26 +140,22 @@ def _compile_with_nvrtc(library: ctypes.CDLL, order: _Order) -> bytes:
     )
     _require(library, created, "nvrtcCreateProgram")
     try:
-        options = _nvrtc_options(order)
+        # PTX is asked of the virtual architecture: with a real one NVRTC assembles it as well
+        virtual = order.arch.replace("sm_", "compute_")
+        target = virtual if order.product == "PTX" else order.arch
+        options = [f"--gpu-architecture={target}", "-default-device"]
+        options += ["-lineinfo"] if order.product == "PTX" else []
+        options += ["--pre-include=math.h"]  # nvcc knows INFINITY and NAN without any include
+        if not any("-std" in flag for flag in order.flags):
+            options.append("--std=c++17")
+        options += [f"-I{folder}" for folder in include_folders()]
+        options = options + [flag for flag in order.flags if not flag.startswith(_FLAGS_OF_NVCC)]
         encoded = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
         if library.nvrtcCompileProgram(program, len(options), encoded) != 0:
             raise _Refused(_text(library, program, "ProgramLog").decode(errors="replace"))
         return _text(library, program, order.product)
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
-
-
-def _nvrtc_options(order: _Order) -> list[str]:
-    # PTX is asked of the virtual architecture: with a real one NVRTC assembles it as well
-    virtual = order.arch.replace("sm_", "compute_")
-    target = virtual if order.product == "PTX" else order.arch
-    options = [f"--gpu-architecture={target}", "-default-device"]
-    options += ["-lineinfo"] if order.product == "PTX" else []
-    options += ["--pre-include=math.h"]  # nvcc knows INFINITY and NAN without any include
-    if not any("-std" in flag for flag in order.flags):
-        options.append("--std=c++17")
-    options += [f"-I{folder}" for folder in include_folders()]
-    return options + [flag for flag in order.flags if not flag.startswith(_FLAGS_OF_NVCC)]
 
 
 def _text(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
@@ -197,7 +193,8 @@ def _compile_with_nvcc(order: _Order) -> bytes:
         command = [str(nvcc), f"-{kind}", f"-arch={order.arch}", "-o", str(output)]
         command += ["-lineinfo"] if order.product == "PTX" else []
         command += [str(input_file), *(f"-I{folder}" for folder in include_folders())]
-        command += _nvcc_flags(order.flags)
+        kept = [flag for flag in order.flags if not flag.startswith(("-gencode", "-arch", "--gpu"))]
+        command += kept if any("-std" in flag for flag in kept) else ["-std=c++17", *kept]
         done = subprocess.run(
             command,
             capture_output=True,
@@ -210,8 +207,3 @@ def _compile_with_nvcc(order: _Order) -> bytes:
             log = (done.stdout + done.stderr).replace(f"{name}/", "")
             raise BuildError("nvcc does not compile the candidate", clip_log(log))
         return output.read_bytes()
-
-
-def _nvcc_flags(flags: Sequence[str]) -> list[str]:
-    kept = [flag for flag in flags if not flag.startswith(("-gencode", "-arch", "--gpu"))]
-    return kept if any("-std" in flag for flag in kept) else ["-std=c++17", *kept]

@@ -64,7 +64,13 @@ def instructions(ptx: str) -> Iterator[Instruction]:
         pending = blank[boundary:place]
         inside = nested[-1] if nested else ""
         if sign == "{":
-            kind = _opened(pending, inside)
+            # What a brace opens, given the text since the last instruction.
+            if not inside:
+                kind = "body" if _BODY.search(pending) else "data"
+            elif inside in ("operand", "data"):
+                kind = inside
+            else:
+                kind = "operand" if pending.strip() else "block"
             nested.append(kind)
             if kind == "body":
                 named = _NAME.search(pending)
@@ -82,15 +88,6 @@ def instructions(ptx: str) -> Iterator[Instruction]:
                 yield from _one(pending, place - len(pending), kernel)
         elif inside and _LABEL.match(pending):
             boundary = place + 1
-
-
-def _opened(pending: str, inside: str) -> str:
-    """Return what a brace opens, given the text since the last instruction."""
-    if not inside:
-        return "body" if _BODY.search(pending) else "data"
-    if inside in ("operand", "data"):
-        return inside
-    return "operand" if pending.strip() else "block"
 
 
 def _one(pending: str, place: int, kernel: str) -> Iterator[Instruction]:

@@ -8,7 +8,7 @@ shapes, evaluates the launch expressions and launches on torch's current stream.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -164,15 +164,38 @@ def bind(
     LEDGER.binary("raw kernels", cubin)
 
     def call(*arguments: Value) -> object:
-        values = _named(problem, candidate, arguments)
+        names = [spec.name for spec in problem.inputs]
+        if candidate.convention is Convention.DESTINATION:
+            names += [spec.name for spec in problem.outputs]
+        if len(arguments) != len(names):
+            raise TypeError(
+                f"expected {len(names)} arguments ({', '.join(names)}), got {len(arguments)}"
+            )
+        inputs = len(problem.inputs)
+        contiguous = [
+            value.contiguous() if index < inputs and hasattr(value, "contiguous") else value
+            for index, value in enumerate(arguments)
+        ]
+        values = dict(zip(names, contiguous, strict=True))
         sizes = _sizes(problem, values)
-        outputs = _outputs(problem, candidate, values, sizes, device)
+        outputs = [_output(spec, values, sizes, device) for spec in problem.outputs]
+        if candidate.zero_outputs:
+            for output in outputs:
+                output.zero_()
         values |= {spec.name: output for spec, output in zip(problem.outputs, outputs, strict=True)}
         values |= {item.name: _scratch(item, sizes, device) for item in candidate.scratch}
         stream = stream_of(device)
         if notice is not None:
             notice(values)
-        now = _perturbed(candidate, launcher, ptx) or functions
+        # The kernels with pauses in them while such are wanted, else None.
+        perturbation = active()
+        if perturbation is None or ptx is None:
+            perturbed = None
+        else:
+            perturbed = perturbation.handles(
+                launcher, [launch.kernel for launch in candidate.launches], ptx
+            )
+        now = perturbed or functions
         for launch, function in zip(candidate.launches, now, strict=True):
             grid = _extent(launch.grid, sizes)
             given = _Arguments(candidate, launcher, values, sizes)
@@ -196,16 +219,6 @@ def bind(
     return call
 
 
-def _perturbed(
-    candidate: Candidate, launcher: Launcher, ptx: Callable[[], str] | None
-) -> list[int] | None:
-    """Return the kernels with pauses in them while such are wanted, else None."""
-    perturbation = active()
-    if perturbation is None or ptx is None:
-        return None
-    return perturbation.handles(launcher, [launch.kernel for launch in candidate.launches], ptx)
-
-
 def _function(launcher: Launcher, cubin: bytes, launch: Launch) -> int:
     try:
         return launcher.function(cubin, launch.kernel)
@@ -215,22 +228,6 @@ def _function(launcher: Launcher, cubin: bytes, launch: Launch) -> int:
         hint = '; declare it extern "C" __global__' if error.status == NOT_FOUND else ""
         what = f"the kernel '{launch.kernel}' cannot be loaded{hint}"
         raise BuildError(what, str(error)) from error
-
-
-def _named(problem: Problem, candidate: Candidate, arguments: Sequence[Value]) -> dict[str, Value]:
-    names = [spec.name for spec in problem.inputs]
-    if candidate.convention is Convention.DESTINATION:
-        names += [spec.name for spec in problem.outputs]
-    if len(arguments) != len(names):
-        raise TypeError(
-            f"expected {len(names)} arguments ({', '.join(names)}), got {len(arguments)}"
-        )
-    inputs = len(problem.inputs)
-    contiguous = [
-        value.contiguous() if index < inputs and hasattr(value, "contiguous") else value
-        for index, value in enumerate(arguments)
-    ]
-    return dict(zip(names, contiguous, strict=True))
 
 
 def _sizes(problem: Problem, values: Mapping[str, Value]) -> dict[str, int]:
@@ -245,20 +242,6 @@ def _sizes(problem: Problem, values: Mapping[str, Value]) -> dict[str, int]:
             if name in variable:
                 bound.setdefault(name, size)
     return resolve(problem.axes, bound)
-
-
-def _outputs(
-    problem: Problem,
-    candidate: Candidate,
-    values: Mapping[str, Value],
-    sizes: Mapping[str, int],
-    device: str,
-) -> list[torch.Tensor]:
-    outputs = [_output(spec, values, sizes, device) for spec in problem.outputs]
-    if candidate.zero_outputs:
-        for output in outputs:
-            output.zero_()
-    return outputs
 
 
 def _output(
@@ -324,13 +307,12 @@ def parameter(text: str, values: Mapping[str, Value], sizes: Mapping[str, int]) 
     if suffix == "float32" and value is None:
         return ctypes.c_float(float(expression))
     if value is None:
-        value = evaluate(expression, {**sizes, **_integers(values)})
+        value = evaluate(
+            expression,
+            {**sizes, **{name: value for name, value in values.items() if isinstance(value, int)}},
+        )
     if isinstance(value, float):
         return ctypes.c_float(value)
     if isinstance(value, int):
         return ctypes.c_int32(value) if suffix == "int32" else ctypes.c_int64(value)
     return ctypes.c_uint64(value.data_ptr())
-
-
-def _integers(values: Mapping[str, Value]) -> dict[str, int]:
-    return {name: value for name, value in values.items() if isinstance(value, int)}

@@ -40,22 +40,12 @@ def enable() -> None:
     arithmetic does not give the bits that it should.
     """
     os.environ["TRITON_INTERPRET"] = "1"
-    module = _interpreter_module()
-    if getattr(module, _REPAIRED, False):
-        return
-    _require_known(module)
-    _repair(module)
-    setattr(module, _REPAIRED, True)
-    _prove(module)
-
-
-def _interpreter_module() -> Any:
     try:
         importlib.import_module("ml_dtypes")
     except ImportError:
         raise missing_extra("ml_dtypes", "triton") from None
     try:
-        return importlib.import_module("triton.runtime.interpreter")
+        module = importlib.import_module("triton.runtime.interpreter")
     except ImportError as error:
         if importlib.util.find_spec("triton") is None:
             raise missing_extra("triton", "triton") from None
@@ -63,6 +53,12 @@ def _interpreter_module() -> Any:
             f"Triton's interpreter cannot be imported ({error}); it comes with "
             "triton 3.6 to 3.9: pip install 'cuassay[triton]'"
         ) from error
+    if getattr(module, _REPAIRED, False):
+        return
+    _require_known(module)
+    _repair(module)
+    setattr(module, _REPAIRED, True)
+    _prove(module)
 
 
 def _require_known(module: Any) -> None:

@@ -93,11 +93,14 @@ def evaluate_extern(symbol: str, arguments: Sequence[Array]) -> Array:
             f"the function {symbol} has no model in Triton's interpreter; "
             "run this kernel on a machine with an NVIDIA GPU (--device cuda)"
         )
-    return np.asarray(_FUNCTIONS[name](*(_double(value) for value in arguments)))
-
-
-def _double(values: Array) -> Array:
-    return values.astype(np.float64) if values.dtype.kind == "f" else values
+    return np.asarray(
+        _FUNCTIONS[name](
+            *(
+                (value.astype(np.float64) if value.dtype.kind == "f" else value)
+                for value in arguments
+            )
+        )
+    )
 
 
 def _plain_name(symbol: str) -> str:

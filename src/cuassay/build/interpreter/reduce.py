@@ -29,8 +29,15 @@ def methods(module: Any) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
             extreme = quiet.get(val_reduce_op, val_reduce_op)(data, **options)
             found.append(self.to_tensor(np.asarray(extreme), value.dtype))
         if idx_reduce_op is not None:
+            # The index of the extreme number, leftmost first; all-NaN blocks give 0.
+            largest = idx_reduce_op in (np.argmax, np.nanargmax)
+            if data.dtype.kind == "f":
+                data = np.where(np.isnan(data), -np.inf if largest else np.inf, data)
             found.append(
-                self.to_tensor(np.asarray(_index(idx_reduce_op, data, options)), language.int32)
+                self.to_tensor(
+                    np.asarray((np.argmax if largest else np.argmin)(data, **options)),
+                    language.int32,
+                )
             )
         return tuple(found) if len(found) > 1 else found[0]
 
@@ -53,14 +60,6 @@ def methods(module: Any) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     yield module.ScanOps, "to_tensor", _to_tensor(module)
     yield module.ScanOps, "cumsum", scan(np.add, np.cumsum)
     yield module.ScanOps, "cumprod", scan(np.multiply, np.cumprod)
-
-
-def _index(operation: Callable[..., Any], data: numerics.Array, options: dict[str, Any]) -> Any:
-    """Return the index of the extreme number, leftmost first; all-NaN blocks give 0."""
-    largest = operation in (np.argmax, np.nanargmax)
-    if data.dtype.kind == "f":
-        data = np.where(np.isnan(data), -np.inf if largest else np.inf, data)
-    return (np.argmax if largest else np.argmin)(data, **options)
 
 
 def _to_tensor(module: Any) -> Callable[..., Any]:

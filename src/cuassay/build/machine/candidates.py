@@ -17,7 +17,7 @@ from cuassay import settings
 from cuassay.build import ways
 from cuassay.build.cuda import raw_kernel
 from cuassay.build.sources import build_lock, write_sources
-from cuassay.errors import MissingToolError
+from cuassay.errors import MissingToolError, UncoveredError
 from cuassay.model.candidate import Candidate, Convention
 from cuassay.model.digest import sha256_fields
 from cuassay.model.problem import Problem
@@ -142,8 +142,8 @@ def watched(
             launcher.begin_call()
             with launcher.arena.watching(named, outputs):
                 return call(*arguments, **options)
-        except MissingToolError as error:
-            if mark is not None and "does not cover" in str(error):
+        except UncoveredError as error:
+            if mark is not None:
                 mark.write_text(str(error))
             raise
 

@@ -14,21 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from cuassay.build.machine.launch import LaunchFault, MachineLauncher
+from cuassay.build.machine.launch import MachineLauncher
 from cuassay.build.recording.ledger import LEDGER
 from cuassay.build.unavailable import note
-from cuassay.errors import MissingToolError
+from cuassay.errors import LaunchError, MissingToolError
 from ptxsan.host.runtime import NOT_SUPPORTED, SUCCESS, Dim3, Runtime, Texels
 
 if TYPE_CHECKING:
     from ptxsan.syntax import Module
-
-
-class LaunchError(LaunchFault):
-    """A launch that CUDA refused and the host code did not ask about.
-
-    The name is that of `sandbox.guest.launch_errors`, which finds the same on a GPU.
-    """
 
 
 @dataclass(slots=True)

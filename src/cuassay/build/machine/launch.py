@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from cuassay.build.cuda.driver import NOT_FOUND, DriverError
 from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
 from cuassay.build.recording.ledger import LEDGER
-from cuassay.errors import MissingToolError
+from cuassay.errors import MissingToolError, UncoveredError
 from cuassay.model.recording import RecordedLaunch, Recording, Region
 
 if TYPE_CHECKING:
@@ -164,6 +164,10 @@ class MachineLauncher:
         with self._lock:
             for tensor in tensors:
                 self.arena.add(tensor)
+            regions = tuple(
+                Region(name=item.buffer.name, base=item.base, nbytes=item.buffer.data.nbytes)
+                for item in self.arena.regions
+            )
             plain = RecordedLaunch(
                 module=0,
                 kernel=entry,
@@ -172,7 +176,7 @@ class MachineLauncher:
                 cluster=cluster,
                 shared_bytes=shared_bytes,
                 arguments=tuple(arguments),
-                regions=_regions(self.arena),
+                regions=regions,
             )
             if self.recorder.on and self.recorder.outline:
                 self.recorder.keep(ptx, plain)
@@ -272,13 +276,13 @@ def _inside_structures(launch: RecordedLaunch, arena: Arena) -> Iterator[tuple[i
     yield from pointers_in_structures(plain, arena.pointer)
 
 
-def not_covered(kernel: str, why: str) -> MissingToolError:
+def not_covered(kernel: str, why: str) -> UncoveredError:
     """Return the error of a kernel (named, if known) that the machine cannot execute.
 
     No verdict follows from it.
     """
     named = f"'{kernel}'" if kernel else "a kernel"
-    return MissingToolError(
+    return UncoveredError(
         f"the PTX machine does not cover {named}: {why}; judge it on an NVIDIA GPU"
     )
 
@@ -291,13 +295,6 @@ def raise_fault(kernel: str, report: MachineReport) -> None:
             raise LaunchFault(f"CUDA error: {words} (kernel '{kernel}': {finding.text})")
     if report.inconclusive:
         raise not_covered(kernel, report.inconclusive)
-
-
-def _regions(arena: Arena) -> tuple[Region, ...]:
-    return tuple(
-        Region(name=item.buffer.name, base=item.base, nbytes=item.buffer.data.nbytes)
-        for item in arena.regions
-    )
 
 
 def _digest(buffer: Any) -> bytes:

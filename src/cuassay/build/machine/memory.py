@@ -73,7 +73,9 @@ class Arena:
         """
         for base, region in self._regions.items():
             if region.storage is not None:
-                reference = _weak_reference(region.storage)
+                # What says whether a storage lives, without keeping it alive.
+                weak: Any = reductions.StorageWeakRef
+                reference = weak(region.storage)
                 self._earlier[base] = _Earlier(reference, region.buffer, region.zone_bytes)
         self._earlier = {b: one for b, one in self._earlier.items() if not one.storage.expired()}
         self._regions.clear()
@@ -168,16 +170,13 @@ class Arena:
 
     def pointer(self, address: int) -> Pointer | None:
         """Return where an address points, one past an allocation's end included."""
-        held = self._holder(address)
-        if held is None or address == held.end:  # perhaps the first byte of an earlier one
-            held = self._revived(address) or held
-        return None if held is None else Pointer(buffer=held.buffer, offset=address - held.base)
-
-    def _holder(self, address: int) -> Region | None:
         bases = sorted(self._regions)
         place = bisect.bisect_right(bases, address) - 1
         held = self._regions[bases[place]] if place >= 0 else None
-        return held if held is not None and address <= held.end else None
+        held = held if held is not None and address <= held.end else None
+        if held is None or address == held.end:  # perhaps the first byte of an earlier one
+            held = self._revived(address) or held
+        return None if held is None else Pointer(buffer=held.buffer, offset=address - held.base)
 
     def _revived(self, address: int) -> Region | None:
         """Return an allocation of an earlier call that still lives, and know it again."""
@@ -286,12 +285,6 @@ def _bytes_around(base: int, size: int, zone: int) -> np.ndarray[Any, Any]:
     """Return a storage's bytes with those of its guard zones, which its owner keeps."""
     whole = (ctypes.c_uint8 * (size + 2 * zone)).from_address(base - zone)
     return np.ctypeslib.as_array(whole)
-
-
-def _weak_reference(storage: torch.UntypedStorage) -> Any:
-    """Return what says whether a storage lives, without keeping it alive."""
-    weak: Any = reductions.StorageWeakRef
-    return weak(storage)
 
 
 def _alignment(base: int) -> int:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from cuassay.build.machine.memory import Arena
     from ptxsan.findings import MachineFinding, MachineReport
-    from ptxsan.syntax import Module, SourceLine
+    from ptxsan.syntax import Module
 
 _LOCAL_NAME = re.compile(r"_ZZ(\d+)(\w+)")
 _TEXT, _FAULTS, _LINES, _TRACED, _PRINTED = 600, 64, 20, 4000, 201
@@ -104,7 +104,16 @@ def _once(
             _set_variables(module, launch)
             report = run(module, prepared(launch, arena), options=options)
         except MachineError as error:
-            seen.append(_refused(launch, module, str(error)))
+            seen.append(
+                LaunchEvidence(
+                    kernel=launch.kernel[:_TEXT],
+                    grid=launch.grid,
+                    block=launch.block,
+                    target=module.target[:40],
+                    inconclusive=str(error)[:_TEXT],
+                    failure=launch.failure[:_TEXT],
+                )
+            )
             continue
         evidence = _evidence(launch, module, report)
         compared = None if report.inconclusive else agreement(launch, arena)
@@ -172,7 +181,14 @@ def _lines(module: Module, kernel: str, report: MachineReport) -> tuple[LineTrac
         if function.entry and name != kernel:
             continue
         for instruction in function.body:
-            place = _place_of(instruction.source)
+            # The file and line that the user wrote: the outermost caller of inlined code.
+            source = instruction.source
+            while source is not None and source.inlined_at is not None:
+                source = source.inlined_at
+            if source is None or not source.line:
+                place = None
+            else:
+                place = source.file.rpartition("/")[2][:_TEXT], source.line
             if place is not None:
                 row = rows.setdefault(place, _Row())
                 row.add(instruction.line in executed, *numbers.get(instruction.line, (0.0, 0.0)))
@@ -193,26 +209,6 @@ class _Row:
         self.instructions += 1
         self.executed += ran
         self.error, self.made = max(self.error, float(error)), max(self.made, float(made))
-
-
-def _place_of(source: SourceLine | None) -> tuple[str, int] | None:
-    """Return the file and line that the user wrote: the outermost caller of inlined code."""
-    while source is not None and source.inlined_at is not None:
-        source = source.inlined_at
-    if source is None or not source.line:
-        return None
-    return source.file.rpartition("/")[2][:_TEXT], source.line
-
-
-def _refused(launch: RecordedLaunch, module: Module, why: str) -> LaunchEvidence:
-    return LaunchEvidence(
-        kernel=launch.kernel[:_TEXT],
-        grid=launch.grid,
-        block=launch.block,
-        target=module.target[:40],
-        inconclusive=why[:_TEXT],
-        failure=launch.failure[:_TEXT],
-    )
 
 
 def _fault(finding: MachineFinding) -> MachineFault:

@@ -146,7 +146,7 @@ def _launcher(src: Any, metadata: Any, launch: Launch) -> Callable[..., None]:
 
     meta = getattr(metadata, "tensordesc_meta", None)
     wrap = getattr(nvidia, "wrap_handle_tensordesc", None)
-    if wrap is None or not _has_descriptors(signature):
+    if wrap is None or not any(str(kind).startswith("tensordesc") for kind in signature.values()):
         return plain
     if int(getattr(nvidia, "_BASE_ARGS_FORMAT_LEN", LEADING)) == LEADING:
         wrapped: Callable[..., None] = wrap(plain, signature, meta)
@@ -171,10 +171,6 @@ def _expanding(
         plain(*given[:LEADING], *values)
 
     return launch
-
-
-def _has_descriptors(signature: Mapping[Any, Any]) -> bool:
-    return any(str(kind).startswith("tensordesc") for kind in signature.values())
 
 
 def _stop_at_ptx(backend: Any) -> None:

@@ -131,14 +131,6 @@ def count_triton(root: Path, text: str) -> None:
             setattr(kind, _PATCHED, True)
 
 
-def _keep_binary(name: str, compiled: Any) -> None:
-    """Note the cubin of a Triton kernel that has just been launched, where there is one."""
-    texts: Any = getattr(compiled, "asm", None)
-    found = texts.get("cubin") if texts is not None and hasattr(texts, "get") else None
-    if isinstance(found, bytes):
-        LEDGER.binary(name, found)
-
-
 def _patch(kind: Any) -> None:
     initialise, run = kind.__init__, kind.run
 
@@ -155,7 +147,11 @@ def _patch(kind: Any) -> None:
             return run(self, *arguments, **options)
         name = self.fn.__qualname__
         compiled = LEDGER.launch(name, lambda: run(self, *arguments, **options))
-        _keep_binary(name, compiled)
+        # Note the cubin of a Triton kernel that has just been launched, where there is one.
+        texts: Any = getattr(compiled, "asm", None)
+        found = texts.get("cubin") if texts is not None and hasattr(texts, "get") else None
+        if isinstance(found, bytes):
+            LEDGER.binary(name, found)
         return compiled
 
     kind.__init__, kind.run = noted, counted

@@ -75,18 +75,14 @@ def _point(slot: _Slot, library: ctypes.CDLL, through: Through) -> None:
 
     callback = kind(called)
     address = ctypes.cast(callback, ctypes.c_void_p).value or 0
-    _make_writable(slot.address)
-    ctypes.c_uint64.from_address(slot.address).value = address
-    _kept.extend((callback, real))
-
-
-def _make_writable(address: int) -> None:
-    """Lift the write protection that the loader puts on slots it has filled for good."""
+    # Lift the write protection that the loader puts on slots it has filled for good.
     page = mmap.PAGESIZE
-    start = address // page * page
+    start = slot.address // page * page
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(page), _READ_WRITE) != 0:
         raise OSError(ctypes.get_errno(), "mprotect")
+    ctypes.c_uint64.from_address(slot.address).value = address
+    _kept.extend((callback, real))
 
 
 def _base(library: Path) -> int | None:

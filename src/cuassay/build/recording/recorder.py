@@ -230,7 +230,10 @@ class LaunchRecorder:
             if any(one.base < other.end and other.base < one.end for other in known):
                 continue
             known.append(one)
-            self._require_room(one)
+            if one.nbytes > self._wish.max_bytes:
+                raise MissingToolError(
+                    _too_much(f"'{one.name}' ({one.nbytes:,} bytes)", self._wish)
+                )
             data = self._memory.read(one)
             words += self._addresses_in(data)
             yield one, data
@@ -241,10 +244,6 @@ class LaunchRecorder:
         words = data[: data.size & ~7].view(np.uint64)
         hits = words[(words >= low) & (words < high)]
         return [int(word) for word in np.unique(hits)[:_ADDRESSES]]
-
-    def _require_room(self, one: Allocation) -> None:
-        if one.nbytes > self._wish.max_bytes:
-            raise MissingToolError(_too_much(f"'{one.name}' ({one.nbytes:,} bytes)", self._wish))
 
     def _blob(self, data: Any) -> bytes:
         """Return bytes that are held once however often they come."""

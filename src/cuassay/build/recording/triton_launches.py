@@ -105,18 +105,20 @@ def _values(
         if described_as is None:
             yield [value.base, *shape, *strides, nan, *shape, *strides]
         else:
-            yield [_tile_map(value, described_as, nan=nan), *shape, *strides]
-
-
-def _tile_map(value: Any, known: Mapping[str, Any], *, nan: bool) -> bytes:
-    nvidia = importlib.import_module("triton.backends.nvidia.driver")
-    if known.get("fp4_padded"):
-        raise MissingToolError("the PTX machine knows no tensor map of 4-bit elements")
-    return descriptor(
-        address_of(value.base), int(known["swizzle"]), int(known["elem_size"]),
-        int(nvidia.TMA_DTYPE_DEVICE_TO_HOST[known["elem_type"]]), known["block_size"],
-        list(value.shape), list(value.strides), int(nan),
-    )  # fmt: skip
+            nvidia = importlib.import_module("triton.backends.nvidia.driver")
+            if described_as.get("fp4_padded"):
+                raise MissingToolError("the PTX machine knows no tensor map of 4-bit elements")
+            tile_map = descriptor(
+                address_of(value.base),
+                int(described_as["swizzle"]),
+                int(described_as["elem_size"]),
+                int(nvidia.TMA_DTYPE_DEVICE_TO_HOST[described_as["elem_type"]]),
+                described_as["block_size"],
+                list(value.shape),
+                list(value.strides),
+                int(nan),
+            )
+            yield [tile_map, *shape, *strides]
 
 
 def _tensors(signature: Mapping[Any, Any], given: Sequence[Any]) -> Iterator[tuple[str, Any]]:

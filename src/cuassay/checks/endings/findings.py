@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from cuassay.checks.doing import doing
 from cuassay.checks.endings.pages import ENDINGS, Ending
@@ -15,10 +15,13 @@ from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Call, Scenario
 from cuassay.model.trace import (
     BuildFailed,
+    Claim,
     Exited,
+    Flooded,
     Garbled,
     Killed,
     StepRaised,
+    StepRecord,
     TimedOut,
     ToolMissing,
 )
@@ -83,7 +86,11 @@ def termination_finding(
             text = f"no end within {limit_s:g} s while {doing(scenario, index)}"
             return _finding("RUN004", text, scenario, index=index, evidence=printed)
         case Garbled(index=index, what=what):
-            return _garbled(what, scenario, index=index, evidence=printed)
+            text = f"something wrote to the result channel while {doing(scenario, index)}: {what}"
+            return _finding("RUN005", text, scenario, index=index, evidence=printed)
+        case Flooded(index=index, what=what):
+            text = f"the kernel printed without end while {doing(scenario, index)}: {what}"
+            return _finding("RUN006", text, scenario, index=index, evidence=printed)
         case _:
             return None
 
@@ -91,7 +98,7 @@ def termination_finding(
 def claims_no_memory(run: Run) -> bool:
     """Whether the candidate's process says that memory ran out: nobody else saw it."""
     first = first_raised(run)
-    return first is not None and first.out_of_memory
+    return first is not None and first.claim is Claim.NO_MEMORY
 
 
 def may_lack_memory(scenario: Scenario, run: Run) -> bool:
@@ -108,10 +115,11 @@ def may_lack_memory(scenario: Scenario, run: Run) -> bool:
 
 def claims_no_tool(run: Run) -> bool:
     """Whether the candidate's process says that a tool is missing: nobody else saw it."""
-    return any(
-        isinstance(record, StepRaised) and record.exception == "MissingToolError"
-        for record in run.result.records
-    )
+    return any(_lacks_tool(record) for record in run.result.records)
+
+
+def _lacks_tool(record: StepRecord) -> TypeGuard[StepRaised]:
+    return isinstance(record, StepRaised) and record.claim in (Claim.NO_TOOL, Claim.UNCOVERED)
 
 
 def claims_no_system(run: Run) -> bool:
@@ -129,7 +137,7 @@ def inconclusive_reason(run: Run) -> str:
     if isinstance(run.result.termination, ToolMissing):
         return run.result.termination.what
     for record in run.result.records:
-        if isinstance(record, StepRaised) and record.exception == "MissingToolError":
+        if _lacks_tool(record):
             lines = record.message.strip().splitlines()
             return lines[0][:_MESSAGE] if lines else "a tool is missing"
     if claims_no_memory(run):
@@ -184,14 +192,6 @@ def _build_failed(failed: BuildFailed, scenario: Scenario) -> Finding:
     return _finding("BUILD001", text, scenario, evidence=_tail(failed.log), lines=lines)
 
 
-def _garbled(what: str, scenario: Scenario, *, index: int, evidence: str) -> Finding:
-    if what.startswith("the candidate printed"):
-        text = f"the kernel printed without end while {doing(scenario, index)}: {what}"
-        return _finding("RUN006", text, scenario, index=index, evidence=evidence)
-    text = f"something wrote to the result channel while {doing(scenario, index)}: {what}"
-    return _finding("RUN005", text, scenario, index=index, evidence=evidence)
-
-
 def _raised(raised: StepRaised, scenario: Scenario, *, problem: Problem | None) -> Finding:
     text = f"{exception_text(raised)} while {doing(scenario, raised.index)}"
     case = case_of_step(scenario, raised.index)
@@ -211,7 +211,7 @@ def _raised(raised: StepRaised, scenario: Scenario, *, problem: Problem | None) 
             "condition": condition,
         }
     evidence = _tail(raised.traceback or raised.message)
-    if raised.exception == "LaunchError":
+    if raised.claim is Claim.LAUNCH:
         lines = {"lines": extra["lines"]}
         return _finding("RUN007", text, scenario, index=raised.index, evidence=evidence, **lines)
     return _finding("RUN001", text, scenario, index=raised.index, evidence=evidence, **extra)

@@ -7,7 +7,7 @@ from functools import cache
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised, termination_finding
-from cuassay.checks.plain_first import NEEDS_GPU, measured, on_cpu, wrong_read
+from cuassay.checks.plain_first import measured, wrong_read
 from cuassay.checks.state.answers import reads_of
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
@@ -51,14 +51,11 @@ class Device001(Check):
     cause = Cause.DEVICE
     classes = ("A8",)
     group = "devices"
+    gpu_only = True
     own_process = True
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH
     judges_failures = True
-
-    def skip(self, trial: Trial) -> str:
-        """Return why there is no other device, or an empty string."""
-        return NEEDS_GPU if on_cpu(trial) else ""
 
     def missing(self) -> str:
         """Return that a second GPU is missing, if it is."""

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import Check, Run, Trial, done
 from cuassay.checks.endings.findings import exception_text, first_raised, termination_finding
 from cuassay.checks.plain_first import (
-    NEEDS_GPU,
     answer_to,
     measured,
-    on_cpu,
     other_values,
     with_scalars,
     wrong_read,
@@ -87,13 +85,10 @@ class Graph001(Check):
     cause = Cause.GRAPH
     classes = ("S7", "A10", "L8")
     group = "graphs"
+    gpu_only = True
     finding_class = FindingClass.UNSAFE
     severity = Severity.HIGH
     judges_failures = True
-
-    def skip(self, trial: Trial) -> str:
-        """Return why nothing can be captured, or an empty string."""
-        return NEEDS_GPU if on_cpu(trial) else ""
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one shape, then two shapes in turn, then other scalars."""

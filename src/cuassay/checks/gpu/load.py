@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.gpu.chances import meets, unseen_bound, wilson
 from cuassay.checks.numeric.common import message, worst_statistic
-from cuassay.checks.plain_first import NEEDS_GPU, measured, on_cpu, wrong_read
+from cuassay.checks.plain_first import measured, wrong_read
 from cuassay.checks.state.answers import placed, reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.inputs.geometry import elements, fit
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Severity
+from cuassay.model.reports import Repeats
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Load, Repeat
 from cuassay.model.trace import ResultItem, ScenarioResult, StepDone, done_steps
@@ -29,6 +30,7 @@ _CALLS = {Profile.QUICK: 64, Profile.STANDARD: 400, Profile.DEEP: 5000}
 _ELEMENTS = {Profile.QUICK: 1 << 21, Profile.STANDARD: 1 << 22, Profile.DEEP: 1 << 25}
 _LEAST = 16
 _SHOWN = 4  # kernels named
+_Repeated = tuple[Repeat, Repeats, StepDone]
 _BESIDE = "another process on the GPU"
 _WORDS = {
     Load.NONE: "an idle GPU",
@@ -83,12 +85,9 @@ class Race001(Check):
     cause = Cause.RACE
     classes = ("C1", "C2", "C3", "C4", "C5", "C7")
     group = "load"
+    gpu_only = True
     severity = Severity.CRITICAL
     control_first = False  # the reference goes through it where the candidate fails
-
-    def skip(self, trial: Trial) -> str:
-        """Return why no load can be made, or an empty string."""
-        return NEEDS_GPU if on_cpu(trial) else ""
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a load on the largest case that can be repeated often."""
@@ -123,15 +122,17 @@ class Race001(Check):
         records = _repeated(scenario, run.result)
         if not records or not reads:
             return
-        calls = sum(_calls(step, record) for step, record in records)
+        calls = sum(_calls(step, report) for step, report, _ in records)
         if not calls:
-            _without_pauses(records)
+            refused = next((report.refused for _, report, _ in records if report.refused), "")
+            if refused:
+                raise CannotJudgeError(f"pauses could not be put into its kernels: {refused[:200]}")
+            raise NothingToCheckError("no kernel of its own whose PTX is known")
         wrong: list[tuple[Comparison, int]] = []
         right = wrong_read(trial, run, reads[0]) is None
-        for _, record in records:
-            counts = [_number(text) for text in dict(record.facts).get("counts", "").split()]
-            results = _results(record.items, len(counts))
-            for items, count in zip(results, counts, strict=True):
+        for _, report, record in records:
+            results = _results(record.items, len(report.counts))
+            for items, count in zip(results, report.counts, strict=True):
                 compared = trial.compare(scenario.cases[0], run, items)
                 failed = next((c for c in compared if not c.passed), None)
                 if failed is not None:
@@ -144,13 +145,13 @@ class Race001(Check):
     def remark(self, seen: Sequence[tuple[Scenario, ScenarioResult]]) -> str:
         """Return how many launches were made and what they could have shown."""
         found = [pair for scenario, result in seen for pair in _repeated(scenario, result)]
-        calls = sum(_calls(step, record) for step, record in found)
+        calls = sum(_calls(step, report) for step, report, _ in found)
         if not calls:
             return ""
-        paused = [(step, record) for step, record in found if step.load is Load.DELAYS]
+        paused = [one for one in found if one[0].load is Load.DELAYS]
         text = f"{calls} launches under {len(seen)} loads"
         if paused:
-            slowed = sum(_calls(step, record) for step, record in paused)
+            slowed = sum(_calls(step, report) for step, report, _ in paused)
             text += f", {slowed} of them with random pauses in {_slowed(paused)}"
         return f"{text}: 99 % sure to meet a fault of one launch in {1 / unseen_bound(calls):.0f}"
 
@@ -179,14 +180,6 @@ class Race001(Check):
         )
 
 
-def _without_pauses(records: Sequence[tuple[Repeat, StepDone]]) -> None:
-    """Say why nothing was launched with pauses. Raises CannotJudgeError or its kin."""
-    refused = next((text for _, r in records if (text := dict(r.facts).get("refused", ""))), "")
-    if refused:
-        raise CannotJudgeError(f"pauses could not be put into its kernels: {refused[:200]}")
-    raise NothingToCheckError("no kernel of its own whose PTX is known")
-
-
 def _rate(times: int, calls: int) -> tuple[tuple[str, str], ...]:
     """Return how often the fault came, and what so many launches make of it."""
     if calls < 1:
@@ -201,24 +194,27 @@ def _rate(times: int, calls: int) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _repeated(scenario: Scenario, result: ScenarioResult) -> list[tuple[Repeat, StepDone]]:
-    """Return the Repeat steps that ended normally with their records."""
-    return done_steps(scenario, result, Repeat)
+def _repeated(scenario: Scenario, result: ScenarioResult) -> list[_Repeated]:
+    """Return the Repeat steps that ended normally with their reports and records."""
+    return [
+        (step, record.report, record)
+        for step, record in done_steps(scenario, result, Repeat)
+        if isinstance(record.report, Repeats)
+    ]
 
 
-def _calls(step: Repeat, record: StepDone) -> int:
+def _calls(step: Repeat, report: Repeats) -> int:
     """Return the calls that a step made, as far as it was asked for them."""
-    return min(_number(dict(record.facts).get("calls", "0")), step.count + 1)
+    return max(0, min(report.calls, step.count + 1))
 
 
-def _slowed(records: Sequence[tuple[Repeat, StepDone]]) -> str:
+def _slowed(records: Sequence[_Repeated]) -> str:
     """Return which kernels had pauses in how many places, at most; nothing where none had."""
     most: dict[str, int] = {}
-    for _, record in records:
-        for word in dict(record.facts).get("kernels", "").split():
-            name, _, places = word.rpartition("=")
+    for _, report, _ in records:
+        for name, places in report.pauses.items():
             name = "".join(c for c in name if c.isprintable())[:80]
-            most[name] = max(most.get(name, 0), _number(places))
+            most[name] = max(most.get(name, 0), places)
     shown = list(most.items())[:_SHOWN]
     return ", ".join(f"'{name}' at {places} places" for name, places in shown)
 
@@ -266,7 +262,3 @@ def _results(items: Sequence[ResultItem], count: int) -> list[tuple[ResultItem, 
     """Return the items of each different result: they come one result after another."""
     each = len(items) // count if count else 0
     return [tuple(items[k * each : (k + 1) * each]) for k in range(count)]
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0

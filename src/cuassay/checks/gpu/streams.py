@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.plain_first import (
-    NEEDS_GPU,
     answer_to,
     measured,
-    on_cpu,
     other_values,
     with_scalars,
     wrong_read,
@@ -95,11 +93,8 @@ class Stream001(Check):
     cause = Cause.STREAM
     classes = ("A9", "H3", "S1")
     group = "streams"
+    gpu_only = True
     severity = Severity.HIGH
-
-    def skip(self, trial: Trial) -> str:
-        """Return why there are no streams to try, or an empty string."""
-        return NEEDS_GPU if on_cpu(trial) else ""
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one scenario a condition, the plainest first."""
@@ -142,7 +137,15 @@ class Stream001(Check):
                 "the other call's inputs" if trying.at_once else "the values that were there before"
             )
         extra = measured(found, read.case)
-        extra |= _class_of(trying)
+        if not trying.at_once:
+            extra |= {"finding_class": FindingClass.WRONG, "severity": Severity.CRITICAL}
+        else:
+            condition = (
+                "threads: calls from one thread at a time"
+                if trying is Trying.THREADS
+                else "streams: one stream at a time"
+            )
+            extra |= {"finding_class": FindingClass.UNSAFE, "condition": condition}
         return self.finding(
             f"{said} ({found.output})", scenario=scenario, statistic="order", **extra
         )
@@ -161,17 +164,6 @@ class Stream001(Check):
             finding_class=FindingClass.ADVICE,
             severity=Severity.LOW,
         )
-
-
-def _class_of(trying: Trying) -> dict[str, object]:
-    if not trying.at_once:
-        return {"finding_class": FindingClass.WRONG, "severity": Severity.CRITICAL}
-    condition = (
-        "threads: calls from one thread at a time"
-        if trying is Trying.THREADS
-        else "streams: one stream at a time"
-    )
-    return {"finding_class": FindingClass.UNSAFE, "condition": condition}
 
 
 def _waited_ms(scenario: Scenario, run: Run) -> float | None:

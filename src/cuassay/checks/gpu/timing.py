@@ -100,7 +100,13 @@ class Perf001(Check):
 
 def timed(trial: Trial) -> Scenario:
     """Return the scenario that times a candidate: a plain call, then rounds of four rows."""
-    case = _case(trial)
+    most = _ELEMENTS["cpu" if on_cpu(trial) else "cuda"]
+    legal = [case for case in trial.cases("numeric") if case.in_domain]
+    fitting = [case for case in legal if elements(trial.problem, case.axes) <= most]
+    if not fitting:
+        case = trial.cases("small")[0]
+    else:
+        case = max(fitting, key=lambda case: elements(trial.problem, case.axes))
     draw = random.Random(trial.seed("PERF001", "rows"))
     longer = _LONGER["cpu" if on_cpu(trial) else "cuda"]
     # A CPU's times decide nothing and `quick` shows none there: only the answers count then.
@@ -118,15 +124,6 @@ def timed(trial: Trial) -> Scenario:
             steps.append(Time(slot="a", count=count, result=f"r{number}", flush=cold))
         steps.append(ReadResult(result=f"r{number}"))
     return Scenario(label="timed calls", cases=(case,), steps=tuple(steps))
-
-
-def _case(trial: Trial) -> Case:
-    most = _ELEMENTS["cpu" if on_cpu(trial) else "cuda"]
-    legal = [case for case in trial.cases("numeric") if case.in_domain]
-    fitting = [case for case in legal if elements(trial.problem, case.axes) <= most]
-    if not fitting:
-        return trial.cases("small")[0]
-    return max(fitting, key=lambda case: elements(trial.problem, case.axes))
 
 
 def per_call_s(scenario: Scenario, run: Run) -> float | None:

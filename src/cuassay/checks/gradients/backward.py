@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import termination_finding
 from cuassay.checks.gradients.cases import float_inputs, float_outputs, scenarios, tried_in
-from cuassay.checks.gradients.judging import Bad, Judged, ended, facts_of, forward_fault
+from cuassay.checks.gradients.judging import BackwardJudge, Bad, ended, forward_fault, report_of
 from cuassay.checks.numeric.common import details, message, where, worst_statistic
 from cuassay.errors import NothingToCheckError
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
+from cuassay.model.reports import Differentiated
 from cuassay.model.scenario import Scenario
-from cuassay.model.trace import Garbled
+from cuassay.model.trace import Flooded, Garbled
 
 
 class Grad001(Check):
@@ -77,24 +78,22 @@ class Grad001(Check):
 
         Raises NothingToCheckError where nothing is differentiable.
         """
-        if isinstance(run.result.termination, Garbled):
+        if isinstance(run.result.termination, Garbled | Flooded):
             tampered = termination_finding(scenario, run, problem=trial.problem)
             return [tampered] if tampered else []
         plain, *variants = tried_in(scenario)
         fault = ended(plain, run, first=True)
         if fault is not None:
             return [self._unsafe(scenario, [fault])]
-        facts = facts_of(plain, run)
-        outputs = [
-            n for n in facts.get("carries", "").split(",") if n in float_outputs(trial.problem)
-        ]
+        report = report_of(plain, run) or Differentiated()
+        outputs = [name for name in report.carries if name in float_outputs(trial.problem)]
         if not outputs:
-            raise NothingToCheckError(facts.get("passed over") or "no output carries a gradient")
-        own = facts.get("own") == "True"
+            raise NothingToCheckError(report.passed_over or "no output carries a gradient")
+        own = report.own
         forward = forward_fault(trial, scenario, run, plain, variants, own=own)
         if forward is not None:
             return [self._wrong(scenario, forward)]
-        judged = Judged(trial=trial, scenario=scenario, run=run, outputs=outputs, own=own)
+        judged = BackwardJudge(trial=trial, scenario=scenario, run=run, outputs=outputs, own=own)
         first = list(judged.bad(plain))
         first = first or [b for tried in variants if tried.again for b in judged.bad(tried)]
         fatal = [bad for bad in first if bad.silent and own]

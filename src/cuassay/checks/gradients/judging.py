@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,10 @@ from cuassay.checks.one_call import copies_explain
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.case import Case
 from cuassay.model.precision import Precision
+from cuassay.model.reports import Differentiated
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Use
-from cuassay.model.trace import Exited, Killed, ResultItem, StepDone, StepRaised
+from cuassay.model.trace import Claim, Exited, Killed, ResultItem, StepDone, StepRaised
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +45,7 @@ class Bad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class BackwardJudge:
     """Judges the backward passes of one run."""
 
     trial: Trial
@@ -61,12 +62,12 @@ class Judged:
         if fault is not None:
             yield fault
             return
-        facts = facts_of(tried, self.run)
+        report = report_of(tried, self.run)
         read = done(self.run, tried.reads[0])
-        if "carries" not in facts or read is None:
+        if report is None or report.passed_over or read is None:
             return
-        yield from self._gradients(tried, read.items if facts["carries"] else ())
-        yield from self._written(tried, facts)
+        yield from self._gradients(tried, read.items if report.carries else ())
+        yield from self._written(tried, report)
 
     def _gradients(self, tried: Tried, items: Sequence[ResultItem]) -> Iterator[Bad]:
         truth = self._truth(tried)
@@ -97,9 +98,9 @@ class Judged:
         clear = _CLEAR if self.own else _CLEAR_OF_TORCH
         return found.share > clear and not copies_explain(truth, found)
 
-    def _written(self, tried: Tried, facts: Mapping[str, str]) -> Iterator[Bad]:
+    def _written(self, tried: Tried, report: Differentiated) -> Iterator[Bad]:
         """Yield what a derivative of the candidate's own wrote to; torch keeps count itself."""
-        names = [name for name in facts.get("written", "").split(",") if name and self.own]
+        names = report.written if self.own else ()
         inputs = {spec.name for spec in self.trial.problem.inputs}
         for name in names[:_LISTED]:
             what = f"{name[:100]} is overwritten by the call or its backward pass"
@@ -131,10 +132,11 @@ class Judged:
         )
 
 
-def facts_of(tried: Tried, run: Run) -> dict[str, str]:
-    """Return what the worker says of a backward pass: untrusted text."""
+def report_of(tried: Tried, run: Run) -> Differentiated | None:
+    """Return what the worker says of a backward pass, if it came to its end."""
     record = done(run, tried.index)
-    return dict(record.facts) if record else {}
+    report = record.report if record else None
+    return report if isinstance(report, Differentiated) else None
 
 
 def ended(tried: Tried, run: Run, *, first: bool = False) -> Bad | None:
@@ -144,8 +146,8 @@ def ended(tried: Tried, run: Run, *, first: bool = False) -> Bad | None:
     """
     record = tried.record(run)
     if isinstance(record, StepRaised):
-        own = record.exception == "BackwardError"
-        if first and not own and record.exception != "LaunchError" and not memory_fault(record):
+        own = record.claim is Claim.BACKWARD
+        if first and not own and record.claim is not Claim.LAUNCH and not memory_fault(record):
             raise NothingToCheckError(f"not differentiable: {exception_text(record)}")
         text = "the backward pass" if own else "the call"
         text = f"{text} raises {exception_text(record).removeprefix('BackwardError: ')}"

@@ -14,7 +14,7 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Refill, Scenario, Step
 from cuassay.model.steps import CompiledCall
-from cuassay.model.trace import Finished, StepRaised
+from cuassay.model.trace import Claim, Finished, StepRaised
 from cuassay.model.verdict import Profile
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Compile001(Check):
 
     def _raises(self, scenario: Scenario, raised: StepRaised) -> Finding:
         text = exception_text(raised)
-        if raised.out_of_memory or any(tool in text for tool in _TOOLS):
+        if raised.claim is Claim.NO_MEMORY or any(tool in text for tool in _TOOLS):
             raise CannotJudgeError(f"torch.compile cannot compile here: {text[:200]}")
         return self.finding(
             f"called from a compiled function it raises, and a plain call does not: {text}",

@@ -20,6 +20,12 @@ from cuassay.model.trace import ResultItem
 if TYPE_CHECKING:
     import torch
 
+# Where a module takes its state from in every later check, once API005 has found this of it.
+STATE_OF = {
+    Cause.LOADED_STATE: StateSource.INITIAL,
+    Cause.EVALUATION_MODE: StateSource.GIVEN_EVALUATION,
+    Cause.BUILT_EVALUATION: StateSource.INITIAL_EVALUATION,
+}
 _VARIED = 0.5  # how far a parameter is varied, relative to itself
 # That two samples of one distribution are taken for samples of two.
 _MISTAKE = 1e-9
@@ -30,21 +36,25 @@ class Api005(Check):
 
     What it does
         Calls a module in a new process with other parameters loaded into it, with the
-        reference's, and with those that its own constructor drew under the problem's seed. It
-        also compares the drawn values with the reference's.
+        reference's, and with those that its own constructor drew under the problem's seed; then
+        again with both modules in evaluation mode. It also compares the drawn values with the
+        reference's.
 
     Why it matters
         KernelBench builds both models under one seed and compares their outputs: a model with
         other initial values fails there. In training such a model starts somewhere else. A model
         that folds a constant into its weights, or packs them, when it is built passes there, and
-        is wrong once a checkpoint is loaded.
+        is wrong once a checkpoint is loaded. A model for inference alone is wrong in training.
 
     How it decides
         Right with every loaded state and wrong with its own values: rejected where these follow
         another distribution (two-sample Kolmogorov-Smirnov test, chance of a mistake 1e-9; a
         constant has to be equal), else the condition `initial-values`. Right with its own values
         and wrong with a loaded state: the condition `loaded-state`, and every other check lets
-        the module keep its own values. A module that is wrong both ways is left to other checks.
+        the module keep its own values. A module that calls self.eval() in its constructor, and is
+        right with both modules in evaluation mode alone, has the condition `evaluation-mode`, and
+        every other check compares in that mode. A module that is wrong every way is left to other
+        checks.
 
     Can it be wrong?
         Small tensors cannot show another distribution: they give the condition.
@@ -53,7 +63,8 @@ class Api005(Check):
         nn.Parameter(torch.randn(out, in)) in place of the values that nn.Linear draws: rejected.
 
     Options
-        --require loaded-state and --require initial-values make the conditions binding.
+        --require loaded-state, --require initial-values and --require evaluation-mode make the
+        conditions binding.
     """
 
     code = "API005"
@@ -76,11 +87,14 @@ class Api005(Check):
         if not cases:
             return
         base = min(cases, key=lambda case: sum(case.axes.values()))
+        other = _varied(trial, base)
         called = (
-            _with(_varied(trial, base), StateSource.GIVEN, "another state"),
+            _with(other, StateSource.GIVEN, "another state"),
             _with(base, StateSource.GIVEN, "the reference's state"),
             _with(base, StateSource.INITIAL, "the state that the constructor made"),
             _with(base, StateSource.SAMPLE, "what the constructor made"),
+            _with(other, StateSource.GIVEN_EVALUATION, "another state in evaluation mode"),
+            _with(base, StateSource.INITIAL_EVALUATION, "its own state in evaluation mode"),
         )
         steps = one_by_one(range(len(called)))
         yield Scenario(label="initial state", cases=called, steps=steps, fresh=True)
@@ -88,9 +102,9 @@ class Api005(Check):
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Judge the module's own state by the reference's: both draw under one seed."""
         reads = reads_of(scenario, run)
-        if len(reads) < len(scenario.cases):
+        if len(reads) < 4:
             return
-        other_state, loaded, built, sample = reads
+        other_state, loaded, built, sample, *evaluated = reads
         built = dataclasses.replace(built, case=loaded.case)
         wrong_loaded = [
             *wrong_outputs(trial, other_state, run),
@@ -98,6 +112,24 @@ class Api005(Check):
         ]
         wrong_built = wrong_outputs(trial, built, run)
         case = dataclasses.replace(loaded.case, in_domain=True)
+        if (wrong_loaded or wrong_built) and _is_for_inference(trial, run, sample.items):
+            for read, source in zip(evaluated, ("a loaded state", "its own state"), strict=False):
+                if wrong_outputs(trial, read, run):
+                    continue
+                lead = f"built in evaluation mode and right there with {source}, wrong in training"
+                wrong = (wrong_built or wrong_loaded)[0]
+                found = comparison_finding(self, trial, scenario, case, wrong, lead=lead)
+                with_loaded = read is evaluated[0]
+                yield dataclasses.replace(
+                    found,
+                    cause=Cause.EVALUATION_MODE if with_loaded else Cause.BUILT_EVALUATION,
+                    finding_class=FindingClass.UNSAFE,
+                    severity=Severity.MEDIUM,
+                    condition="evaluation-mode: the module stays in evaluation mode, into which "
+                    "its constructor puts it"
+                    + ("" if with_loaded else ", and its state as the constructor makes it"),
+                )
+                return
         if wrong_loaded and not wrong_built:
             lead = "right with the state that its constructor makes, wrong with a loaded one"
             found = comparison_finding(self, trial, scenario, case, wrong_loaded[0], lead=lead)
@@ -115,6 +147,17 @@ class Api005(Check):
             found = comparison_finding(self, trial, scenario, case, wrong_built[0], lead=lead)
             found = dataclasses.replace(found, cause=Cause.INITIAL_VALUES)
             yield found if other else _conditional(found)
+
+
+def _is_for_inference(trial: Trial, run: Run, sample: Sequence[ResultItem]) -> bool:
+    """Whether the module was in evaluation mode when its constructor ended, by its own word.
+
+    A lie gains nothing: such a module is right in evaluation mode, and accepted for that alone.
+    """
+    flag = sample[-1] if len(sample) > len(trial.problem.state) else None
+    if flag is None or flag.buffer < 0 or flag.shape != ():
+        return False
+    return not bool(run.tensor(flag))
 
 
 def _conditional(finding: Finding) -> Finding:

@@ -7,15 +7,14 @@ from collections.abc import Iterable, Iterator
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.listed_sizes import settings
-from cuassay.checks.state.answers import placed, raw_bytes
+from cuassay.checks.state.answers import placed
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, Call, ReadInputs, Scenario
 from cuassay.model.trace import ResultItem, done_steps
-
-_LABEL = "inputs: "
+from cuassay.oracle.bits import raw_bytes
 
 
 class Api001(Check):
@@ -64,15 +63,14 @@ class Api001(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Compare the bytes of one input before and after the call."""
-        name = scenario.label.removeprefix(_LABEL).split(" ", 1)[0]
         seen = [
             item
-            for _, record in done_steps(scenario, run.result, ReadInputs)
+            for step, record in done_steps(scenario, run.result, ReadInputs)
             for item in record.items
-            if item.name == name
+            if item.name == step.only
         ]
         if len(seen) == 2:  # before the call and after it
-            yield from self._changed(trial, scenario, run, pair=(seen[0], seen[1]), name=name)
+            yield from self._changed(trial, scenario, run, pair=(seen[0], seen[1]))
 
     def _changed(
         self,
@@ -81,10 +79,10 @@ class Api001(Check):
         run: Run,
         *,
         pair: tuple[ResultItem, ResultItem],
-        name: str,
     ) -> Iterable[Finding]:
         import torch
 
+        name = pair[0].name
         old, new = (raw_bytes(run.tensor(item)) for item in pair)
         if torch.equal(old, new):
             return
@@ -129,11 +127,11 @@ def _index(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _scenario(case: Case, name: str) -> Scenario:
     steps = (
         Allocate(slot="a", case=0),
-        ReadInputs(slot="a"),
+        ReadInputs(slot="a", only=name),
         Call(slot="a", result="r"),
-        ReadInputs(slot="a"),
+        ReadInputs(slot="a", only=name),
     )
-    return Scenario(label=f"{_LABEL}{name} on {case.label}", cases=(case,), steps=steps)
+    return Scenario(label=f"inputs: {name} on {case.label}", cases=(case,), steps=steps)
 
 
 def _tensors(trial: Trial) -> list[TensorSpec]:

@@ -38,7 +38,10 @@ def base_cases(trial: Trial) -> list[Case]:
         places += [axes for axes in settings(trial) if axes not in places]
     cases = [dataclasses.replace(small[0], axes=axes) for axes in places]
     if trial.profile is Profile.DEEP:
-        cases += [case for case in trial.cases("small") if case.label == "small B"]
+        first = small[0].axes  # of the small cases, B differs from A in every axis
+        others = [case for case in trial.cases("small") if case.in_domain]
+        varied = [axis.name for axis in trial.problem.var_axes()]
+        cases += [c for c in others if varied and all(c.axes[n] != first[n] for n in varied)]
     # The same small case as other checks use, where it is one: its truth is known already.
     return [small[0] if case == small[0] else case for case in cases]
 

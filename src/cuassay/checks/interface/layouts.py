@@ -23,7 +23,7 @@ from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Scenario
-from cuassay.model.trace import Exited, Garbled, Killed, StepRaised, TimedOut
+from cuassay.model.trace import Claim, Exited, Flooded, Garbled, Killed, StepRaised, TimedOut
 
 if TYPE_CHECKING:
     from cuassay.oracle.compare.outputs import Comparison
@@ -102,7 +102,7 @@ class Layout001(Check):
         """
         reads = reads_by_result(scenario)
         plain = _compared(trial, scenario, run, read=reads[PLAIN])
-        if plain is None or isinstance(run.result.termination, Garbled):
+        if plain is None or isinstance(run.result.termination, Garbled | Flooded):
             return self._plain_fails(trial, scenario, run)
         again = _compared(trial, scenario, run, read=reads[AGAIN])
         if not all(c.passed for found in (plain, again or {}) for c in found.values()):
@@ -115,7 +115,7 @@ class Layout001(Check):
     def _plain_fails(self, trial: Trial, scenario: Scenario, run: Run) -> list[Finding]:
         """Return a size that was refused and nobody promised, or tampering; else decide nothing."""
         ended = termination_finding(scenario, run, problem=trial.problem)
-        tampered = isinstance(run.result.termination, Garbled)
+        tampered = isinstance(run.result.termination, Garbled | Flooded)
         if ended is None or (ended.finding_class is FindingClass.WRONG and not tampered):
             raise CannotJudgeError("the plain call fails already")
         return [ended]
@@ -167,7 +167,7 @@ def _bad(
     records, end = run.result.records, run.result.termination
     record = records[tried.call] if tried.call < len(records) else None
     if isinstance(record, StepRaised):
-        silent = record.exception == "LaunchError" or memory_fault(record)
+        silent = record.claim is Claim.LAUNCH or memory_fault(record)
         what = f"ends in {exception_text(record)}"
         return _Bad(tried=tried, what=what, evidence=record.traceback) if silent else None
     if record is None:

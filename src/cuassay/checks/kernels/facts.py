@@ -72,7 +72,18 @@ def kernels_of(facts: Mapping[str, str]) -> Kernels:
         if kind == "own" and name:
             own.add(name)
         elif kind == "ran" and len(numbers) == 6:
-            ran.append(_ran(name, numbers))
+            count, took_us, registers, threads, shared, occupancy = numbers
+            ran.append(
+                Ran(
+                    name=name,
+                    count=int(count),
+                    took_us=took_us,
+                    registers=int(registers),
+                    threads=int(threads),
+                    shared_bytes=int(shared),
+                    occupancy=min(int(occupancy), 100),
+                )
+            )
         elif kind == "code" and len(numbers) == 5:
             code.append(_code(name, [int(number) for number in numbers]))
     return Kernels(
@@ -81,19 +92,6 @@ def kernels_of(facts: Mapping[str, str]) -> Kernels:
         own=frozenset(own),
         blind=plain(facts.get("profiler", "")),
         unread=plain(facts.get("binaries", "")),
-    )
-
-
-def _ran(name: str, numbers: list[float]) -> Ran:
-    count, took_us, registers, threads, shared, occupancy = numbers
-    return Ran(
-        name=name,
-        count=int(count),
-        took_us=took_us,
-        registers=int(registers),
-        threads=int(threads),
-        shared_bytes=int(shared),
-        occupancy=min(int(occupancy), 100),
     )
 
 

@@ -9,11 +9,10 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised, memory_fault
 from cuassay.checks.follow import lies_elsewhere
 from cuassay.checks.kernels.facts import Code, Kernels, Ran, kernels_of
-from cuassay.checks.plain_first import NEEDS_GPU, on_cpu, wrong_read
+from cuassay.checks.plain_first import wrong_read
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError
 from cuassay.inputs.geometry import tensor_inputs
-from cuassay.model.case import Case
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, ReadResult, Release, Scenario
 from cuassay.model.steps import Arrange, Inspect, Layout
@@ -64,6 +63,7 @@ class Kernel001(Check):
     title = "The kernels of a call"
     classes = ("H8", "M10", "M6")
     group = "kernels"
+    gpu_only = True
     own_process = True
     finding_class = FindingClass.ADVICE
     severity = Severity.LOW
@@ -71,13 +71,11 @@ class Kernel001(Check):
     least_decided = 0.0  # what it shows is advice
     control_first = False
 
-    def skip(self, trial: Trial) -> str:
-        """Return why there are no kernels to look at, or an empty string."""
-        return NEEDS_GPU if on_cpu(trial) else ""
-
     def propose(self, trial: Trial) -> Iterator[Scenario]:
         """Yield one process: a plain call, one that is profiled, one on offset inputs."""
-        for case in _case(trial):
+        # The numeric case that cases begin with: of a usual size, where time says something.
+        legal = [case for case in trial.cases("numeric") if case.in_domain]
+        for case in legal[:1] or list(trial.cases("small")[:1]):
             names = [spec.name for spec in tensor_inputs(trial.problem) if spec.shape]
             steps = (
                 Allocate(slot="a", case=0),
@@ -167,12 +165,6 @@ class Kernel001(Check):
             where=Where(axes=dict(scenario.cases[0].axes)),
             details=_rows(seen),
         )
-
-
-def _case(trial: Trial) -> list[Case]:
-    """Return the numeric case that cases begin with: of a usual size, where time says something."""
-    legal = [case for case in trial.cases("numeric") if case.in_domain]
-    return legal[:1] or list(trial.cases("small")[:1])
 
 
 def _own_code(seen: Kernels) -> list[Code]:

@@ -17,7 +17,7 @@ from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import SourceLine
-from cuassay.model.machine import LaunchEvidence, MachineEvidence, MachineFault, Touch
+from cuassay.model.machine import LaunchEvidence, MachineEvidence, MachineFault
 from cuassay.model.outcome import Finding, FindingClass, Severity, Where
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Scenario
 from cuassay.model.steps import ReadRecording, RecordLaunches
@@ -209,7 +209,13 @@ def _details(
     machine: Machine, launch: LaunchEvidence, fault: MachineFault
 ) -> Iterator[tuple[str, str]]:
     for number, touch in enumerate(fault.touches):
-        yield ("access" if not number else "other access"), _touch(touch)
+        who = ""
+        if touch.thread:
+            who = f" by thread {_tuple(touch.thread)} of block {_tuple(touch.block)}"
+        yield (
+            ("access" if not number else "other access"),
+            f"{touch.what}{who}, PTX line {touch.ptx_line}",
+        )
         text = machine.line(touch.file, touch.line)
         if text:
             yield f"{touch.file}:{touch.line}", text
@@ -221,13 +227,6 @@ def _details(
     yield from ((name, f"{value:.4g}") for name, value in fault.measures.items())
     grid, block = (" x ".join(map(str, extent)) for extent in (launch.grid, launch.block))
     yield "launch", f"{launch.kernel}, {grid} blocks of {block} threads, {launch.target}"
-
-
-def _touch(touch: Touch) -> str:
-    who = ""
-    if touch.thread:
-        who = f" by thread {_tuple(touch.thread)} of block {_tuple(touch.block)}"
-    return f"{touch.what}{who}, PTX line {touch.ptx_line}"
 
 
 def _tuple(numbers: Sequence[int]) -> str:

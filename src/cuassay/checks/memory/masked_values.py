@@ -85,7 +85,12 @@ class Mem004(Check):
             found = unused(trial, base)
             if any(found.values()):
                 nothing = False
-                yield _scenario(trial, base, found)
+                spoiled = [
+                    _spoiled(trial, base, places, what) for what, places in found.items() if places
+                ]
+                cases = (base, *spoiled)
+                label = f"padding spoiled: {base.label}"
+                yield Scenario(label=label, cases=cases, steps=one_by_one(range(len(cases))))
         if nothing:
             raise NothingToCheckError("every value reaches an output on the cases looked at")
 
@@ -167,10 +172,3 @@ def _large(spec: TensorSpec) -> float:
     if isinstance(domain, Real) and domain.high is not None:
         return min(most, float(domain.high))
     return most
-
-
-def _scenario(trial: Trial, base: Case, found: Mapping[str, Places]) -> Scenario:
-    spoiled = [_spoiled(trial, base, places, what) for what, places in found.items() if places]
-    cases = (base, *spoiled)
-    label = f"padding spoiled: {base.label}"
-    return Scenario(label=label, cases=cases, steps=one_by_one(range(len(cases))))

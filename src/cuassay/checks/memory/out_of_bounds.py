@@ -226,15 +226,16 @@ def _fault(scenario: Scenario, run: Run) -> str:
         raise CannotJudgeError(f"it raised {raised.exception[:80]} between guard zones")
     if raised is not None:
         return "a device fault where tensors lie apart: an access outside of every allocation"
-    if isinstance(end, Killed) and end.signal in _FAULT_SIGNALS and _called(scenario, end.index):
+    if (
+        isinstance(end, Killed)
+        and end.signal in _FAULT_SIGNALS
+        and 0 <= end.index < len(scenario.steps)
+        and isinstance(scenario.steps[end.index], Call)
+    ):
         return f"the process died of {signal_name(end.signal)} where tensors lie between zones"
     if not isinstance(end, Finished):
         raise CannotJudgeError("it did not come to an end between guard zones")
     return ""
-
-
-def _called(scenario: Scenario, index: int) -> bool:
-    return 0 <= index < len(scenario.steps) and isinstance(scenario.steps[index], Call)
 
 
 def _follows(trial: Trial, run: Run, reads: Sequence[Read], *, output: TensorSpec) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from cuassay.checks.base import Check, Run, Trial
-from cuassay.checks.memory.sanitizer_report import Record, find_sanitizer, of_kernels, parse
+from cuassay.checks.memory.sanitizer_report import find_sanitizer, of_kernels, parse
 from cuassay.checks.numeric.listed_sizes import settings
-from cuassay.checks.plain_first import NEEDS_GPU, on_cpu
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError
 from cuassay.model.diagnosis import Cause
@@ -74,12 +73,11 @@ class Mem003(Check):
     cause = Cause.OUT_OF_BOUNDS
     classes = ("M3", "M4", "M5", "C1")
     group = "tools"
+    gpu_only = True
     side_by_side = True
 
     def skip(self, trial: Trial) -> str:
         """Only CUDA kernels can be looked at; the tools take seconds each."""
-        if on_cpu(trial):
-            return NEEDS_GPU
         return "standard and deep run it" if trial.profile is Profile.QUICK else ""
 
     def missing(self) -> str:
@@ -121,25 +119,22 @@ class Mem003(Check):
             next(r for r in records if (r.level, r.text, r.kernel, r.at) == key) for key in seen
         ]
         for found in firsts[:_SHOWN]:
-            yield self._of_record(scenario, found)
-
-    def _of_record(self, scenario: Scenario, record: Record) -> Finding:
-        advice = record.level == "warning" or scenario.mode is Mode.INITCHECK
-        place = f" ({record.at})" if record.at else ""
-        details = {
-            "block": record.block,
-            "thread": record.thread,
-            "address": record.address,
-            "bytes": record.size,
-            "called from": record.host,
-        }
-        return self.finding(
-            f"{scenario.mode.value}: {record.text or record.kind} in {record.kernel}{place}",
-            scenario=scenario,
-            where=Where(axes=dict(scenario.cases[0].axes)),
-            details=tuple((name, text) for name, text in details.items() if text),
-            classes=_CLASSES[scenario.mode],
-            cause=_CAUSES[scenario.mode],
-            finding_class=FindingClass.ADVICE if advice else self.finding_class,
-            severity=Severity.LOW if advice else self.severity,
-        )
+            advice = found.level == "warning" or scenario.mode is Mode.INITCHECK
+            place = f" ({found.at})" if found.at else ""
+            details = {
+                "block": found.block,
+                "thread": found.thread,
+                "address": found.address,
+                "bytes": found.size,
+                "called from": found.host,
+            }
+            yield self.finding(
+                f"{scenario.mode.value}: {found.text or found.kind} in {found.kernel}{place}",
+                scenario=scenario,
+                where=Where(axes=dict(scenario.cases[0].axes)),
+                details=tuple((name, text) for name, text in details.items() if text),
+                classes=_CLASSES[scenario.mode],
+                cause=_CAUSES[scenario.mode],
+                finding_class=FindingClass.ADVICE if advice else self.finding_class,
+                severity=Severity.LOW if advice else self.severity,
+            )

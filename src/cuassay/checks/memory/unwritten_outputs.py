@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.listed_sizes import settings
-from cuassay.checks.state.answers import Read, placed, raw_bytes, reads_of, same_bits, wrong_outputs
+from cuassay.checks.state.answers import Read, placed, reads_of, same_bits, wrong_outputs
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import TensorSpec
 from cuassay.model.scenario import Allocate, Call, Poison, ReadResult, Release, Scenario, Step
+from cuassay.oracle.bits import raw_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -100,22 +101,20 @@ class Mem001(Check):
             message, place = _unwritten(spec, found, truth.outputs[position])
             cause = Cause.UNWRITTEN if message else Cause.UNINITIALISED
             if not message and not all(wrong):
-                message = _depends(spec.name, wrong)
+                bad = [_WORDS[p] for p, is_wrong in zip(_POISONS, wrong, strict=True) if is_wrong]
+                good = [
+                    _WORDS[p] for p, is_wrong in zip(_POISONS, wrong, strict=True) if not is_wrong
+                ]
+                message = (
+                    f"{spec.name} depends on what its memory held before the call: wrong after "
+                    f"{' and '.join(bad)}, right after {' and '.join(good)}"
+                )
             exact = truth.outputs[position].scale is None
             if not message and exact and not same_bits(run, reads[0].items, reads[2].items):
                 message = f"{spec.name} depends on what its memory held before the call"
             if message:
                 place = dataclasses.replace(place, axes=dict(scenario.cases[0].axes))
                 yield self.finding(message, scenario=scenario, where=place, cause=cause)
-
-
-def _depends(output: str, wrong: Sequence[bool]) -> str:
-    bad = [_WORDS[p] for p, is_wrong in zip(_POISONS, wrong, strict=True) if is_wrong]
-    good = [_WORDS[p] for p, is_wrong in zip(_POISONS, wrong, strict=True) if not is_wrong]
-    return (
-        f"{output} depends on what its memory held before the call: wrong after "
-        f"{' and '.join(bad)}, right after {' and '.join(good)}"
-    )
 
 
 def _unwritten(

@@ -149,7 +149,9 @@ def _independent(trial: Trial) -> Iterator[RowsIndependent]:
         if not isinstance(relation, RowsIndependent) or not _leads(problem, relation.axis):
             continue
         found = relation if relation in declared else verifier.confirmed(relation)
-        if isinstance(found, RowsIndependent) and _has_members(trial, found):
+        if isinstance(found, RowsIndependent) and any(
+            True for base in _bases(trial, found) for _ in batches(trial, found, base)
+        ):
             yield found
 
 
@@ -157,10 +159,6 @@ def _leads(problem: Problem, axis: str) -> bool:
     """Whether an axis is the first of every input that carries it: a batch, as callers say."""
     carriers = [spec for spec in tensor_inputs(problem) if axis in spec.shape]
     return bool(carriers) and all(spec.shape[0] == axis for spec in carriers)
-
-
-def _has_members(trial: Trial, relation: RowsIndependent) -> bool:
-    return any(True for base in _bases(trial, relation) for _ in batches(trial, relation, base))
 
 
 def _bases(trial: Trial, relation: RowsIndependent) -> list[Case]:
@@ -195,13 +193,9 @@ def batches(trial: Trial, relation: RowsIndependent, base: Case) -> Iterator[Sce
         if group and laws(trial.problem, relation, cases):
             what = "one slice alone" if alone else "batches"
             label = f"{what} along {relation.axis} of {base.label}"
-            yield _scenario(relation, cases, label=label)
-
-
-def _scenario(relation: RowsIndependent, cases: tuple[Case, ...], *, label: str) -> Scenario:
-    """Return the scenario of a call on each case, the first one's once more at the end."""
-    steps = one_by_one((*range(len(cases)), 0))
-    return Scenario(label=label, cases=cases, steps=steps, relation=relation)
+            # The scenario of a call on each case, the first one's once more at the end.
+            steps = one_by_one((*range(len(cases)), 0))
+            yield Scenario(label=label, cases=cases, steps=steps, relation=relation)
 
 
 def _same(trial: Trial, run: Run, law: Law, *, first: Read, again: Read) -> bool:

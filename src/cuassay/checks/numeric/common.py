@@ -107,7 +107,12 @@ def message(comparison: Comparison, worst: Statistic | None) -> str:
             f"expected {comparison.expected} ({_STATISTICS[worst.name]}, {worst.group})"
         )
     name = _STATISTICS.get(worst.name, worst.name)
-    place, ours, trusted = _telling_group(comparison)
+    # The hit-count group whose error is furthest above the trusted one, else the whole.
+    whole = ("", comparison.relative_error, comparison.trusted_relative_error)
+    groups = [(f" on {name}", a, b) for name, (a, b) in comparison.groups.items() if b > 0]
+    place, ours, trusted = max(
+        [whole, *groups], key=lambda row: row[1] / row[2] if row[2] > 0 else 0.0
+    )
     beyond = comparison.precision.condition.partition(": ")[2]
     more = f"; {beyond} would explain it, which the precision policy rules out" if beyond else ""
     return (
@@ -115,13 +120,6 @@ def message(comparison: Comparison, worst: Statistic | None) -> str:
         f"{worst.group}, allowed {worst.limit:.3g}; relative error {ours:.2e}{place} "
         f"where a trusted kernel has {trusted:.2e}{more}"
     )
-
-
-def _telling_group(comparison: Comparison) -> tuple[str, float, float]:
-    """Return the hit-count group whose error is furthest above the trusted one, else the whole."""
-    whole = ("", comparison.relative_error, comparison.trusted_relative_error)
-    groups = [(f" on {name}", a, b) for name, (a, b) in comparison.groups.items() if b > 0]
-    return max([whole, *groups], key=lambda row: row[1] / row[2] if row[2] > 0 else 0.0)
 
 
 def details(comparison: Comparison) -> tuple[tuple[str, str], ...]:

@@ -85,7 +85,12 @@ class Det001(Check):
         if not digests:
             yield from self._seen_elsewhere(trial, scenario, run)
             return
-        reads = _distinct(run, reads_of(scenario, run))
+        reads = reads_of(scenario, run)
+        kept: list[Read] = []
+        for read in reads:
+            if not any(same_bits(run, read.items, other.items) for other in kept):
+                kept.append(read)
+        reads = kept
         worst = [_worst(trial, read, run) for read in reads]
         failed = [comparison for comparison in worst if comparison and not comparison.passed]
         if failed and len(failed) < len(worst):
@@ -144,14 +149,6 @@ def _worst(trial: Trial, read: Read, run: Run) -> Comparison | None:
     """Return the comparison of a read that fails, or uses most of its budget."""
     compared = trial.compare(read.case, run, read.items)
     return max(compared, key=lambda c: (not c.passed, c.share), default=None)
-
-
-def _distinct(run: Run, reads: list[Read]) -> list[Read]:
-    kept: list[Read] = []
-    for read in reads:
-        if not any(same_bits(run, read.items, other.items) for other in kept):
-            kept.append(read)
-    return kept
 
 
 def _largest(trial: Trial, cases: tuple[Case, ...]) -> list[Case]:

@@ -148,9 +148,9 @@ class Num002(Check):
 
 def growth_groups(cases: Iterable[Case]) -> list[tuple[Case, ...]]:
     """Return the growth cases grouped by everything but the length: one group a fill and axis."""
-    groups: dict[str, list[Case]] = {}
-    for case in cases:
-        groups.setdefault(_series_name(case), []).append(case)
+    groups: dict[object, list[Case]] = {}
+    for case in cases:  # the planner gives each series a seed of its own
+        groups.setdefault(case.seed, []).append(case)
     return [tuple(group) for group in groups.values() if len(group) >= 3]
 
 

@@ -12,14 +12,14 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import message, worst_statistic
 from cuassay.checks.numeric.relation_guess import relations
 from cuassay.checks.numeric.relation_members import plain_axis, take_slices
-from cuassay.checks.plain_first import NEEDS_GPU, measured, on_cpu
+from cuassay.checks.plain_first import measured
 from cuassay.errors import ProblemError
 from cuassay.inputs.geometry import tensor_inputs
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Severity
-from cuassay.model.problem import Problem, TensorSpec, VarAxis
+from cuassay.model.problem import Problem, VarAxis
 from cuassay.model.relation import RowsIndependent
 from cuassay.model.scenario import Allocate, Call, Scenario
 from cuassay.model.steps import ReadSlices
@@ -75,13 +75,12 @@ class Big001(Check):
     cause = Cause.LARGE_SIZES
     classes = ("M1", "M2", "L12")
     group = "big"
+    gpu_only = True
     own_process = True
     severity = Severity.CRITICAL
 
     def skip(self, trial: Trial) -> str:
         """Return why no such size can be tried, or an empty string."""
-        if on_cpu(trial):
-            return NEEDS_GPU
         if not _TARGETS[trial.profile]:
             return "--profile standard and deep try it"
         return "" if any(_plans(trial)) else _why_not(trial)
@@ -137,8 +136,18 @@ def _scenario(trial: Trial, axis: str, target: int) -> Scenario | None:
     whole = dataclasses.replace(
         base, label=f"{axis} = {sizes[axis]}", axes=sizes, seed=seed, fills={}
     )
-    spec = _largest(problem, sizes, axis)
-    places = _places(sizes[axis], prod(shape_of(spec.shape, sizes)) // sizes[axis], seed)
+    outputs = [spec for spec in problem.outputs if axis in spec.shape]
+    spec = max(outputs, key=lambda spec: prod(shape_of(spec.shape, sizes)))
+    # Slices at both ends, around every multiple of 2^31 elements, and random ones.
+    length = sizes[axis]
+    per_slice = prod(shape_of(spec.shape, sizes)) // sizes[axis]
+    draw = random.Random(seed)
+    found = {0, 1, length - 2, length - 1}
+    for limit in (_LIMIT, 2 * _LIMIT):
+        middle = limit // max(per_slice, 1)
+        found |= {middle - 1, middle, middle + 1}
+    found |= {draw.randrange(length) for _ in range(_SLICES)}
+    places = tuple(sorted(place for place in found if 0 <= place < length))
     bound = {name.name: sizes[name.name] for name in problem.var_axes()}
     few = take_slices(
         problem,
@@ -173,8 +182,13 @@ def _sizes(problem: Problem, axis: str, target: int) -> dict[str, int] | None:
     assert spec is not None
     for workload in sorted(problem.workloads, key=lambda w: -prod(w.axes.values())):
         sizes = resolve(problem.axes, workload.axes)
+        specs = (*tensor_inputs(problem), *problem.outputs)
         most = max(
-            (prod(shape_of(s.shape, sizes)) // sizes[axis] for s in _with(problem, axis)), default=0
+            (
+                prod(shape_of(s.shape, sizes)) // sizes[axis]
+                for s in [spec for spec in specs if axis in spec.shape]
+            ),
+            default=0,
         )
         if not most:
             continue
@@ -188,16 +202,6 @@ def _sizes(problem: Problem, axis: str, target: int) -> dict[str, int] | None:
     return None
 
 
-def _with(problem: Problem, axis: str) -> list[TensorSpec]:
-    specs = (*tensor_inputs(problem), *problem.outputs)
-    return [spec for spec in specs if axis in spec.shape]
-
-
-def _largest(problem: Problem, sizes: Mapping[str, int], axis: str) -> TensorSpec:
-    outputs = [spec for spec in problem.outputs if axis in spec.shape]
-    return max(outputs, key=lambda spec: prod(shape_of(spec.shape, sizes)))
-
-
 def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:
     """Whether inputs and outputs fit the GPU several times; all outputs must have one place."""
     import torch
@@ -207,14 +211,3 @@ def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:
     torch.cuda.empty_cache()
     free, _ = torch.cuda.mem_get_info()
     return total * _COPIES <= free * _SHARE
-
-
-def _places(length: int, per_slice: int, seed: int) -> tuple[int, ...]:
-    """Return slices at both ends, around every multiple of 2^31 elements, and random ones."""
-    draw = random.Random(seed)
-    found = {0, 1, length - 2, length - 1}
-    for limit in (_LIMIT, 2 * _LIMIT):
-        middle = limit // max(per_slice, 1)
-        found |= {middle - 1, middle, middle + 1}
-    found |= {draw.randrange(length) for _ in range(_SLICES)}
-    return tuple(sorted(place for place in found if 0 <= place < length))

@@ -106,7 +106,8 @@ def _scaled(
 ) -> Iterator[Law]:
     """Each member moved `by` a number has the base's answer times that number to the `degree`."""
     for member, case in enumerate(cases):
-        number = _number(case, name, by)
+        value = case.fills[name].parameters.get(by) if name in case.fills else None
+        number = float(value) if isinstance(value, int | float) else None
         if number is not None:
             base = Term(member=0, coefficient=-(number**degree))
             yield _equal(position, Term(member=member), base)
@@ -155,11 +156,6 @@ def _linear(cases: Sequence[Case], position: int) -> Iterator[Law]:
 
 def _equal(position: int, first: Term, second: Term) -> Law:
     return Law(output=position, terms=(first, second))
-
-
-def _number(case: Case, name: str, parameter: str) -> float | None:
-    value = case.fills[name].parameters.get(parameter) if name in case.fills else None
-    return float(value) if isinstance(value, int | float) else None
 
 
 def applied(term: Term, value: Tensor) -> Tensor:

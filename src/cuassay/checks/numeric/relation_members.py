@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from cuassay.errors import ProblemError
 from cuassay.inputs.geometry import elements, legal, tensor_inputs, try_sizes
@@ -272,9 +272,5 @@ def _order(base: Case, size: int) -> tuple[int, ...]:
     """Return a permutation of range(size) fixed by the case's seed; never the identity."""
     order = list(range(size))
     random.Random(base.seed).shuffle(order)
-    return _moved(order)
-
-
-def _moved(order: Iterable[int]) -> tuple[int, ...]:
     found = tuple(order)
     return found if list(found) != sorted(found) else (*found[1:], *found[:1])

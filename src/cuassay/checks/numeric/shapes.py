@@ -92,11 +92,10 @@ class Shp001(Check):
             condition = refusal_condition(trial.problem, case)
             if condition:
                 kind, severity = FindingClass.UNSAFE, Severity.MEDIUM
-            else:
+            elif case.in_domain:
                 message += "; the size lies within the problem's domain"
         if not case.in_domain:
             kind, severity, condition = FindingClass.ADVICE, Severity.LOW, ""
-            message = message.removesuffix("; the size lies within the problem's domain")
         return self.finding(
             message,
             scenario=scenario,

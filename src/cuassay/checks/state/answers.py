@@ -12,10 +12,9 @@ from cuassay.checks.follow import followed
 from cuassay.model.case import Case
 from cuassay.model.scenario import ReadResult, Scenario
 from cuassay.model.trace import ResultItem
+from cuassay.oracle.bits import raw_bytes
 
 if TYPE_CHECKING:
-    import torch
-
     from cuassay.oracle.compare.outputs import Comparison
 
 
@@ -85,15 +84,6 @@ def _same(run: Run, first: ResultItem, second: ResultItem) -> bool:
     import torch
 
     return bool(torch.equal(raw_bytes(run.tensor(first)), raw_bytes(run.tensor(second))))
-
-
-def raw_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the bytes of a tensor, uint8 of shape (elements * itemsize,)."""
-    import torch
-
-    whole = tensor.detach().contiguous()
-    # One element counts as contiguous whatever its strides, and keeps them in any reshape.
-    return whole.as_strided((whole.numel(),), (1,)).view(torch.uint8)
 
 
 def truth_moved(trial: Trial, first: Case, second: Case) -> bool:

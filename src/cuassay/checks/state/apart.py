@@ -11,7 +11,6 @@ from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.plain_first import measured
 from cuassay.checks.state.answers import (
     placed,
-    raw_bytes,
     reads_of,
     reseeded,
     same_bits,
@@ -21,6 +20,7 @@ from cuassay.model.outcome import Finding, Where
 from cuassay.model.scenario import Allocate, Call, ReadInputs, ReadResult, Scenario
 from cuassay.model.steps import Mode
 from cuassay.model.verdict import Profile
+from cuassay.oracle.bits import raw_bytes
 
 if TYPE_CHECKING:
     import torch

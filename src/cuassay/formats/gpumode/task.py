@@ -159,12 +159,11 @@ class _Probe:
         self._restore()
 
     def __call__(self, sizes: Mapping[str, int]) -> shapes.Sample:
-        from cuassay.dispatch_modes import fake_tensors
+        from cuassay.dispatch_modes import without_memory
 
         try:
             try:
-                with fake_tensors():
-                    form, leaves, outputs = self._made(sizes)
+                form, leaves, outputs = without_memory(lambda: self._made(sizes))
             except Exception:
                 if not self._affordable(sizes):
                     raise
@@ -194,11 +193,11 @@ class _Probe:
 
         A generator that looks at numbers (`.item()`) cannot: its arguments say how large they are.
         """
-        from cuassay.dispatch_modes import fake_tensors
+        from cuassay.dispatch_modes import without_memory
 
         try:
-            with fake_tensors():
-                data = self._values["generate_input"](**{**self._first, **sizes})
+            generate = self._values["generate_input"]
+            data = without_memory(lambda: generate(**{**self._first, **sizes}))
         except Exception:
             return math.prod(sizes.values()) <= _REAL_ELEMENTS
         leaves: list[Any] = []

@@ -4,6 +4,8 @@ A problem's inputs are the forward arguments, then the model's state, then where
 state from. Parameters and buffers travel as tensors, so that a candidate in another process has
 the reference's, bit for bit. Both models are also built under the same seed, as the benchmark
 does: a kernel may pack weights when it is made, and a call may ask for what it was built with.
+Where the constructor's sizes are axes, their values stand behind the state, and both models are
+built for the sizes of a call when they are first met.
 """
 
 from __future__ import annotations
@@ -13,6 +15,9 @@ from collections.abc import Mapping, Sequence
 from cuassay.formats.structure import PRELUDE, Step, output_text
 from cuassay.model.problem import STATE_SAMPLE, STATE_SOURCE, StateSource
 
+BUILT = "built_"  # begins the names of scalars that say what a module is built with
+_KEPT = 4  # models of other sizes that a process keeps
+_EVALUATING = (StateSource.GIVEN_EVALUATION.value, StateSource.INITIAL_EVALUATION.value)
 _COMMON = """
 
 # ---- cuassay's adapter: a function of the forward arguments and of the model's state ----
@@ -22,6 +27,7 @@ _CUASSAY_SEED = 42
 _CUASSAY_INIT = {init}
 _CUASSAY_STATE = {state}
 _CUASSAY_BUFFERS = {buffers}
+_CUASSAY_BUILT = {built}
 _CUASSAY_COUNT = {count}
 _CUASSAY_CALL = {call!r}
 
@@ -29,33 +35,87 @@ _CUASSAY_CALL = {call!r}
 {call}
 
 
-def _cuassay_build(kind):
+def _cuassay_put(value, place, size):
+    if not place:
+        return size
+    items = list(value)
+    items[place[0]] = _cuassay_put(items[place[0]], place[1:], size)
+    return type(value)(items)
+
+
+def _cuassay_build(kind, sizes=()):
+    # Under the benchmark's seed; `sizes` are those of _CUASSAY_BUILT, and without any its own.
+    init = _CUASSAY_INIT
+    for places, size in zip(_CUASSAY_BUILT.values(), sizes):
+        for place in places:
+            init = _cuassay_put(init, place, size)
     # Empty until CUDA is initialised, which this must not do.
     devices = list(range(len(_cuassay_torch.cuda.default_generators)))
     with _cuassay_torch.random.fork_rng(devices=devices):
         _cuassay_torch.manual_seed(_CUASSAY_SEED)
-        return kind(*_CUASSAY_INIT)
+        return kind(*init)
+
+
+def _cuassay_split(values):
+    # The forward's arguments, the state, the sizes to build for, where the state comes from.
+    arguments, rest = values[:_CUASSAY_COUNT], values[_CUASSAY_COUNT:]
+    given, rest = rest[: len(_CUASSAY_STATE)], rest[len(_CUASSAY_STATE) :]
+    sizes = tuple(int(size) for size in rest[: len(_CUASSAY_BUILT)])
+    return arguments, given, sizes, next(iter(rest[len(_CUASSAY_BUILT) :]), None)
 """
 
 _REFERENCE = """
+import sys as _cuassay_sys
+from torch.utils._python_dispatch import _disable_current_modes as _cuassay_no_modes
 
-_cuassay_model = _cuassay_build(Model)
-_cuassay_place = {{}}
+_cuassay_models = {{}}
+
+
+def _cuassay_make(sizes):
+    model = _cuassay_build(Model, sizes)
+    model._cuassay_modes = [(module, module.training) for module in model.modules()]
+    return model
+
+
+if not _CUASSAY_BUILT:
+    _cuassay_models[()] = _cuassay_make(())
+
+
+def _cuassay_model(sizes, device=None):
+    # The model for some sizes, built once, out of sight of whoever watches a call. Where tensors
+    # hold no data, one is made for this call alone.
+    if device is not None and device.type == "meta":
+        with device:
+            return _cuassay_make(sizes)
+    fakes = _cuassay_sys.modules.get("torch._subclasses.fake_tensor")
+    plain = _cuassay_torch.empty(0)
+    if plain.is_meta or fakes and isinstance(plain, fakes.FakeTensor):
+        return _cuassay_models.get(sizes) or _cuassay_make(sizes)
+    if sizes not in _cuassay_models:
+        with _cuassay_no_modes(), _cuassay_torch._C.DisableTorchFunction():
+            model = _cuassay_make(sizes)
+        while len(_cuassay_models) >= {kept}:
+            _cuassay_models.pop(next(iter(_cuassay_models)))
+        _cuassay_models[sizes] = model
+    model = _cuassay_models[sizes]
+    if device is not None and getattr(model, "_cuassay_place", None) != device:
+        model.to(device)
+        model._cuassay_place = device
+    return model
 
 
 def run({signature}):
     values = ({parameters},)
-    arguments, given = values[:_CUASSAY_COUNT], values[_CUASSAY_COUNT:]
+    arguments, given, sizes, _ = _cuassay_split(values)
     state = dict(zip(_CUASSAY_STATE, given, strict=False))
     for name in _CUASSAY_BUFFERS:
         state[name] = state[name].clone()
-    device = next((v.device for v in values if hasattr(v, "device")), None)
-    if device is not None and _cuassay_place.get("device") != device:
-        _cuassay_model.to(device)
-        _cuassay_place["device"] = device
+    model = _cuassay_model(sizes, next((v.device for v in values if hasattr(v, "device")), None))
+    for module, training in model._cuassay_modes:
+        module.training = training and not {evaluating}
     with _cuassay_torch.no_grad():
         given, named = _cuassay_arguments(*arguments)
-        made = _cuassay_torch.func.functional_call(_cuassay_model, state, given, named)
+        made = _cuassay_torch.func.functional_call(model, state, given, named)
         return _cuassay_outputs(made)
 
 
@@ -77,15 +137,17 @@ def _cuassay_generate(axes_and_scalars, device):
         made = [v.to(device) if hasattr(v, "to") else v for v in made]
     finally:
         globals().update(held)
-    state = _cuassay_model.state_dict()
+    sizes = tuple(axes_and_scalars[axis] for axis in _CUASSAY_BUILT)
+    state = _cuassay_model(sizes).state_dict()
     made += [state[name].detach().clone().to(device) for name in _CUASSAY_STATE]
     return dict(zip({names}, made))
 """
 
 _CANDIDATE = '''from {module} import ModelNew
 
-_cuassay_made = _cuassay_build(ModelNew)
-_cuassay_models, _cuassay_built = {{}}, {{}}
+_cuassay_made = None if _CUASSAY_BUILT else _cuassay_build(ModelNew)
+_cuassay_evaluated = []
+_cuassay_models = {{}}
 
 
 def _cuassay_own(model):
@@ -116,41 +178,56 @@ def _cuassay_pairs(model, given):
     return list(pairs.items())
 
 
-def _cuassay_ready(device, given):
-    """The model on a device, its state by position, and the values that it was built with."""
-    if device not in _cuassay_models:
-        model = _cuassay_made.to(device)
+def _cuassay_ready(device, given, sizes):
+    """The model on a device, its state by position, what it was built with, and its modes."""
+    if (device, sizes) not in _cuassay_models:
+        model = _cuassay_made or _cuassay_build(ModelNew, sizes)
+        # Of another device: the same model, which has been called.
+        others = [held for (_, of), held in _cuassay_models.items() if of == sizes]
+        modes = others[0][3] if others else [(m, m.training) for m in model.modules()]
+        model = model.to(device)
         pairs = _cuassay_pairs(model, given)
         own = _cuassay_own(model)
-        if not _cuassay_built:
-            _cuassay_built.update((name, own[name].detach().clone()) for _, name in pairs)
-        built = {{name: _cuassay_built[name].to(device) for _, name in pairs}}
-        _cuassay_models[device] = model, [(at, name, own[name]) for at, name in pairs], built
-    return _cuassay_models[device]
+        built = {{name: own[name].detach().clone() for _, name in pairs}}
+        if others:
+            built = {{name: others[0][2][name].to(device) for _, name in pairs}}
+        while len(_cuassay_models) >= {kept}:
+            _cuassay_models.pop(next(iter(_cuassay_models)))
+        where = [(at, name, own[name]) for at, name in pairs]
+        _cuassay_models[device, sizes] = model, where, built, modes
+    return _cuassay_models[device, sizes]
 
 
-def _cuassay_sample(pairs, built, given):
-    """The first elements of what the model was built with, empty where it has no such tensor."""
+def _cuassay_sample(pairs, built, modes, given):
+    """The first elements of what the model was built with, empty where it has no such tensor.
+
+    Then 1 where it was built in training mode, else 0.
+    """
     found = [value.new_empty(0) for value in given]
     for position, name, _ in pairs:
         found[position] = built[name].reshape(-1)[:{sample}].clone()
-    return tuple(found)
+    return (*found, _cuassay_torch.tensor(float(modes[0][1])))
 
 
 def run(*values):
-    arguments, given = values[:_CUASSAY_COUNT], values[_CUASSAY_COUNT:]
-    source, given = (given[-1], given[:-1]) if given else ({given}, given)
+    arguments, given, sizes, source = _cuassay_split(values)
     device = next((v.device for v in values if hasattr(v, "device")), "cpu")
-    model, pairs, built = _cuassay_ready(device, given)
+    model, pairs, built, modes = _cuassay_ready(device, given, sizes)
     if source == {as_sample}:
-        return _cuassay_sample(pairs, built, given)
+        return _cuassay_sample(pairs, built, modes, given)
     with _cuassay_torch.no_grad():
         for position, name, own in pairs:
-            value = built[name] if source == {initial} else given[position]
+            value = built[name] if source in {initial} else given[position]
             if isinstance(own, _cuassay_torch.nn.Parameter) and own.dtype == value.dtype:
                 own.data = value
             else:
                 own.copy_(value)
+        if source in {evaluating}:  # after the state, as one loads a checkpoint
+            _cuassay_evaluated.append(model.eval())
+        elif any(one is model for one in _cuassay_evaluated):
+            _cuassay_evaluated[:] = [one for one in _cuassay_evaluated if one is not model]
+            for module, training in modes:
+                module.training = training
         given, named = _cuassay_arguments(*arguments)
         return _cuassay_outputs(model(*given, **named))
 '''
@@ -207,26 +284,32 @@ def reference_source(
     buffers: Sequence[str],
     axes: Mapping[str, tuple[str, int | None]],
     same: Mapping[str, str],
+    built: Mapping[str, Sequence[Sequence[int]]],
     call: str,
 ) -> str:
     """Return the problem's file with `run` and a generator below it.
 
     `arguments` are the forward parameters, `state` maps the model's names to input names, `axes`
     axes to the names and positions at the file's top level, `same` some of them to the axis that
-    they always equal, and `call` is what `call_text` returns.
+    they always equal, `built` axes to their places in the constructor's arguments `init`, and
+    `call` is what `call_text` returns.
     """
     names = [*arguments, *state.values()]
+    sizes = [f"{BUILT}{axis}" for axis in built]
     source = [f"{STATE_SOURCE}={StateSource.GIVEN.value}"] if state else []
+    evaluating = f"{STATE_SOURCE} in {_EVALUATING}" if state else "False"
     common = _COMMON.format(
         init=repr(list(init)), state=repr(list(state)), buffers=repr(list(buffers)),
-        count=len(arguments), call=call,
+        built=repr(dict(built)), count=len(arguments), call=call,
     )  # fmt: skip
     adapter = _REFERENCE.format(
-        signature=", ".join([*names, *source]),
-        parameters=", ".join(names),
+        signature=", ".join([*names, *sizes, *source]),
+        kept=_KEPT,
+        parameters=", ".join([*names, *sizes]),
         axes=repr(dict(axes)),
         same=repr(dict(same)),
         names=repr(names),
+        evaluating=evaluating,
     )
     return text.rstrip("\n") + "\n" + common + adapter
 
@@ -236,13 +319,15 @@ def candidate_source(
     *,
     init: Sequence[object],
     state: Sequence[str],
+    built: Mapping[str, Sequence[Sequence[int]]],
     count: int,
     call: str,
 ) -> str:
     """Return the entry file of a candidate whose `module` defines ModelNew."""
     common = _COMMON.format(
-        init=repr(list(init)), state=repr(list(state)), buffers="()", count=count, call=call
-    )
+        init=repr(list(init)), state=repr(list(state)), buffers="()", built=repr(dict(built)),
+        count=count, call=call,
+    )  # fmt: skip
     title = '"""The entry of a KernelBench candidate."""\n'
     return (
         title
@@ -250,8 +335,9 @@ def candidate_source(
         + _CANDIDATE.format(
             module=module,
             sample=STATE_SAMPLE,
-            given=StateSource.GIVEN.value,
-            initial=StateSource.INITIAL.value,
+            kept=_KEPT,
+            initial=(StateSource.INITIAL.value, StateSource.INITIAL_EVALUATION.value),
+            evaluating=_EVALUATING,
             as_sample=StateSource.SAMPLE.value,
         )
     )

@@ -2,7 +2,9 @@
 
 The model's state becomes inputs whose values only its constructor knows. Sizes that the file
 names at its top level, and that only `get_inputs` uses, become axes: the benchmark itself runs
-one shape.
+one shape. Where the state is large, so do the sizes that `get_init_inputs` hands to the
+constructor: a call tells the size that the module is to be built with, and both models are built
+anew for it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import symtable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,7 @@ from cuassay.formats.sol.reference_file import reference_path
 from cuassay.formats.structure import SCALARS, Step, Written, outputs, tensors_in
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import problem_digest
-from cuassay.model.domain import Choice, Domain, Opaque, Real
+from cuassay.model.domain import Choice, Domain, Opaque, Real, SizeOf
 from cuassay.model.dtype import DType
 from cuassay.model.problem import (
     STATE_SOURCE,
@@ -32,6 +36,7 @@ from cuassay.model.problem import (
     InputSpec,
     Problem,
     Reference,
+    ScalarSource,
     ScalarSpec,
     StateSource,
     TensorSpec,
@@ -53,6 +58,9 @@ _SOURCE = ScalarSpec(
     description="where the model's state comes from",
 )
 Place = tuple[str, int | None]  # a name of the file's top level, and the position in it
+Positions = tuple[int, ...]  # positions in nested lists and tuples, outermost first
+# Up to here a module of its own sizes costs a trial next to nothing.
+_LARGE_STATE_BYTES = 1 << 26
 
 
 def load(path: Path, text: str) -> Problem:
@@ -61,14 +69,25 @@ def load(path: Path, text: str) -> Problem:
     Raises ProblemError where it is not one, and ReferenceError_ where its code raises.
     """
     module = import_file(path)
-    init = _init_inputs(module, path)
-    places = _places(text, vars(module), path)
-    sizes = {name: _value(vars(module), place) for name, place in places.items()}
-    probe = _Probe(vars(module), init, path, places=places)
-    learnt = shapes.learn(probe, sizes)
+    values = vars(module)
+    init = _init_inputs(values, path)
+    places = _places(text, values, path)
+    probe = _Probe(values, path, places=places)
+    learnt = shapes.learn(probe, _sizes(values, places))
+    if probe.state_bytes > _LARGE_STATE_BYTES:
+        built = _built_places(text, values, path, init)
+        if built:
+            places = {**places, **{name: place for name, (place, _) in built.items()}}
+            probe = _Probe(values, path, places=places)
+            learnt = shapes.learn(probe, _sizes(values, places))
+    else:
+        built = {}
+    sizes = _sizes(values, places)
+    told = _told(learnt, built)
     specs, outputs = _specs(probe, learnt)
     state = {name: f"state_{re.sub(r'[^0-9a-zA-Z_]', '_', name)}" for name in probe.state}
-    inputs = (*specs, *_state_specs(probe, state))
+    inputs = (*specs, *_state_specs(probe, learnt, state))
+    size_specs = tuple(_size_spec(axis, sizes[axis]) for axis in told)
     source_spec = (_SOURCE,) if state else ()
     source = adapter.reference_source(
         text,
@@ -78,19 +97,24 @@ def load(path: Path, text: str) -> Problem:
         buffers=probe.buffers,
         axes={name: places[name] for name in (*learnt.axes, *learnt.same)},
         same=learnt.same,
+        built=told,
         call=probe.call,
     )
     problem = Problem(
         name=path.stem,
-        axes=_axes(learnt),
-        inputs=(*inputs, *source_spec),
+        axes=_axes(learnt, told),
+        inputs=(*inputs, *size_specs, *source_spec),
         outputs=outputs,
         reference=Reference(path=reference_path(source, None), source=source, generator=_GENERATOR),
         workloads=(
             Workload(
                 id=path.stem,
                 axes={name: sizes[name] for name in learnt.axes} | dict(learnt.derived),
-                sources={spec.name: CustomSource() for spec in inputs},
+                sources={spec.name: CustomSource() for spec in inputs}
+                | {
+                    spec.name: ScalarSource(value=sizes[axis])
+                    for axis, spec in zip(told, size_specs, strict=True)
+                },
                 tolerance=_TOLERANCE,
             ),
         ),
@@ -98,6 +122,7 @@ def load(path: Path, text: str) -> Problem:
         path=path.absolute(),
         description=inspect.cleandoc(module.Model.__doc__ or ""),
         state=tuple(state.values()),
+        built=tuple(told),
         held=probe.held,
     )
     return _with_digest(problem)
@@ -117,6 +142,7 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
         module,
         init=facts["_CUASSAY_INIT"],
         state=facts["_CUASSAY_STATE"],
+        built=facts["_CUASSAY_BUILT"],
         count=facts["_CUASSAY_COUNT"],
         call=facts["_CUASSAY_CALL"],
     )
@@ -134,8 +160,8 @@ def _facts(source: str) -> dict[str, Any]:
     return facts
 
 
-def _init_inputs(module: object, path: Path) -> list[object]:
-    made: object = getattr(module, "get_init_inputs", list)()
+def _init_inputs(module: Mapping[str, Any], path: Path) -> list[object]:
+    made: object = module.get("get_init_inputs", list)()
     values = list(made) if isinstance(made, list | tuple) else [made]
     try:
         same = ast.literal_eval(repr(values)) == values
@@ -149,9 +175,31 @@ def _init_inputs(module: object, path: Path) -> list[object]:
     return values
 
 
-def _value(values: Mapping[str, Any], place: Place) -> int:
-    name, position = place
-    return int(values[name] if position is None else values[name][position])
+def _sizes(values: Mapping[str, Any], places: Mapping[str, Place]) -> dict[str, int]:
+    return {
+        axis: int(values[name] if position is None else values[name][position])
+        for axis, (name, position) in places.items()
+    }
+
+
+@contextmanager
+def _moved(
+    values: dict[str, Any], places: Mapping[str, Place], sizes: Mapping[str, int]
+) -> Iterator[None]:
+    """Give the file's top level other sizes, while this is entered."""
+    held = {name: values[name] for name, _ in places.values()}
+    for axis, size in sizes.items():
+        name, position = places[axis]
+        if position is None:
+            values[name] = size
+        else:
+            items = list(values[name])
+            items[position] = size
+            values[name] = type(held[name])(items)
+    try:
+        yield
+    finally:
+        values.update(held)
 
 
 def _places(text: str, values: Mapping[str, Any], path: Path) -> dict[str, Place]:
@@ -159,16 +207,76 @@ def _places(text: str, values: Mapping[str, Any], path: Path) -> dict[str, Place
 
     Those of a tuple or list `shape` are called `shape_0`, `shape_1`, ...
     """
-    tree = signature.parse(text, str(path))
-    used = {
-        node.name: {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-    }
+    used = _used(text, path)
     elsewhere = set().union(*(names for name, names in used.items() if name != "get_inputs"))
-    mine = used.get("get_inputs", set()) - elsewhere
+    return _numbers(used.get("get_inputs", set()) - elsewhere, values)
+
+
+def _built_places(
+    text: str, values: dict[str, Any], path: Path, init: Sequence[object]
+) -> dict[str, tuple[Place, tuple[Positions, ...]]]:
+    """Return where the whole numbers stand that the constructor is given as they are.
+
+    Each with the places in what get_init_inputs returns. A number that the file's own classes
+    or other functions use beside, or from which another argument is computed, is none of these.
+    """
+    used = _used(text, path)
+    ours = ("get_inputs", "get_init_inputs")
+    elsewhere = set().union(*(names for name, names in used.items() if name not in ours))
+    numbers = _numbers(used.get("get_init_inputs", set()) - elsewhere, values)
+    before = dict(_leaves(init))
+    found: dict[str, tuple[Place, tuple[Positions, ...]]] = {}
+    for axis, size in _sizes(values, numbers).items():
+        with _moved(values, numbers, {axis: 2 * size}):
+            after = dict(_leaves(_init_inputs(values, path)))
+        changed = [where for where, value in after.items() if before.get(where) != value]
+        plain = all(before.get(where) == size and after[where] == 2 * size for where in changed)
+        if changed and plain and after.keys() == before.keys():
+            found[axis] = (numbers[axis], tuple(changed))
+    return found
+
+
+def _leaves(value: object, where: Positions = ()) -> Iterator[tuple[Positions, object]]:
+    """Yield what lists and tuples hold, with the positions that lead there."""
+    if isinstance(value, list | tuple):
+        for position, item in enumerate(value):
+            yield from _leaves(item, (*where, position))
+    else:
+        yield where, value
+
+
+def _told(
+    learnt: shapes.Learnt, built: Mapping[str, tuple[Place, tuple[Positions, ...]]]
+) -> dict[str, tuple[Positions, ...]]:
+    """Return the axes that the constructor is told, with the places in its arguments."""
+    found: dict[str, tuple[Positions, ...]] = {}
+    for name in (*learnt.axes, *learnt.same):
+        if name in built:
+            axis = learnt.same.get(name, name)
+            found[axis] = (*found.get(axis, ()), *built[name][1])
+    return found
+
+
+def _used(text: str, path: Path) -> dict[str, set[str]]:
+    """Return the names of the top level that each function and class there uses."""
+    signature.parse(text, str(path))  # says what is wrong with it
+    top = symtable.symtable(text, str(path), "exec")
+    return {table.get_name(): set(_globals(table)) for table in top.get_children()}
+
+
+def _globals(table: symtable.SymbolTable) -> Iterator[str]:
+    """Yield the names of the top level that a scope and those inside it use."""
+    for symbol in table.get_symbols():
+        if symbol.is_global():
+            yield symbol.get_name()
+    for inner in table.get_children():
+        yield from _globals(inner)
+
+
+def _numbers(names: Iterable[str], values: Mapping[str, Any]) -> dict[str, Place]:
+    """Return where whole numbers above 1 stand: by name, then inside tuples and lists."""
     found: dict[str, Place] = {}
-    for name in sorted(mine):
+    for name in sorted(names, key=lambda name: (isinstance(values.get(name), tuple | list), name)):
         value = values.get(name)
         if type(value) is int and value > 1:
             found[name] = (name, None)
@@ -185,13 +293,13 @@ class _Probe:
     def __init__(
         self,
         values: dict[str, Any],
-        init: Sequence[object],
         path: Path,
         *,
         places: Mapping[str, Place],
     ) -> None:
-        self._values, self._init, self._path, self._places = values, init, path, places
-        self.state: dict[str, tuple[tuple[int, ...], DType]] = {}
+        self._values, self._path, self._places = values, path, places
+        self.state: dict[str, DType] = {}
+        self.state_bytes = 0
         self.buffers: tuple[str, ...] = ()
         self.leaves: dict[str, Any] = {}
         self.outputs: list[Any] = []
@@ -199,42 +307,35 @@ class _Probe:
         self.call = ""
 
     def __call__(self, sizes: Mapping[str, int]) -> shapes.Sample:
-        from cuassay.dispatch_modes import fake_tensors
+        from cuassay.dispatch_modes import without_memory
 
-        held = {name: self._values[name] for name, _ in self._places.values()}
-        for axis, size in sizes.items():
-            name, position = self._places[axis]
-            if position is None:
-                self._values[name] = size
-            else:
-                kind = type(held[name])
-                items = list(self._values[name])
-                items[position] = size
-                self._values[name] = kind(items)
         try:
-            with fake_tensors():
-                leaves, made = self._forward()
+            with _moved(self._values, self._places, sizes):
+                leaves, state, made = without_memory(self._forward)
         except Exception as failure:
             raise ProblemError(
                 f"{self._path}: Model cannot be run on shapes alone: "
                 f"{describe(failure, self._path)}; write the problem natively (@problem) instead"
             ) from failure
-        finally:
-            self._values.update(held)
+        if not self.state:
+            self.state = {name: shapes.dtype_of(value) for name, value in state.items()}
+            self.state_bytes = sum(value.nbytes for value in state.values())
+        if {name: shapes.dtype_of(value) for name, value in state.items()} != self.state:
+            raise ProblemError(f"{self._path}: the model has another state at {dict(sizes)}")
+        tensors = [t for t in leaves.values() if hasattr(t, "shape")]
         return shapes.Sample(
-            inputs=tuple(tuple(t.shape) for t in leaves.values() if hasattr(t, "shape")),
+            inputs=tuple(tuple(t.shape) for t in (*tensors, *state.values())),
             outputs=tuple(tuple(t.shape) for t in made),
         )
 
-    def _forward(self) -> tuple[dict[str, Any], list[Any]]:
-        """Return the tensors and numbers of a call by name, and the tensors that it returns."""
+    def _forward(self) -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
+        """Return a call's tensors and numbers by name, the model's state, and the results."""
         import torch
 
         with torch.no_grad():
-            model = self._values["Model"](*self._init)
+            model = self._values["Model"](*_init_inputs(self._values, self._path))
             kept = model.state_dict()
             self.buffers = tuple(name for name, _ in model.named_buffers() if name in kept)
-            self.state = {name: (tuple(v.shape), shapes.dtype_of(v)) for name, v in kept.items()}
             given = self._values["get_inputs"]()
             by_name = isinstance(given, Mapping)
             made = model(**given) if by_name else model(*given)
@@ -257,7 +358,7 @@ class _Probe:
                 [steps for _, steps, _ in found],
                 by_name=by_name,
             )
-        return written.leaves, results
+        return written.leaves, kept, results
 
     def _names(self, count: int) -> list[str]:
         """Return the forward's parameter names, or x0, x1... where they do not fit."""
@@ -267,7 +368,8 @@ class _Probe:
 
     def _taken(self, names: Iterable[str]) -> bool:
         """Whether one of these names of inputs is in use."""
-        return any(name.startswith("state_") or name in self._values for name in names)
+        ours = ("state_", adapter.BUILT)
+        return any(name.startswith(ours) or name in self._values for name in names)
 
 
 def _written(
@@ -317,11 +419,10 @@ def _specs(
             inputs.append(TensorSpec(name=name, dtype=dtype, shape=next(written), domain=domain))
         else:
             inputs.append(_scalar(name, value))
+    results = learnt.shapes[-len(probe.outputs) :]
     returned = tuple(
-        TensorSpec(
-            name=f"output{n or ''}", dtype=shapes.dtype_of(v), shape=next(written), domain=Real()
-        )
-        for n, v in enumerate(probe.outputs)
+        TensorSpec(name=f"output{n or ''}", dtype=shapes.dtype_of(v), shape=shape, domain=Real())
+        for n, (v, shape) in enumerate(zip(probe.outputs, results, strict=True))
     )
     return tuple(inputs), returned
 
@@ -336,23 +437,38 @@ def _scalar(name: str, value: Any) -> ScalarSpec:
     return ScalarSpec(name=name, dtype=dtype, domain=Choice(values=(value,)), default=value)
 
 
-def _state_specs(probe: _Probe, names: Mapping[str, str]) -> tuple[TensorSpec, ...]:
+def _state_specs(
+    probe: _Probe, learnt: shapes.Learnt, names: Mapping[str, str]
+) -> tuple[TensorSpec, ...]:
+    before = sum(1 for value in probe.leaves.values() if hasattr(value, "shape"))
+    shape_of = dict(zip(probe.state, learnt.shapes[before:], strict=False))
     return tuple(
         TensorSpec(
             name=names[name],
             dtype=dtype,
-            shape=tuple(str(size) for size in shape),
+            shape=shape_of[name],
             domain=_STATE,
             domain_source="inferred",
             description=f"{name} of the model",
         )
-        for name, (shape, dtype) in probe.state.items()
+        for name, dtype in probe.state.items()
     )
 
 
-def _axes(learnt: shapes.Learnt) -> tuple[Axis, ...]:
+def _size_spec(axis: str, size: int) -> ScalarSpec:
+    return ScalarSpec(
+        name=f"{adapter.BUILT}{axis}",
+        dtype=DType.INT64,
+        domain=SizeOf(axis=axis),
+        default=size,
+        description=f"the {axis} that the module is built with",
+    )
+
+
+def _axes(learnt: shapes.Learnt, built: Iterable[str]) -> tuple[Axis, ...]:
+    told = "the module is built with it"
     free = (
-        *(VarAxis(name=name) for name in learnt.axes),
+        *(VarAxis(name=n, description=told if n in built else "") for n in learnt.axes),
         *(VarAxis(name=name, derived=True) for name in learnt.derived),
     )
     return (*free, *(ExprAxis(name=n, expression=text) for n, text in learnt.expressions.items()))

@@ -25,7 +25,13 @@ def read_signature(
     The last is None where the function takes its inputs by position and returns its outputs.
     Raises ProblemError.
     """
-    hints = _hints(function, where)
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError, SyntaxError) as failure:
+        raise ProblemError(
+            f"{where}: its annotations cannot be evaluated: {failure}; every name in them must "
+            "be defined at the top level of the module"
+        ) from None
     parameters = inspect.signature(function).parameters
     for parameter in parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -104,16 +110,6 @@ def _structured(
     return structured(arguments, result, where=where)
 
 
-def _hints(function: Callable[..., object], where: str) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError, AttributeError, SyntaxError) as failure:
-        raise ProblemError(
-            f"{where}: its annotations cannot be evaluated: {failure}; every name in them must "
-            "be defined at the top level of the module"
-        ) from None
-
-
 def _input(name: str, hint: Any, *, where: str) -> InputSpec:
     base, annotation = _annotated(hint, where=where)
     if isinstance(annotation, TensorAnnotation):
@@ -132,7 +128,13 @@ def _input_of(
     name: str, annotation: TensorAnnotation | ScalarAnnotation, *, where: str
 ) -> InputSpec:
     if isinstance(annotation, TensorAnnotation):
-        return _tensor_input(name, annotation, where=where)
+        integer = not annotation.dtype.is_floating and annotation.dtype is not DType.BOOL
+        if integer and not annotation.declared:
+            raise ProblemError(
+                f"{where}: an integer tensor has no natural range; declare its domain, for example "
+                f'tensor("{annotation.dtype}", ..., domain=Index(axis="vocab")) or IntegerRange'
+            )
+        return _spec(name, annotation)
     return ScalarSpec(
         name=name,
         dtype=annotation.dtype,
@@ -140,16 +142,6 @@ def _input_of(
         domain_source="declared" if annotation.declared else "default",
         default=annotation.default,
     )
-
-
-def _tensor_input(name: str, annotation: TensorAnnotation, *, where: str) -> TensorSpec:
-    integer = not annotation.dtype.is_floating and annotation.dtype is not DType.BOOL
-    if integer and not annotation.declared:
-        raise ProblemError(
-            f"{where}: an integer tensor has no natural range; declare its domain, for example "
-            f'tensor("{annotation.dtype}", ..., domain=Index(axis="vocab")) or IntegerRange'
-        )
-    return _spec(name, annotation)
 
 
 def _spec(name: str, annotation: TensorAnnotation) -> TensorSpec:

@@ -154,12 +154,15 @@ def _bind(
             check_size(axis, bound, where=where)
     try:
         sizes = resolve(axes, bound)
-        for spec in (*inputs, *outputs):
-            if isinstance(spec, TensorSpec):
-                _check_shape(spec, sizes, where=where)
+        tensors = [spec for spec in (*inputs, *outputs) if isinstance(spec, TensorSpec)]
+        shapes = {spec.name: shape_of(spec.shape, sizes) for spec in tensors}
     except ProblemError as failure:
-        text = str(failure)
-        raise ProblemError(text if text.startswith(where) else f"{where}: {text}") from None
+        raise ProblemError(f"{where}: {failure}") from None
+    for name, shape in shapes.items():
+        if any(size < 1 for size in shape):
+            raise ProblemError(
+                f"{where} gives '{name}' the shape {list(shape)}, expected sizes of 1 or more"
+            )
     return bound
 
 
@@ -174,14 +177,6 @@ def check_size(axis: VarAxis, bound: Mapping[str, int], *, where: str) -> None:
         raise ProblemError(
             f"{where}['{axis.name}'] is {size}, expected a size in "
             f"[{max(axis.minimum, 1)}, {axis.maximum}]{step}; change the workload or the axis"
-        )
-
-
-def _check_shape(spec: TensorSpec, sizes: Mapping[str, int], *, where: str) -> None:
-    shape = shape_of(spec.shape, sizes)
-    if any(size < 1 for size in shape):
-        raise ProblemError(
-            f"{where} gives '{spec.name}' the shape {list(shape)}, expected sizes of 1 or more"
         )
 
 

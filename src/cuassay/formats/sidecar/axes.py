@@ -46,17 +46,13 @@ def _bounded(axis: Axis, bounds: BoundsModel, *, where: str, source: str) -> Var
         declared=axis.declared or (bounds.min is not None and bounds.max is not None),
         bounds_source=source,
     )
-    _check_not_empty(made, where=where)
-    return made
-
-
-def _check_not_empty(axis: VarAxis, *, where: str) -> None:
-    top, least = axis.maximum, max(axis.minimum, 1)
-    if top is not None and top // axis.multiple_of * axis.multiple_of < least:
+    top, least = made.maximum, max(made.minimum, 1)
+    if top is not None and top // made.multiple_of * made.multiple_of < least:
         raise ProblemError(
-            f"{where}: no size lies in [{axis.minimum}, {top}] and is a multiple of "
-            f"{axis.multiple_of}; expected min <= max with at least one size between"
+            f"{where}: no size lies in [{made.minimum}, {top}] and is a multiple of "
+            f"{made.multiple_of}; expected min <= max with at least one size between"
         )
+    return made
 
 
 def _check_workloads(problem: Problem, axis: VarAxis, *, where: str) -> None:

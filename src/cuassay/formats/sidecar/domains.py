@@ -32,7 +32,18 @@ def with_domains(problem: Problem, stated: SidecarModel, *, file: Path) -> Probl
             _check(spec, problem, where=where)
         inputs.append(spec)
     made = replace(problem, inputs=tuple(inputs))
-    return replace(made, index_inputs=_index_inputs(problem, made, stated.domains))
+    # Which outputs each index input addresses, derived anew where its axis changed.
+    found = dict(problem.index_inputs)
+    for name in stated.domains:
+        old, new = problem.input(name).domain, made.input(name).domain
+        if isinstance(old, Index) and isinstance(new, Index) and old.axis == new.axis:
+            continue
+        found.pop(name, None)
+        axis = new.axis if isinstance(new, Index) else None
+        rows = tuple(out.name for out in made.outputs if out.shape and out.shape[0] == axis)
+        if rows:
+            found[name] = rows
+    return replace(made, index_inputs=found)
 
 
 def _check_inputs(problem: Problem, names: Mapping[str, object], *, where: str) -> None:
@@ -109,20 +120,3 @@ def _check_given(spec: InputSpec, problem: Problem, *, where: str) -> None:
                 f"{where}: {place} has {spec.name} = {value!r}, which is not "
                 f"{in_words(spec.domain)}; widen the domain, or change the value"
             )
-
-
-def _index_inputs(
-    before: Problem, after: Problem, stated: Mapping[str, object]
-) -> dict[str, tuple[str, ...]]:
-    """Return which outputs each index input addresses, derived anew where its axis changed."""
-    found = dict(before.index_inputs)
-    for name in stated:
-        old, new = before.input(name).domain, after.input(name).domain
-        if isinstance(old, Index) and isinstance(new, Index) and old.axis == new.axis:
-            continue
-        found.pop(name, None)
-        axis = new.axis if isinstance(new, Index) else None
-        rows = tuple(out.name for out in after.outputs if out.shape and out.shape[0] == axis)
-        if rows:
-            found[name] = rows
-    return found

@@ -6,7 +6,7 @@ import keyword
 import re
 from collections.abc import Mapping
 
-from cuassay.errors import ProblemError, suggestion
+from cuassay.errors import NoSizeError, ProblemError, suggestion
 from cuassay.formats.sol.schema import (
     DTYPES,
     ConstAxisModel,
@@ -76,17 +76,17 @@ def _check_expression(
 
 def _check_syntax(expression: str, names: set[str], *, place: str) -> None:
     """Try sizes until one gives a number: only the syntax is on trial here."""
-    message = ""
+    failure: ProblemError | None = None
     for size in (1, 2, 64, 128, 4096, 55440):
         try:
             evaluate(expression, dict.fromkeys(sorted(names), size))
-        except ProblemError as failure:
-            message = str(failure)
-            if "expected an integer" in message or "zero" in message:
-                return  # well-formed; the workloads' own sizes decide
+        except NoSizeError:
+            return  # well-formed; the workloads' own sizes decide
+        except ProblemError as error:
+            failure = error
         else:
             return
-    raise ProblemError(f"{place}: {message}")
+    raise ProblemError(f"{place}: {failure}")
 
 
 def read_specs(

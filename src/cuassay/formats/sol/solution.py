@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from cuassay.errors import CandidateError, UnknownNameError, suggestion
-from cuassay.formats import cuda_text, flashinfer
+from cuassay.formats import cuda_text
 from cuassay.formats.entry import checked_entry
 from cuassay.formats.sol.solution_schema import (
     CUDA_LANGUAGES,
@@ -16,23 +17,29 @@ from cuassay.formats.sol.solution_schema import (
     SourceFileModel,
 )
 from cuassay.formats.strict import read_model
-from cuassay.formats.textfile import JSON_LIMIT_BYTES, parse_json, read_text
+from cuassay.formats.textfile import read_text
 from cuassay.model.candidate import BuildFlags, Candidate, Convention, Language, SourceFile
 from cuassay.model.problem import Problem
 
 
-def load(file: Path, problem: Problem, *, strict: bool, notes: list[str]) -> Candidate:
-    """Return the candidate of a solution.json. Raises CandidateError."""
+def load_solution(
+    data: dict[str, Any], file: Path, problem: Problem, *, strict: bool, notes: list[str]
+) -> Candidate:
+    """Return the candidate of a solution.json's `data`. Raises CandidateError."""
     where = str(file)
-    text = read_text(file, CandidateError, limit_bytes=JSON_LIMIT_BYTES)
-    data = parse_json(text, where=where, error=CandidateError)
-    if flashinfer.is_solution(data):
-        return flashinfer.load_solution(data, file, problem, strict=strict, notes=notes)
     model = read_model(
         SolutionModel, data, where=where, error=CandidateError, strict=strict, notes=notes
     )
     check_definition(model.definition, problem, where=where, strict=strict, notes=notes)
-    language = _language(model.spec.languages, where=where)
+    python = [name for name in model.spec.languages if name in PYTHON_LANGUAGES]
+    cuda = [name for name in model.spec.languages if name in CUDA_LANGUAGES]
+    if python and cuda:
+        raise CandidateError(
+            f"{where}: spec.languages mixes '{python[0]}' with '{cuda[0]}', expected either only "
+            f"Python ones ({', '.join(PYTHON_LANGUAGES)}) or only C++ ones "
+            f"({', '.join(CUDA_LANGUAGES)}); keep the family of the entry point"
+        )
+    language = Language.PYTHON if python else Language.CUDA_EXTENSION
     sources = read_sources(model.sources, file.parent, where=where)
     entry_file, entry_function = read_entry(model.spec.entry_point, language, sources, where=where)
     convention = (
@@ -69,18 +76,6 @@ def check_definition(
     if strict:
         raise CandidateError(f"{text}, or read without --strict")
     notes.append(text)
-
-
-def _language(languages: Sequence[str], *, where: str) -> Language:
-    python = [name for name in languages if name in PYTHON_LANGUAGES]
-    cuda = [name for name in languages if name in CUDA_LANGUAGES]
-    if python and cuda:
-        raise CandidateError(
-            f"{where}: spec.languages mixes '{python[0]}' with '{cuda[0]}', expected either only "
-            f"Python ones ({', '.join(PYTHON_LANGUAGES)}) or only C++ ones "
-            f"({', '.join(CUDA_LANGUAGES)}); keep the family of the entry point"
-        )
-    return Language.PYTHON if python else Language.CUDA_EXTENSION
 
 
 def read_sources(
@@ -142,15 +137,13 @@ def read_entry(
             f"{' or '.join(legal)}; correct the entry point or spec.languages"
         )
     if language is Language.CUDA_EXTENSION:
-        _check_exported(function, sources, place=place)
+        # Check the exports where they can be read; a macro may export what no text shows.
+        names = [name for source in sources for name in cuda_text.exported(source.text)]
+        if names and function not in names:
+            raise CandidateError(
+                f"{place}: {UnknownNameError('exported function', function, names)}"
+            )
     return file, function
-
-
-def _check_exported(function: str, sources: Sequence[SourceFile], *, place: str) -> None:
-    """Check the exports where they can be read; a macro may export what no text shows."""
-    names = [name for source in sources for name in cuda_text.exported(source.text)]
-    if names and function not in names:
-        raise CandidateError(f"{place}: {UnknownNameError('exported function', function, names)}")
 
 
 def read_flags(options: CompileOptionsModel | None) -> BuildFlags:

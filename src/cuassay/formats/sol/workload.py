@@ -83,7 +83,13 @@ def read_workloads(
     """
     workloads: dict[str, Workload] = {}
     left_out: list[str] = []
-    _note_unknown_inputs(lines, declared, where=where)
+    names = [spec.name for spec in declared.inputs]
+    given = [list(data["inputs"]) for _, data in lines if isinstance(data.get("inputs"), dict)]
+    unknown = Counter(name for inputs in given for name in inputs if name not in names)
+    for name, count in unknown.items():
+        if not declared.strict:
+            text = UnknownNameError("input", name, names)
+            declared.notes.append(f"{where}: ignored in {count} of {len(lines)} workloads: {text}")
     for number, (place, data) in enumerate(lines, start=1):
         try:
             workload = _workload(data, declared, where=place, number=number)
@@ -140,18 +146,6 @@ def undeclared_axes(
     return tuple(found)
 
 
-def _note_unknown_inputs(
-    lines: Sequence[tuple[str, dict[str, Any]]], declared: Declared, *, where: str
-) -> None:
-    names = [spec.name for spec in declared.inputs]
-    given = [list(data["inputs"]) for _, data in lines if isinstance(data.get("inputs"), dict)]
-    unknown = Counter(name for inputs in given for name in inputs if name not in names)
-    for name, count in unknown.items():
-        if not declared.strict:
-            text = UnknownNameError("input", name, names)
-            declared.notes.append(f"{where}: ignored in {count} of {len(lines)} workloads: {text}")
-
-
 def _workload(data: dict[str, Any], declared: Declared, *, where: str, number: int) -> Workload:
     model = read_model(
         WorkloadModel,
@@ -161,20 +155,6 @@ def _workload(data: dict[str, Any], declared: Declared, *, where: str, number: i
         strict=declared.strict,
         notes=declared.notes,
     )
-    sizes = _sizes(model, declared, where=where)
-    _check_sources(model, declared, where=where)
-    return Workload(
-        id=model.uuid or f"workload-{number}",
-        axes={name: size for name, size in model.axes.items() if name in sizes},
-        sources={
-            spec.name: _source(spec, model, declared, sizes=sizes, where=where)
-            for spec in declared.inputs
-        },
-        tolerance=_tolerance(model.tolerance),
-    )
-
-
-def _sizes(model: WorkloadModel, declared: Declared, *, where: str) -> dict[str, int]:
     known = [axis.name for axis in declared.axes]
     unknown = [name for name in model.axes if name not in known]
     variable = [axis.name for axis in declared.axes if isinstance(axis, VarAxis)]
@@ -206,7 +186,16 @@ def _sizes(model: WorkloadModel, declared: Declared, *, where: str) -> dict[str,
             )
     for spec in (*declared.inputs, *declared.outputs):
         _check_not_empty(spec, sizes, where=where)
-    return sizes
+    _check_sources(model, declared, where=where)
+    return Workload(
+        id=model.uuid or f"workload-{number}",
+        axes={name: size for name, size in model.axes.items() if name in sizes},
+        sources={
+            spec.name: _source(spec, model, declared, sizes=sizes, where=where)
+            for spec in declared.inputs
+        },
+        tolerance=_tolerance(model.tolerance),
+    )
 
 
 def _check_not_empty(spec: InputSpec, sizes: dict[str, int], *, where: str) -> None:

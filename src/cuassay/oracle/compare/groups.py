@@ -28,8 +28,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cuassay.oracle.truth.types import Yardstick
-
 LIMIT_W = 6.0
 LIMIT_G = 2.5
 LIMIT_Z = 2.5
@@ -77,7 +75,10 @@ def limit_w(elements: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupKind:
-    """One way to group an output's elements."""
+    """One way to group an output's elements.
+
+    `kind` is tensor, axis, rows or hits; `labels` names the groups where there are few.
+    """
 
     kind: str
     axis: int | None = None
@@ -130,17 +131,17 @@ def regroup(
     return leading.sum(others) if others else leading
 
 
-def group_name(yardstick: Yardstick, index: int, shape: Sequence[int]) -> str:
+def group_name(kind: GroupKind, index: int, shape: Sequence[int]) -> str:
     """Return a group in words: `axis hidden, slice 17`."""
-    if yardstick.kind == "axis":
-        return f"axis {yardstick.labels[0]}, slice {index}"
-    if yardstick.kind == "rows":
+    if kind.kind == "axis":
+        return f"axis {kind.labels[0]}, slice {index}"
+    if kind.kind == "rows":
         place = []
         for size in reversed(shape[:-1]):
             index, digit = divmod(index, size)
             place.append(str(digit))
         return f"last axis at [{', '.join(reversed(place))}]"
-    return yardstick.labels[index]
+    return kind.labels[index]
 
 
 def projection(total: Tensor, norm: Tensor, room: Tensor) -> Tensor:

@@ -17,14 +17,13 @@ from cuassay.oracle.compare.groups import (
     LIMIT_G,
     LIMIT_P,
     LIMIT_Z,
-    GroupKind,
     Statistic,
     group_name,
     projection,
     regroup,
 )
 from cuassay.oracle.compare.sums import Sums
-from cuassay.oracle.truth.types import Joined, OutputTruth, Yardstick
+from cuassay.oracle.truth.types import OutputTruth
 
 _JUDGED = (
     ("G", LIMIT_G, ""),
@@ -35,7 +34,7 @@ _JUDGED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class GroupScores:
     """The worst of each statistic per kind of group, and what the report needs of the sums."""
 
     statistics: tuple[Statistic, ...]
@@ -47,17 +46,16 @@ class Judged:
     hit_errors: dict[str, tuple[float, float]]
 
 
-def judge_groups(sums: Sums, truth: OutputTruth) -> Judged:
-    """Evaluate energy, normalised score and both projections on every group."""
-    return read_groups(measure_groups(sums, truth).tolist(), truth)
-
-
 def measure_groups(sums: Sums, truth: OutputTruth) -> Tensor:
     """Return what `read_groups` reads, a float64 vector; nothing waits for the device."""
     assert truth.joined is not None  # as in every truth of a floating output
-    sticks = truth.yardsticks
-    parts = [_reduce(sums, truth, stick) for stick in sticks]
-    scores = _scores(torch.cat(parts, 1), truth.joined)
+    sticks, among = truth.yardsticks, truth.joined
+    shape, hits = truth.value.shape, truth.hits
+    parts = [regroup(sums.rows, sums.columns, stick, shape=shape, hits=hits) for stick in sticks]
+    whole = torch.cat(parts, 1)
+    size = (whole[:2] / among.base).sqrt_().div_(among.common)
+    way = projection(whole[2:], among.norm, among.room).div_(among.trust)
+    scores = torch.where(among.judged, torch.cat([size, way]), -1.0)  # G, Z, P, P; -1: not judged
     numbers = []
     split = torch.split(scores, [part.shape[1] for part in parts], 1)
     for score, part, stick in zip(split, parts, sticks, strict=True):
@@ -70,19 +68,7 @@ def measure_groups(sums: Sums, truth: OutputTruth) -> Tensor:
     return torch.cat(numbers)
 
 
-def _reduce(sums: Sums, truth: OutputTruth, stick: Yardstick) -> Tensor:
-    kind = GroupKind(kind=stick.kind, axis=stick.axis)
-    return regroup(sums.rows, sums.columns, kind, shape=truth.value.shape, hits=truth.hits)
-
-
-def _scores(sums: Tensor, among: Joined) -> Tensor:
-    """Return (4, groups of all kinds): G, Z, P of the gain, P of the bias; -1: not judged."""
-    size = (sums[:2] / among.base).sqrt_().div_(among.common)
-    way = projection(sums[2:], among.norm, among.room).div_(among.trust)
-    return torch.where(among.judged, torch.cat([size, way]), -1.0)
-
-
-def read_groups(numbers: Sequence[float], truth: OutputTruth) -> Judged:
+def read_groups(numbers: Sequence[float], truth: OutputTruth) -> GroupScores:
     """Return the verdict on every kind of group from what `measure_groups` found."""
     source = iter(numbers)
     statistics: list[Statistic] = []
@@ -90,7 +76,11 @@ def read_groups(numbers: Sequence[float], truth: OutputTruth) -> Judged:
     errors: dict[str, tuple[float, float]] = {}
     square = truth.unit**2
     for stick in truth.yardsticks:
-        statistics += _worst(_take(source, 4), _take(source, 4), stick, truth.value.shape)
+        values, places = _take(source, 4), _take(source, 4)
+        for value, place, (name, limit, suffix) in zip(values, places, _JUDGED, strict=True):
+            if value >= 0:
+                group = group_name(stick, int(place), truth.value.shape) + suffix
+                statistics.append(Statistic(name=name, value=value, limit=limit, group=group))
         if stick.kind == "tensor":
             energy, _, gain, bias, trusted, signal = _take(source, 6)
         elif stick.kind == "hits":
@@ -100,7 +90,7 @@ def read_groups(numbers: Sequence[float], truth: OutputTruth) -> Judged:
                     pair = (got, allowed)
                     first, second = (math.sqrt(part * square / whole) for part in pair)
                     errors[label] = (first, second)
-    return Judged(
+    return GroupScores(
         statistics=tuple(statistics),
         energy=energy * square,
         signal=signal,
@@ -113,14 +103,3 @@ def read_groups(numbers: Sequence[float], truth: OutputTruth) -> Judged:
 
 def _take(source: Iterator[float], count: int) -> list[float]:
     return [next(source) for _ in range(count)]
-
-
-def _worst(
-    values: Sequence[float], places: Sequence[float], stick: Yardstick, shape: Sequence[int]
-) -> list[Statistic]:
-    found = []
-    for value, place, (name, limit, suffix) in zip(values, places, _JUDGED, strict=True):
-        if value >= 0:
-            group = group_name(stick, int(place), shape) + suffix
-            found.append(Statistic(name=name, value=value, limit=limit, group=group))
-    return found

@@ -24,7 +24,7 @@ from cuassay.oracle.compare import details as compare_slow
 from cuassay.oracle.compare.details import Matrices
 from cuassay.oracle.compare.exact import judge_choice, judge_exact
 from cuassay.oracle.compare.groups import Statistic, limit_w
-from cuassay.oracle.compare.judge import Judged, measure_groups, read_groups
+from cuassay.oracle.compare.judge import measure_groups, read_groups
 from cuassay.oracle.compare.places import unravel
 from cuassay.oracle.compare.sums import MISMATCH, Sums, eager_sums, matrix_shape
 from cuassay.oracle.truth.types import OutputTruth, TrustedBias
@@ -185,7 +185,14 @@ def _compare_floating(candidate: Tensor, truth: OutputTruth) -> Comparison:
         relative_error=math.sqrt(judged.energy / signal) if signal > 0 else 0.0,
         trusted_relative_error=math.sqrt(judged.trusted / signal) if signal > 0 else 0.0,
         groups=judged.hit_errors,
-        bias=_bias(judged, truth),
+        bias=tuple(
+            Bias(kind=kind, projection=projection, trusted=trusted)
+            for kind, projection, trusted in (
+                ("gain", judged.gain, truth.gain),
+                ("bias", judged.bias, truth.bias),
+            )
+            if trusted is not None
+        ),
         error_map=compare_slow.error_map(matrix, truth) if share > 1.0 else None,
         ambiguous_share=truth.ambiguous_share,
     )
@@ -214,15 +221,6 @@ def _inspected(matrix: Matrices, truth: OutputTruth) -> tuple[tuple[Statistic, .
     group = "elements whose class (NaN, +inf, -inf, finite) differs from truth's"
     differing = Statistic(name="class", value=float(result.differing), limit=0.0, group=group)
     return (differing, *statistics), result.peak_at if result.first is None else result.first
-
-
-def _bias(judged: Judged, truth: OutputTruth) -> tuple[Bias, ...]:
-    found = []
-    if truth.gain is not None:
-        found.append(Bias(kind="gain", projection=judged.gain, trusted=truth.gain))
-    if truth.bias is not None:
-        found.append(Bias(kind="bias", projection=judged.bias, trusted=truth.bias))
-    return tuple(found)
 
 
 def _place(

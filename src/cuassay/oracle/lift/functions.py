@@ -16,14 +16,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from cuassay.errors import LiftError
-from cuassay.oracle.lift.hooks import Following
+from cuassay.oracle.lift.operation import Following, Operation, floating_in
 from cuassay.oracle.lift.session import Session
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype
 
-Handler: TypeAlias = Callable[
-    ["LiftFunctions", Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any
-]
+Handler: TypeAlias = Callable[["LiftFunctions", Operation], Any]
 
 
 class LiftFunctions(TorchFunctionMode):
@@ -44,26 +42,23 @@ class LiftFunctions(TorchFunctionMode):
         handler = _HANDLERS.get(func)
         if handler is None or self.session.bypass:
             return func(*args, **(kwargs or {}))
-        return handler(self, func, args, kwargs or {})
+        return handler(self, Operation(func, args, kwargs or {}))
 
 
-def _literal(
-    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
+def _literal(mode: LiftFunctions, call: Operation) -> Any:
     """torch.tensor and its like: the exact value, under the dtype it would have."""
-    data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
+    func, kwargs, session = call.op, call.kwargs, mode.session
+    data = call.args[0] if call.args else kwargs.get("data", kwargs.get("obj"))
     if isinstance(data, torch.Tensor):
-        if func is torch.tensor:
-            return _copied(data, kwargs)
-        return func(*args, **kwargs)
-    session = mode.session
+        return _copied(data, kwargs) if func is torch.tensor else call.run()
     rest = {k: v for k, v in kwargs.items() if k not in ("data", "obj", "requires_grad")}
     data, dtypes = _plain_data(data)
     if isinstance(session.hook, Following):
         session.hook.literal(bool(dtypes))
     session.bypass = True
     try:
-        nominal = rest.get("dtype") or _inferred(func, data, dtypes)
+        found: torch.dtype = func(data).dtype
+        nominal = rest.get("dtype") or (dtypes[0] if dtypes and found.is_floating_point else found)
         rest["dtype"] = lifted_dtype(nominal, session.to)
         payload = func(data, **rest)
         payload = payload.clone() if payload.dtype in LIFTABLE else payload
@@ -73,11 +68,6 @@ def _literal(
         return payload
     made = session.adopt(payload, nominal)
     return made.requires_grad_() if kwargs.get("requires_grad") else made
-
-
-def _inferred(func: Callable[..., Any], data: Any, dtypes: Sequence[torch.dtype]) -> torch.dtype:
-    found: torch.dtype = func(data).dtype
-    return dtypes[0] if dtypes and found.is_floating_point else found
 
 
 def _copied(data: torch.Tensor, kwargs: Mapping[str, Any]) -> torch.Tensor:
@@ -96,20 +86,16 @@ def _plain_data(data: Any) -> tuple[Any, list[torch.dtype]]:
     return data, []
 
 
-def _new_tensor(
-    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    like, data = args[0], args[1] if len(args) > 1 else kwargs["data"]
+def _new_tensor(mode: LiftFunctions, call: Operation) -> Any:
+    like, data = call.args[0], call.args[1] if len(call.args) > 1 else call.kwargs["data"]
     wanted = {"dtype": like.dtype, "device": like.device}
-    wanted |= {k: v for k, v in kwargs.items() if k != "data" and v is not None}
-    return _literal(mode, torch.tensor, (data,), wanted)
+    wanted |= {k: v for k, v in call.kwargs.items() if k != "data" and v is not None}
+    return _literal(mode, Operation(torch.tensor, (data,), wanted))
 
 
-def _setitem(
-    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
+def _setitem(mode: LiftFunctions, call: Operation) -> Any:
     """`x[i] = 0.1` would round the number to x's nominal dtype before ATen sees it."""
-    target, index, value = args
+    target, index, value = call.args
     if isinstance(value, float) and isinstance(target, Lifted):
         mode.session.bypass = True
         try:
@@ -117,42 +103,29 @@ def _setitem(
         finally:
             mode.session.bypass = False
         value = mode.session.adopt(payload, target.dtype)
-    return func(target, index, value)
+    return call.op(target, index, value)
 
 
-def _payload(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.payload if isinstance(tensor, Lifted) else tensor
-
-
-def _set_data(
-    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    target, value = args
+def _set_data(mode: LiftFunctions, call: Operation) -> Any:
+    target, value = call.args
     if isinstance(target, Lifted) != isinstance(value, Lifted):
         raise LiftError("Tensor.data = ...", source_line(), "one side is not a lifted tensor")
-    func(target, value)
+    call.run()
     if isinstance(target, Lifted):
         target.payload = value.payload
 
 
-def _attention(
-    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
+def _attention(mode: LiftFunctions, call: Operation) -> Any:
     """Attention by matrix products and a softmax: fused kernels have no float64."""
     with sdpa_kernel(SDPBackend.MATH):
-        return func(*args, **kwargs)
+        return call.run()
 
 
 def _reads_memory(why: str) -> Handler:
-    def handler(
-        mode: LiftFunctions,
-        func: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-    ) -> Any:
-        if args and isinstance(args[0], Lifted):
-            raise LiftError(f"Tensor.{_label(func)}", source_line(), why)
-        return func(*args, **kwargs)
+    def handler(mode: LiftFunctions, call: Operation) -> Any:
+        if call.args and isinstance(call.args[0], Lifted):
+            raise LiftError(f"Tensor.{_label(call.op)}", source_line(), why)
+        return call.run()
 
     return handler
 
@@ -164,37 +137,32 @@ def _label(func: Callable[..., Any]) -> str:
     return str(getattr(getattr(func, "__self__", None), "__name__", "__cuda_array_interface__"))
 
 
-def _on_payload(
-    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
+def _on_payload(mode: LiftFunctions, call: Operation) -> Any:
     """tolist: the lifted value."""
     if isinstance(mode.session.hook, Following):
-        mode.session.hook.literal(_payload(args[0]).is_floating_point())
+        mode.session.hook.literal(bool(floating_in(call.args)))
     mode.session.bypass = True
     try:
-        return func(*(_payload(a) if isinstance(a, torch.Tensor) else a for a in args), **kwargs)
+        return call.on(lambda v: v.payload if isinstance(v, Lifted) else v).run()
     finally:
         mode.session.bypass = False
 
 
-def _deepcopy(
-    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    if not isinstance(args[0], Lifted):
-        return func(*args, **kwargs)
-    return args[0].detach().clone().requires_grad_(args[0].requires_grad)
+def _deepcopy(mode: LiftFunctions, call: Operation) -> Any:
+    given = call.args[0]
+    if not isinstance(given, Lifted):
+        return call.run()
+    return given.detach().clone().requires_grad_(given.requires_grad)
 
 
-def _reentered(
-    mode: LiftFunctions, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
+def _reentered(mode: LiftFunctions, call: Operation) -> Any:
     """Run a Python function of torch with this mode still on.
 
     torch takes the mode off while it runs the function; user code that the function calls
     (the backward of an autograd.Function) would not be met.
     """
     with mode:
-        return _without_override(func)(*args, **kwargs)
+        return _without_override(call.op)(*call.args, **call.kwargs)
 
 
 _OVERRIDES = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
@@ -204,17 +172,13 @@ _CLONES: dict[Any, Callable[..., Any]] = {}
 def _without_override(func: Any) -> Callable[..., Any]:
     """Return `func` with its own torch-function check answering no, so that it runs once."""
     if func not in _CLONES:
-        names = {**func.__globals__, **dict.fromkeys(_OVERRIDES, _never)}
+        names = {**func.__globals__, **dict.fromkeys(_OVERRIDES, lambda *_: False)}
         clone = types.FunctionType(
             func.__code__, names, func.__name__, func.__defaults__, func.__closure__
         )
         clone.__kwdefaults__ = func.__kwdefaults__
         _CLONES[func] = clone
     return _CLONES[func]
-
-
-def _never(*_: object) -> bool:
-    return False
 
 
 _MEMORY = "it hands out memory, and the lifted value is not in the memory the caller expects"

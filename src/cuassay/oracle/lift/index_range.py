@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 
 from cuassay.dispatch_modes import UntracedMode
+from cuassay.oracle.lift.operation import Operation
 
 T = TypeVar("T")
 Named: TypeAlias = Mapping[str, Any]
@@ -55,15 +56,14 @@ def called(call: Callable[[], T], inputs: Iterable[object]) -> T:
         return call()
 
 
-def look(op: Any, args: Sequence[Any], kwargs: Named) -> None:
+def look(asked: Operation) -> None:
     """Raise IndexError where an operation that is about to run has an index out of range.
 
     Indices on a CPU are left to torch.
     """
-    rule = _rule(op)
+    rule = _rule(asked.op)
     if rule is not None:
-        asked = rule(_named(op, args, kwargs))
-        _refuse(op, (one for one in asked if _asserts(one[0])))
+        _refuse(asked.op, (one for one in rule(asked.named) if _asserts(one[0])))
 
 
 def _any_asserts(inputs: Iterable[object]) -> bool:
@@ -96,7 +96,7 @@ class RangeMode(UntracedMode):
         rule = _rule(func)
         if rule is not None:
             try:
-                _refuse(func, rule(_named(func, args, kwargs or {})))
+                _refuse(func, rule(Operation(func, args, kwargs or {}).named))
             except IndexError:
                 self.refused = True
                 raise
@@ -113,11 +113,6 @@ def _refuse(op: Any, asked: Iterable[Asked]) -> None:
             raise IndexError(f"index {wrong} is out of bounds for {size} entries in {op}")
 
 
-def _named(op: Any, args: Sequence[Any], kwargs: Named) -> Named:
-    names = (argument.name for argument in op._schema.arguments)
-    return dict(zip(names, args, strict=False)) | dict(kwargs)
-
-
 @functools.cache
 def _rule(op: Any) -> Callable[[Named], Iterable[Asked]] | None:
     """Return what finds the indices among an operation's arguments; None where it has none."""
@@ -132,28 +127,12 @@ def _along_dim(named: Named) -> Iterator[Asked]:
     yield named["index"], source.shape[dim] if source.ndim else 1, False
 
 
-def _filled(named: Named) -> Iterator[Asked]:
-    yield from ((index, size, True) for index, size, _ in _along_dim(named))
-
-
-def _flat(named: Named) -> Iterator[Asked]:
-    yield named["index"], named["self"].numel(), True
-
-
 def _advanced(named: Named) -> Iterator[Asked]:
     axis = 0
     for index in named["indices"]:
         if index is not None and index.dtype not in (torch.bool, torch.uint8):
             yield index, named["self"].shape[axis], True
         axis += index.ndim if index is not None and index.dtype is torch.bool else 1
-
-
-def _rows(named: Named) -> Iterator[Asked]:
-    yield named["indices"], named["weight"].shape[0], False
-
-
-def _rows_of_gradient(named: Named) -> Iterator[Asked]:
-    yield named["indices"], int(named["num_weights"]), False
 
 
 def _classes(named: Named) -> Iterator[Asked]:
@@ -167,8 +146,13 @@ _RULES: Mapping[str, Callable[[Named], Iterable[Asked]]] = {
     **dict.fromkeys(_ALONG_DIM, _along_dim),
     **dict.fromkeys(_ADVANCED, _advanced),
     **dict.fromkeys(_CLASSES, _classes),
-    "index_fill": _filled,
-    **dict.fromkeys(("take", "put"), _flat),
-    **dict.fromkeys(("embedding", "_embedding_bag", "_embedding_bag_forward_only"), _rows),
-    "embedding_dense_backward": _rows_of_gradient,
+    "index_fill": lambda named: ((index, size, True) for index, size, _ in _along_dim(named)),
+    **dict.fromkeys(("take", "put"), lambda named: [(named["index"], named["self"].numel(), True)]),
+    **dict.fromkeys(
+        ("embedding", "_embedding_bag", "_embedding_bag_forward_only"),
+        lambda named: [(named["indices"], named["weight"].shape[0], False)],
+    ),
+    "embedding_dense_backward": lambda named: [
+        (named["indices"], int(named["num_weights"]), False)
+    ],
 }

@@ -12,13 +12,14 @@ from typing import Any
 import torch
 
 from cuassay.errors import LiftError
+from cuassay.oracle.lift.operation import mapped, tensors_in
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, Owner, lifted_dtype
 
 
 def copied(inputs: Sequence[Any]) -> list[Any]:
     """Return the inputs with every tensor copied in its own dtype."""
-    made = _copies(inputs, None)
-    return [_replaced(item, made) for item in inputs]
+    made = {key: copy for key, (_, copy) in _copies(inputs, None).items()}
+    return [mapped(item, lambda v: made[id(v)] if _is_tensor(v) else v) for item in inputs]
 
 
 def copied_as(inputs: Sequence[Any], to: torch.dtype, owner: Owner) -> list[Any]:
@@ -33,31 +34,18 @@ def copied_as(inputs: Sequence[Any], to: torch.dtype, owner: Owner) -> list[Any]
             made[key] = wrapper.requires_grad_(source.requires_grad)
         else:
             made[key] = copy
-    pairs = {key: (tensor, tensor) for key, tensor in made.items()}
-    return [_replaced(item, pairs) for item in inputs]
+    return [mapped(item, lambda v: made[id(v)] if _is_tensor(v) else v) for item in inputs]
 
 
-def _replaced(value: Any, made: dict[int, tuple[torch.Tensor, torch.Tensor]]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return made[id(value)][1]
-    if isinstance(value, list | tuple):
-        return [_replaced(item, made) for item in value]
-    return value
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [tensor for item in value for tensor in _tensors(item)]
-    return []
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)
 
 
 def _copies(
     inputs: Sequence[Any], to: torch.dtype | None
 ) -> dict[int, tuple[torch.Tensor, torch.Tensor]]:
     groups: dict[tuple[int, torch.dtype, str], list[torch.Tensor]] = {}
-    for tensor in _tensors(list(inputs)):
+    for tensor in tensors_in(list(inputs)):
         if tensor.layout is not torch.strided or tensor.is_quantized:
             what = tensor.layout if tensor.layout is not torch.strided else tensor.dtype
             raise LiftError("an input", "the call", f"{what} tensors are not lifted")

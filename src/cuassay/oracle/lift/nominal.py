@@ -9,11 +9,12 @@ function needs data (nonzero, masked_select) follow type promotion as well.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from cuassay.oracle.lift.operation import Operation, tensors_in
 from cuassay.oracle.lift.tensor import LIFTABLE, same_kind
 from cuassay.oracle.lift.traits import Traits
 
@@ -40,34 +41,25 @@ _CACHE: dict[Any, Nominals] = {}
 _CACHE_LIMIT = 20_000  # keys; a reference makes tens
 
 
-def nominals_of(
-    op: Any, traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Nominals:
+def nominals_of(asked: Operation, traits: Traits) -> Nominals:
     """Return the nominal dtype of each result, in order; integers and bool as they are.
 
-    `args` and `kwargs` are the reference's own, nominal dtypes on the tensors. Further
-    results of a list have the last entry's dtype.
+    The arguments are the reference's own, nominal dtypes on the tensors. Further results of a
+    list have the last entry's dtype.
     """
     if traits.written:
-        return tuple(_written(traits, args, kwargs))
+        return tuple(tensor.dtype for tensor in traits.targets(asked))
     try:
-        key = (op, torch.get_default_dtype(), _key(args), _key(tuple(kwargs.items())))
+        arguments = _key(asked.args), _key(tuple(asked.kwargs.items()))
+        key = (asked.op, torch.get_default_dtype(), *arguments)
         known = _CACHE.get(key)
     except TypeError:  # an argument that cannot be hashed: no key
-        return _find(op, traits, args, kwargs)
+        return _find(asked, traits)
     if known is None:
         if len(_CACHE) >= _CACHE_LIMIT:
             _CACHE.clear()
-        known = _CACHE[key] = _find(op, traits, args, kwargs)
+        known = _CACHE[key] = _find(asked, traits)
     return known
-
-
-def _written(traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Nominals:
-    found: list[torch.dtype | None] = []
-    for position, name in traits.written:
-        value = args[position] if position < len(args) else kwargs.get(name)
-        found += [t.dtype for t in tensors_in(value)]
-    return tuple(found)
 
 
 def _key(value: Any) -> Any:
@@ -80,46 +72,35 @@ def _key(value: Any) -> Any:
     return type(value)
 
 
-def _find(op: Any, traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Nominals:
-    tensors = [*tensors_in(args), *tensors_in(tuple(kwargs.values()))]
+def _find(asked: Operation, traits: Traits) -> Nominals:
+    op, args = asked.op, asked.args
     name = op._schema.name.removeprefix("aten::")
     if name in _HALF_TO_FLOAT:
         return (torch.float32 if args[2] is True else args[0].dtype,)
+    tensors = tensors_in((*args, *asked.kwargs.values()))
     if not tensors or torch.Tag.pointwise in op.tags or name in _PROMOTING:
-        return (_promoted(tensors, args, kwargs),)
-    if name == "native_layer_norm":
-        return args[0].dtype, _statistics(args[0].dtype)
+        return (_promoted(asked, tensors),)
+    if name == "native_layer_norm":  # mean and reciprocal deviation stay in float32
+        low = args[0].dtype in (torch.float16, torch.bfloat16)
+        return args[0].dtype, torch.float32 if low else args[0].dtype
     try:
-        named = {name: _meta(value) for name, value in kwargs.items()}
-        if "device" in traits.names:
-            named["device"] = torch.device("meta")
-        out = op(*(_meta(value) for value in args), **named)
-        found = tuple(t.dtype for t in tensors_in(out))
+        meta = asked.on(_meta)
+        device = {"device": torch.device("meta")} if "device" in traits.names else {}
+        found = tuple(t.dtype for t in tensors_in(op(*meta.args, **{**meta.kwargs, **device})))
         return found or (None,)
     except Exception:  # no meta function, or one that needs data
-        return (_promoted(tensors, args, kwargs),)
+        return (_promoted(asked, tensors),)
 
 
 def _meta(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
-    if isinstance(value, torch.device):
-        return torch.device("meta")
-    if isinstance(value, list | tuple):
-        return type(value)(_meta(item) for item in value)
-    return value
+    return torch.device("meta") if isinstance(value, torch.device) else value
 
 
-def _statistics(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which normalisations keep mean and reciprocal deviation."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-
-
-def _promoted(
-    tensors: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> torch.dtype:
+def _promoted(asked: Operation, tensors: Sequence[torch.Tensor]) -> torch.dtype:
     """Type promotion: an explicit dtype, else the floating tensors', else the default."""
-    for value in (kwargs.get("dtype"), *args):
+    for value in (asked.kwargs.get("dtype"), *asked.args):
         if isinstance(value, torch.dtype):
             return value
     for group in ([t for t in tensors if t.dim()], tensors):
@@ -130,15 +111,6 @@ def _promoted(
                 found = torch.promote_types(found, dtype)
             return found
     return torch.get_default_dtype()
-
-
-def tensors_in(value: Any) -> list[torch.Tensor]:
-    """Return the tensors in nested lists and tuples, in order."""
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [tensor for item in value for tensor in tensors_in(item)]
-    return []
 
 
 def nominal_at(nominals: Nominals, index: int, payload: torch.dtype) -> torch.dtype:

@@ -22,10 +22,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from cuassay.errors import CuassayError, LiftError, ReferenceError_
 from cuassay.oracle.lift.functions import LiftFunctions
-from cuassay.oracle.lift.hooks import Following
 from cuassay.oracle.lift.index_range import called
 from cuassay.oracle.lift.inputs import copied, copied_as
-from cuassay.oracle.lift.session import Hook, HookFailure, LiftMode, Session
+from cuassay.oracle.lift.operation import Following, Hook
+from cuassay.oracle.lift.session import HookFailure, LiftMode, Session
 from cuassay.oracle.lift.source import failing_line, source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
 
@@ -185,14 +185,10 @@ def _payloads(value: object) -> Iterator[torch.Tensor]:
 def _lifted_output(item: torch.Tensor, to: torch.dtype) -> torch.Tensor:
     nominal: torch.dtype = item.dtype
     found = item.payload if isinstance(item, Lifted) else item.detach()
-    if nominal in LIFTABLE or (nominal.is_floating_point and _single(nominal)):
+    packed = "x2" in str(nominal)  # pairs of 4-bit numbers
+    if nominal in LIFTABLE or (nominal.is_floating_point and not packed):
         pair = lifted_dtype(nominal, to) if nominal.is_complex else to
         found = found.to(pair)
     out: Any = found.detach()
     out.cuassay_nominal = nominal
     return out  # type: ignore[no-any-return]
-
-
-def _single(dtype: torch.dtype) -> bool:
-    """Whether elements are single numbers; packed 4-bit pairs are not."""
-    return "x2" not in str(dtype)

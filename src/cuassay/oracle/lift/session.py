@@ -8,17 +8,18 @@ lifted copy, never to the original.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 import torch
-from torch._ops import OpOverload
 
 from cuassay.dispatch_modes import UntracedMode
 from cuassay.errors import LiftError
 from cuassay.oracle.lift import index_range
-from cuassay.oracle.lift.hooks import Following
-from cuassay.oracle.lift.nominal import Nominals, nominal_at, nominals_of, tensors_in
+from cuassay.oracle.lift.nominal import Nominals, nominal_at, nominals_of
+from cuassay.oracle.lift.operation import Following, Hook, Operation, mapped, tensors_in
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.special import SPECIAL
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
@@ -26,34 +27,6 @@ from cuassay.oracle.lift.traits import Traits, traits_of
 
 _LOW = (torch.bfloat16, torch.float16)
 _ROUNDS = (torch.ops.aten._to_copy.default, torch.ops.aten.copy.default)
-
-
-class Hook(Protocol):
-    """Watches and changes the operations of a lifted run, in the order they run.
-
-    Tensors in `args` and `kwargs` are plain tensors in lifted precision whose `nominal_of`
-    answers. Writing operations (add_, copy_, out=) are shown in their functional form where
-    ATen has one, and the result is written afterwards. Views are not shown.
-    """
-
-    def replace(
-        self,
-        op: OpOverload,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        nominal: torch.dtype | None,
-    ) -> object:
-        """Return the result to use instead, or NotImplemented to run the operation."""
-
-    def after(
-        self,
-        op: OpOverload,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        out: Any,
-        nominal: torch.dtype | None,
-    ) -> object:
-        """Return the result, changed or not; `nominal` is that of the first floating one."""
 
 
 class HookFailure(BaseException):
@@ -81,64 +54,41 @@ class Session:
             return op(*args, **kwargs)
         if torch._C._is_any_autocast_enabled():
             with torch._C._DisableAutocast():
-                return self._dispatch(op, args, kwargs)
-        return self._dispatch(op, args, kwargs)
+                return self._dispatch(Operation(op, args, kwargs))
+        return self._dispatch(Operation(op, args, kwargs))
 
-    def _dispatch(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        traits = traits_of(op)
+    def _dispatch(self, asked: Operation) -> Any:
+        traits = traits_of(asked.op)
         if traits.refusal:
-            raise LiftError(str(op), source_line(), traits.refusal)
-        nominals = nominals_of(op, traits, args, kwargs)
-        special = SPECIAL.get(op)
+            raise LiftError(str(asked.op), source_line(), traits.refusal)
+        nominals = nominals_of(asked, traits)
+        special = SPECIAL.get(asked.op)
         if special is not None:
-            return special(self, op, args, kwargs, nominals)
+            return special(self, asked, nominals)
         if traits.random:
-            return self._random(op, traits, args, kwargs, nominals)
-        return self.run(op, traits, args, kwargs, nominals)
+            return self._random(asked, traits, nominals)
+        return self.run(asked, traits, nominals)
 
-    def run(
-        self,
-        op: Any,
-        traits: Traits,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        nominals: Nominals,
-    ) -> Any:
-        """Run `op` on payloads, with the hook, and wrap or write what it gives."""
-        low_args, low_kwargs = self.unwrap(args), self.unwrap(kwargs)
+    def run(self, asked: Operation, traits: Traits, nominals: Nominals) -> Any:
+        """Run an operation on payloads, with the hook, and wrap or write what it gives."""
+        low = self.low(asked)
         if traits.written:
-            return self._write(op, traits, args, kwargs, (low_args, low_kwargs, nominals))
-        out = self._hooked(op, traits, low_args, low_kwargs, nominals)
-        return self.wrap(out, nominals)
+            return self._write(asked, low, traits, nominals)
+        return self.wrap(self._hooked(low, traits, nominals), nominals)
 
-    def _hooked(
-        self,
-        op: Any,
-        traits: Traits,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        nominals: Nominals,
-    ) -> Any:
+    def _hooked(self, low: Operation, traits: Traits, nominals: Nominals) -> Any:
         if self.hook is None or traits.view:
-            return self._rounded(op, self.call(op, args, kwargs), nominals)
-        nominal = next((n for n in nominals if n in LIFTABLE), None)
+            return self._rounded(low.op, self.call(low), nominals)
+        low = replace(low, nominal=next((n for n in nominals if n in LIFTABLE), None))
         try:
-            out: Any = self.hook.replace(op, args, kwargs, nominal)
+            out: Any = self.hook.replace(low)
         except Exception as error:
             raise HookFailure(error) from error
         if out is NotImplemented:
-            out = self.call(op, args, kwargs)
-        out = self._rounded(op, out, nominals)
-        return self.after(op, args, kwargs, out, nominals)
+            out = self.call(low)
+        return self.after(low, self._rounded(low.op, out, nominals), nominals)
 
-    def after(
-        self,
-        op: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        out: Any,
-        nominals: Nominals,
-    ) -> Any:
+    def after(self, low: Operation, out: Any, nominals: Nominals) -> Any:
         """Show the hook a result and return what it makes of it."""
         if self.hook is None:
             return out
@@ -148,7 +98,7 @@ class Session:
                 tensor.cuassay_nominal = nominal  # type: ignore[attr-defined]
         first = next((nominal_of(t) for t in tensors_in(out) if t.dtype in LIFTABLE), None)
         try:
-            return self.hook.after(op, args, kwargs, out, first)
+            return self.hook.after(replace(low, nominal=first), out)
         except Exception as error:
             raise HookFailure(error) from error
 
@@ -159,128 +109,88 @@ class Session:
             return rounded
         return out
 
-    def call(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call(self, low: Operation) -> Any:
         """Run an operation on payloads; int/int, literals and factories give lifted floats."""
-        index_range.look(op, args, kwargs)
+        index_range.look(low)
         before = torch.get_default_dtype()
         torch.set_default_dtype(lifted_dtype(before, self.to))
         try:
-            return op(*args, **kwargs)
+            return low.run()
         except (RuntimeError, NotImplementedError) as error:
             if "not implemented for" in str(error) or "not support" in str(error):
                 why = f"it does not run in {str(self.to).removeprefix('torch.')}: {error}"
-                raise LiftError(str(op), source_line(), why) from error
+                raise LiftError(str(low.op), source_line(), why) from error
             raise
         finally:
             torch.set_default_dtype(before)
 
-    def _write(
-        self,
-        op: Any,
-        traits: Traits,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        low: tuple[Sequence[Any], Mapping[str, Any], Nominals],
-    ) -> Any:
-        low_args, low_kwargs, nominals = low
+    def _write(self, asked: Operation, low: Operation, traits: Traits, nominals: Nominals) -> Any:
         functional = traits.functional
         if self.hook is None or functional is None or traits.metadata:
-            self.call(op, low_args, low_kwargs)
+            self.call(low)
             if isinstance(self.hook, Following) and not traits.metadata:
-                for target in self._targets(traits, low_args, low_kwargs):
+                for target in traits.targets(low):
                     self.hook.written(target, None)
         else:
-            inputs = {k: v for k, v in low_kwargs.items() if k in traits_of(functional).names}
-            value = self._hooked(functional, traits_of(functional), low_args, inputs, nominals)
-            targets = self._targets(traits, low_args, low_kwargs)
-            for target, result in zip(targets, tensors_in(value), strict=True):
+            facts = traits_of(functional)
+            inputs = {name: v for name, v in low.kwargs.items() if name in facts.names}
+            value = self._hooked(Operation(functional, low.args, inputs), facts, nominals)
+            for target, result in zip(traits.targets(low), tensors_in(value), strict=True):
                 target.copy_(result)
                 if isinstance(self.hook, Following):
                     self.hook.written(target, result)
-        if self.keep_low and op is torch.ops.aten.copy_.default and nominals[0] in _LOW:
-            low_args[0].copy_(low_args[0].to(nominals[0]))
+        if self.keep_low and low.op is torch.ops.aten.copy_.default and nominals[0] in _LOW:
+            low.args[0].copy_(low.args[0].to(nominals[0]))
         if traits.metadata:
             with torch._C._DisableTorchDispatch():
-                op(*args, **kwargs)
-        self._follow_shapes(traits, args, kwargs)
-        return _returned(traits, args, kwargs)
-
-    @staticmethod
-    def _targets(
-        traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> list[torch.Tensor]:
-        found = []
-        for position, name in traits.written:
-            found += tensors_in(args[position] if position < len(args) else kwargs.get(name))
-        return found
-
-    def _follow_shapes(
-        self, traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> None:
-        """An `out=` tensor of another shape is resized by the operation: so is its wrapper."""
-        for target in self._targets(traits, args, kwargs):
+                asked.run()
+        # An `out=` tensor of another shape is resized by the operation: so is its wrapper.
+        for target in traits.targets(asked):
             if isinstance(target, Lifted) and target.shape != target.payload.shape:
                 with torch._C._DisableTorchDispatch():
                     target.resize_(target.payload.shape)
+        return _returned(asked, traits)
 
-    def _random(
-        self,
-        op: Any,
-        traits: Traits,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        nominals: Nominals,
-    ) -> Any:
+    def _random(self, asked: Operation, traits: Traits, nominals: Nominals) -> Any:
         """Draw in the nominal dtype, so that the same generator gives the same numbers."""
-        plain_args, plain_kwargs = _as_written(args), _as_written(kwargs)
-        out = op(*plain_args, **plain_kwargs)
+        plain = asked.on(lambda v: v.payload.to(v.dtype) if isinstance(v, Lifted) else v)
+        out, low = plain.run(), self.low(asked)
         if not traits.written:
-            lifted = self._lift_all(out)
-            out = self.after(op, self.unwrap(args), self.unwrap(kwargs), lifted, nominals)
-            return self.wrap(out, nominals)
-        drawn = self._targets(traits, plain_args, plain_kwargs)
-        low_args, low_kwargs = self.unwrap(args), self.unwrap(kwargs)
-        for target, value in zip(self._targets(traits, low_args, low_kwargs), drawn, strict=True):
+            return self.wrap(self.after(low, mapped(out, self._widened), nominals), nominals)
+        for target, value in zip(traits.targets(low), traits.targets(plain), strict=True):
             if target is not value:
-                lifted = value.to(target.dtype)
-                target.copy_(self.after(op, low_args, low_kwargs, lifted, nominals))
-        return _returned(traits, args, kwargs)
+                target.copy_(self.after(low, value.to(target.dtype), nominals))
+        return _returned(asked, traits)
 
-    def _lift_all(self, out: Any) -> Any:
-        if isinstance(out, torch.Tensor):
-            return out.to(lifted_dtype(out.dtype, self.to))
-        if isinstance(out, list | tuple):
-            return type(out)(self._lift_all(item) for item in out)
-        return out
+    def _widened(self, value: Any) -> Any:
+        lifts = isinstance(value, torch.Tensor)
+        return value.to(lifted_dtype(value.dtype, self.to)) if lifts else value
+
+    def low(self, asked: Operation) -> Operation:
+        """Return the operation on payloads."""
+        return asked.on(self._payload)
 
     def unwrap(self, value: Any) -> Any:
         """Return `value` with payloads for tensors and lifted dtypes for dtypes."""
+        return mapped(value, self._payload)
+
+    def _payload(self, value: Any) -> Any:
         if isinstance(value, Lifted):
             return value.payload
         if isinstance(value, torch.Tensor):
             return self._constant(value) if value.dtype in LIFTABLE else value
-        if isinstance(value, torch.dtype):
-            return lifted_dtype(value, self.to)
-        if isinstance(value, list | tuple):
-            return type(value)(self.unwrap(item) for item in value)
-        if isinstance(value, dict):
-            return {name: self.unwrap(item) for name, item in value.items()}
-        return value
+        return lifted_dtype(value, self.to) if isinstance(value, torch.dtype) else value
 
     def wrap(self, out: Any, nominals: Nominals) -> Any:
         """Return results with floating tensors wrapped under their nominal dtypes."""
-        if isinstance(out, torch.Tensor):
-            return self._wrap(out, 0, nominals)
-        if isinstance(out, list | tuple):
-            count, found = 0, []
-            for item in out:
-                if isinstance(item, torch.Tensor):
-                    found.append(self._wrap(item, count, nominals))
-                    count += 1
-                else:
-                    found.append(self.wrap(item, nominals))
-            return type(out)(found)
-        return out
+        count = itertools.count()
+
+        def wrapped(item: Any) -> Any:
+            if not isinstance(item, torch.Tensor):
+                return item
+            return self._wrap(item, next(count), nominals)
+
+        return mapped(out, wrapped)
 
     def _wrap(self, out: torch.Tensor, index: int, nominals: Nominals) -> torch.Tensor:
         if out.dtype not in LIFTABLE:
@@ -296,8 +206,8 @@ class Session:
 
     def adopt(self, payload: torch.Tensor, nominal: torch.dtype) -> torch.Tensor:
         """Return a literal's value as a tensor of the run, shown to the hook as lift_fresh."""
-        op = torch.ops.aten.lift_fresh.default
-        return self._wrap(self.after(op, (payload,), {}, payload, (nominal,)), 0, (nominal,))
+        fresh = Operation(torch.ops.aten.lift_fresh.default, (payload,), {})
+        return self._wrap(self.after(fresh, payload, (nominal,)), 0, (nominal,))
 
     def _constant(self, tensor: torch.Tensor) -> torch.Tensor:
         known = self._constants.get(id(tensor))
@@ -336,21 +246,11 @@ def is_number(tensor: torch.Tensor) -> bool:
     return torch.result_type(tensor, beside) is torch.float32
 
 
-def _returned(traits: Traits, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def _returned(asked: Operation, traits: Traits) -> Any:
     """Return the written arguments themselves, as the operation does."""
     found = []
     for name in traits.returned:
-        position = traits.names.index(name) if name else len(args)
-        found.append(args[position] if position < len(args) else kwargs.get(name or ""))
+        position = traits.names.index(name) if name else len(asked.args)
+        given = position < len(asked.args)
+        found.append(asked.args[position] if given else asked.kwargs.get(name or ""))
     return found[0] if len(found) == 1 else tuple(found) if found else None
-
-
-def _as_written(value: Any) -> Any:
-    """Return `value` with plain copies in nominal dtypes for lifted tensors."""
-    if isinstance(value, Lifted):
-        return value.payload.to(value.dtype)
-    if isinstance(value, list | tuple):
-        return type(value)(_as_written(item) for item in value)
-    if isinstance(value, dict):
-        return {name: _as_written(item) for name, item in value.items()}
-    return value

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
 from cuassay.errors import LiftError
+from cuassay.oracle.lift.operation import Operation
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype
 from cuassay.oracle.lift.traits import traits_of
@@ -17,17 +18,15 @@ if TYPE_CHECKING:
     from cuassay.oracle.lift.session import Session
 
 aten = torch.ops.aten
-Special: TypeAlias = Callable[["Session", Any, Sequence[Any], Mapping[str, Any], "Nominals"], Any]
+Special: TypeAlias = Callable[["Session", Operation, "Nominals"], Any]
 
 
-def _view_dtype(
-    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
-) -> Any:
+def _view_dtype(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """`x.view(dtype)`: real and complex pairs can be lifted, other bits cannot."""
-    source: torch.Tensor = args[0]
-    target: torch.dtype = args[1]
+    source: torch.Tensor = asked.args[0]
+    target: torch.dtype = asked.args[1]
     if source.dtype not in LIFTABLE and target not in LIFTABLE:
-        return op(*args, **kwargs)
+        return asked.run()
     if source.dtype is target:
         return session.wrap(session.unwrap(source).view_as(source), (target,))
     pairs = source.dtype in LIFTABLE and target in LIFTABLE
@@ -41,98 +40,82 @@ def _view_dtype(
     raise LiftError("aten.view.dtype", source_line(), why)
 
 
-def _fresh(
-    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
-) -> Any:
+def _fresh(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """A tensor literal that torch built itself, already rounded to its dtype."""
-    literal: torch.Tensor = args[0]
+    literal: torch.Tensor = asked.args[0]
     if isinstance(literal, Lifted) or literal.dtype not in LIFTABLE:
         return literal
     payload = literal.to(lifted_dtype(literal.dtype, session.to), copy=True)
     return session.adopt(payload, literal.dtype)
 
 
-def _plain_softmax(
-    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
-) -> Any:
+def _plain_softmax(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """`half_to_float` says only that the result is wider: lifted, both are as wide."""
-    return session.run(op, traits_of(op), (args[0], args[1], False), {}, nominals)
+    lifted = Operation(asked.op, (*asked.args[:2], False), {})
+    return session.run(lifted, traits_of(asked.op), nominals)
 
 
-def _real_view(
-    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
-) -> Any:
-    return session.wrap(op(session.unwrap(args[0]).resolve_conj()), nominals)
+def _real_view(session: Session, asked: Operation, nominals: Nominals) -> Any:
+    return session.wrap(asked.op(session.unwrap(asked.args[0]).resolve_conj()), nominals)
 
 
-def _dropout(
-    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
-) -> Any:
+def _dropout(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """The mask is drawn as written; the product is lifted."""
+    args = asked.args
     payload = session.unwrap(args[0])
     ones = torch.ones_like(payload, dtype=args[0].dtype)
-    mask = op(ones, *args[1:], **kwargs)[1]
+    mask = asked.op(ones, *args[1:], **asked.kwargs)[1]
     keep = 1.0 - args[1] if len(args) < 3 or args[2] is not False else 1.0
     out = payload * mask * (1.0 / keep if keep else 0.0)
-    shown = session.after(op, session.unwrap(args), kwargs, (out, mask), nominals)
-    return session.wrap(shown, nominals)
+    return session.wrap(session.after(session.low(asked), (out, mask), nominals), nominals)
 
 
-def _scaled_mm(
-    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
-) -> Any:
+def _scaled_mm(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """Product of 8-bit floats with scales: (a scale_a) @ (b scale_b) + bias.
 
     torch documents scales as tensor-wise (one number) or row-wise ((M, 1) and (1, N)).
     """
-    named = dict(zip(("self", "mat2", "scale_a", "scale_b", "bias"), args, strict=False))
-    named |= kwargs
+    named = dict(zip(("self", "mat2", "scale_a", "scale_b", "bias"), asked.args, strict=False))
+    named |= asked.kwargs
     if named.get("scale_result") is not None:
-        raise LiftError(str(op), source_line(), "a result scale is not lifted")
+        raise LiftError(str(asked.op), source_line(), "a result scale is not lifted")
     a, b = (named[key].to(session.to) for key in ("self", "mat2"))
     scale_a, scale_b = (session.unwrap(named[key]) for key in ("scale_a", "scale_b"))
     rows = scale_a.numel() in (1, a.shape[0]) and scale_b.numel() in (1, b.shape[1])
     if not rows:
-        raise LiftError(str(op), source_line(), "block-wise scales are not lifted")
+        raise LiftError(str(asked.op), source_line(), "block-wise scales are not lifted")
     out = (a @ b) * scale_a.reshape(-1, 1) * scale_b.reshape(1, -1)
     if named.get("bias") is not None:
         out = out + session.unwrap(named["bias"])
     if named.get("out_dtype") is not None:
         nominals = (named["out_dtype"],)
-    return session.wrap(
-        session.after(op, session.unwrap(args), session.unwrap(kwargs), out, nominals), nominals
-    )
+    return session.wrap(session.after(session.low(asked), out, nominals), nominals)
 
 
-def _fused_step(
-    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
-) -> Any:
+def _fused_step(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """A fused optimizer step: its kernels read step counts and scales as float32."""
-    names = [argument.name for argument in op._schema.arguments]
-    low = session.unwrap({**dict(zip(names, args, strict=False)), **kwargs})
+    names = [argument.name for argument in asked.op._schema.arguments]
+    low = session.unwrap({**dict(zip(names, asked.args, strict=False)), **asked.kwargs})
     for name in ("state_steps", "grad_scale", "found_inf", "lr"):
         value = low.get(name)
         if isinstance(value, list | tuple):
             low[name] = [tensor.float() for tensor in value]
         elif isinstance(value, torch.Tensor):
             low[name] = value.float()
-    positional = [low.pop(name) for name in names[: len(args)]]
-    session.call(op, positional, low)
+    positional = [low.pop(name) for name in names[: len(asked.args)]]
+    session.call(Operation(asked.op, positional, low))
 
 
-def _grouped_mm(
-    session: Session, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominals: Nominals
-) -> Any:
+def _grouped_mm(session: Session, asked: Operation, nominals: Nominals) -> Any:
     """One product a group; offsets are the groups' ends along the shared or leading axis."""
-    named = dict(zip(("self", "mat2", "offs", "bias", "out_dtype"), args, strict=False))
-    named |= kwargs
+    named = dict(zip(("self", "mat2", "offs", "bias", "out_dtype"), asked.args, strict=False))
+    named |= asked.kwargs
     a, b = session.unwrap(named["self"]), session.unwrap(named["mat2"])
     ends = [] if named.get("offs") is None else named["offs"].tolist()
     out = _groups(a, b, [*zip([0, *ends[:-1]], ends, strict=True)])
     if named.get("bias") is not None:
-        raise LiftError(str(op), source_line(), "a bias is not lifted")
-    shown = session.after(op, session.unwrap(args), session.unwrap(kwargs), out, nominals)
-    return session.wrap(shown, nominals)
+        raise LiftError(str(asked.op), source_line(), "a bias is not lifted")
+    return session.wrap(session.after(session.low(asked), out, nominals), nominals)
 
 
 def _groups(a: torch.Tensor, b: torch.Tensor, spans: list[tuple[int, int]]) -> torch.Tensor:

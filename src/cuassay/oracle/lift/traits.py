@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from cuassay.oracle.lift.operation import Operation, tensors_in
+
 _OWN_NAMESPACES = frozenset({"aten", "prims", "prim", "profiler"})
 _NOT_DRAWN = frozenset({"_cudnn_rnn", "miopen_rnn"})  # tagged random for their dropout only
 _FUSED_ATTENTION = (
@@ -42,12 +44,22 @@ class Traits:
     names: tuple[str, ...]
     functional: OpOverload | None
 
+    def targets(self, asked: Operation) -> list[torch.Tensor]:
+        """Return the tensors that a call writes."""
+        args, kwargs = asked.args, asked.kwargs
+        given = (args[at] if at < len(args) else kwargs.get(name) for at, name in self.written)
+        return [tensor for value in given for tensor in tensors_in(value)]
+
 
 @functools.cache
 def traits_of(op: Any) -> Traits:
     """Return the facts of `op`, an OpOverload or a higher-order operator."""
     if not isinstance(op, OpOverload):
-        return _refused("higher-order operators run code that the lift does not see")
+        why = "higher-order operators run code that the lift does not see"
+        return Traits(
+            refusal=why, written=(), returned=(), view=False, metadata=False, random=False,
+            names=(), functional=None,
+        )  # fmt: skip
     schema = op._schema
     written = tuple(
         (i, a.name)
@@ -77,19 +89,6 @@ def traits_of(op: Any) -> Traits:
         and op._schema.name.removeprefix("aten::") not in _NOT_DRAWN,
         names=tuple(argument.name for argument in schema.arguments),
         functional=_functional(op, {name for _, name in written}) if written else None,
-    )
-
-
-def _refused(why: str) -> Traits:
-    return Traits(
-        refusal=why,
-        written=(),
-        returned=(),
-        view=False,
-        metadata=False,
-        random=False,
-        names=(),
-        functional=None,
     )
 
 

@@ -3,32 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
 
 import torch
 
 from cuassay.oracle.lift.run import Value
 from cuassay.oracle.mutants.inputs import row_zero
+from cuassay.oracle.mutants.kinds import Implementation, Mutant, Outputs
 
-Outputs: TypeAlias = tuple[torch.Tensor, ...]
-Implementation: TypeAlias = Callable[[Sequence[Value]], Outputs]
+_SHOWN_BY = "any varied input"
 
 
-def answers(
-    right: Implementation, inputs_list: Sequence[Sequence[Value]]
-) -> Iterator[tuple[str, str, Implementation]]:
-    """Yield kind, words and implementation of every trivial and every stale answer."""
+def answers(right: Implementation, inputs_list: Sequence[Sequence[Value]]) -> Iterator[Mutant]:
+    """Yield every trivial and every stale answer."""
     trivial: list[tuple[str, Implementation]] = [
         ("zeros returned", _every(right, torch.zeros_like)),
         ("ones returned", _every(right, torch.ones_like)),
         ("a constant returned", _every(right, _constant)),
-        ("the negative returned", _every(right, _negated)),
+        ("the negative returned", _every(right, lambda y: ~y if y.dtype is torch.bool else -y)),
         ("the first row repeated", _every(right, _first_row)),
         ("the first column broadcast", _every(right, _first_column)),
-        ("an input returned", lambda inputs: _given(right, inputs)),
+        (
+            "an input returned",
+            lambda inputs: tuple(_same_shape(out, inputs) for out in right(inputs)),
+        ),
     ]
     for words, run in trivial:
-        yield "trivial answer", words, run
+        yield Mutant("trivial answer", words, _SHOWN_BY, run)
 
     def previous(inputs: Sequence[Value]) -> Outputs:
         found = next((other for other in inputs_list if _same_call(inputs, other)), None)
@@ -40,7 +40,7 @@ def answers(
         ("added to the answer of the call before", _mixed(right, previous, _added)),
     ]
     for words, run in stale:
-        yield "stale answer", words, run
+        yield Mutant("stale answer", words, _SHOWN_BY, run)
 
 
 def _every(right: Implementation, change: Callable[[torch.Tensor], torch.Tensor]) -> Implementation:
@@ -100,10 +100,6 @@ def _constant(out: torch.Tensor) -> torch.Tensor:
     return torch.full_like(out.double(), float(out.double().mean())).to(out.dtype)
 
 
-def _negated(out: torch.Tensor) -> torch.Tensor:
-    return ~out if out.dtype is torch.bool else -out
-
-
 def _first_row(out: torch.Tensor) -> torch.Tensor:
     axis = next((i for i, size in enumerate(out.shape) if size > 1), None)
     if axis is None:
@@ -117,10 +113,6 @@ def _first_column(out: torch.Tensor) -> torch.Tensor:
     if axis is None:
         raise ValueError("the output has one column")
     return out.narrow(axis, 0, 1).expand_as(out).contiguous()
-
-
-def _given(right: Implementation, inputs: Sequence[Value]) -> Outputs:
-    return tuple(_same_shape(out, inputs) for out in right(inputs))
 
 
 def _same_shape(out: torch.Tensor, inputs: Sequence[Value]) -> torch.Tensor:

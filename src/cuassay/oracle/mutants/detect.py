@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 import torch
@@ -19,10 +18,10 @@ import torch
 from cuassay.errors import CannotJudgeError, LiftError
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.lift.run import Value, lift, run_as_written
-from cuassay.oracle.mutants.answers import Implementation, Outputs, answers
-from cuassay.oracle.mutants.inputs import Change, Misreading, misreadings
-from cuassay.oracle.mutants.kinds import KINDS
-from cuassay.oracle.mutants.sites import Mutation, Poison, Recorder, Site
+from cuassay.oracle.mutants.answers import answers
+from cuassay.oracle.mutants.inputs import misread
+from cuassay.oracle.mutants.kinds import Implementation, Mutant, Outputs
+from cuassay.oracle.mutants.sites import Mutation, Poison, Recorder
 
 __all__ = [
     "CANNOT_RUN",
@@ -40,22 +39,6 @@ __all__ = [
 Theirs: TypeAlias = Callable[[Implementation], bool]
 CANNOT_RUN = (CannotJudgeError, RuntimeError, IndexError, ValueError, TypeError)
 _NONE: Mapping[str, Value] = {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
-    """A broken implementation: what is wrong with it, and what inputs would show it."""
-
-    kind: str
-    words: str
-    shown_by: str
-    run: Implementation
-    site: Site | None = None
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Codes of the failure classes that this kind of fault belongs to."""
-        return KINDS[self.kind].classes
 
 
 def unused(
@@ -137,11 +120,8 @@ def mutants_of(
     right = right_answer(fn, specs, exact=exact)
     return [
         *(_at_sites(fn, recorder, specs) if exact else ()),
-        *_at_inputs(right, misreadings(inputs_list[0], names, usual)),
-        *(
-            Mutant(kind=kind, words=words, shown_by="any varied input", run=run)
-            for kind, words, run in answers(right, inputs_list)
-        ),
+        *misread(right, inputs_list[0], names, usual),
+        *answers(right, inputs_list),
     ]
 
 
@@ -177,17 +157,3 @@ def _run_site(
     if not mutation.met:
         raise ValueError("the faulty operation does not run on these inputs")
     return _rounded(outputs, specs)
-
-
-def _at_inputs(right: Implementation, wrong: Iterable[Misreading]) -> Iterator[Mutant]:
-    for misreading in wrong:
-
-        def run(inputs: Sequence[Value], change: Change = misreading.change) -> Outputs:
-            return right(change(inputs))
-
-        yield Mutant(
-            kind=misreading.kind,
-            words=misreading.words,
-            shown_by=misreading.shown_by,
-            run=run,
-        )

@@ -16,7 +16,7 @@ _TF32_DROPPED = 13  # of float32's 23 fraction bits TF32 keeps 10
 Round = Callable[[torch.Tensor], torch.Tensor]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Fault:
     """A wrong way to compute an operation: its kind (`mutants_kinds`), in words, what shows it."""
 
@@ -75,22 +75,14 @@ def is_number(value: Any, number: int) -> bool:
 def bypass(name: str) -> Fault:
     """The operation left out: its first argument is its result."""
     plain = name.strip("_")
-    return Fault(
-        kind="bypass",
-        words=f"{plain} left out",
-        shown_by=f"values at which {plain} is far from the identity (larger ones)",
-        wrong=lambda op, a, k: a[0].clone(),
-    )
+    shown_by = f"values at which {plain} is far from the identity (larger ones)"
+    return Fault("bypass", f"{plain} left out", shown_by, lambda op, a, k: a[0].clone())
 
 
 def dropped(wrong: Wrong) -> Fault:
     """The last term of a reduction dropped."""
-    return Fault(
-        kind="dropped",
-        words="last term of the reduction dropped",
-        shown_by="a last term that carries weight (one-hot, outliers)",
-        wrong=wrong,
-    )
+    shown_by = "a last term that carries weight (one-hot, outliers)"
+    return Fault("dropped", "last term of the reduction dropped", shown_by, wrong)
 
 
 def low(wrong: Callable[[torch.dtype], Wrong]) -> list[Fault]:
@@ -98,31 +90,16 @@ def low(wrong: Callable[[torch.dtype], Wrong]) -> list[Fault]:
     shown_by = "longer reductions, hot indices, same-sign and zero-mean values"
     large = f"{shown_by}, sums beyond 65504"
     return [
-        Fault(
-            kind="low",
-            words="accumulated in bfloat16",
-            shown_by=shown_by,
-            wrong=wrong(torch.bfloat16),
-        ),
-        Fault(
-            kind="low", words="accumulated in float16", shown_by=large, wrong=wrong(torch.float16)
-        ),
+        Fault("low", "accumulated in bfloat16", shown_by, wrong(torch.bfloat16)),
+        Fault("low", "accumulated in float16", large, wrong(torch.float16)),
     ]
 
 
 def tiles(cut: Callable[[Callable[[int], int]], Wrong]) -> list[Fault]:
     """A reduction that reads only some tiles; `cut` makes it from how many terms it keeps."""
+    beyond = "terms beyond the first tile that carry weight"
+    longer = f"lengths beyond {TILE} that are no multiple of it"
     return [
-        Fault(
-            kind="tile",
-            words="only the first tile of the reduction read",
-            shown_by="terms beyond the first tile that carry weight",
-            wrong=cut(first_tile),
-        ),
-        Fault(
-            kind="tile",
-            words=f"last partial tile of {TILE} dropped",
-            shown_by=f"lengths beyond {TILE} that are no multiple of it",
-            wrong=cut(whole_tiles),
-        ),
+        Fault("tile", "only the first tile of the reduction read", beyond, cut(first_tile)),
+        Fault("tile", f"last partial tile of {TILE} dropped", longer, cut(whole_tiles)),
     ]

@@ -2,59 +2,56 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
 
 from cuassay.oracle.lift.run import Value
+from cuassay.oracle.mutants.kinds import Implementation, Mutant, Outputs
 
-Change: TypeAlias = Callable[[Sequence[Value]], list[Value]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Misreading:
-    """A wrong reading of a call's inputs: its kind, in words, what shows it, and how."""
-
-    kind: str
-    words: str
-    shown_by: str
-    change: Change
+Change: TypeAlias = Callable[[Value], Value]
+_Row: TypeAlias = tuple[str, str, str, Change]
 
 
-def misreadings(
-    inputs: Sequence[Value], names: Sequence[str], usual: Mapping[str, Value]
-) -> Iterator[Misreading]:
-    """Yield the misreadings of a call; shapes, dtypes and index ranges stay as they are.
+def misread(
+    right: Implementation,
+    inputs: Sequence[Value],
+    names: Sequence[str],
+    usual: Mapping[str, Value],
+) -> Iterator[Mutant]:
+    """Yield mutants that misread an input; shapes, dtypes and index ranges stay as they are.
 
     `usual` are the values that scalars are usually passed, by name.
     """
+    names = [*names, *(f"number {position}" for position in range(len(names), len(inputs)))]
     for position, value in enumerate(inputs):
-        name = _name(names, position)
+        name = names[position]
         for kind, words, shown_by, change in _changes(value, usual.get(name)):
-            yield Misreading(
-                kind=kind,
-                words=f"input {name} {words}",
-                shown_by=shown_by.format(name),
-                change=_at(position, change),
-            )
-    yield from _exchanges(inputs, names)
+            run = functools.partial(_misread, right, position, change)
+            yield Mutant(kind, f"input {name} {words}", shown_by.format(name), run)
+    # A wrong order of arguments goes unnoticed where two are alike.
+    for left, right_ in itertools.combinations(range(len(inputs)), 2):
+        if _alike(inputs[left], inputs[right_]):
+            first, second = names[left], names[right_]
+            run = functools.partial(_exchanged, right, left, right_)
+            shown_by = f"values of {first} and {second} that differ"
+            words = f"inputs {first} and {second} exchanged"
+            yield Mutant("inputs exchanged", words, shown_by, run)
 
 
-def _name(names: Sequence[str], position: int) -> str:
-    return names[position] if position < len(names) else f"number {position}"
+def _misread(
+    right: Implementation, position: int, change: Change, inputs: Sequence[Value]
+) -> Outputs:
+    return right([change(v) if i == position else v for i, v in enumerate(inputs)])
 
 
-def _at(position: int, change: Callable[[Value], Value]) -> Change:
-    def changed(inputs: Sequence[Value]) -> list[Value]:
-        return [change(v) if i == position else v for i, v in enumerate(inputs)]
-
-    return changed
-
-
-_Row: TypeAlias = tuple[str, str, str, Callable[[Value], Value]]
+def _exchanged(right: Implementation, first: int, second: int, inputs: Sequence[Value]) -> Outputs:
+    out = list(inputs)
+    out[first], out[second] = out[second], out[first]
+    return right(out)
 
 
 def _changes(value: Value, usual: Value | None) -> Iterator[_Row]:
@@ -94,32 +91,10 @@ def _tensor_changes(value: torch.Tensor) -> Iterator[_Row]:
     yield rows, "read at row 0 only", varied, lambda v: row_zero(_tensor(v), axis)
 
 
-def _exchanges(inputs: Sequence[Value], names: Sequence[str]) -> Iterator[Misreading]:
-    """Yield exchanges of two inputs that a wrong order of arguments would go unnoticed for."""
-    for left, right in itertools.combinations(range(len(inputs)), 2):
-        if _alike(inputs[left], inputs[right]):
-            first, second = _name(names, left), _name(names, right)
-            yield Misreading(
-                kind="inputs exchanged",
-                words=f"inputs {first} and {second} exchanged",
-                shown_by=f"values of {first} and {second} that differ",
-                change=_exchange(left, right),
-            )
-
-
 def _alike(left: Value, right: Value) -> bool:
     if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
         return left.shape == right.shape and left.dtype is right.dtype
     return isinstance(left, float) and isinstance(right, float)
-
-
-def _exchange(left: int, right: int) -> Change:
-    def changed(inputs: Sequence[Value]) -> list[Value]:
-        out = list(inputs)
-        out[left], out[right] = out[right], out[left]
-        return out
-
-    return changed
 
 
 def _tensor(value: Value) -> torch.Tensor:

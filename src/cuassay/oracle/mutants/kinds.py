@@ -1,4 +1,4 @@
-"""The kinds of fault that mutants stand for, and the failure classes that each belongs to.
+"""What a mutant is: the kinds of fault, and the failure classes that each belongs to.
 
 Class codes are those that the checks carry: N numerics, O over-fit and special-casing,
 M memory and indexing, S state, A the contract of the call, T faults of the test itself.
@@ -6,9 +6,20 @@ M memory and indexing, S state, A the contract of the call, T faults of the test
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+import torch
+
+from cuassay.oracle.lift.run import Value
+
+if TYPE_CHECKING:
+    from cuassay.oracle.mutants.sites import Site
+
+Outputs: TypeAlias = tuple[torch.Tensor, ...]
+Implementation: TypeAlias = Callable[[Sequence[Value]], Outputs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +54,19 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "stale answer": Kind(words="the previous output left in place", classes=("S1", "M6")),
     }
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A broken implementation: what is wrong with it, and what inputs would show it."""
+
+    kind: str
+    words: str
+    shown_by: str
+    run: Implementation
+    site: Site | None = None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Codes of the failure classes that this kind of fault belongs to."""
+        return KINDS[self.kind].classes

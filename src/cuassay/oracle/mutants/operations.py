@@ -9,7 +9,7 @@ divisor.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ from cuassay.oracle.mutants.reductions import (
     reduction_faults,
     softmax_faults,
 )
-from cuassay.oracle.mutants.sums import Accumulation, Args, Kwargs, Wrong, accumulation, name_of
+from cuassay.oracle.mutants.sums import Args, Kwargs, accumulation, name_of
 
 __all__ = ["Fault", "constant_of", "faults_of", "replaced_constant"]
 
@@ -40,6 +40,7 @@ _GATHERS = {"gather", "embedding", "index", "index_select"}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}  # where the two factors begin
 _SCALED = 2.0**18  # takes ordinary values out of float16's range, and changes no fraction
+_MASKS = "masks that are neither all true nor all false"
 _EPSILON = 1e-3  # literals up to this size guard against zero rather than carry meaning
 
 
@@ -54,13 +55,19 @@ def faults_of(
     if name in _SIGNS:
         yield from _operands(name, args)
     elif name == "where" and len(args) == 3:
-        yield _mask(lambda op, a, k: torch.broadcast_to(a[1], shape_of(a)))
+        read = torch.broadcast_to
+        yield Fault("mask", "mask ignored", _MASKS, lambda op, a, k: read(a[1], shape_of(a)))
     elif name == "masked_fill":
-        yield _mask(lambda op, a, k: a[0].clone())
+        yield Fault("mask", "mask ignored", _MASKS, lambda op, a, k: a[0].clone())
     elif name in _GATHERS:
-        yield _neighbour()
+        yield Fault(
+            "neighbour", "neighbouring row read", "rows that differ from their neighbours",
+            lambda op, a, k: torch.roll(op(*a, **k), 1, 0),
+        )  # fmt: skip
     elif (terms := accumulation(name, args, kwargs)) is not None:
-        yield from _sum_faults(terms)
+        yield dropped(terms.dropped)
+        yield from low(terms.low)
+        yield from tiles(terms.first)
     elif name in REDUCTIONS or (name == "max" and isinstance(out, tuple)):
         yield from reduction_faults(name, args, out)
     elif _is_unary(name, args, kwargs, out):
@@ -77,38 +84,28 @@ def _operands(name: str, args: Args) -> Iterator[Fault]:
     if is_number(second, 1 if name in ("mul", "div") else 0):
         return  # neutral: nobody could tell
     if isinstance(second, float) and name == "add" and 0 < abs(second) <= _EPSILON:
-        yield from _epsilon(second)
+        near = f"inputs whose guarded quantity is near {second:g}"
+        for words, factor in (("ten times as large", 10.0), ("left out", 0.0)):
+            wrong = functools.partial(_scaled, factor=factor)
+            yield Fault("epsilon", f"epsilon {second:g} {words}", near, wrong)
         return
     yield Fault(
-        kind="operand",
-        words=f"right side of '{sign}' ignored",
-        shown_by="inputs at which the right side is far from neutral",
-        wrong=lambda op, a, k: torch.broadcast_to(a[0], shape_of(a)).clone(),
-    )
+        "operand", f"right side of '{sign}' ignored",
+        "inputs at which the right side is far from neutral",
+        lambda op, a, k: torch.broadcast_to(a[0], shape_of(a)).clone(),
+    )  # fmt: skip
     if isinstance(second, torch.Tensor):
         neutral = 1.0 if name in ("mul", "div") else 0.0
         yield Fault(
-            kind="operand",
-            words=f"left side of '{sign}' ignored",
-            shown_by="inputs at which the left side is far from neutral",
-            wrong=lambda op, a, k: op(torch.full(shape_of(a), neutral).to(a[0]), a[1], **k),
-        )
+            "operand", f"left side of '{sign}' ignored",
+            "inputs at which the left side is far from neutral",
+            lambda op, a, k: op(torch.full(shape_of(a), neutral).to(a[0]), a[1], **k),
+        )  # fmt: skip
     elif isinstance(second, int | float) and not isinstance(second, bool):
         yield replaced_constant(name, second * 1.01, f"constant {second:g} one percent off")
 
 
-def _epsilon(epsilon: float) -> Iterator[Fault]:
-    near = f"inputs whose guarded quantity is near {epsilon:g}"
-    for words, factor in (("ten times as large", 10.0), ("left out", 0.0)):
-        yield Fault(
-            kind="epsilon",
-            words=f"epsilon {epsilon:g} {words}",
-            shown_by=near,
-            wrong=functools.partial(_scaled_literal, factor=factor),
-        )
-
-
-def _scaled_literal(op: Any, args: Args, kwargs: Kwargs, *, factor: float) -> Any:
+def _scaled(op: Any, args: Args, kwargs: Kwargs, *, factor: float) -> Any:
     return op(args[0], args[1] * factor, *args[2:], **kwargs)
 
 
@@ -123,37 +120,8 @@ def constant_of(op: Any, args: Args) -> float | None:
 
 def replaced_constant(name: str, value: float, words: str) -> Fault:
     """Return the fault that uses `value` for an operation's literal."""
-    return Fault(
-        kind="constant",
-        words=words,
-        shown_by="inputs at which the constant matters",
-        wrong=lambda op, a, k: op(a[0], value, *a[2:], **k),
-    )
-
-
-def _mask(wrong: Wrong) -> Fault:
-    return Fault(
-        kind="mask",
-        words="mask ignored",
-        shown_by="masks that are neither all true nor all false",
-        wrong=wrong,
-    )
-
-
-def _neighbour() -> Fault:
-    return Fault(
-        kind="neighbour",
-        words="neighbouring row read",
-        shown_by="rows that differ from their neighbours",
-        wrong=lambda op, a, k: torch.roll(op(*a, **k), 1, 0),
-    )
-
-
-def _sum_faults(terms: Accumulation) -> Iterator[Fault]:
-    """Yield the faults of a sum of weighted or indexed terms."""
-    yield dropped(terms.dropped)
-    yield from low(terms.low)
-    yield from tiles(terms.first)
+    shown_by = "inputs at which the constant matters"
+    return Fault("constant", words, shown_by, lambda op, a, k: op(a[0], value, *a[2:], **k))
 
 
 def _casts(name: str, args: Args, as_written: Round) -> Iterator[Fault]:
@@ -182,19 +150,12 @@ def _cast(args: Args, place: int, what: str, format_name: str, rounding: Round) 
         return
     if all(torch.equal(rounding(x), x) for x in (value, value * _SCALED)):
         return  # it has that precision already, and so would larger values
-    yield Fault(
-        kind="cast",
-        words=f"{what} rounded to {format_name}",
-        shown_by=f"values beyond {format_name}'s range or with more bits than it; cancellation",
-        wrong=_rounding_at(place, rounding),
-    )
 
-
-def _rounding_at(place: int, rounding: Callable[[torch.Tensor], torch.Tensor]) -> Wrong:
     def wrong(op: Any, args: Args, kwargs: Kwargs) -> Any:
         return op(*args[:place], rounding(args[place]), *args[place + 1 :], **kwargs)
 
-    return wrong
+    shown_by = f"values beyond {format_name}'s range or with more bits than it; cancellation"
+    yield Fault("cast", f"{what} rounded to {format_name}", shown_by, wrong)
 
 
 def _is_unary(name: str, args: Args, kwargs: Kwargs, out: Any) -> bool:

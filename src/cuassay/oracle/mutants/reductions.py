@@ -31,15 +31,12 @@ def reduction_faults(name: str, args: Args, out: Any) -> Iterator[Fault]:
         yield from low(lambda dtype: functools.partial(low_sum, axis=axis, dtype=dtype))
     if name in ("amax", "max"):
         words = "maximum taken as 0, so that nothing is subtracted before exp"
-        yield Fault(kind="shift", words=words, shown_by=_OVERFLOW, wrong=_no_maximum)
+        yield Fault("shift", words, _OVERFLOW, _no_maximum)
     other = _other_axis(name, args, axis)
     if other is not None and isinstance(out, torch.Tensor):
-        yield Fault(
-            kind="axis",
-            words=f"reduced along axis {other} instead of {axis % args[0].dim()}",
-            shown_by="values that differ along both axes",
-            wrong=functools.partial(_along, other=other),
-        )
+        words = f"reduced along axis {other} instead of {axis % args[0].dim()}"
+        along = functools.partial(_along, other=other)
+        yield Fault("axis", words, "values that differ along both axes", along)
 
 
 def _cut(axis: int, count: Callable[[int], int]) -> Wrong:
@@ -54,17 +51,13 @@ def _scales(name: str) -> Iterator[Fault]:
     many = "short reductions, or many equal rows"
     if name != "sum":
         words = "divided by n - 1" if name == "mean" else "divided by the other of n and n - 1"
-        yield Fault(kind="divisor", words=words, shown_by=many, wrong=_divisor)
+        yield Fault("divisor", words, many, _divisor)
     if name == "mean":
-        yield Fault(
-            kind="divisor",
-            words=f"divided by the length padded to a multiple of {_PADDED}",
-            shown_by=f"lengths that are no multiple of {_PADDED}",
-            wrong=_padded,
-        )
+        words = f"divided by the length padded to a multiple of {_PADDED}"
+        yield Fault("divisor", words, f"lengths that are no multiple of {_PADDED}", _padded)
     if name in ("mean", "sum"):
         words = "not divided by n" if name == "mean" else "divided by n"
-        yield Fault(kind="divisor", words=words, shown_by="any varied input", wrong=_rescaled)
+        yield Fault("divisor", words, "any varied input", _rescaled)
 
 
 def axis_of(name: str, args: Args) -> int:
@@ -149,18 +142,16 @@ def softmax_faults(args: Args) -> Iterator[Fault]:
         return wrong
 
     words = "no maximum subtracted before exp"
-    yield Fault(kind="shift", words=words, shown_by=_OVERFLOW, wrong=no_shift)
+    yield Fault("shift", words, _OVERFLOW, no_shift)
     yield dropped(over(lambda count: count - 1))
     yield from tiles(over)
     dim, shape = args[1] % max(args[0].dim(), 1), args[0].shape
     other = next((d for d in reversed(range(len(shape))) if d != dim and shape[d] > 1), None)
     if other is not None:
         yield Fault(
-            kind="axis",
-            words=f"soft-max along axis {other} instead of {dim}",
-            shown_by="values that differ along both axes",
-            wrong=lambda op, a, k: op(a[0], other, *a[2:], **k),
-        )
+            "axis", f"soft-max along axis {other} instead of {dim}",
+            "values that differ along both axes", lambda op, a, k: op(a[0], other, *a[2:], **k),
+        )  # fmt: skip
 
 
 def layer_norm_faults() -> Iterator[Fault]:
@@ -178,10 +169,6 @@ def layer_norm_faults() -> Iterator[Fault]:
 
         return wrong
 
-    yield Fault(
-        kind="divisor",
-        words="variance divided by n - 1",
-        shown_by="short rows, or many of them",
-        wrong=of(lambda count: count, 1),
-    )
+    many = "short rows, or many of them"
+    yield Fault("divisor", "variance divided by n - 1", many, of(lambda count: count, 1))
     yield from tiles(lambda count: of(count, 0))

@@ -8,13 +8,14 @@ more than `_MANY` times is a loop, and is one site.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from cuassay.oracle.lift.index_range import in_range
+from cuassay.oracle.lift.operation import Operation, PassThrough, mapped
 from cuassay.oracle.lift.source import Position, source_position
 from cuassay.oracle.mutants.operations import Fault, constant_of, faults_of, replaced_constant
 from cuassay.oracle.mutants.precision import Precisions
@@ -31,6 +32,11 @@ class Site:
     op: str
     turn: int
 
+    def is_at(self, met: Site) -> bool:
+        """Whether an operation that was met is this site's."""
+        same = met.position == self.position and met.op == self.op
+        return same and self.turn in (-1, met.turn)
+
     def words(self) -> str:
         """Return the place for a reader: the expression and its line."""
         text = self.position.text
@@ -41,20 +47,19 @@ class _Turns:
     """Counts how often each operation ran within the current run of one expression."""
 
     def __init__(self) -> None:
-        self._here: tuple[Position, int] | None = None
+        self._here: Position | None = None
         self._counts: Counter[str] = Counter()
 
-    def next(self, op: Any) -> tuple[Position, int]:
+    def next(self, op: Any) -> Site:
         position = source_position()
-        if self._here is None or self._here[0] != position:
+        if self._here != position:
             self._counts.clear()
-        self._here = (position, 0)
-        turn = self._counts[str(op)]
+        self._here = position
         self._counts[str(op)] += 1
-        return position, turn
+        return Site(position=position, op=str(op), turn=self._counts[str(op)] - 1)
 
 
-class Recorder:
+class Recorder(PassThrough):
     """A lift hook that lists the sites of a reference and the faults each can have."""
 
     def __init__(self) -> None:
@@ -65,27 +70,14 @@ class Recorder:
         self._constants: dict[Site, tuple[str, float]] = {}
         self._precisions = Precisions()
 
-    def replace(
-        self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominal: torch.dtype | None
-    ) -> object:
-        """Change nothing."""
-        return NotImplemented
-
-    def after(
-        self,
-        op: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        out: Any,
-        nominal: torch.dtype | None,
-    ) -> object:
+    def after(self, operation: Operation, out: Any) -> object:
         """Note the operation where its result is a float."""
-        position, turn = self._turns.next(op)
-        site = Site(position=position, op=str(op), turn=turn)
-        if nominal is None:
+        op, args = operation.op, operation.args
+        site = self._turns.next(op)
+        if operation.nominal is None:
             return out
         name = name_of(op)
-        self._precisions.note(name, args, out, nominal)
+        self._precisions.note(name, args, out, operation.nominal)
         if name in ("amax", "max"):
             top = out if isinstance(out, torch.Tensor) else out[0]
             self._maxima[top.untyped_storage().data_ptr()] = (site, top)
@@ -93,7 +85,9 @@ class Recorder:
         if shift is not None:
             self._shifts.add(shift)
         if site not in self._found:
-            found = faults_of(op, args, kwargs, out, as_written=self._precisions.as_written)
+            found = faults_of(
+                op, args, operation.kwargs, out, as_written=self._precisions.as_written
+            )
             self._found[site] = [f for f in found if not (shift and f.kind == "operand")]
             constant = constant_of(op, args)
             if constant is not None:
@@ -140,7 +134,7 @@ class Recorder:
         return (fault.kind == "shift") == (site in self._shifts)
 
 
-class Mutation:
+class Mutation(PassThrough):
     """A lift hook that computes one site wrongly."""
 
     def __init__(self, site: Site, fault: Fault) -> None:
@@ -148,31 +142,16 @@ class Mutation:
         self._turns = _Turns()
         self.met = False
 
-    def replace(
-        self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominal: torch.dtype | None
-    ) -> object:
+    def replace(self, operation: Operation) -> object:
         """Compute the site's operation wrongly."""
-        position, turn = self._turns.next(op)
-        here = position == self.site.position and str(op) == self.site.op
-        if not here or self.site.turn not in (-1, turn):
+        if not self.site.is_at(self._turns.next(operation.op)):
             return NotImplemented
         self.met = True
-        with in_range(args):
-            return self.fault.wrong(op, args, kwargs)
-
-    def after(
-        self,
-        op: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        out: Any,
-        nominal: torch.dtype | None,
-    ) -> object:
-        """Change nothing more."""
-        return out
+        with in_range(operation.args):
+            return self.fault.wrong(operation.op, operation.args, operation.kwargs)
 
 
-class Poison:
+class Poison(PassThrough):
     """A lift hook that makes one site's result NaN, to see whether anything depends on it.
 
     A forward result that only a loss needs, in a reference that returns gradients, reaches no
@@ -185,34 +164,19 @@ class Poison:
         self.observed = False
         self._turns = _Turns()
 
-    def replace(
-        self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominal: torch.dtype | None
-    ) -> object:
-        """Run every operation normally."""
-        return NotImplemented
-
-    def after(
-        self,
-        op: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        out: Any,
-        nominal: torch.dtype | None,
-    ) -> object:
+    def after(self, operation: Operation, out: Any) -> object:
         """Return NaN at the site; note decisions that a NaN would change."""
-        position, turn = self._turns.next(op)
-        at_site = position == self.site.position and str(op) == self.site.op
-        if at_site and self.site.turn in (-1, turn):
-            return _poisoned(out)
+        if self.site.is_at(self._turns.next(operation.op)):
+            return mapped(out, _poisoned)
+        args = operation.args
         floats = [a for a in args if isinstance(a, torch.Tensor) and a.is_floating_point()]
         if not any(bool(a.isnan().any()) for a in floats):
             return out
-        if nominal is None:
+        if operation.nominal is None:
             self.observed = True
-        return _poisoned(out) if name_of(op) in ("where", "masked_fill") else out
+        passes = name_of(operation.op) in ("where", "masked_fill")
+        return mapped(out, _poisoned) if passes else out
 
 
-def _poisoned(out: Any) -> Any:
-    if isinstance(out, tuple | list):
-        return type(out)(_poisoned(item) for item in out)
+def _poisoned(out: torch.Tensor) -> torch.Tensor:
     return torch.full_like(out, float("nan")) if out.is_floating_point() else out

@@ -8,20 +8,15 @@ a choosing operation, or a plain copy of it, that nothing wrote to afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 
-from cuassay.oracle.lift.hooks import PassThrough
-from cuassay.oracle.truth.operations import base_name, bind
-
-if TYPE_CHECKING:
-    from cuassay.oracle.lift.run import Hook
+from cuassay.oracle.lift.operation import Hook, Operation, PassThrough
 
 _SEVERAL = frozenset({"topk", "sort", "argsort"})  # places of one row are all different
 _ONE = frozenset({"argmax", "argmin", "max", "min", "kthvalue", "median"})
@@ -112,31 +107,20 @@ class Watch:
         self._hook = hook
         self._made: dict[int, _Made] = {}  # by address: what is kept here keeps its memory
 
-    def replace(
-        self,
-        op: OpOverload,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        nominal: torch.dtype | None,
-    ) -> object:
+    def replace(self, operation: Operation) -> object:
         """Leave it to the other hook."""
-        return self._hook.replace(op, args, kwargs, nominal)
+        return self._hook.replace(operation)
 
-    def after(
-        self,
-        op: OpOverload,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        out: Any,
-        nominal: torch.dtype | None,
-    ) -> object:
+    def after(self, operation: Operation, out: Any) -> object:
         """Note a choice; the result is the other hook's."""
-        found = self._hook.after(op, args, kwargs, out, nominal)
-        name = base_name(op)
+        found, name = self._hook.after(operation, out), operation.name
         if name in _SEVERAL or name in _ONE:
-            self._chosen(name, bind(op, args, kwargs), found)
-        elif name in _COPIES and isinstance(found, Tensor) and isinstance(args[0], Tensor):
-            self._copied(args[0], found)
+            self._chosen(name, operation.named, found)
+        elif name in _COPIES and isinstance(found, Tensor) and found.dtype in _PLACES:
+            source = operation.args[0]
+            choice = self.choice_of(source) if isinstance(source, Tensor) else None
+            if choice is not None and choice.bound - 1 <= torch.iinfo(found.dtype).max:
+                self._keep(found, lambda: choice)
         return found
 
     def choice_of(self, output: Tensor) -> Choice | None:
@@ -166,13 +150,6 @@ class Watch:
         free = not named.get("stable") and source.numel() <= _MOST_TIES
         self._keep(places, partial(_several, source, places, dim % source.dim(), ties=free))
 
-    def _copied(self, source: Tensor, copy: Tensor) -> None:
-        if _address(source) not in self._made or copy.dtype not in _PLACES:
-            return
-        choice = self.choice_of(source)
-        if choice is not None and choice.bound - 1 <= torch.iinfo(copy.dtype).max:
-            self._keep(copy, lambda: choice)
-
     def _keep(self, places: Tensor, choice: Callable[[], Choice]) -> None:
         self._made[_address(places)] = _Made(places=places, version=places._version, choice=choice)
 
@@ -189,14 +166,12 @@ class TieBreak(PassThrough):
         self._last = last
         self.chose = False
 
-    def instead(
-        self, op: OpOverload, args: Any, kwargs: Any, nominal: torch.dtype | None
-    ) -> object:
+    def replace(self, operation: Operation) -> object:
         """Choose from the wanted end."""
-        name = base_name(op)
+        name = operation.name
         if name not in _SEVERAL:  # of equal maxima torch promises the first
             return NotImplemented
-        named = bind(op, args, kwargs)
+        named = operation.named
         source, dim = named.get("self"), named.get("dim", -1)
         if not isinstance(source, Tensor) or dim is None or not source.dim():
             return NotImplemented

@@ -1,6 +1,6 @@
 """How much memory a reference and its truth take: planned before anything is allocated.
 
-The reference runs once on fake tensors, which have sizes and no memory. What its tensors hold at
+The reference runs once on tensors that have sizes and no memory. What its tensors hold at
 one time is noted twice: as written, which is what a process that calls it takes, and with every
 float in float64, which is what a lifted run holds. Noise stands beside the largest operation;
 afterwards the runs and the achievable errors of the outputs lie side by side.
@@ -17,13 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
+from torch.utils.flop_counter import flop_registry
 
-from cuassay.dispatch_modes import UntracedMode, fake_tensors
+from cuassay.dispatch_modes import UntracedMode, without_memory
 from cuassay.model.problem import Scalar
+from cuassay.oracle.lift.operation import base_name
 from cuassay.oracle.truth.composite import COMPOSITES
-from cuassay.oracle.truth.operations import base_name
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS
-from cuassay.oracle.truth.types import OutputTruth, Truth
+from cuassay.oracle.truth.types import Truth
 
 _LIFTED = 8  # bytes of an element
 _NOISE = 3 * 8  # normals, sizes and the noisy copy beside what the largest operation touches
@@ -41,13 +42,16 @@ class Live:
 
     `written` are bytes in the types that it names, `lifted` bytes with every float in float64.
     `largest` counts the elements that noise on its largest operation touches, `reduced` those
-    of all results of sums, products and norms. `complete` is False where it ended early.
+    of all results of sums, products and norms. `work` counts the elements that all operations
+    read and write, and the multiply-adds of products, convolutions and attention. `complete` is
+    False where it ended early.
     """
 
     written: int
     lifted: int
     largest: int
     reduced: int
+    work: int = 0
     complete: bool = True
 
 
@@ -57,7 +61,7 @@ class _Watch(UntracedMode):
     def __init__(self) -> None:
         super().__init__()
         self.now = self.peak = self.now_lifted = self.peak_lifted = 0
-        self.largest = self.reduced = 0
+        self.largest = self.reduced = self.work = 0
         self._known: set[int] = set()
 
     def __torch_dispatch__(
@@ -77,6 +81,10 @@ class _Watch(UntracedMode):
         given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         name, results = base_name(func), sum(t.numel() for t in made)
         touched = sum(t.numel() for t in given) + results
+        self.work += touched
+        count = flop_registry.get(func.overloadpacket)
+        if count is not None:
+            self.work += int(count(*args, **(kwargs or {}), out_val=out)) // 2
         if any(name in known for known in (REDUCTIONS, PRODUCTS, COMPOSITES)):
             self.reduced += results
             touched += (_SUMMED - 1) * results
@@ -117,25 +125,32 @@ def live_bytes(
     """Return what `fn` holds at most at one time, beside its inputs.
 
     Nothing is allocated: of `inputs` only shapes and dtypes count, as if on `device`. A reference
-    that fake tensors cannot follow to its end, since its control flow depends on values say, is
+    that such tensors cannot follow to its end, since its control flow depends on values say, is
     known as far as it got.
     """
-    watch, complete = _Watch(), True
-    with fake_tensors():
+    watched: list[_Watch] = []
+
+    def run() -> None:
         given = [
             torch.empty(v.shape, dtype=v.dtype, device=device) if isinstance(v, Tensor) else v
             for v in inputs
         ]
-        try:
-            with watch:
-                fn(*given)
-        except Exception:  # whatever a foreign reference says of tensors without values
-            complete = False
+        watched.append(_Watch())
+        with watched[-1]:
+            fn(*given)
+
+    complete = True
+    try:
+        without_memory(run)
+    except Exception:  # whatever a foreign reference says of tensors without values
+        complete = False
+    watch = watched[-1]
     return Live(
         written=watch.peak,
         lifted=watch.peak_lifted,
         largest=watch.largest,
         reduced=watch.reduced,
+        work=watch.work,
         complete=complete,
     )
 
@@ -169,9 +184,9 @@ def bytes_needed(
 
 def truth_bytes(truth: Truth) -> int:
     """Return how many bytes a finished truth keeps."""
-    return sum(_output_bytes(output) for output in truth.outputs)
-
-
-def _output_bytes(output: OutputTruth) -> int:
-    kept = (output.value, output.scale, output.alternative, output.ambiguous, output.hits)
+    kept = (
+        tensor
+        for one in truth.outputs
+        for tensor in (one.value, one.scale, one.alternative, one.ambiguous, one.hits)
+    )
     return sum(tensor.nbytes for tensor in kept if tensor is not None)

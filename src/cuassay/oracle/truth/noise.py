@@ -10,32 +10,25 @@ first draw computes them, later ones reuse them in call order, also those of com
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch._decomp import decomposition_table
-from torch._ops import OpOverload
 
 from cuassay.dispatch_modes import UntracedMode
-from cuassay.oracle.lift.hooks import PassThrough
-from cuassay.oracle.lift.run import nominal_of
+from cuassay.oracle.lift.operation import Operation, PassThrough, floating_in, mapped
+from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.truth.centred import NOTED, Centred
 from cuassay.oracle.truth.composite import COMPOSITES
-from cuassay.oracle.truth.operations import (
-    ARITHMETIC,
-    EXACT,
-    STEPS,
-    TRANSCENDENTAL,
-    base_name,
-    bind,
-    floating_in,
-)
+from cuassay.oracle.truth.operations import ARITHMETIC, EXACT, STEPS, TRANSCENDENTAL
 from cuassay.oracle.truth.precision import GRIDS, Family, Stored
 from cuassay.oracle.truth.random_errors import Noise, look_first
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS, deviation_of, product_terms
 
 LOW = tuple(GRIDS)
+Make: TypeAlias = Callable[[], Sequence[Tensor]]
 _GUARD_BYTES = {"cpu": 1 << 28, "cuda": 1 << 33}  # kept deviations of one truth
 
 
@@ -62,29 +55,27 @@ class Deviations:
         # mixed types are slow on the CPU
         self._dtype = torch.float64 if device.type == "cpu" else torch.float32
 
-    def get(
-        self, place: int, op: OpOverload, out: Any, make: Callable[[], Sequence[Tensor]]
-    ) -> tuple[Tensor, ...]:
+    def get(self, place: int, name: str, out: Any, make: Make) -> tuple[Tensor, ...]:
         """Return what `make` found for the call at `place`, calling it at the first draw."""
         first = out[0] if isinstance(out, list | tuple) else out
         shape = first.shape if isinstance(first, Tensor) else torch.Size()
         if place < len(self._kept):
-            name, known, kept = self._kept[place]
-            if name == str(op) and known == shape:
+            known_name, known, kept = self._kept[place]
+            if known_name == name and known == shape:
                 return kept
             return tuple(make())  # data-dependent control flow
         found = tuple(torch.nan_to_num(t, 0.0, 0.0, 0.0).to(self._dtype) for t in make())
         size = sum(t.numel() * t.element_size() for t in found)
         if place == len(self._kept) and size <= self._bytes:
             self._bytes -= size
-            self._kept.append((str(op), shape, found))
+            self._kept.append((name, shape, found))
         return found
 
 
-def is_step(name: str, args: Sequence[Any], nominal: torch.dtype | None) -> bool:
+def is_step(asked: Operation) -> bool:
     """Whether an operation turns floating numbers into places, truths or codes."""
-    steps = name in STEPS or (name in ("_to_copy", "copy") and nominal is None)
-    return steps and bool(floating_in(args))
+    steps = asked.name in STEPS or (asked.name in ("_to_copy", "copy") and asked.nominal is None)
+    return steps and bool(floating_in(asked.args))
 
 
 class StepHook(PassThrough):
@@ -93,11 +84,9 @@ class StepHook(PassThrough):
     def __init__(self) -> None:
         self.discontinuous = False
 
-    def instead(
-        self, op: OpOverload, args: Any, kwargs: Any, nominal: torch.dtype | None
-    ) -> object:
+    def replace(self, operation: Operation) -> object:
         """Look at the operation and let it run."""
-        self.discontinuous = self.discontinuous or is_step(base_name(op), args, nominal)
+        self.discontinuous = self.discontinuous or is_step(operation)
         return NotImplemented
 
 
@@ -113,130 +102,96 @@ class NoiseHook:
         self._calls = 0
         self._centred = Centred()
 
-    def replace(
-        self,
-        op: OpOverload,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        nominal: torch.dtype | None,
-    ) -> object:
+    def replace(self, operation: Operation) -> object:
         """Run transcendental and unknown operations on perturbed arguments, or decompose."""
-        name = base_name(op)
-        self.discontinuous = self.discontinuous or is_step(name, args, nominal)
-        if nominal is None:
+        name = operation.name
+        self.discontinuous = self.discontinuous or is_step(operation)
+        if operation.nominal is None:
             return NotImplemented
-        product = self._stored.multiplied(op, args, kwargs)
+        product = self._stored.multiplied(operation)
         if product is not NotImplemented:
             return product
         if name in TRANSCENDENTAL:
-            return self._perturbed(op, args, kwargs)
+            return operation.on(self._perturbed).run()
         modelled = (EXACT, ARITHMETIC, REDUCTIONS, PRODUCTS, COMPOSITES)
         if any(name in known for known in modelled):
             return NotImplemented
-        if op in decomposition_table:
-            found = _decomposed(self, op, args, kwargs)
+        if operation.op in decomposition_table:
+            found = self._decomposed(operation)
             if found is not NotImplemented:
                 return found
-        return self._perturbed(op, args, kwargs) if floating_in(args) else NotImplemented
+        if not floating_in(operation.args):
+            return NotImplemented
+        return operation.on(self._perturbed).run()
 
-    def after(
-        self,
-        op: OpOverload,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        out: Any,
-        nominal: torch.dtype | None,
-    ) -> object:
+    def after(self, operation: Operation, out: Any) -> object:
         """Add the operation's own errors, then the rounding of the reference as written."""
         try:
-            noisy = self._modelled(base_name(op), op, args, kwargs, out)
+            noisy = self._modelled(operation, out)
         except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
             if isinstance(error, torch.OutOfMemoryError):
                 raise
             # a form of the operation that its model does not know: e_ref still counts
-            self.unmodelled.add(str(op))
-            noisy = _mapped(out, lambda t: self.noise.relative(t, 4.0))
-        if base_name(op) not in EXACT:
+            self.unmodelled.add(str(operation.op))
+            noisy = _changed(out, lambda t: self.noise.relative(t, 4.0))
+        if operation.name not in EXACT:
             noisy = _rounded(self.noise, noisy, out)
         if not self._inside:
-            noisy = self._stored.result(op, args, kwargs, out, noisy)
-        if base_name(op) in NOTED:
-            self._centred.note(base_name(op), bind(op, args, kwargs), noisy)
+            noisy = self._stored.result(operation, out, noisy)
+        if operation.name in NOTED:
+            self._centred.note(operation.name, operation.named, noisy)
         return noisy
 
-    def _modelled(
-        self, name: str, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
-    ) -> Any:
+    def _modelled(self, asked: Operation, out: Any) -> Any:
+        name = asked.name
         if name in EXACT:
-            return self._rounded_move(args, kwargs, out)
+            return self._rounded_move(asked, out)
+        if not floating_in(out):
+            return out
         if name in REDUCTIONS or name in PRODUCTS:
-            return self._reduced(op, args, kwargs, out)
+            deviation = self._keep(asked, out, lambda: self._deviation(asked, out))
+            return self.noise.additive(out, deviation[0]) if deviation else out
         if name in COMPOSITES:
-            if not floating_in(out):
-                return out
-            return COMPOSITES[name](
-                bind(op, args, kwargs), out, self.noise, lambda make: self._keep(op, out, make)
-            )
+            keep = partial(self._keep, asked, out)
+            return COMPOSITES[name](asked.named, out, self.noise, keep)
         if name in ARITHMETIC:
-            return self._arithmetic(name, bind(op, args, kwargs), out)
-        if name in TRANSCENDENTAL or (floating_in(args) and op not in decomposition_table):
-            return _mapped(out, lambda t: self.noise.relative(t, 2.0))
+            return self._arithmetic(name, asked.named, out)
+        unknown = floating_in(asked.args) and asked.op not in decomposition_table
+        if name in TRANSCENDENTAL or unknown:
+            return _changed(out, lambda t: self.noise.relative(t, 2.0))
         return out
 
-    def _perturbed(self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        moved = [self._perturb(value) for value in args]
-        return op(*moved, **{key: self._perturb(value) for key, value in kwargs.items()})
+    def _perturbed(self, value: Any) -> Any:
+        floating = isinstance(value, Tensor) and bool(floating_in(value))
+        return self.noise.relative(value, 1.0) if floating else value
 
-    def _perturb(self, value: Any) -> Any:
-        if isinstance(value, Tensor):
-            return self.noise.relative(value, 1.0) if floating_in(value) else value
-        if isinstance(value, list | tuple):
-            return type(value)(self._perturb(item) for item in value)
-        return value
-
-    def _reduced(
-        self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
-    ) -> Any:
-        if not floating_in(out):
-            return out
-
-        kept = self.deviations
-
-        def make() -> tuple[Tensor, ...]:
-            found = deviation_of(op, args, kwargs, out, tensor_cores=kept.tensor_cores)
-            found = self._uncentred(op, bind(op, args, kwargs), out, found)
-            if kept.tensor_cores:
-                kept.longest = max(kept.longest, product_terms(op, args, kwargs))
-            return () if found is None else (found,)
-
-        deviation = self._keep(op, out, make)
-        return self.noise.additive(out, deviation[0]) if deviation else out
-
-    def _uncentred(
-        self, op: OpOverload, named: dict[str, Any], out: Any, found: Tensor | None
-    ) -> Tensor | None:
+    def _deviation(self, asked: Operation, out: Any) -> tuple[Tensor, ...]:
         """Return the deviation of a sum, larger where its terms were centred (`Centred`)."""
-        if base_name(op) not in ("sum", "mean"):
-            return found
-        return self._centred.deviation(
-            named["self"],
-            found,
-            total=lambda other: op(**{**named, "self": other}),
-            reduced=lambda other: deviation_of(op, (), {**named, "self": other}, out),
-        )
+        kept = self.deviations
+        found = deviation_of(asked, out, tensor_cores=kept.tensor_cores)
+        if asked.name in ("sum", "mean"):
 
-    def _keep(
-        self, op: OpOverload, out: Any, make: Callable[[], Sequence[Tensor]]
-    ) -> tuple[Tensor, ...]:
+            def of(other: Tensor) -> Operation:
+                return Operation(asked.op, (), {**asked.named, "self": other})
+
+            found = self._centred.deviation(
+                asked.named["self"],
+                found,
+                total=lambda other: of(other).run(),
+                reduced=lambda other: deviation_of(of(other), out),
+            )
+        if kept.tensor_cores:
+            kept.longest = max(kept.longest, product_terms(asked))
+        return () if found is None else (found,)
+
+    def _keep(self, asked: Operation, out: Any, make: Make) -> tuple[Tensor, ...]:
         place, self._calls = self._calls, self._calls + 1
-        return self.deviations.get(place, op, out, make)
+        return self.deviations.get(place, str(asked.op), out, make)
 
     def _arithmetic(self, name: str, named: dict[str, Any], out: Any) -> Any:
-        if not floating_in(out):
-            return out
-        if name not in ("add", "sub", "rsub", "subtract"):
-            return self.noise.relative(out, 1.0)
         noisy = self.noise.relative(out, 1.0)
+        if name not in ("add", "sub", "rsub", "subtract"):
+            return noisy
         for key, factor in (("self", 1.0), ("other", float(named.get("alpha", 1)))):
             operand = named.get(key)
             if isinstance(operand, Tensor) and floating_in(operand):
@@ -244,9 +199,9 @@ class NoiseHook:
                 noisy = self.noise.additive(noisy, size * factor if factor != 1.0 else size)
         return _exact_zeros(named.get("self"), out, noisy)
 
-    def _rounded_move(self, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> Any:
+    def _rounded_move(self, asked: Operation, out: Any) -> Any:
         """Moved values are rounded only where a wider type becomes a narrower one."""
-        given = floating_in([*args, *kwargs.values()])
+        given = floating_in([*asked.args, *asked.kwargs.values()])
         nominals = {nominal_of(t) for t in given}
         if not nominals:
             return out
@@ -257,7 +212,15 @@ class NoiseHook:
                 return tensor
             return self.noise.rounding(tensor, GRIDS[own])
 
-        return _mapped(out, narrow)
+        return _changed(out, narrow)
+
+    def _decomposed(self, asked: Operation) -> Any:
+        outer, self._inside = self._inside, True
+        try:
+            with _Inside(self):
+                return decomposition_table[asked.op](*asked.args, **asked.kwargs)
+        finally:
+            self._inside = outer
 
 
 def _exact_zeros(operand: Any, out: Tensor, noisy: Tensor) -> Tensor:
@@ -272,12 +235,9 @@ def _exact_zeros(operand: Any, out: Tensor, noisy: Tensor) -> Tensor:
     return torch.where(zero, out, noisy)
 
 
-def _mapped(out: Any, change: Any) -> Any:
-    if isinstance(out, Tensor):
-        return change(out) if floating_in(out) else out
-    if isinstance(out, list | tuple):
-        return tuple(_mapped(item, change) for item in out)
-    return out
+def _changed(out: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """Return results with every floating tensor changed."""
+    return mapped(out, lambda t: change(t) if isinstance(t, Tensor) and floating_in(t) else t)
 
 
 def _rounded(noise: Noise, noisy: Any, out: Any) -> Any:
@@ -309,18 +269,6 @@ class _Inside(UntracedMode):
         named = kwargs or {}
         if any(r.alias_info is not None for r in func._schema.returns):
             return func(*args, **named)  # views share memory, writes are noisy where computed
-        out = self._hook.replace(func, args, named, torch.float32)
-        if out is NotImplemented:
-            out = func(*args, **named)
-        return self._hook.after(func, args, named, out, torch.float32)
-
-
-def _decomposed(
-    hook: NoiseHook, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Any:
-    outer, hook._inside = hook._inside, True
-    try:
-        with _Inside(hook):
-            return decomposition_table[op](*args, **kwargs)
-    finally:
-        hook._inside = outer
+        asked = Operation(func, args, named, torch.float32)
+        out = self._hook.replace(asked)
+        return self._hook.after(asked, asked.run() if out is NotImplemented else out)

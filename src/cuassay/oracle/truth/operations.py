@@ -9,12 +9,6 @@ floating arguments and its result are perturbed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from torch import Tensor
-from torch._ops import OpOverload
-
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -63,38 +57,3 @@ STEPS = _names("""
     round trunc sign heaviside bucketize searchsorted nonzero unique_dim _unique2 fmod remainder
     floor_divide multinomial unique_consecutive aminmax histc signbit cummax cummin
 """)
-
-
-_PRIMS = {"inp": "self", "a": "self", "b": "other", "dims": "dim"}
-
-
-def base_name(op: OpOverload) -> str:
-    """Return the operation's name without namespace, overload and in-place underscore."""
-    name = op._schema.name.split("::")[-1]
-    return name[:-1] if name.endswith("_") and not name.startswith("_") else name
-
-
-def bind(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments by schema name, defaults filled in."""
-    found: dict[str, Any] = {}
-    for index, argument in enumerate(op._schema.arguments):
-        if index < len(args):
-            found[argument.name] = args[index]
-        elif argument.name in kwargs:
-            found[argument.name] = kwargs[argument.name]
-        elif argument.has_default_value():
-            found[argument.name] = argument.default_value
-    if op.namespace == "prims":  # decompositions call torch's primitives
-        return {_PRIMS.get(name, name): value for name, value in found.items()}
-    return found
-
-
-def floating_in(values: Any) -> list[Tensor]:
-    """Return the floating and complex tensors in nested sequences, in order."""
-    if isinstance(values, Tensor):
-        return [values] if values.dtype.is_floating_point or values.dtype.is_complex else []
-    if isinstance(values, list | tuple):
-        return [tensor for item in values for tensor in floating_in(item)]
-    if isinstance(values, Mapping):
-        return [tensor for item in values.values() for tensor in floating_in(item)]
-    return []

@@ -176,18 +176,21 @@ def _finish_floating(
 ) -> OutputTruth:
     spec, value = found.spec, found.value
     rounded = found.nominal in LOW and bool(found.deviations)
-    scale = trust_scale.achievable(
-        value,
-        found.deviations,
-        found.errors,
+    runs = trust_scale.Runs(
+        value=value,
+        deviations=found.deviations,
+        errors=found.errors,
         dtype=spec.dtype,
         roundoff=roundoff,
         rounded=rounded,
         discontinuous=discontinuous,
         tied=found.tied,
     )
+    scale = trust_scale.achievable(runs)
     value = special.settle_overflow(value, scale.full, spec.dtype)
-    least = _least(value, scale.full.float())
+    extremes = [*torch.aminmax(value), scale.full.float().amin().double()]
+    low, high, least = torch.stack(extremes).tolist()
+    finite = math.isfinite(low) and math.isfinite(high)
     unit = min(max(trust_scale.rms(scale.noise), _UNIT_RANGE[0]), _UNIT_RANGE[1])
     trusted = Trusted(
         value=value,
@@ -201,22 +204,17 @@ def _finish_floating(
         roundoff=roundoff,
         rounded=rounded,
         lean=lean,
-        least=least,
+        least=max(float(least), 0.0) if finite else 0.0,
     )
-    return _with_yardsticks(found, trusted, scale)
-
-
-def _with_yardsticks(found: Collector, trusted: Trusted, scale: trust_scale.Scale) -> OutputTruth:
-    value, sticks = trusted.value, yardsticks(trusted)
-    ambiguous = scale.ambiguous
+    sticks, ambiguous = yardsticks(trusted), scale.ambiguous
     share = 0.0 if ambiguous is None else float(ambiguous.double().mean())
     return OutputTruth(
-        name=found.spec.name,
-        dtype=found.spec.dtype,
+        name=spec.name,
+        dtype=spec.dtype,
         value=value,
         scale=scale.full.float(),
         least=trusted.least,
-        unit=trusted.unit,
+        unit=unit,
         element_room=scale.room,
         yardsticks=sticks.sticks,
         joined=joined(sticks.sticks),
@@ -227,12 +225,6 @@ def _with_yardsticks(found: Collector, trusted: Trusted, scale: trust_scale.Scal
         ambiguous_share=share,
         hits=found.hits,
     )
-
-
-def _least(value: Tensor, scale: Tensor) -> float:
-    """Return the smallest scale, 0 where one is not positive or a value is not finite."""
-    low, high, least = torch.stack([*torch.aminmax(value), scale.amin().double()]).tolist()
-    return max(float(least), 0.0) if math.isfinite(low) and math.isfinite(high) else 0.0
 
 
 def _finish_exact(found: Collector, discontinuous: bool) -> OutputTruth:

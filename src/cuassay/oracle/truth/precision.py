@@ -15,24 +15,25 @@ draws of a family, in which all are made, measure every member of it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 
 from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
-from cuassay.oracle.lift.run import nominal_of
+from cuassay.oracle.lift.operation import Operation, floating_in
+from cuassay.oracle.lift.tensor import nominal_of
 from cuassay.oracle.special import torch_dtype
-from cuassay.oracle.truth.operations import EXACT, base_name, floating_in
+from cuassay.oracle.truth.operations import EXACT
 from cuassay.oracle.truth.random_errors import BFLOAT16, FLOAT16, TF32, Grid, Noise
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS
 
 GRIDS = {torch.bfloat16: BFLOAT16, torch.float16: FLOAT16}
 _CONVOLUTION = "convolution"
+_MULTIPLIED = frozenset({*PRODUCTS, _CONVOLUTION})
 _SUMS = frozenset({*REDUCTIONS, "logsumexp", "cumsum", "cumprod"} - {_CONVOLUTION})
 _ADDED = frozenset({"addmm", "baddbmm", "addmv", "addbmm"})  # their `self` is no operand
 
@@ -76,18 +77,17 @@ class Stored:
         self.family, self._noise = family, noise
         self._kinds: dict[int, _Kind] = {}
 
-    def multiplied(self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+    def multiplied(self, asked: Operation) -> object:
         """Return a matrix product on rounded operands; NotImplemented for other operations."""
-        name = base_name(op)
         grid = self.family.operands
-        if grid is None or not (name in PRODUCTS or name == _CONVOLUTION):
+        if grid is None or asked.name not in _MULTIPLIED:
             return NotImplemented
-        first = 1 if name in _ADDED else 0
+        first = 1 if asked.name in _ADDED else 0
         moved = [
             self._operand(value, grid) if first <= place < first + 2 else value
-            for place, value in enumerate(args)
+            for place, value in enumerate(asked.args)
         ]
-        return op(*moved, **kwargs)
+        return asked.op(*moved, **asked.kwargs)
 
     def _operand(self, value: Any, grid: Grid) -> Any:
         if not isinstance(value, Tensor) or nominal_of(value) is not torch.float32:
@@ -102,9 +102,7 @@ class Stored:
             return False
         return all(self._kind(value) is _Kind.LOW for value in values)
 
-    def result(
-        self, op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any, noisy: Any
-    ) -> Any:
+    def result(self, asked: Operation, out: Any, noisy: Any) -> Any:
         """Return an operation's noisy result as it is stored; `out` carries its nominal type."""
         dtype = self.family.intermediates
         if dtype is None:
@@ -113,9 +111,9 @@ class Stored:
         first, plain = (noisy[0], out[0]) if several else (noisy, out)
         if not isinstance(first, Tensor) or not floating_in(first) or first.is_complex():
             return noisy
-        kind = self._kind_of_result(base_name(op), args, kwargs, first)
+        kind = self._kind_of_result(asked, first)
         nominal = nominal_of(plain)
-        if kind is _Kind.LOW and nominal is torch.float32 and base_name(op) not in EXACT:
+        if kind is _Kind.LOW and nominal is torch.float32 and asked.name not in EXACT:
             first = self._noise.rounding(first, GRIDS[dtype])
         self._note(first, _Kind.LOW if nominal in GRIDS else kind)
         if not several:
@@ -125,14 +123,13 @@ class Stored:
                 self._note(other, _Kind.SUM)
         return (first, *noisy[1:])
 
-    def _kind_of_result(
-        self, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Tensor
-    ) -> _Kind:
-        if name in PRODUCTS or name == _CONVOLUTION:
+    def _kind_of_result(self, asked: Operation, result: Tensor) -> _Kind:
+        name, args = asked.name, asked.args
+        if name in _MULTIPLIED:
             return _Kind.LOW
         if name in _SUMS:
             return _Kind.SUM
-        operands = [t for t in floating_in([*args, *kwargs.values()]) if t.numel() > 1]
+        operands = [t for t in floating_in([*args, *asked.kwargs.values()]) if t.numel() > 1]
         kinds = {self._kind(operand) for operand in operands}
         if name == "copy" and _Kind.LOW in kinds and isinstance(args[0], Tensor):
             self._note(args[0], _Kind.LOW)  # it is written there afterwards

@@ -19,14 +19,14 @@ Deviations change little from draw to draw, so they are computed in the first an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from cuassay.oracle.truth.operations import base_name, bind
+from cuassay.oracle.lift.operation import Operation, base_name
 from cuassay.oracle.truth.random_errors import sizeable
 from cuassay.oracle.truth.systematic import block_drift, drift, equal_drift
 
@@ -42,35 +42,26 @@ _MOST_ORDERED = 1 << 26  # elements; beyond, a random order's partial sums stand
 _MIN_LEAN = 1024  # terms; below, the lean is under 8e-6: a thirtieth of float16's half spacing
 
 
-def deviation_of(
-    op: OpOverload,
-    args: Sequence[Any],
-    kwargs: Mapping[str, Any],
-    out: Any,
-    *,
-    tensor_cores: bool = False,
-) -> Tensor | None:
-    """Return sqrt(V) (broadcastable to the first result), None where `op` is no reduction.
+def deviation_of(asked: Operation, out: Any, *, tensor_cores: bool = False) -> Tensor | None:
+    """Return sqrt(V) (broadcastable to the first result), None for other operations.
 
     With `tensor_cores` matrix products may have been summed by them.
     """
-    name = base_name(op)
     first = out[0] if isinstance(out, list | tuple) else out
     if not isinstance(first, Tensor) or not first.dtype.is_floating_point:
         return None
-    if name in PRODUCTS:
-        return PRODUCTS[name](bind(op, args, kwargs), first, tensor_cores)
-    find = REDUCTIONS.get(name)
-    return None if find is None else find(bind(op, args, kwargs), first, op)
+    if asked.name in PRODUCTS:
+        return PRODUCTS[asked.name](asked.named, first, tensor_cores)
+    find = REDUCTIONS.get(asked.name)
+    return None if find is None else find(asked.named, first, asked.op)
 
 
-def product_terms(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
+def product_terms(asked: Operation) -> int:
     """Return how many products each element of a matrix product sums; 0 for other operations."""
-    if base_name(op) not in PRODUCTS:
+    if asked.name not in PRODUCTS:
         return 0
-    named = bind(op, args, kwargs)
     for key in ("mat1", "batch1", "mat", "self"):
-        left = named.get(key)
+        left = asked.named.get(key)
         if isinstance(left, Tensor) and left.dim():
             return int(left.shape[-1])
     return 0

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -159,48 +159,54 @@ def jumps(deviations: Sequence[Tensor], rounding: Tensor) -> Tensor | None:
     return found if bool(found.any()) else None
 
 
-def achievable(
-    value: Tensor,
-    deviations: Sequence[Tensor],
-    trusted: Sequence[Tensor],
-    *,
-    dtype: DType,
-    roundoff: float,
-    rounded: bool,
-    discontinuous: bool,
-    tied: Tensor | None = None,
-) -> Scale:
-    """Return the scale of one output.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Runs:
+    """What the runs of a truth say of one output.
 
-    `deviations` are draws less truth, `trusted` the errors of the reference as written and of
-    the float32 lift (0 where not finite). `rounded` says that the draws hold
-    the final rounding already (the reference's result is 16-bit as written). `tied` is by how
-    much truth moves where ties are broken the other way.
+    `deviations` are draws less truth, `errors` those of the reference as written and of the
+    float32 lift (0 where not finite). `rounded` says that the draws hold the final rounding
+    already (the reference's result is 16-bit as written). `tied` is by how much truth moves
+    where ties are broken the other way.
     """
-    rows = None if discontinuous else _scarce(value, [*deviations, *trusted], dtype)
+
+    value: Tensor
+    deviations: Sequence[Tensor]
+    errors: Sequence[Tensor]
+    dtype: DType
+    roundoff: float
+    rounded: bool
+    discontinuous: bool
+    tied: Tensor | None = None
+
+
+def achievable(runs: Runs) -> Scale:
+    """Return the scale of one output."""
+    rows = None if runs.discontinuous else _scarce(runs)
     if rows is None:
-        return _achievable(
-            value, deviations, trusted, dtype, roundoff, rounded, discontinuous, tied=tied
-        )
-    few = _achievable(
-        value[rows], [m[rows] for m in deviations], [e[rows] for e in trusted],
-        dtype, roundoff, rounded, discontinuous, share=len(rows) / len(value),
-    )  # fmt: skip
-    full, noise = torch.zeros_like(value), torch.zeros_like(value)
-    full[rows], noise[rows] = few.full, few.noise
-    return Scale(full=full, noise=noise, ambiguous=None, room=few.room)
+        return _achievable(runs)
+    few = replace(
+        runs,
+        value=runs.value[rows],
+        deviations=[m[rows] for m in runs.deviations],
+        errors=[e[rows] for e in runs.errors],
+        tied=None,
+    )
+    found = _achievable(few, share=len(rows) / len(runs.value))
+    full, noise = torch.zeros_like(runs.value), torch.zeros_like(runs.value)
+    full[rows], noise[rows] = found.full, found.noise
+    return Scale(full=full, noise=noise, ambiguous=None, room=found.room)
 
 
-def _scarce(value: Tensor, runs: Sequence[Tensor], dtype: DType) -> Tensor | None:
+def _scarce(runs: Runs) -> Tensor | None:
     """Return the rows of a matrix where any run shows anything but exact zeros, if few.
 
     None for float16, whose coarse subnormals give zeros a scale.
     """
-    form = special.form_of(dtype)
+    value, form = runs.value, special.form_of(runs.dtype)
     if value.dim() != 2 or form.smallest_normal * 2.0**-form.precision > _LEAST_SCALE:
         return None
     live = torch.zeros(len(value), dtype=torch.bool, device=value.device)
-    for tensor in (value, *runs):
+    for tensor in (value, *runs.deviations, *runs.errors):
         rows = scarce_rows(tensor)
         if rows is None:
             return None
@@ -210,38 +216,31 @@ def _scarce(value: Tensor, runs: Sequence[Tensor], dtype: DType) -> Tensor | Non
     return found if enough and len(found) * 2 <= len(value) else None
 
 
-def _achievable(
-    value: Tensor,
-    deviations: Sequence[Tensor],
-    trusted: Sequence[Tensor],
-    dtype: DType,
-    roundoff: float,
-    rounded: bool,
-    discontinuous: bool,
-    *,
-    share: float = 1.0,
-    tied: Tensor | None = None,
-) -> Scale:
-    half = special.half_spacing(value, dtype)
+def _achievable(runs: Runs, *, share: float = 1.0) -> Scale:
+    value, deviations, tied = runs.value, runs.deviations, runs.tied
+    half = special.half_spacing(value, runs.dtype)
     mean = torch.zeros_like(value)
     for m in deviations:
         mean.addcmul_(m, m, value=1.0 / len(deviations))
     ambiguous = None
-    if discontinuous:
-        size = half + torch.nan_to_num(value, 0.0, 0.0, 0.0).abs() * (4 * roundoff)
-        ambiguous = _moved_by_ties(jumps(deviations, size), tied, size)
+    if runs.discontinuous:
+        size = half + torch.nan_to_num(value, 0.0, 0.0, 0.0).abs() * (4 * runs.roundoff)
+        ambiguous = jumps(deviations, size)
+        moved = None if tied is None else tied.abs() > size * _JUMP_SIZE
+        if moved is not None and bool(moved.any()):  # by another way to break ties
+            ambiguous = moved if ambiguous is None else ambiguous | moved
     if ambiguous is not None:
         mean.masked_fill_(ambiguous, 0.0)  # a jump must not raise its neighbours' scale
     third = half.double().square_().mul_(1.0 / 3.0)
-    noise = pooled(mean, len(deviations), None if rounded else value)
-    noise = torch.maximum(noise, third, out=noise) if rounded else noise.add_(third)
-    noise += floor_square(value, roundoff, share=share)
+    noise = pooled(mean, len(deviations), None if runs.rounded else value)
+    noise = torch.maximum(noise, third, out=noise) if runs.rounded else noise.add_(third)
+    noise += floor_square(value, runs.roundoff, share=share)
     if value.dim() >= 2 and 2 <= value.shape[-1] < MIN_TERMS:
         noise = torch.maximum(noise, _shared_by_row(noise, value), out=noise)
     full = noise.clone()
-    if trusted:
-        error = trusted[0].abs()
-        for e in trusted[1:]:
+    if runs.errors:
+        error = runs.errors[0].abs()
+        for e in runs.errors[1:]:
             error = torch.maximum(error, e.abs())
         full.addcmul_(error, error)
         third.addcmul_(error, error)
@@ -258,16 +257,6 @@ def _achievable(
         full = torch.where(ambiguous, -torch.maximum(full, largest), full)
         noise = noise.masked_fill(ambiguous, 0.0)
     return Scale(full=full, noise=noise, ambiguous=ambiguous, room=room)
-
-
-def _moved_by_ties(ambiguous: Tensor | None, tied: Tensor | None, size: Tensor) -> Tensor | None:
-    """Add to the ambiguous elements those that another way to break ties moves."""
-    if tied is None:
-        return ambiguous
-    moved = tied.abs() > size * _JUMP_SIZE
-    if not bool(moved.any()):
-        return ambiguous
-    return moved if ambiguous is None else ambiguous | moved
 
 
 def _shared_by_row(noise: Tensor, value: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ _AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Judged:
+class FlatOutput:
     """One output as flat vectors: truth (float64), scale, and the runs' errors."""
 
     value: Tensor
@@ -55,28 +55,28 @@ class Shared:
     size: Tensor
 
 
-def shared(judged: Judged, kind: GroupKind, shape: Sequence[int], hits: Tensor | None) -> Shared:
+def shared(flat: FlatOutput, kind: GroupKind, shape: Sequence[int], hits: Tensor | None) -> Shared:
     """Return the shares of every group of one kind, in the order of its yardstick."""
     if kind.kind == "hits":
         assert hits is not None
-        return _by_hits(judged, shape, hits)
+        return _by_hits(flat, shape, hits)
     total = math.prod(shape)
     groups, inner = 1, total
     if kind.axis is not None:
         groups, inner = shape[kind.axis], math.prod(shape[kind.axis + 1 :])
     elif kind.kind == "rows":
         groups, inner = total // shape[-1], shape[-1]
-    where = _sample(total // groups, groups, judged)
+    where = _sample(total // groups, groups, flat)
     base = (where // inner) * (groups * inner) + where % inner
     own = torch.arange(groups, device=base.device) * inner
     step = max(1, _AT_ONCE // max(len(base), 1))
-    parts = [_count(judged, part[:, None] + base) for part in torch.split(own, step)]
+    parts = [_count(flat, part[:, None] + base) for part in torch.split(own, step)]
     return _joined(parts)
 
 
-def _sample(size: int, groups: int, judged: Judged) -> Tensor:
+def _sample(size: int, groups: int, flat: FlatOutput) -> Tensor:
     """Return sorted places within a group: one drawn from each of equally long stretches."""
-    device = judged.value.device
+    device = flat.value.device
     wished = max(_USUAL, math.ceil(2 * math.sqrt(size)))
     budget = _BUDGET.get(device.type, 1 << 16) // max(groups, 1)
     count = min(size, wished, max(_LEAST, budget))
@@ -87,16 +87,16 @@ def _sample(size: int, groups: int, judged: Judged) -> Tensor:
     return (edges[:-1].floor() + (drawn * width).floor()).long().to(device)
 
 
-def _by_hits(judged: Judged, shape: Sequence[int], hits: Tensor) -> Shared:
+def _by_hits(flat: FlatOutput, shape: Sequence[int], hits: Tensor) -> Shared:
     width = math.prod(shape[1:])
     parts = []
     for column in hit_membership(hits).unbind(1):
         rows = column.nonzero().squeeze(1)
         if not len(rows) or not width:
-            parts.append(_none(1, judged.value.device))
+            parts.append(_none(1, flat.value.device))
             continue
-        where = _sample(len(rows) * width, 4, judged)
-        parts.append(_count(judged, (rows[where // width] * width + where % width)[None]))
+        where = _sample(len(rows) * width, 4, flat)
+        parts.append(_count(flat, (rows[where // width] * width + where % width)[None]))
     return _joined(parts)
 
 
@@ -114,9 +114,9 @@ def _joined(parts: Sequence[Shared]) -> Shared:
     )
 
 
-def _count(judged: Judged, places: Tensor) -> Shared:
+def _count(flat: FlatOutput, places: Tensor) -> Shared:
     """Count equal pairs among the elements at `places` (groups, sample)."""
-    value, scale = judged.value[places], judged.scale[places].double()
+    value, scale = flat.value[places], flat.scale[places].double()
     kept = torch.isfinite(value) & (scale > 0)
     value = torch.where(kept, value, torch.inf)
     if _all_differ(value, scale):
@@ -131,7 +131,7 @@ def _count(judged: Judged, places: Tensor) -> Shared:
     first = torch.zeros_like(place)
     first[:, 1:] = torch.where(same, 0, place[:, 1:])
     before = (place - first.cummax(1).values).double()  # equal elements met earlier
-    before = before * _noisy(judged, places.gather(1, order), value)
+    before = before * _noisy(flat, places.gather(1, order), value)
     count = kept.sum(1).double()
     pairs = (count * (count - 1)).clamp_min(1.0)
     size2 = torch.where(kept, scale, 0.0).square_()
@@ -164,11 +164,11 @@ def _all_differ(value: Tensor, scale: Tensor) -> bool:
     return not bool((gaps <= float(scale.amax()) * _SAME).any())
 
 
-def _noisy(judged: Judged, places: Tensor, value: Tensor) -> Tensor:
+def _noisy(flat: FlatOutput, places: Tensor, value: Tensor) -> Tensor:
     """Return 0 at zeros without any noise (exact in every form), 1 elsewhere."""
     zero = value == 0
     if not bool(zero.any()):
         return torch.ones_like(value)
-    for run in judged.runs:
+    for run in flat.runs:
         zero &= run[places] == 0
     return (~zero).double()

@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from cuassay.model.dtype import DType
+from cuassay.oracle.compare.groups import GroupKind
 from cuassay.oracle.truth.index import Choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Yardstick:
+class Yardstick(GroupKind):
     """What trusted implementations achieve on each group of one kind.
 
-    `kind` is tensor, axis, rows or hits; `labels` names the groups where there are few. The
-    vectors are float64 (masks bool), one entry a group; energies are in units of
+    The vectors are float64 (masks bool), one entry a group; energies are in units of
     OutputTruth.unit squared.
 
     count           elements judged
@@ -32,9 +32,6 @@ class Yardstick:
                     the weights are spread widely enough for a verdict
     """
 
-    kind: str
-    axis: int | None
-    labels: tuple[str, ...]
     count: Tensor
     energy: Tensor
     signal: Tensor

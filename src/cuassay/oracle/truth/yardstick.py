@@ -23,7 +23,7 @@ from cuassay.oracle.compare.groups import (
 from cuassay.oracle.compare.sums import CLIP_P, fold, matrix_shape
 from cuassay.oracle.truth.left_out import by_the_others
 from cuassay.oracle.truth.random_errors import scarce_rows
-from cuassay.oracle.truth.shared import Judged, Shared, shared
+from cuassay.oracle.truth.shared import FlatOutput, Shared, shared
 from cuassay.oracle.truth.types import TrustedBias, Yardstick
 
 SYSTEMATIC_ROUNDOFFS = 4.0  # of |truth|: constants and approximations may all err one way
@@ -117,8 +117,8 @@ def yardsticks(trusted: Trusted) -> Yardsticks:
     return Yardsticks(sticks=sticks, gain=gain, bias=bias)
 
 
-def _judged(views: Sequence[Tensor], runs: Sequence[Tensor]) -> Judged:
-    return Judged(
+def _judged(views: Sequence[Tensor], runs: Sequence[Tensor]) -> FlatOutput:
+    return FlatOutput(
         value=views[0].reshape(-1), scale=views[1].reshape(-1), runs=[r.reshape(-1) for r in runs]
     )
 
@@ -126,7 +126,7 @@ def _judged(views: Sequence[Tensor], runs: Sequence[Tensor]) -> Judged:
 def _shared(
     kind: GroupKind,
     trusted: Trusted,
-    whole: Judged,
+    whole: FlatOutput,
     looked: Sequence[Tensor],
     flat: Sequence[Tensor],
 ) -> Shared:

@@ -186,11 +186,18 @@ def _body(result: AuditResult, runs: str) -> str:
         more = len(result.findings) - _FINDINGS
         rest = f"<li>and {more} more, all in the JSON report</li>" if more > 0 else ""
         rows.append(f'<ul class="list">{listed}{rest}</ul>')
+    if result.mutants is None or result.ending is not Ending.JUDGED:
+        power = ""
+    else:
+        theirs = (
+            f"; the benchmark's: {result.theirs_killed}" if result.theirs_killed is not None else ""
+        )
+        power = f"{result.killed} of {result.mutants} broken versions told apart{theirs}"
     facts = [
         ("candidate", item.candidate),
         ("problem", item.problem),
         ("format", item.format),
-        ("power", _power(result)),
+        ("power", power),
         ("precision", result.precision_grade),
         ("digest", result.digest),
         ("seed", "" if result.seed is None else str(result.seed)),
@@ -208,15 +215,6 @@ def _body(result: AuditResult, runs: str) -> str:
             f'<p><a href="{html_text(runs + quote(one_line(result.run)))}">The whole report</a></p>'
         )
     return f'<div class="body">{"".join(rows)}<dl class="rows">{listed}</dl></div>'
-
-
-def _power(result: AuditResult) -> str:
-    if result.mutants is None or result.ending is not Ending.JUDGED:
-        return ""
-    theirs = (
-        f"; the benchmark's: {result.theirs_killed}" if result.theirs_killed is not None else ""
-    )
-    return f"{result.killed} of {result.mutants} broken versions told apart{theirs}"
 
 
 def _finding(finding: AuditFinding) -> str:

@@ -22,6 +22,7 @@ _LANES = {
     Lane.CANDIDATE: "candidate",
     Lane.REFERENCE: "reference",
     Lane.MACHINE: "PTX machine",
+    Lane.APART: "process apart",
 }
 # As in the bar of build, truth, candidate and compare above it.
 _COLORS = {
@@ -31,6 +32,7 @@ _COLORS = {
     Lane.CANDIDATE: "b2",
     Lane.REFERENCE: "b0",
     Lane.MACHINE: "b0",
+    Lane.APART: "b2",
 }
 
 
@@ -57,7 +59,11 @@ def curve_plot(curve: Curve) -> str:
         for n in lost[:64]
     )
     axis = f"{'column' if curve.axis == 'columns' else 'row'} of the output"
-    frame = _frame([(y(value), words.number(value)) for value in (low, (low + high) / 2, high)])
+    frame = "".join(
+        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
+        f'<text x="{_LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{html_text(text)}</text>'
+        for at, text in [(y(value), words.number(value)) for value in (low, (low + high) / 2, high)]
+    )
     bottom = _HEIGHT - _BOTTOM + 18
     return (
         f'<svg viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" role="img" '
@@ -92,14 +98,6 @@ def _line(
             for place in part
         )
     return drawn
-
-
-def _frame(ticks: Sequence[tuple[float, str]]) -> str:
-    return "".join(
-        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
-        f'<text x="{_LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">{html_text(text)}</text>'
-        for at, text in ticks
-    )
 
 
 def histogram(counts: Sequence[int]) -> str:

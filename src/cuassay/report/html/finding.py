@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuassay.model.failure_classes import class_names
-from cuassay.model.outcome import ErrorMap, Finding, Growth
+from cuassay.model.outcome import ErrorMap, Finding
 from cuassay.report import words
 from cuassay.report.clean import clean, html_text, one_line
 from cuassay.report.html.drawings import curve_plot, histogram
@@ -94,7 +94,15 @@ def _statistics(finding: Finding) -> str:
 def _pictures(finding: Finding) -> str:
     drawn = []
     if finding.growth is not None and (plot := growth_plot(finding.growth)):
-        drawn.append(_growth_figure(finding.growth, plot))
+        growth = finding.growth
+        axis = html_text(one_line(growth.axis, limit=60))
+        of = f" of {html_text(one_line(growth.output, limit=80))}" if growth.output else ""
+        drawn.append(
+            f'<figure class="plot"><h3>Error{of} grows with {axis}</h3>{plot}'
+            f"<figcaption>Relative error against length. Exponent {growth.exponent:.2f}, trusted "
+            f"{growth.trusted_exponent:.2f}. The hollow point is the fit carried on to "
+            f"{words.count(growth.target)}.</figcaption></figure>"
+        )
     errors = finding.error_map
     shaped = errors is not None and 0 < errors.rows * errors.columns == len(errors.cells)
     if errors is not None and shaped and tells(errors):
@@ -119,17 +127,6 @@ def _value_figures(errors: ErrorMap) -> list[str]:
             "lengths by the logarithm of the number.</figcaption></figure>"
         )
     return figures
-
-
-def _growth_figure(growth: Growth, plot: str) -> str:
-    axis = html_text(one_line(growth.axis, limit=60))
-    of = f" of {html_text(one_line(growth.output, limit=80))}" if growth.output else ""
-    return (
-        f'<figure class="plot"><h3>Error{of} grows with {axis}</h3>{plot}'
-        f"<figcaption>Relative error against length. Exponent {growth.exponent:.2f}, trusted "
-        f"{growth.trusted_exponent:.2f}. The hollow point is the fit carried on to "
-        f"{words.count(growth.target)}.</figcaption></figure>"
-    )
 
 
 def _map_figure(errors: ErrorMap) -> str:

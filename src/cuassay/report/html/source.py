@@ -76,32 +76,26 @@ def source_section(verdict: Verdict) -> str:
 def _file(view: SourceView) -> str:
     rows = []
     lines = view.text.splitlines()
-    first, last = _range(view, len(lines))
+    # The first and last line shown: what was compiled, with some lines around it.
+    count = len(lines)
+    telling = [*view.executed, *(mark[0] for mark in view.marks)]
+    first = max(1, min(telling) - _AROUND)
+    last = min(count, max(telling) + _AROUND)
+    last = min(last, first + _LINES - 1)
     for number in range(first, last + 1):
-        rows.append(_row(view, number, lines[number - 1]))
+        text = lines[number - 1]
+        error = view.heat.get(str(number), 0.0)
+        ran = "ran" if number in view.executed else "idle"
+        shown = f"{error:.0e}" if error > 2.0**_LEAST else ""
+        rows.append(
+            f'<tr><td class="no {ran}">{number}</td><td class="err">{shown}</td>'
+            f'<td class="h{heat_step(error)}">{html_text(clean(text, cap_bytes=400))}</td></tr>'
+        )
         rows += [_note(mark) for mark in view.marks if mark[0] == number]
     name = html_text(one_line(view.file, limit=120))
     return (
         f'<div class="card scroll"><h3>{name}</h3><table class="src"><tbody>'
         f"{''.join(rows)}</tbody></table></div>"
-    )
-
-
-def _range(view: SourceView, count: int) -> tuple[int, int]:
-    """Return the first and last line shown: what was compiled, with some lines around it."""
-    telling = [*view.executed, *(mark[0] for mark in view.marks)]
-    first = max(1, min(telling) - _AROUND)
-    last = min(count, max(telling) + _AROUND)
-    return first, min(last, first + _LINES - 1)
-
-
-def _row(view: SourceView, number: int, text: str) -> str:
-    error = view.heat.get(str(number), 0.0)
-    ran = "ran" if number in view.executed else "idle"
-    shown = f"{error:.0e}" if error > 2.0**_LEAST else ""
-    return (
-        f'<tr><td class="no {ran}">{number}</td><td class="err">{shown}</td>'
-        f'<td class="h{heat_step(error)}">{html_text(clean(text, cap_bytes=400))}</td></tr>'
     )
 
 

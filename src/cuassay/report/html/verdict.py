@@ -65,39 +65,35 @@ def render(verdict: Verdict, *, rules: Rules | None = None) -> str:
     """Return the whole page, at most 300 kB long; `rules` adds the pages of the checks."""
     text = ""
     for detail in _DETAILS:
-        text = _page(verdict, detail, rules)
+        telling, rest = words.grouped(words.identified(verdict))
+        findings = (*telling, *rest)
+        title = f"{verdict.decision.value}: {one_line(verdict.candidate, limit=120)}"
+        body = "".join(
+            (
+                _top(verdict),
+                _hero(verdict),
+                _sides(verdict),
+                _findings(verdict, findings, detail),
+                rules_section(findings, rules),
+                source_section(verdict),
+                _left_out(verdict),
+                coverage_section(verdict),
+                _checks(verdict),
+                _power(verdict),
+                _origin(verdict),
+            )
+        )
+        text = page(
+            title=title,
+            body=body,
+            css=CSS + SOURCE_CSS,
+            script=SCRIPT,
+            island=_island(verdict, detail),
+            name="verdict",
+        )
         if len(text.encode()) < LIMIT_BYTES:
             break
     return text
-
-
-def _page(verdict: Verdict, detail: _Detail, rules: Rules | None) -> str:
-    telling, rest = words.grouped(words.identified(verdict))
-    findings = (*telling, *rest)
-    title = f"{verdict.decision.value}: {one_line(verdict.candidate, limit=120)}"
-    body = "".join(
-        (
-            _top(verdict),
-            _hero(verdict),
-            _sides(verdict),
-            _findings(verdict, findings, detail),
-            rules_section(findings, rules),
-            source_section(verdict),
-            _left_out(verdict),
-            coverage_section(verdict),
-            _checks(verdict),
-            _power(verdict),
-            _origin(verdict),
-        )
-    )
-    return page(
-        title=title,
-        body=body,
-        css=CSS + SOURCE_CSS,
-        script=SCRIPT,
-        island=_island(verdict, detail),
-        name="verdict",
-    )
 
 
 def _island(verdict: Verdict, detail: _Detail) -> Any:

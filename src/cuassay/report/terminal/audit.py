@@ -107,9 +107,10 @@ def power_lines(audit: Audit) -> Iterator[str]:
     weak = [power for power in measured if power.trivial]
     yield f"{len(audit.powers)} problems, {len(measured)} of them measured"
     if mutants:
+        ours = sum(power.killed_ours for power in measured)
         yield (
             f"Their own inputs and rules let through {alive} of {mutants} broken versions "
-            f"({alive / mutants:.0%}); cuassay's inputs {mutants - _ours(measured)}."
+            f"({alive / mutants:.0%}); cuassay's inputs {mutants - ours}."
         )
         yield f"{len(weak)} of them accept an answer that computes nothing."
     ordered = sorted(measured, key=lambda p: (-_alive_share(p), p.problem_name))
@@ -137,10 +138,6 @@ def power_lines(audit: Audit) -> Iterator[str]:
 
 def _examples(power: ProblemPower) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*power.trivial, *power.survivors)))[:2]
-
-
-def _ours(powers: Sequence[ProblemPower]) -> int:
-    return sum(power.killed_ours for power in powers)
 
 
 def _alive_share(power: ProblemPower) -> float:

@@ -122,19 +122,15 @@ def _trace(launch: LaunchEvidence, sources: Mapping[str, str]) -> Iterator[str]:
             one = by_line.get((name, number))
             count = f"{one.executed}/{one.instructions}" if one else ""
             error = f"{one.error:.1e}" if one and one.error > 0 else ""
-            flag = _flag(launch, name, number)
+            # What stands beside a line: `!` for a fault there, `~` for something to look at.
+            here = [
+                fault.severity
+                for fault in launch.faults
+                for touch in fault.touches
+                if touch.line == number and touch.file.rpartition("/")[2] == name
+            ]
+            flag = "!" if "wrong" in here else "~" if here else ""
             yield f"  {count:>9} {error:>8} {flag:1} {number:4d}  {clean(content, cap_bytes=200)}"
-
-
-def _flag(launch: LaunchEvidence, file: str, line: int) -> str:
-    """Return what stands beside a line: `!` for a fault there, `~` for something to look at."""
-    here = [
-        fault.severity
-        for fault in launch.faults
-        for touch in fault.touches
-        if touch.line == line and touch.file.rpartition("/")[2] == file
-    ]
-    return "!" if "wrong" in here else "~" if here else ""
 
 
 def _text(text: str) -> str:

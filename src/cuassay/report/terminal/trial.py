@@ -23,7 +23,7 @@ from cuassay.model.events import (
     Event,
     Progress,
 )
-from cuassay.model.outcome import CheckReport, Finding, Skipped
+from cuassay.model.outcome import CheckReport, Skipped
 from cuassay.model.verdict import Verdict
 from cuassay.report import words
 from cuassay.report.clean import one_line
@@ -199,7 +199,16 @@ class TerminalReport:
             self._print(quiet_line(verdict))
             return
         if self._verbose:
-            self._findings(words.identified(verdict))
+            # Show the telling findings as cards; repeats of a code and advice as one line each.
+            telling, others = words.grouped(words.identified(verdict))
+            rest = (*telling[_CARDS:], *others)
+            for finding in telling[:_CARDS]:
+                self._print(Text(""), *card(finding, width=self._width, signs=self._signs))
+            if rest:
+                self._print(Text(""))
+            self._print(*(brief(f, signs=self._signs) for f in rest[:20]))
+            if len(rest) > 20:
+                self._print(Text(f"and {len(rest) - 20} more, all in the JSON and HTML reports"))
         lines = summary(
             verdict,
             width=self._width,
@@ -209,18 +218,6 @@ class TerminalReport:
             verbose=self._verbose,
         )
         self._print(Text(""), *lines)
-
-    def _findings(self, findings: tuple[Finding, ...]) -> None:
-        """Show the telling findings as cards; repeats of a code and advice as one line each."""
-        telling, others = words.grouped(findings)
-        rest = (*telling[_CARDS:], *others)
-        for finding in telling[:_CARDS]:
-            self._print(Text(""), *card(finding, width=self._width, signs=self._signs))
-        if rest:
-            self._print(Text(""))
-        self._print(*(brief(f, signs=self._signs) for f in rest[:20]))
-        if len(rest) > 20:
-            self._print(Text(f"and {len(rest) - 20} more, all in the JSON and HTML reports"))
 
 
 def story(verdict: Verdict, *, width: int = 100) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from cuassay.model.problem import Scalar
+from cuassay.model.reports import Differentiated
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Backward, Use
 from cuassay.sandbox import upstream
@@ -57,7 +58,7 @@ class Differentiator:
         if not self._over and self._host.destinations(step.slot, Poison.NONE):
             self._over = "it writes into outputs given to it"
         if self._over:
-            return self._hold(step, [], [], facts=(("passed over", self._over),))
+            return self._hold(step, [], [], Differentiated(passed_over=self._over))
         launch_errors.clear(self._host.device)
         try:
             made = self._forward_alone(step) if step.use is Use.FORWARD else self._made(step)
@@ -73,18 +74,17 @@ class Differentiator:
     def _forward_alone(self, step: Backward) -> Made:
         with torch.no_grad():
             held = self._called(step, self._fresh(step, ()))
-        return self._hold(step, [], held)
+        return self._hold(step, [], held, None)
 
     def _fresh(self, step: Backward, wanted: Sequence[str]) -> Values:
         return _copies(self._host.slot(step.slot).values, wanted, device=self._host.device)
 
     def _made(self, step: Backward) -> Made:
         forward = self._forward(step, self._fresh(step, step.wanted))
-        names = ",".join(name for _, name, _ in forward.carrying)
         if not forward.carrying:
             if not self._own:
                 self._over = "no output carries a gradient"
-            return self._hold(step, [], forward.held, facts=(("carries", ""),))
+            return self._hold(step, [], forward.held, Differentiated())
         self._own = self._own or has_own_derivative([y for _, _, y in forward.carrying])
         given = self._upstream(step, forward)
         kept = [value.clone() for value in given]
@@ -97,8 +97,9 @@ class Differentiator:
         written = self._written(step, forward, zip(given, kept, strict=True))
         if not self._own:
             self._over = "torch differentiates it: it has no derivative of its own"
-        facts = (("carries", names), ("own", str(self._own)), ("written", ",".join(written)))
-        return self._hold(step, gradients, forward.held, facts=facts)
+        carries = tuple(name for _, name, _ in forward.carrying if name)
+        report = Differentiated(carries=carries, own=self._own, written=tuple(written))
+        return self._hold(step, gradients, forward.held, report)
 
     def _forward(self, step: Backward, inputs: Values) -> _Forward:
         with torch.enable_grad():
@@ -169,17 +170,12 @@ class Differentiator:
         return found
 
     def _hold(
-        self,
-        step: Backward,
-        gradients: Held,
-        outputs: Held,
-        *,
-        facts: tuple[tuple[str, str], ...] = (),
+        self, step: Backward, gradients: Held, outputs: Held, report: Differentiated | None
     ) -> Made:
         self._host.hold(step.result, step.slot, gradients)
         detached = [(n, v.detach() if isinstance(v, torch.Tensor) else v) for n, v in outputs]
         self._host.hold(step.outputs, step.slot, detached)
-        return Made(facts=facts)
+        return Made(report=report)
 
 
 def _copies(values: Values, wanted: Sequence[str], *, device: str) -> Values:

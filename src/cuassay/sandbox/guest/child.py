@@ -33,7 +33,7 @@ from cuassay.model.case import Case
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Step
 from cuassay.model.steps import Mode
-from cuassay.model.trace import LOST_CHANNEL, StepRaised
+from cuassay.model.trace import LOST_CHANNEL, Claim, StepRaised
 from cuassay.sandbox import environment, kernel_names, wire
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.device_memory import DeviceMemoryError
@@ -259,7 +259,11 @@ class Worker:
             record = raised(0, error)
             what = f"{record.exception}: {record.message}"
             return {
-                "failed": {"what": what, "log": record.traceback, "memory": record.out_of_memory}
+                "failed": {
+                    "what": what,
+                    "log": record.traceback,
+                    "memory": record.claim is Claim.NO_MEMORY,
+                }
             }
         self._make = lambda: Interpreter(
             built.call,

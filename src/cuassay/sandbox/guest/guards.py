@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import json
+import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -46,6 +49,11 @@ class Guards:
             below = CudaAllocator(self._ledger)
             below.install()
             self._below, self.reach = below, "every allocation through torch"
+        if self._below is not None and "torch._inductor.compile_fx" in sys.modules:
+            # Its trees of CUDA graphs read the state of torch's own allocator and fail under
+            # any other; graphs that stand alone do not.
+            config: Any = importlib.import_module("torch._inductor.config")
+            config.triton.cudagraph_trees = False
 
     def surround(self, around: Around) -> None:
         """Let the candidate's allocations on the CPU be guarded from now on."""

@@ -12,6 +12,7 @@ import torch
 
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar
+from cuassay.model.reports import Report
 from cuassay.model.scenario import Poison
 from cuassay.model.trace import ResultItem
 
@@ -35,12 +36,13 @@ class Given:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """What a step gives back: items, the tensors behind their buffers, a digest, facts."""
+    """What a step gives back: items, the tensors behind their buffers, and words on them."""
 
     items: tuple[ResultItem, ...] = ()
     tensors: tuple[torch.Tensor, ...] = ()
     digest: str = ""
     facts: tuple[tuple[str, str], ...] = ()
+    report: Report | None = None
 
 
 @dataclass(slots=True)

@@ -17,6 +17,7 @@ from types import TracebackType
 
 import torch
 
+from cuassay.errors import LaunchError, MissingToolError, UncoveredError
 from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
@@ -33,8 +34,9 @@ from cuassay.model.scenario import (
     Release,
     Step,
 )
-from cuassay.model.trace import ResultItem, StepDone, StepRaised, StepRecord
+from cuassay.model.trace import Claim, ResultItem, StepDone, StepRaised, StepRecord
 from cuassay.sandbox.guest import items, launch_errors, placement, streams
+from cuassay.sandbox.guest.autograd import BackwardError
 from cuassay.sandbox.guest.call_trace import candidate_frames
 from cuassay.sandbox.guest.interface import Around, Given, Made, NoResultError, Slot
 from cuassay.sandbox.guest.production import Production
@@ -91,6 +93,7 @@ class Interpreter:
             digest=made.digest,
             duration_s=time.perf_counter() - started,
             facts=made.facts,
+            report=made.report,
         )
         return Executed(record=record, tensors=made.tensors)
 
@@ -105,7 +108,7 @@ class Interpreter:
             case ReadResult():
                 return self._read(step.result)
             case ReadInputs():
-                return self._read_inputs(step.slot)
+                return self._read_inputs(step)
             case Release():
                 return self._release(step.name)
             case PoisonFreed():
@@ -268,8 +271,12 @@ class Interpreter:
             found.append(item)
         return Made(items=tuple(found), tensors=tuple(tensors))
 
-    def _read_inputs(self, slot: str) -> Made:
-        tensors = {k: items.base_bytes(v) for k, v in self.slot(slot).tensors.items()}
+    def _read_inputs(self, step: ReadInputs) -> Made:
+        tensors = {
+            name: items.base_bytes(value)
+            for name, value in self.slot(step.slot).tensors.items()
+            if step.only in ("", name)
+        }
         found = tuple(
             replace(items.describe(tensor, name=name, inputs={}), buffer=number)
             for number, (name, tensor) in enumerate(tensors.items())
@@ -328,7 +335,7 @@ def raised(index: int, error: BaseException) -> StepRaised:
         exception=type(error).__name__[:200],
         message=message[:_MESSAGE_CAP],
         traceback=text[-_TRACEBACK_CAP:],
-        out_of_memory=_is_out_of_memory(error, message),
+        claim=_claim(error, message),
         frames=candidate_frames(error),
     )
 
@@ -342,9 +349,20 @@ def _candidate_frames(error: BaseException) -> TracebackType | None:
     return found or first
 
 
-def _is_out_of_memory(error: BaseException, message: str) -> bool:
+def _claim(error: BaseException, message: str) -> Claim | None:
     if placement.guards is not None and placement.guards.exhausted:
-        return True  # whatever was raised: the candidate was given a null pointer
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return True
-    return isinstance(error, RuntimeError) and says_no_memory(message)
+        return Claim.NO_MEMORY  # whatever was raised: the candidate was given a null pointer
+    match error:
+        case MemoryError() | torch.OutOfMemoryError():
+            return Claim.NO_MEMORY
+        case UncoveredError():
+            return Claim.UNCOVERED
+        case MissingToolError():
+            return Claim.NO_TOOL
+        case LaunchError():
+            return Claim.LAUNCH
+        case BackwardError():
+            return Claim.BACKWARD
+        case RuntimeError() if says_no_memory(message):
+            return Claim.NO_MEMORY
+    return None

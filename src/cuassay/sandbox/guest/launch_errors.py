@@ -9,12 +9,10 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
+from cuassay.errors import LaunchError
+
 # Not errors of a launch: a query of unfinished work, peer access switched on twice.
 _HARMLESS = frozenset({0, 600, 704})
-
-
-class LaunchError(RuntimeError):
-    """A launch failed and the candidate did not look."""
 
 
 @cache

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import torch
 
+from cuassay.model.reports import Laid
 from cuassay.model.scenario import Poison
-from cuassay.model.steps import IMPOSSIBLE, Arrange, CallInto, Layout
+from cuassay.model.steps import Arrange, CallInto, Layout
 from cuassay.sandbox.guest import page_end
 from cuassay.sandbox.guest.interface import Host, Made
 from cuassay.sandbox.guest.placement import _COPY, _FILL, _STRIDED, _VIEW
@@ -21,7 +22,6 @@ from cuassay.sandbox.guest.placement import _COPY, _FILL, _STRIDED, _VIEW
 _WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _FOUR = 4
 _TEXT_CAP = 200
-Fact = tuple[str, str]
 
 
 class UnfitError(Exception):
@@ -41,11 +41,12 @@ def arrange(host: Host, step: Arrange) -> Made:
     """Lay inputs of a slot out anew, on another CUDA device where the step names one.
 
     Inputs that the step does not name stay as they are, unless they change their device. Those
-    that cannot have a layout become contiguous; a fact says why, for others what they are now.
+    that cannot have a layout become contiguous; the report says why.
     """
     values = host.slot(step.slot).values
     tensors = host.slot(step.slot).tensors
-    facts = [_unknown(name) for name in step.layouts if name not in tensors]
+    none = "no input tensor has this name"
+    impossible = {name[:_TEXT_CAP]: none for name in step.layouts if name not in tensors}
     known = {name: layout for name, layout in step.layouts.items() if name in tensors}
     if step.device is not None:
         known = {name: known.get(name, Layout.CONTIGUOUS) for name in tensors}
@@ -56,39 +57,32 @@ def arrange(host: Host, step: Arrange) -> Made:
         tensor = tensors[name]
         try:
             made = buffers[name] if name in buffers else _laid_out(tensor, layout, homes[name])
-            text = f"strides {tuple(made.stride())}, offset {made.storage_offset()}"
         except UnfitError as error:
             made = _in_buffer(tensor, _contiguous(tensor.shape), homes[name])
-            text = f"{IMPOSSIBLE}{error}"
+            impossible[name] = str(error)[:_TEXT_CAP]
         values[name] = made
-        facts.append((f"layout of {name}", text[:_TEXT_CAP]))
     _settle(host, step.device)
-    return Made(facts=tuple(facts))
+    return Made(report=Laid(impossible=impossible))
 
 
 def call_into(host: Host, step: CallInto) -> Made:
     """Call with the tensors of inputs as outputs; as usual where outputs are returned.
 
-    An output that does not fit its input has memory of its own; a fact says so.
+    An output that does not fit its input has memory of its own; the report says so.
     """
     tensors = host.slot(step.slot).tensors
     outputs: list[tuple[str, torch.Tensor]] = []
-    facts: list[Fact] = []
+    impossible: dict[str, str] = {}
     for name, own in host.destinations(step.slot, Poison.NAN):
         wanted = tensors.get(step.into.get(name, ""))
         fits = wanted is not None and (wanted.shape, wanted.dtype) == (own.shape, own.dtype)
         outputs.append((name, wanted if wanted is not None and fits else own))
-        if name in step.into:
-            what = "shared" if fits else f"{IMPOSSIBLE}another shape or dtype"
-            facts.append((f"memory of {name}", what))
+        if name in step.into and not fits:
+            impossible[name[:_TEXT_CAP]] = "another shape or dtype"
     held = host.invoke(step.slot, outputs)
     _settle(host, None)
     host.hold(step.result, step.slot, held)
-    return Made(facts=tuple(facts))
-
-
-def _unknown(name: str) -> Fact:
-    return f"layout of {name}"[:_TEXT_CAP], f"{IMPOSSIBLE}no input tensor has this name"
+    return Made(report=Laid(impossible=impossible))
 
 
 def _home(tensor: torch.Tensor, device: int | None) -> torch.device:

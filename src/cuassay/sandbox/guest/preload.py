@@ -29,6 +29,19 @@ _TRITON_STEPS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
 )
 
 
+# What torch.compile imports before its first kernel: 5 s of processor time in every worker. Some
+# of it is imported only when a graph is lowered, or is not in every version of torch.
+_COMPILER_MODULES = (
+    "torch._dynamo",
+    "torch._inductor.compile_fx",
+    "torch._inductor.cudagraph_trees",
+    "torch._inductor.codegen.cuda_combined_scheduling",
+    "torch._inductor.codegen.wrapper_fxir",
+    "torch._inductor.fx_passes.fuse_attention",
+    "torch._inductor.fx_passes.pad_mm",
+)
+
+
 def preload(device: str, *, machine: bool = False) -> list[str]:
     """Import what workers need; return what could not be imported, with why.
 
@@ -53,6 +66,19 @@ def preload(device: str, *, machine: bool = False) -> list[str]:
         if not device.startswith("cuda"):
             prepare_triton()  # its compiler makes the PTX that the machine executes
     return missing
+
+
+def preload_compiler() -> None:
+    """Import torch.compile's modules; what cannot be imported is left to the worker.
+
+    None of them starts CUDA or a thread: workers can be forked afterwards.
+    """
+    for name in _COMPILER_MODULES:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    with contextlib.suppress(Exception):
+        registry: Any = importlib.import_module("torch._dynamo.backends.registry")
+        registry.list_backends()
 
 
 def prepare_triton() -> None:

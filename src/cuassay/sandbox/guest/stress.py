@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
 
 from cuassay.build.cuda.perturbation import perturbed
+from cuassay.model.reports import Repeats
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import Load, Repeat
 from cuassay.model.trace import ResultItem
@@ -21,14 +23,13 @@ _BURST_BYTES = 1 << 30
 _BURST_S = 5.0  # a burst is not interrupted
 _LEAST_MS, _MOST_MS = 4.0, 400.0  # of load a burst
 _COVER = 4.0  # times what the burst takes alone: under load it takes longer
+_KERNELS, _REFUSED = 24, 2000  # kernels named; characters of a refusal
+_NONE: Mapping[str, int] = {}
 _Held = list[tuple[str, object]]
 
 
 def repeat(host: Host, step: Repeat) -> Made:
-    """Execute a Repeat; facts `calls`, `different`, `counts` (of each kept result, in order).
-
-    Under Load.DELAYS also `kernels` (names with the number of their pauses) and `refused`.
-    """
+    """Execute a Repeat; items are those of each result that is kept, the most frequent first."""
     if step.load is not Load.DELAYS:
         return _made(*_bursts(host, step))
     if host.device == "cpu":
@@ -40,10 +41,9 @@ def repeat(host: Host, step: Repeat) -> Made:
         seen, kept = _bursts(host, step) if slowed else (Counter[str](), {})
         if slowed:
             _count(first, seen, kept, step.kept)
-    made = _made(seen, kept)
-    names = " ".join(f"{name[:80]}={places}" for name, places in perturbation.kernels.items())
-    more = (("kernels", names[:2000]), ("refused", perturbation.refused))
-    return replace(made, facts=(*made.facts, *more))
+    kernels = [*perturbation.kernels.items()][:_KERNELS]
+    pauses = {name[:80]: places for name, places in kernels}
+    return _made(seen, kept, pauses=pauses, refused=perturbation.refused[:_REFUSED])
 
 
 def _bursts(host: Host, step: Repeat) -> tuple[Counter[str], dict[str, _Held]]:
@@ -94,7 +94,13 @@ def _count(
             kept[digest] = held
 
 
-def _made(seen: Counter[str], kept: dict[str, _Held]) -> Made:
+def _made(
+    seen: Counter[str],
+    kept: dict[str, _Held],
+    *,
+    pauses: Mapping[str, int] = _NONE,
+    refused: str = "",
+) -> Made:
     order = sorted(kept, key=lambda digest: -seen[digest])
     found: list[ResultItem] = []
     tensors: list[torch.Tensor] = []
@@ -105,12 +111,9 @@ def _made(seen: Counter[str], kept: dict[str, _Held]) -> Made:
                 item = replace(item, buffer=len(tensors))
                 tensors.append(items.plain(value))
             found.append(item)
-    facts = (
-        ("calls", str(seen.total())),
-        ("different", str(len(seen))),
-        ("counts", " ".join(str(seen[digest]) for digest in order)),
-    )
-    return Made(items=tuple(found), tensors=tuple(tensors), facts=facts)
+    counts = tuple(seen[digest] for digest in order)
+    report = Repeats(calls=seen.total(), counts=counts, pauses=pauses, refused=refused)
+    return Made(items=tuple(found), tensors=tuple(tensors), report=report)
 
 
 def _bytes(value: object) -> int:

@@ -22,7 +22,7 @@ from cuassay.model.steps import Mode
 from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox import syscalls as kernel
 from cuassay.sandbox.guest import walls as sandbox
-from cuassay.sandbox.guest.preload import preload
+from cuassay.sandbox.guest.preload import preload, preload_compiler
 from cuassay.sandbox.limits import Limits
 
 CONTROL_CAP = 1 << 16
@@ -78,6 +78,10 @@ class Zygote:
         request = json.loads(data)
         if request["do"] == "spawn":
             self._spawn(request, fds)
+        elif request["do"] == "load compiler":
+            preload_compiler()
+            gc.collect()
+            gc.freeze()
         elif request["do"] == "end":
             for pid in [p for p, worker in self._workers.items() if worker == request["id"]]:
                 table = processes.snapshot()

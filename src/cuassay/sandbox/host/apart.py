@@ -38,6 +38,7 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.steps import Mode, ReadState
 from cuassay.model.trace import (
+    Claim,
     Finished,
     ResultItem,
     ScenarioResult,
@@ -50,7 +51,7 @@ from cuassay.sandbox.guest.placement import byte_of
 from cuassay.sandbox.guest.state_snapshot import TEXT_MOST, differences
 from cuassay.sandbox.guest.transport import nbytes, place
 from cuassay.sandbox.host.execution import Execution
-from cuassay.sandbox.host.handle import GoneError, WorkerHandle
+from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import ROOT, STATE, Nursery, confined
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
@@ -243,11 +244,11 @@ class _Apart(Execution):
                 return self._read(result)
             case HashResult(result=result):
                 return self._hash(result)
-            case ReadInputs(slot=slot):
+            case ReadInputs(slot=slot, only=only):
                 found = self._slot(slot)
                 if isinstance(found, StepRaised):
                     return found
-                return self._told({"do": "back", "slot": slot}) or self._inputs_now(found)
+                return self._told({"do": "back", "slot": slot}) or self._inputs_now(found, only)
             case Release(name=name):
                 told = self._told({"do": "release", "name": name})
                 self._results.pop(name, None)
@@ -316,7 +317,7 @@ class _Apart(Execution):
             return raised
         found = reply.get("items")
         if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-            raise GoneError("garbled", "a result that is not described")
+            raise GoneError(Gone.GARBLED, "a result that is not described")
         found = [{**item, "number": number} for number, item in enumerate(found[:256])]
         if self._candidate.convention is Convention.RETURNS:
             found = _in_order(found, [spec.name for spec in self._problem.outputs])
@@ -380,10 +381,12 @@ class _Apart(Execution):
         items = tuple(replace(item, buffer=-1) for item in record.items)
         return replace(record, items=items, digest=made)
 
-    def _inputs_now(self, held: _Shared) -> StepDone:
+    def _inputs_now(self, held: _Shared, only: str) -> StepDone:
         """Return the bytes of the inputs as they are, read from memory that the judge made."""
         items: list[ResultItem] = []
         for name, data in held.inputs().items():
+            if only not in ("", name):
+                continue
             items.append(
                 ResultItem(
                     kind="tensor",
@@ -410,7 +413,7 @@ class _Apart(Execution):
             return raised
         now = _texts(reply.get("state")) or {}
         if any(name not in now for name in self._baseline if not name.startswith("environment ")):
-            raise GoneError("garbled", "a state of the process that is not whole")
+            raise GoneError(Gone.GARBLED, "a state of the process that is not whole")
         changed = differences(self._baseline, now)
         facts = [(name[:TEXT_MOST], f"{old} -> {new}") for name, (old, new) in changed.items()]
         return StepDone(index=self._index, facts=tuple(facts[:200]))
@@ -482,7 +485,7 @@ def _described(found: Mapping[str, Any], held: _Shared) -> _Described:
                 item = ResultItem(kind="other", type_name=kind, name=name)
         return _Described(item, at=0, number=number)
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise GoneError("garbled", "a result that is not described") from None
+        raise GoneError(Gone.GARBLED, "a result that is not described") from None
 
 
 def _in_order(found: list[Mapping[str, Any]], names: list[str]) -> list[Mapping[str, Any]]:
@@ -501,12 +504,14 @@ def _raised(reply: Mapping[str, Any], index: int) -> StepRaised | None:
     if not isinstance(found, dict):
         return None
     exception, message = str(found.get("exception"))[:200], str(found.get("message"))[:4096]
-    no_memory = exception in ("RuntimeError", "AcceleratorError") and says_no_memory(message)
+    no_memory = exception in ("MemoryError", "OutOfMemoryError") or (
+        exception in ("RuntimeError", "AcceleratorError") and says_no_memory(message)
+    )
     return StepRaised(
         index=index,
         exception=exception,
         message=message,
-        out_of_memory=exception in ("MemoryError", "OutOfMemoryError") or no_memory,
+        claim=Claim.NO_MEMORY if no_memory else None,
     )
 
 
@@ -518,7 +523,7 @@ def _texts(found: object) -> Mapping[str, str] | None:
 
 def _numbers(found: object, count: int) -> list[int]:
     if not isinstance(found, list) or len(found) != count:
-        raise GoneError("garbled", "arguments that are not where they were laid")
+        raise GoneError(Gone.GARBLED, "arguments that are not where they were laid")
     return [one if isinstance(one, int) else 0 for one in found]
 
 
@@ -634,7 +639,7 @@ def _all(
     while done < len(memory):
         moved = move(fd, memory[done : done + _CHUNK], offset + done)
         if not moved:
-            raise GoneError("garbled", "the process cut the memory of its arguments off")
+            raise GoneError(Gone.GARBLED, "the process cut the memory of its arguments off")
         done += moved
 
 

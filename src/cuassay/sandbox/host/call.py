@@ -14,7 +14,7 @@ from typing import Any
 
 from cuassay.errors import CannotJudgeError
 from cuassay.home import cache_dir
-from cuassay.sandbox.host.handle import GoneError, WorkerHandle
+from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.limits import GIB, Limits
 
@@ -46,7 +46,7 @@ class Caller:
         try:
             return self._called(self._worker, function, buffers, timeout_s)
         except GoneError as gone:
-            why = f"no end within {timeout_s:g} s" if gone.kind == "timeout" else str(gone)
+            why = f"no end within {timeout_s:g} s" if gone.kind is Gone.TIMEOUT else str(gone)
             said = " ".join(self._worker.take_output().split())[-300:]
             self.close()
             raise CannotJudgeError(f"{function} gave no answer: {why} {said}".strip()) from None
@@ -74,7 +74,7 @@ class Caller:
             while len(answer) < size:
                 part = os.pread(room, min(size - len(answer), _CHUNK), len(answer))
                 if not part:
-                    raise GoneError("garbled", "it cut its answer off")
+                    raise GoneError(Gone.GARBLED, "it cut its answer off")
                 answer += part
             return bytes(answer)
         finally:
@@ -104,5 +104,5 @@ def _size(function: str, reply: Mapping[str, Any]) -> int:
         raise CannotJudgeError(f"{function} failed: {reply['raised']}"[:300])
     size = reply.get("size")
     if type(size) is not int or not 0 <= size <= _ANSWER_BYTES:
-        raise GoneError("garbled", "an answer without a plausible size")
+        raise GoneError(Gone.GARBLED, "an answer without a plausible size")
     return size

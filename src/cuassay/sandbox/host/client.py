@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch
-
+from cuassay.build.cuda.toolkit import toolchain
 from cuassay.home import cache_dir
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
@@ -27,7 +25,7 @@ from cuassay.model.trace import (
     ToolMissing,
 )
 from cuassay.sandbox.host.execution import Execution
-from cuassay.sandbox.host.handle import GoneError, UnbornError, WorkerHandle
+from cuassay.sandbox.host.handle import Gone, GoneError, UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery, NurseryError
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
@@ -37,6 +35,7 @@ from cuassay.sandbox.ran import Ran
 DEFAULT_LIMITS = Limits()
 DEFAULT_BUILDER = "cuassay.build:load"
 _SPARES = {"cpu": 1, "cuda": 3}
+_COMPILES = ("torch.compile", "torch._dynamo", "torch._inductor")
 
 
 class _NotBuiltError(Exception):
@@ -73,7 +72,7 @@ class WorkerPool:
         self._shared = nursery
         self._spare_count = spares
         self._nursery = nursery or Nursery(device)
-        digest = candidate_digest(candidate, _toolchain(device))
+        digest = candidate_digest(candidate, toolchain(device))
         self._cache = (keep or cache_dir()) / digest
         self._cache.mkdir(parents=True, exist_ok=True)
         self._segments = Segments(device)
@@ -87,6 +86,7 @@ class WorkerPool:
         self._build_s, self._cached, self._log = 0.0, False, ""
         self._kind, self._because, self._tuners = "", "", False
         self._sandbox: dict[str, str] = {}
+        self._prepare_nursery()
         if not lazy:  # its build overlaps with what the judge does before the first scenario
             self._current = self._spawn()
             self._post_build(self._current)
@@ -186,6 +186,12 @@ class WorkerPool:
             duration_s=time.perf_counter() - started,
         )
 
+    def _prepare_nursery(self) -> None:
+        """Import the compiler once for all workers of a candidate that compiles itself."""
+        texts = (source.text for source in self._candidate.sources)
+        if any(sign in text for text in texts for sign in _COMPILES):
+            self._nursery.load_compiler()
+
     def _spawn(self, mode: Mode = Mode.PLAIN) -> WorkerHandle:
         try:
             return WorkerHandle(self._nursery, cache=self._cache, limits=self._limits, mode=mode)
@@ -199,6 +205,7 @@ class WorkerPool:
         self._nursery = Nursery(self._device, machine=old.machine)
         if old is not self._shared:
             old.close()
+        self._prepare_nursery()
 
     def _worker(self, *, fresh: bool, mode: Mode) -> WorkerHandle:
         """Return a healthy worker that has built the candidate. Raises _NotBuiltError."""
@@ -295,11 +302,11 @@ class WorkerPool:
         return None
 
     def _died_building(self, worker: WorkerHandle, gone: GoneError) -> BuildFailed | ToolMissing:
-        if gone.kind == "timeout":
+        if gone.kind is Gone.TIMEOUT:
             what = f"building and importing did not end within {self._limits.build_s:g} s"
             if _compiles(self._candidate):
                 return ToolMissing(what=f"{what}: run it again, what was compiled is kept")
-        elif gone.kind == "ended":
+        elif gone.kind is Gone.ENDED:
             status = worker.end()
             signal = status & 0x7F
             how = f"died of signal {signal}" if signal else f"exited with code {status >> 8}"
@@ -379,14 +386,6 @@ def _redacted(problem: Problem) -> Problem:
         description="",
         growth_target={},
     )
-
-
-def _toolchain(device: str) -> Mapping[str, str]:
-    try:
-        toolchain: Mapping[str, str] = importlib.import_module("cuassay.build").toolchain(device)
-    except AttributeError:  # a builder of the caller's own, in a build without ours
-        toolchain = {"torch": torch.__version__, "device": device}
-    return toolchain
 
 
 def _frames(said: object) -> tuple[tuple[str, int], ...]:

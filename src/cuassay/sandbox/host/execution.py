@@ -20,6 +20,7 @@ from cuassay.model.steps import Time
 from cuassay.model.trace import (
     Exited,
     Finished,
+    Flooded,
     Garbled,
     Killed,
     StepDone,
@@ -31,7 +32,7 @@ from cuassay.model.trace import (
 from cuassay.sandbox.device_memory import DeviceMemoryError
 from cuassay.sandbox.guest.items import DTYPES
 from cuassay.sandbox.guest.transport import nbytes
-from cuassay.sandbox.host.handle import GoneError, WorkerHandle
+from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import NurseryError
 from cuassay.sandbox.host.segments import Package, Segments, StillWritableError
 from cuassay.sandbox.limits import Limits
@@ -160,9 +161,9 @@ class Execution:
         try:
             record: StepRecord = serial.from_json(StepRecord, reply.get("record"))
         except (UsageError, TypeError, ValueError, RecursionError, AttributeError) as error:
-            raise GoneError("garbled", f"a reply that is no record: {error}"[:300]) from None
+            raise GoneError(Gone.GARBLED, f"a reply that is no record: {error}"[:300]) from None
         if record.index != self._index:
-            raise GoneError("garbled", f"a record of step {record.index}")
+            raise GoneError(Gone.GARBLED, f"a record of step {record.index}")
         if isinstance(record, StepDone):
             self._check_items(record)
         return record
@@ -174,7 +175,9 @@ class Execution:
         """
         reads = read_here or self._scenario.steps[self._index].sends
         if len(record.facts) > _FACTS or any(len(a) + len(b) > _FACT_CAP for a, b in record.facts):
-            raise GoneError("garbled", "more facts than any step has")
+            raise GoneError(Gone.GARBLED, "more facts than any step has")
+        if record.report is not None and len(serial.dumps(record.report)) > _FACT_CAP:
+            raise GoneError(Gone.GARBLED, "a longer report than any step has")
         sent = [item for item in record.items if item.buffer >= 0]
         numbered = [item.buffer for item in sent] == list(range(len(sent)))
         plausible = all(
@@ -182,12 +185,12 @@ class Execution:
             for item in record.items
         )
         if not plausible or not numbered or (sent and not reads):
-            raise GoneError("garbled", "a record that describes impossible items")
+            raise GoneError(Gone.GARBLED, "a record that describes impossible items")
         if any(item.kind != "tensor" or item.dtype not in DTYPES for item in sent):
-            raise GoneError("garbled", "bytes of something that is no tensor")
+            raise GoneError(Gone.GARBLED, "bytes of something that is no tensor")
         total = sum(nbytes(item.dtype, item.shape) for item in sent)
         if total > self._limits.results_bytes:
-            raise GoneError("garbled", f"results of {total} bytes")
+            raise GoneError(Gone.GARBLED, f"results of {total} bytes")
 
     def _of_plausible_size(self, record: StepDone) -> StepRecord:
         """Return the record of a read, or an exception where it announces far more than it may.
@@ -227,7 +230,7 @@ class Execution:
                 return self._record(reply)
             found = self._segments.read(rooms[-1], layouts)
         except StillWritableError:
-            raise GoneError("garbled", "results that the worker can still change") from None
+            raise GoneError(Gone.GARBLED, "results that the worker can still change") from None
         finally:
             for room in rooms:
                 room.close()
@@ -249,16 +252,19 @@ class Execution:
         status = self._worker.end()
         self.text = self._worker.take_output()
         match gone.kind:
-            case "timeout":
+            case Gone.TIMEOUT:
                 return TimedOut(index=index, limit_s=self._scenario.timeout_s)
-            case "excess":
+            case Gone.EXCESS:
                 self.text += f"\n[ended by cuassay: {gone.what}]"
                 return Killed(index=index, signal=int(signal.SIGKILL))
-            case "garbled":
+            case Gone.GARBLED:
                 return Garbled(index=index, what=gone.what)
-        if os.WIFSIGNALED(status):
-            return Killed(index=index, signal=os.WTERMSIG(status))
-        return Exited(index=index, exit_code=os.WEXITSTATUS(status))
+            case Gone.FLOODED:
+                return Flooded(index=index, what=gone.what)
+            case Gone.ENDED if os.WIFSIGNALED(status):
+                return Killed(index=index, signal=os.WTERMSIG(status))
+            case Gone.ENDED:
+                return Exited(index=index, exit_code=os.WEXITSTATUS(status))
 
     def close(self) -> None:
         """Close what was shared with the worker."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 import os
 import select
 import socket
@@ -21,12 +22,22 @@ _SEND_S = 60.0
 _COUNT_S = 2.0
 
 
-class GoneError(Exception):
-    """The worker is of no further use. `kind`: ended, timeout, garbled or excess."""
+class Gone(enum.Enum):
+    """Why a worker is of no further use."""
 
-    def __init__(self, kind: str, what: str = "") -> None:
+    ENDED = "ended"
+    TIMEOUT = "timeout"
+    GARBLED = "garbled"
+    FLOODED = "flooded"
+    EXCESS = "excess"
+
+
+class GoneError(Exception):
+    """The worker is of no further use."""
+
+    def __init__(self, kind: Gone, what: str = "") -> None:
         self.kind, self.what = kind, what
-        super().__init__(f"{kind}: {what}")
+        super().__init__(f"{kind.value}: {what}")
 
 
 class UnbornError(NurseryError):
@@ -70,7 +81,7 @@ class WorkerHandle:
         try:
             wire.send(self._channel, {"nonce": nonce, **message}, fds)
         except TimeoutError:
-            raise GoneError("garbled", "the worker reads no requests") from None
+            raise GoneError(Gone.GARBLED, "the worker reads no requests") from None
         except OSError:
             raise self._how_it_ended() from None
         finally:
@@ -97,10 +108,10 @@ class WorkerHandle:
                 return reply
             if self._nursery.has_ended(self._id):
                 self._drain()
-                raise GoneError("ended")
+                raise GoneError(Gone.ENDED)
             now = time.monotonic()
             if now >= end:
-                raise GoneError("timeout")
+                raise GoneError(Gone.TIMEOUT)
             if now >= watch:
                 self._watch()
                 watch = time.monotonic() + self._limits.watch_s
@@ -141,14 +152,16 @@ class WorkerHandle:
             if hello is None:
                 return None
             if hello.pop("nonce", None) != self._hello:
-                raise GoneError("garbled", "a reply that does not carry the nonce of its request")
+                raise GoneError(
+                    Gone.GARBLED, "a reply that does not carry the nonce of its request"
+                )
             self.walls = {str(k): str(v) for k, v in hello["walls"].items()}
             self._hello = None
         reply = self._frame()
         if reply is None:
             return None
         if reply.pop("nonce", None) != nonce:
-            raise GoneError("garbled", "a reply that does not carry this step's nonce")
+            raise GoneError(Gone.GARBLED, "a reply that does not carry this step's nonce")
         self._refuse_unasked()
         return reply
 
@@ -156,7 +169,7 @@ class WorkerHandle:
         try:
             return wire.take_frame(self._buffer, cap=wire.REPLY_CAP)
         except wire.GarbledError as error:
-            raise GoneError("garbled", str(error)) from None
+            raise GoneError(Gone.GARBLED, str(error)) from None
 
     def _refuse_unasked(self) -> None:
         """Raise where bytes lie in the channel that no request asked for."""
@@ -165,16 +178,16 @@ class WorkerHandle:
         with contextlib.suppress(OSError):
             self._buffer += self._channel.recv(4096)
         if self._buffer:
-            raise GoneError("garbled", f"bytes without a request: {bytes(self._buffer[:60])!r}")
+            raise GoneError(Gone.GARBLED, f"bytes without a request: {bytes(self._buffer[:60])!r}")
 
     def _how_it_ended(self) -> GoneError:
         """Tell a worker that ended from one that merely closed its channel."""
         try:
             self._nursery.wait_status(self._id, _GRACE_S)
         except TimeoutError:
-            return GoneError("garbled", "the worker closed its result channel and lives on")
+            return GoneError(Gone.GARBLED, "the worker closed its result channel and lives on")
         self._drain()
-        return GoneError("ended")
+        return GoneError(Gone.ENDED)
 
     def _read_output(self) -> bool:
         try:
@@ -191,7 +204,7 @@ class WorkerHandle:
             del self._text[kept // 4 : len(self._text) - kept * 3 // 4]
         if self._printed > self._limits.output_bytes:
             limit = self._limits.output_bytes
-            raise GoneError("garbled", f"the candidate printed more than {limit} bytes")
+            raise GoneError(Gone.FLOODED, f"the candidate printed more than {limit} bytes")
         return True
 
     def _drain(self) -> None:
@@ -214,7 +227,7 @@ class WorkerHandle:
         limits = self._limits
         excess = trees.excess(self.folder, files=limits.files, depth=limits.folder_levels)
         if excess:
-            raise GoneError("excess", excess)
+            raise GoneError(Gone.EXCESS, excess)
 
     def _watch(self) -> None:
         self._count_files()
@@ -223,7 +236,7 @@ class WorkerHandle:
             return
         count, held = processes.tree_size(pid)
         if count > self._limits.processes:
-            raise GoneError("excess", f"{count} processes, allowed {self._limits.processes}")
+            raise GoneError(Gone.EXCESS, f"{count} processes, allowed {self._limits.processes}")
         if held > self._limits.memory_bytes:
             self._count(pid, held)
 
@@ -238,7 +251,7 @@ class WorkerHandle:
             return
         exact = processes.tree_bytes(pid)
         if exact > allowed:
-            raise GoneError("excess", f"{exact} bytes held, allowed {allowed}")
+            raise GoneError(Gone.EXCESS, f"{exact} bytes held, allowed {allowed}")
         self._shared_bytes, self._count_at = held - exact, now + _COUNT_S
 
     @property

@@ -105,13 +105,13 @@ class ForkServer:
             data = b""
         if not data:
             raise NurseryError(f"the process that workers are forked from died: {self._log()}")
-        message = json.loads(data)
-        if "spawned" in message:
-            self.pids[message["spawned"]] = message["pid"]
-        elif "ended" in message:
-            self._statuses[message["ended"]] = message["status"]
+        report = json.loads(data)
+        if "spawned" in report:
+            self.pids[report["spawned"]] = report["pid"]
+        elif "ended" in report:
+            self._statuses[report["ended"]] = report["status"]
         else:
-            self._heard(message)
+            self._heard(report)
 
     def _heard(self, message: dict[str, Any]) -> None:
         """Take in what only some servers say."""
@@ -152,7 +152,7 @@ class Nursery(ForkServer):
         (self.folder / "inside").touch()  # what workers try to read, as they try their walls
         self._report: dict[str, str] = {}
         self._missing: list[str] = []
-        self._ready, self._closed = False, False
+        self._ready, self._closed, self._compiler = False, False, False
         plain, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs, other:
@@ -224,6 +224,12 @@ class Nursery(ForkServer):
         }
         self._tell(request, (channel, output))
         return self._count, folder
+
+    def load_compiler(self) -> None:
+        """Let workers that are spawned from now on have torch.compile imported already."""
+        if not self._compiler:
+            self._compiler = True
+            self._tell({"do": "load compiler"})
 
     def _heard(self, message: dict[str, Any]) -> None:
         self._ready, self._report = True, message["ready"]

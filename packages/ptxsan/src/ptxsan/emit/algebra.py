@@ -86,10 +86,6 @@ def as_shadow(cx: Emit, slot: str) -> str:
     return cx.let(f"bitcast i64 {slot} to double")
 
 
-def _halves(type_: str) -> int:
-    return 2 if type_.endswith("x2") else 1
-
-
 def _bits(cx: Emit, value: Value, lane: int) -> str:
     """Return the bits of a lane as i64."""
     bits, width = value.bits, value.width
@@ -165,7 +161,7 @@ def _computed(cx: Emit, ins: Instruction, sources: list[Value | None]) -> Lanes:
     type_ = ins.parts[-1]
     result = cx.read(ins.operands[0], type_)
     found = []
-    for lane in range(_halves(type_)):
+    for lane in range(2 if type_.endswith("x2") else 1):
         slot = _result(cx, ins, values, result, lane)
         if "sat" in ins.parts or "relu" in ins.parts:
             bits = ("i64", _bits(cx, result, lane))

@@ -77,16 +77,12 @@ def _update(
     if looks and old.poison != "false":
         report_uninitialised(cx, old)
     new = combine(old, operands)
-    _note_change(cx, old, new)
-    cells.store(cx, cell, offset, new)
-    return old
-
-
-def _note_change(cx: Emit, old: Value, new: Value) -> None:
-    """Count an update that changes memory: who waits for another one may go on."""
+    # Count an update that changes memory: who waits for another one may go on.
     changed = cx.let(f"icmp ne i{old.width} {old.bits}, {new.bits}")
     before, one = cx.load_field("%block", layout.CHANGES), cx.let(f"zext i1 {changed} to i32")
     cx.store_field("%block", layout.CHANGES, cx.let(f"add i32 {before}, {one}"))
+    cells.store(cx, cell, offset, new)
+    return old
 
 
 def report_uninitialised(cx: Emit, old: Value) -> None:

@@ -141,20 +141,16 @@ def store(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
         flags = cx.let(f"select i1 {value.poison}, i{width} 0, i{width} {flags}")
     place = _at(cx, cell.init, offset)
     if cell.kind == "strong_write":
-        flags = _born(cx, place, flags, width)
+        # Mark bytes that held nothing before this strong write, for strong reads that come early.
+        twos = 2 * ones_of(width)
+        old = cx.let(f"load i{width}, ptr {place}, align 1")
+        fresh = cx.let(f"icmp eq i{width} {old}, 0")
+        kept = cx.let(f"and i{width} {old}, {twos}")
+        mark = cx.let(f"select i1 {fresh}, i{width} {twos}, i{width} {kept}")
+        flags = cx.let(f"or i{width} {flags}, {mark}")
     cx.line(f"store i{width} {flags}, ptr {place}, align 1")
     if cx.shadow_on:
         _store_shadow(cx, cell, offset, value)
-
-
-def _born(cx: Emit, place: str, flags: str, width: int) -> str:
-    """Mark bytes that held nothing before this strong write, for strong reads that come early."""
-    twos = 2 * ones_of(width)
-    old = cx.let(f"load i{width}, ptr {place}, align 1")
-    fresh = cx.let(f"icmp eq i{width} {old}, 0")
-    kept = cx.let(f"and i{width} {old}, {twos}")
-    mark = cx.let(f"select i1 {fresh}, i{width} {twos}, i{width} {kept}")
-    return cx.let(f"or i{width} {flags}, {mark}")
 
 
 def _store_shadow(cx: Emit, cell: Cell, offset: int, value: Value) -> None:

@@ -16,6 +16,7 @@ from ptxsan.emit import cells
 from ptxsan.emit.cells import Cell
 from ptxsan.emit.frame import Frame
 from ptxsan.emit.residence import long_lived
+from ptxsan.emit.special import special_register
 from ptxsan.emit.values import ZERO, Value, is_signed, lanes_of, ones_of, width_of
 from ptxsan.errors import MachineError
 from ptxsan.facts import Facts
@@ -136,7 +137,7 @@ class Emit:
 
     def _read_register(self, name: str, type_: str, *, negated: bool) -> Value:
         if name not in self.program.registers:
-            return self._read_special(name, type_)
+            return special_register(self, name, type_)
         have, want = self.frame.width(name), width_of(type_)
         bits = self.let(f"load i{have}, ptr {self.frame.bits(name)}")
         poison, undefined = "false", ""
@@ -186,11 +187,6 @@ class Emit:
     def lanes(self, type_: str) -> int:
         """Return how many shadows a value of a type has here."""
         return lanes_of(type_, doubles=self.algebra)
-
-    def _read_special(self, name: str, type_: str) -> Value:
-        from ptxsan.emit.special import special_register
-
-        return special_register(self, name, type_)
 
     def write(
         self,

@@ -41,10 +41,6 @@ def emit_branch(cx: Emit, ins: Instruction) -> None:
     if condition is not None:
         cx.branch(condition, back, fall)
         cx.lines.append(f"{back}:")
-    _spend(cx, target)
-
-
-def _spend(cx: Emit, target: int) -> None:
     left = cx.let(f"sub i32 {cx.let('load i32, ptr %fuel')}, 1")
     cx.line(f"store i32 {left}, ptr %fuel")
     tired = cx.fresh("tired")

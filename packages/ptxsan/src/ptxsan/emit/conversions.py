@@ -200,16 +200,15 @@ def emit_pack(cx: Emit, ins: Instruction) -> None:
     for value in (low, high):
         exact, here = exact_of(cx, value)
         bits = _encoded(cx, ins, here, to.removesuffix("x2"), "f32")
-        results.append(_half(cx, ins, bits, to.removesuffix("x2"), exact, here))
+        name = to.removesuffix("x2")
+        if not cx.shadow_on:
+            half = Value(name, bits)
+        else:
+            if "relu" in ins.parts:
+                exact, here = _positive(cx, exact), _positive(cx, here)
+            half = Value(name, bits, "false", (delta(cx, as_double(cx, bits, name), exact, here),))
+        results.append(half)
     write_halves(cx, ins.operands[0], to, results, [low, high])
-
-
-def _half(cx: Emit, ins: Instruction, bits: str, name: str, exact: str, here: str) -> Value:
-    if not cx.shadow_on:
-        return Value(name, bits)
-    if "relu" in ins.parts:
-        exact, here = _positive(cx, exact), _positive(cx, here)
-    return Value(name, bits, "false", (delta(cx, as_double(cx, bits, name), exact, here),))
 
 
 @emits("cvt", where=lambda ins: ins.parts[-2] in _EIGHT)

@@ -163,7 +163,13 @@ def emit_function32(cx: Emit, ins: Instruction) -> None:
         here = cx.call("double", "approximate", ("i32", operation), ("double", here_a))
     mode = mode_of(ins)
     if ins.base in ("rcp", "sqrt") and not approximate and mode is not Rounding.RN:
-        _directed(cx, ins, a, mode, exact, here)
+        how = _how(ins, mode)
+        if ins.base == "sqrt":
+            bits = cx.call("i32", "f_sqrt", ("i32", a.bits), *how)
+        else:
+            one = ("i32", str(0x3F800000))
+            bits = cx.call("i32", "f_binary", ("i32", str(floats.DIV)), one, ("i32", a.bits), *how)
+        write32(cx, ins, bits, (a,), exact, here)
         return
     text = _single(cx, ins, a)
     if ins.base == "rcp":
@@ -177,16 +183,6 @@ def emit_function32(cx: Emit, ins: Instruction) -> None:
     _finish(cx, ins, text, (a,), exact, here)
     if approximate:
         _note_width(cx, ins, f"{ins.base}.approx.f32")
-
-
-def _directed(cx: Emit, ins: Instruction, a: Value, mode: Rounding, exact: str, here: str) -> None:
-    how = _how(ins, mode)
-    if ins.base == "sqrt":
-        bits = cx.call("i32", "f_sqrt", ("i32", a.bits), *how)
-    else:
-        one = ("i32", str(0x3F800000))
-        bits = cx.call("i32", "f_binary", ("i32", str(floats.DIV)), one, ("i32", a.bits), *how)
-    write32(cx, ins, bits, (a,), exact, here)
 
 
 def _note_width(cx: Emit, ins: Instruction, key: str) -> None:

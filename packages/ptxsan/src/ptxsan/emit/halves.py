@@ -225,21 +225,18 @@ def emit_function16(cx: Emit, ins: Instruction) -> None:
         bits = cx.let(f"trunc i32 {wide} to i16")
         exact = cx.call("double", "approximate", operation, ("double", exact))
         results.append(_result(cx, bits, name, exact, wanted))
-        _note_width(cx, f"{ins.base}.approx.{name}", as_double(cx, bits, name), name)
+        key = f"{ins.base}.approx.{name}"
+        result = as_double(cx, bits, name)
+        if cx.shadow_on:
+            width = WIDTHS[key]
+            # note_width counts in ulps of f32.
+            ulps = width.ulps * format_of(name).unit_roundoff * 2.0**24
+            cx.call(
+                "void",
+                "note_width",
+                ("i64", statistics(cx)),
+                ("double", result),
+                ("double", repr(ulps)),
+                ("double", f"{width.absolute:.20e}"),
+            )
     write_halves(cx, ins.operands[0], ins.parts[-1], results, sources)
-
-
-def _note_width(cx: Emit, key: str, result: str, name: str) -> None:
-    if not cx.shadow_on:
-        return
-    width = WIDTHS[key]
-    # note_width counts in ulps of f32.
-    ulps = width.ulps * format_of(name).unit_roundoff * 2.0**24
-    cx.call(
-        "void",
-        "note_width",
-        ("i64", statistics(cx)),
-        ("double", result),
-        ("double", repr(ulps)),
-        ("double", f"{width.absolute:.20e}"),
-    )

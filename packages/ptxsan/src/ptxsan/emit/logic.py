@@ -22,7 +22,14 @@ def emit_logic(cx: Emit, ins: Instruction) -> None:
     if poison != "false" and (a.undefined or b.undefined):
         undefined = _open_bytes(cx, ins, a, b)
     if poison != "false" and ins.base != "xor":
-        poison = _poison(cx, kind, a, b, absorbing="0" if ins.base == "and" else "-1")
+        absorbing = "0" if ins.base == "and" else "-1"
+        parts = []
+        for one, other in ((a, b), (b, a)):
+            if one.poison != "false":
+                open_ = cx.let(f"icmp ne {kind} {other.bits}, {absorbing}")
+                open_ = cx.either(open_, other.poison)
+                parts.append(cx.let(f"and i1 {one.poison}, {open_}"))
+        poison = cx.either(*parts)
         if undefined:
             undefined = cx.let(f"select i1 {poison}, {kind} {undefined}, {kind} 0")
     cx.write(ins.operands[0], type_, bits, poison=poison, undefined=undefined)
@@ -38,16 +45,6 @@ def _open_bytes(cx: Emit, ins: Instruction, a: Value, b: Value) -> str:
             kept = int.from_bytes(bytes(int(one != decided) for one in given), "little")
             marks = cx.let(f"and i{a.width} {marks}, {kept}")
     return marks
-
-
-def _poison(cx: Emit, kind: str, a: Value, b: Value, *, absorbing: str) -> str:
-    parts = []
-    for one, other in ((a, b), (b, a)):
-        if one.poison != "false":
-            open_ = cx.let(f"icmp ne {kind} {other.bits}, {absorbing}")
-            open_ = cx.either(open_, other.poison)
-            parts.append(cx.let(f"and i1 {one.poison}, {open_}"))
-    return cx.either(*parts)
 
 
 @emits("not", "cnot")

@@ -37,16 +37,6 @@ def items_of(operand: Operand) -> tuple[Operand, ...]:
     return operand.items if isinstance(operand, Vector) else (operand,)
 
 
-def _types(cx: Emit, ins: Instruction) -> tuple[str, str, str, str]:
-    """Return the types of D, A, B, C; plain `wmma.mma...f32.f32` means f16 factors."""
-    known = [part for part in ins.parts if part in _BITS]
-    if len(known) == 2 and ins.base == "wmma":
-        return known[0], "f16", "f16", known[1]
-    if len(known) != 4:
-        cx.unsupported("names no four types")
-    return known[0], known[1], known[2], known[3]
-
-
 @emits("mma")
 def emit_mma(cx: Emit, ins: Instruction) -> None:
     """D = A B + C over a warp."""
@@ -62,7 +52,14 @@ def emit_mma(cx: Emit, ins: Instruction) -> None:
 
 def multiply(cx: Emit, ins: Instruction, *, flags: int) -> None:
     """Emit a multiplication of fragments; flags: DEALT for wmma's layout."""
-    d, a, b, c = _types(cx, ins)
+    # The types of D, A, B, C; plain `wmma.mma...f32.f32` means f16 factors.
+    known = [part for part in ins.parts if part in _BITS]
+    if len(known) == 2 and ins.base == "wmma":
+        d, a, b, c = known[0], "f16", "f16", known[1]
+    else:
+        if len(known) != 4:
+            cx.unsupported("names no four types")
+        d, a, b, c = known[0], known[1], known[2], known[3]
     if d != c:
         cx.unsupported("has an accumulator of another type than its result")
     if a == "f64":

@@ -23,7 +23,11 @@ def emit_load(cx: Emit, ins: Instruction) -> None:
     type_, space = ins.parts[-1], space_of(ins)
     items = _items(ins.operands[0])
     size = width_of(type_) // 8
-    if space == "param" and _is_parameter(ins.operands[1]):
+    if (
+        space == "param"
+        and isinstance(ins.operands[1], Address)
+        and isinstance(ins.operands[1].base, Symbol)
+    ):
         _load_parameter(cx, ins, items, type_)
         return
     strong = is_strong(ins)
@@ -43,10 +47,6 @@ def _guesses_for_swap(cx: Emit, ins: Instruction) -> bool:
     turn, not the result.
     """
     return ins.operands[1] in cx.swapped
-
-
-def _is_parameter(operand: Operand) -> bool:
-    return isinstance(operand, Address) and isinstance(operand.base, Symbol)
 
 
 def _load_parameter(cx: Emit, ins: Instruction, items: tuple[Operand, ...], type_: str) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from ptxsan.emit.context import Emit
+from typing import TYPE_CHECKING
+
 from ptxsan.emit.values import Value, width_of
 from ptxsan.program import WORKSPACE
 from ptxsan.runtime import layout
+
+if TYPE_CHECKING:
+    from ptxsan.emit.context import Emit
 
 _AXES = {"x": 0, "y": 4, "z": 8}
 _RECORDS = {

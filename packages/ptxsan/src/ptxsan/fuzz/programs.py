@@ -100,7 +100,10 @@ class _Writer:
         for _ in range(statements):
             self._statement(depth=0)
         for index in range(LEAVES):
-            self._leaf(index)
+            row = self._random.choice(_LEAVES)
+            sources = ", ".join(self._pick(letter) for letter in row.sources)
+            self._lines.append(f"{row.opcode} %leaf{index}, {sources};")
+            self._leaves.append(row.opcode)
         text = "\n".join([*self._prologue(), *self._lines, *_epilogue(), "ret;", "}"])
         return Program(name=self._name, text=text, leaves=tuple(self._leaves))
 
@@ -180,7 +183,10 @@ class _Writer:
         if self._careful and row.opcode.endswith(".f64") and len(sources) > 1:
             self._one_nan(sources)
         if self._careful and row.opcode.endswith("64") and row.sources == "dr":
-            self._whole_count(sources)
+            # Make the count of a 64-bit shift an integer's result. ptxas converts a .b32 register
+            # that a float instruction wrote, as a float, to 64 bits.
+            self._lines.append(f"xor.b32 %tmp7, {sources[1]}, 1;")
+            sources[1] = "%tmp7"
         if row.divisor is not None:
             letter, sign = row.sources[row.divisor], "s" if ".s" in row.opcode else "u"
             bits = {"h": 16, "r": 32, "d": 64}[letter]
@@ -199,26 +205,12 @@ class _Writer:
             kind = "b64" if row.result == "d" else "b32"
             self._lines.append(f"xor.{kind} {result}, {result}, 6;")
 
-    def _whole_count(self, sources: list[str]) -> None:
-        """Make the count of a 64-bit shift an integer's result.
-
-        ptxas converts a .b32 register that a float instruction wrote, as a float, to 64 bits.
-        """
-        self._lines.append(f"xor.b32 %tmp7, {sources[1]}, 1;")
-        sources[1] = "%tmp7"
-
     def _one_nan(self, sources: list[str]) -> None:
         """Make every NaN operand the same: whose payload wins is the assembler's choice."""
         for source in sources:
             if source.startswith("%d"):
                 self._lines.append(f"setp.nan.f64 %q1, {source}, {source};")
                 self._lines.append(f"selp.b64 {source}, {0x7FF8 << 48}, {source}, %q1;")
-
-    def _leaf(self, index: int) -> None:
-        row = self._random.choice(_LEAVES)
-        sources = ", ".join(self._pick(letter) for letter in row.sources)
-        self._lines.append(f"{row.opcode} %leaf{index}, {sources};")
-        self._leaves.append(row.opcode)
 
     def _branch(self, depth: int) -> None:
         other, end = self._label(), self._label()

@@ -90,7 +90,8 @@ def compile_unit(path: Path, folder: Path, options: Options) -> Compiled:
         _compile_host(retried.host, path, target, options, system)
     if not parted.kernels:
         return Compiled(object=target, ptx="", names={})
-    symbols = _symbols(target)
+    # The functions that an object file defines, by their C++ names.
+    symbols = _demangled([name for _, _, kind, name in _table(target) if kind in _FUNCTIONS])
     kernels = {
         name: expression
         for name, plain in symbols.items()
@@ -275,11 +276,6 @@ def _table(binary: Path) -> list[tuple[int, int, str, str]]:
         if len(words) == 4:
             rows.append((int(words[0], 16), int(words[1], 16), words[2], words[3]))
     return rows
-
-
-def _symbols(binary: Path) -> dict[str, str]:
-    """Return the functions that an object file defines, by their C++ names."""
-    return _demangled([name for _, _, kind, name in _table(binary) if kind in _FUNCTIONS])
 
 
 def _demangled(names: Sequence[str]) -> dict[str, str]:

@@ -153,8 +153,9 @@ class Runtime:
             grid, block, cluster = (
                 (int(numbers[i]), int(numbers[i + 1]), int(numbers[i + 2])) for i in (0, 3, 6)
             )
+            place = bisect.bisect_right(self._functions, function, key=lambda row: row[0]) - 1
             allowed = int(
-                self._code.cuda_host_dynamic_shared(ctypes.c_void_p(self._start(function)))
+                self._code.cuda_host_dynamic_shared(ctypes.c_void_p(self._functions[place][0]))
             )
             refused = limits.refusal(
                 name, entry.directives, grid=grid, block=block, cluster=cluster,
@@ -175,10 +176,6 @@ class Runtime:
         except BaseException as error:
             self.failure = self.failure or error
             return LAUNCH_FAILURE
-
-    def _start(self, address: int) -> int:
-        place = bisect.bisect_right(self._functions, address, key=lambda row: row[0]) - 1
-        return self._functions[place][0]
 
     def _allocated(self, base: int, nbytes: int, initialised: int) -> None:
         self._executor.allocated(base, nbytes, initialised=bool(initialised))

@@ -321,7 +321,11 @@ def _host_text(
             at = next(i for i in range(item.first, item.last) if tokens[i].text == "__global__")
             if item.body is not None:
                 remove(at, at, "__attribute__((noipa)) __global__ ")
-                _name_parameters(edited, item)
+                # The stub passes all parameters on, also those that have no name.
+                for number, part in enumerate(_parameters(item)):
+                    if not _parameter_name(part):
+                        place = part[-1].end
+                        edited.replace(place, place, f" cuda_host_p{number}")
                 remove(*item.body, _stub(item))
         elif item.role is Role.CLASS:
             for inner in item.inner:
@@ -358,14 +362,6 @@ _TYPE_WORDS = frozenset({
     "void", "bool", "char", "short", "int", "long", "float", "double", "unsigned", "signed",
     "const", "volatile", "auto", "__restrict__", "__restrict", "restrict", "size_t",
 })  # fmt: skip
-
-
-def _name_parameters(edited: _Edited, item: Item) -> None:
-    """Give the parameters of a kernel that have no name one: the stub passes all of them on."""
-    for number, part in enumerate(_parameters(item)):
-        if not _parameter_name(part):
-            place = part[-1].end
-            edited.replace(place, place, f" cuda_host_p{number}")
 
 
 def _parameters(item: Item) -> list[list[Token]]:

@@ -51,17 +51,15 @@ def tokenize(text: str) -> list[Token]:
     while True:
         space = _SPACE.match(text, place)
         if space is not None:
-            line_start = line_start or _breaks_line(space[0])
+            line_start = line_start or "\n" in re.sub(
+                r"/\*.*?(?:\*/|\Z)|\\\n", " ", space[0], flags=re.DOTALL
+            )
             place = space.end()
         if place >= len(text):
             return tokens
         kind, end = _token(text, place, line_start=line_start)
         tokens.append(Token(kind, text[place:end], place, end))
         place, line_start = end, kind is Kind.DIRECTIVE
-
-
-def _breaks_line(space: str) -> bool:
-    return "\n" in re.sub(r"/\*.*?(?:\*/|\Z)|\\\n", " ", space, flags=re.DOTALL)
 
 
 def _token(text: str, place: int, *, line_start: bool) -> tuple[Kind, int]:

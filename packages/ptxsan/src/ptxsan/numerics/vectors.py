@@ -58,7 +58,12 @@ class _Step:
 
     def cut(self, value: Any) -> Any:
         kind = ir.FunctionType(_VF, [_VF])
-        return self._b.call(_declared(self._b, "llvm.trunc.v8f64", kind), [value])
+        name = "llvm.trunc.v8f64"
+        module = self._b.module
+        declared = (
+            module.globals[name] if name in module.globals else ir.Function(module, kind, name)
+        )
+        return self._b.call(declared, [value])
 
     def bits(self, value: Any) -> Any:
         return self._b.bitcast(value, _V64)
@@ -112,11 +117,6 @@ class _Step:
         return b.or_(sign, moved), odd
 
 
-def _declared(builder: Any, name: str, kind: Any) -> Any:
-    module = builder.module
-    return module.globals[name] if name in module.globals else ir.Function(module, kind, name)
-
-
 def _sums(s: _Step, value: Any, size: Any, factors: list[Any]) -> tuple[Any, Any]:
     """Return the sums of a step from accumulators' values and sizes, and their largest sizes."""
     b = s.builder
@@ -150,15 +150,6 @@ def _step(builder: Any, given: list[Any]) -> Any:
     anything = b.icmp_unsigned("!=", b.bitcast(odd, mask), ir.Constant(mask, 0))
     s.put(codes_at, b.select(anything, codes, found))
     return b.zext(anything, _I64)
-
-
-def _sum_only(context: Any, builder: Any, given: list[Any]) -> Any:
-    *factors, totals_at, sizes_at = given
-    s = _Step(builder)
-    total, top = _sums(s, s.at(totals_at, _VF), s.at(sizes_at, _VF), factors)
-    s.put(totals_at, total)
-    s.put(sizes_at, top)
-    return context.get_dummy_value()
 
 
 def _product(context: Any, builder: Any, given: list[Any]) -> Any:
@@ -214,7 +205,12 @@ else:
         """Do the same to accumulators that are given as values and sizes, in place."""
 
         def codegen(context, builder, signature, arguments):
-            return _sum_only(context, builder, list(arguments))
+            *factors, totals_at, sizes_at = list(arguments)
+            s = _Step(builder)
+            total, top = _sums(s, s.at(totals_at, _VF), s.at(sizes_at, _VF), factors)
+            s.put(totals_at, total)
+            s.put(sizes_at, top)
+            return context.get_dummy_value()
 
         return types.void(*_FACTORS, *_PLACES), codegen
 

@@ -12,6 +12,7 @@ the process where a symbol is missing.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -35,6 +36,45 @@ _MANIFEST = "manifest.json"
 # What most processors of ten years have; numba would use all that this one has.
 _PROCESSORS = {"x86_64": ("x86-64-v3", ("avx2", "fma", "bmi2")), "aarch64": ("generic", ())}
 _ALIVE: list[Any] = []
+HELPERS = (
+    "ptxsan.runtime.memory",
+    "ptxsan.runtime.copies",
+    "ptxsan.runtime.order",
+    "ptxsan.runtime.reports",
+    "ptxsan.runtime.prints",
+    "ptxsan.runtime.scheduler",
+    "ptxsan.runtime.collectives",
+    "ptxsan.runtime.floats",
+    "ptxsan.runtime.shadow",
+    "ptxsan.runtime.matrix",
+    "ptxsan.runtime.exchange",
+    "ptxsan.runtime.descriptors",
+    "ptxsan.runtime.proxies",
+    "ptxsan.runtime.mbarriers",
+    "ptxsan.runtime.bulk_issue",
+    "ptxsan.runtime.clusters",
+    "ptxsan.runtime.deferred",
+    "ptxsan.runtime.value_issue",
+    "ptxsan.runtime.tile_issue",
+    "ptxsan.runtime.heap",
+    "ptxsan.runtime.textures",
+)
+# Only runs in the algebra need these: nobody else waits for their compilation.
+ALGEBRA = ("ptxsan.runtime.algebra", "ptxsan.runtime.algebra_matrix")
+
+
+@cache
+def load_algebra() -> None:
+    """Import what runs in the algebra need."""
+    for name in ALGEBRA:
+        importlib.import_module(name)
+
+
+@cache
+def load_helpers() -> None:
+    """Import every module that exports functions to kernels."""
+    for name in HELPERS:
+        importlib.import_module(name)
 
 
 def tag() -> str:
@@ -102,10 +142,8 @@ def _engine() -> Any:
 
 def build(place: Path) -> None:
     """Compile the whole runtime into a file. Raises RuntimeError where it does not load."""
-    from ptxsan.runtime import symbols
-
-    symbols.load_helpers()
-    symbols.load_algebra()
+    load_helpers()
+    load_algebra()
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ptxsan-") as folder:
 

@@ -4,55 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from functools import cache
 
 from ptxsan.errors import MachineError
 from ptxsan.runtime import prebuilt, warming
 from ptxsan.runtime.native import address, cache_folder, exported
+from ptxsan.runtime.prebuilt import ALGEBRA, load_algebra, load_helpers
 
-HELPERS = (
-    "ptxsan.runtime.memory",
-    "ptxsan.runtime.copies",
-    "ptxsan.runtime.order",
-    "ptxsan.runtime.reports",
-    "ptxsan.runtime.prints",
-    "ptxsan.runtime.scheduler",
-    "ptxsan.runtime.collectives",
-    "ptxsan.runtime.floats",
-    "ptxsan.runtime.shadow",
-    "ptxsan.runtime.matrix",
-    "ptxsan.runtime.exchange",
-    "ptxsan.runtime.descriptors",
-    "ptxsan.runtime.proxies",
-    "ptxsan.runtime.mbarriers",
-    "ptxsan.runtime.bulk_issue",
-    "ptxsan.runtime.clusters",
-    "ptxsan.runtime.deferred",
-    "ptxsan.runtime.value_issue",
-    "ptxsan.runtime.tile_issue",
-    "ptxsan.runtime.heap",
-    "ptxsan.runtime.textures",
-)
 _SLOWEST = ("collective:mma_float", "rt_run", "rt_access_global", "f_binary")  # to compile
-
-
-# Only runs in the algebra need these: nobody else waits for their compilation.
-ALGEBRA = ("ptxsan.runtime.algebra", "ptxsan.runtime.algebra_matrix")
 _OF_ALGEBRA = ("al_", "collective:mma_algebra")
-
-
-@cache
-def load_algebra() -> None:
-    """Import what runs in the algebra need."""
-    for name in ALGEBRA:
-        importlib.import_module(name)
-
-
-@cache
-def load_helpers() -> None:
-    """Import every module that exports functions to kernels."""
-    for name in HELPERS:
-        importlib.import_module(name)
 
 
 def addresses(names: tuple[str, ...]) -> dict[str, int]:

@@ -18,6 +18,14 @@ _CHECKS = ("API005", "API004", "NUM001")
 _BIAS = "self.bias = nn.Parameter(torch.randn(out))"
 _HALF = "; self.linear.weight.data.mul_(0.5)"
 _TWICE = "self.bn(2 * (self.linear(x) - self.linear.bias) + self.linear.bias)"
+_RUNNING = """nn.functional.batch_norm(self.linear(x), self.bn.running_mean,
+            self.bn.running_var, self.bn.weight, self.bn.bias, eps=self.bn.eps)"""
+_FOLD = """
+        self.eval()
+        with torch.no_grad():
+            scale = self.bn.weight / (self.bn.running_var + self.bn.eps).sqrt()
+            self.folded = self.linear.weight * scale[:, None]
+            self.shift = (self.linear.bias - self.bn.running_mean) * scale + self.bn.bias"""
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +76,28 @@ _KERNELS = {
         "API004",
         (),
     ),
+    "for inference alone": (
+        _changed((_BIAS, _BIAS + "; self.eval()"), ("self.bn(self.linear(x))", _RUNNING)),
+        "",
+        ("evaluation-mode",),
+    ),
+    "for inference alone and folded when built": (
+        _changed((_BIAS, _BIAS + _FOLD),
+                 ("self.bn(self.linear(x))", "nn.functional.linear(x, self.folded, self.shift)")),
+        "",
+        ("evaluation-mode",),
+    ),
+    "for inference alone and wrong there": (
+        _changed((_BIAS, _BIAS + "; self.eval()"),
+                 ("self.bn(self.linear(x))", _RUNNING.replace("self.bn.eps", "0.01"))),
+        "NUM001",
+        (),
+    ),
+    "statistics of inference in training": (
+        _changed(("self.bn(self.linear(x))", _RUNNING)),
+        "NUM001",
+        (),
+    ),
     "packed at the first call": (
         _changed(("return self.bn(self.linear(x))", "self.w = getattr(self, 'w', "
                   "self.linear.weight.detach().clone())\n        return self.bn("
@@ -93,6 +123,6 @@ def test_a_module_starts_as_the_reference_and_takes_a_state(
 def test_problems_without_a_state_ask_for_none(problem: Problem) -> None:
     assert row_sum().problem.usual_state == {}
     assert problem.usual_state == {"state_source": StateSource.GIVEN.value}
-    kept = problem.with_initial_state()
+    kept = problem.with_state_from(StateSource.INITIAL)
     assert kept.usual_state == {"state_source": StateSource.INITIAL.value}
     assert all(kept.input(name).domain_source == "declared" for name in problem.state)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from cuassay.checks.gpu.chances import meets, unseen_bound, wilson
 from cuassay.checks.gpu.load import Race001
 from cuassay.errors import CannotJudgeError, NothingToCheckError
 from cuassay.model.outcome import Finding
+from cuassay.model.reports import Repeats
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Load, Repeat
 from cuassay.model.trace import ResultItem, ScenarioResult, StepDone
@@ -34,16 +34,16 @@ def flaky(every: int, *, wrong_by: float = 1.0) -> Function:
 
 @dataclasses.dataclass(slots=True)
 class Told:
-    """A run whose Repeat steps a GPU's worker would have answered with these facts."""
+    """A run whose Repeat steps a GPU's worker would have answered with this report."""
 
     run: object
-    facts: tuple[tuple[str, str], ...]
+    report: Repeats
 
     @property
     def result(self) -> ScenarioResult:
         real: ScenarioResult = self.run.result  # type: ignore[attr-defined]
         records = [
-            dataclasses.replace(r, facts=(*r.facts[:0], *self.facts))
+            dataclasses.replace(r, report=self.report)
             if index > 2 and isinstance(r, StepDone)
             else r
             for index, r in enumerate(real.records)
@@ -132,7 +132,7 @@ def test_kernels_whose_ptx_is_not_known_leave_nothing_to_check() -> None:
     run = run_one(trial, honest, scenario)  # a CPU has no PTX
     with pytest.raises(NothingToCheckError, match="no kernel of its own"):
         judged(Race001(), trial, scenario, run)
-    told = Told(run=run, facts=(("calls", "0"), ("refused", "PTXASError: no pauses here")))
+    told = Told(run=run, report=Repeats(calls=0, counts=(), refused="PTXASError: no pauses here"))
     with pytest.raises(CannotJudgeError, match="no pauses here"):
         judged(Race001(), trial, scenario, told)
 
@@ -145,15 +145,11 @@ def _paused(trial: FakeTrial, function: Function) -> tuple[Scenario, Told]:
         for s in scenario.steps
     ]
     run = run_one(trial, function, dataclasses.replace(scenario, steps=tuple(plain)))
-    facts = dict(_facts(run.result.records))
-    facts["kernels"] = "row_sum=7 other\x1b[31m=2"
-    return scenario, Told(run=run, facts=tuple(facts.items()))
-
-
-def _facts(records: Sequence[object]) -> tuple[tuple[str, str], ...]:
-    done = records[3]
+    done = run.result.records[3]
     assert isinstance(done, StepDone)
-    return done.facts
+    assert isinstance(done.report, Repeats)
+    pauses = {"row_sum": 7, "other\x1b[31m": 2}
+    return scenario, Told(run=run, report=dataclasses.replace(done.report, pauses=pauses))
 
 
 def test_a_race_that_pauses_bring_out_names_the_kernels() -> None:

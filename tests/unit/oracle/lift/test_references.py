@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from cuassay.oracle.lift import nominal as lift_nominal
+from cuassay.oracle.lift.operation import Operation, tensors_in
 from cuassay.oracle.lift.run import lift, nominal_of, run_as_written
 from cuassay.oracle.lift.tensor import LIFTABLE
 from cuassay.oracle.lift.traits import Traits
@@ -55,19 +56,18 @@ def test_promotion_rules_agree_with_atens_own_shape_functions(
     """Every operation of every reference, by the short cut and on meta tensors."""
     found, differing = lift_nominal._find, set()
 
-    def both(op: Any, traits: Traits, args: Any, kwargs: Any) -> Any:
-        rule = found(op, traits, args, kwargs)
-        named = {name: lift_nominal._meta(value) for name, value in kwargs.items()}
-        tensors = lift_nominal.tensors_in([*args, *kwargs.values()])
+    def both(asked: Operation, traits: Traits) -> Any:
+        rule = found(asked, traits)
+        tensors = tensors_in([*asked.args, *asked.kwargs.values()])
         try:
-            out = op(*(lift_nominal._meta(value) for value in args), **named) if tensors else None
+            out = asked.on(lift_nominal._meta).run() if tensors else None
         except (RuntimeError, NotImplementedError):
             return rule
-        for index, tensor in enumerate(lift_nominal.tensors_in(out)):
+        for index, tensor in enumerate(tensors_in(out)):
             if tensor.dtype in LIFTABLE:
                 nominal = lift_nominal.nominal_at(rule, index, tensor.dtype)
                 if nominal is not tensor.dtype:
-                    differing.add(f"{op} {index}: {nominal}, ATen {tensor.dtype}")
+                    differing.add(f"{asked.op} {index}: {nominal}, ATen {tensor.dtype}")
         return rule
 
     monkeypatch.setattr(lift_nominal, "_find", both)

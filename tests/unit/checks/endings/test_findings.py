@@ -21,8 +21,10 @@ from cuassay.model.outcome import FindingClass, Severity
 from cuassay.model.trace import (
     LOST_CHANNEL,
     BuildFailed,
+    Claim,
     Exited,
     Finished,
+    Flooded,
     Garbled,
     Killed,
     ResultItem,
@@ -59,7 +61,7 @@ def raised(
     message: str = "no",
     *,
     index: int = 1,
-    out_of_memory: bool = False,
+    claim: Claim | None = None,
     exception: str = "ValueError",
 ) -> StepRaised:
     return StepRaised(
@@ -67,7 +69,7 @@ def raised(
         exception=exception,
         message=message,
         traceback="Traceback ...",
-        out_of_memory=out_of_memory,
+        claim=claim,
     )
 
 
@@ -81,7 +83,7 @@ def raised(
         (TimedOut(index=1, limit_s=60.0), "RUN004", "no end within 60 s"),
         (Garbled(index=1, what="9 bytes that are not JSON"), "RUN005", "result channel"),
         (
-            Garbled(index=1, what="the candidate printed more than 16 bytes"),
+            Flooded(index=1, what="the candidate printed more than 16 bytes"),
             "RUN006",
             "printed without end",
         ),
@@ -120,8 +122,8 @@ def test_ends_from_which_no_verdict_follows() -> None:
 
 
 def test_what_the_process_says_of_itself_excuses_nothing() -> None:
-    full = ended(Finished(), raised(out_of_memory=True))
-    absent = ended(Finished(), raised(exception="MissingToolError"))
+    full = ended(Finished(), raised(claim=Claim.NO_MEMORY))
+    absent = ended(Finished(), raised(claim=Claim.NO_TOOL))
     refused = ended(Finished(), raised("CUDA error: OS call failed or operation not supported"))
     assert claims_no_memory(full)
     assert claims_no_system(refused)

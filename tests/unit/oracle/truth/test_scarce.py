@@ -79,8 +79,10 @@ def test_the_scale_does_not_depend_on_rows_of_zeros(
 
     def scale() -> trust_scale.Scale:
         return trust_scale.achievable(
-            value, runs[:3], runs[3:], dtype=DType.BFLOAT16, roundoff=2.0**-24, rounded=False,
-            discontinuous=False,
+            trust_scale.Runs(
+                value=value, deviations=runs[:3], errors=runs[3:], dtype=DType.BFLOAT16,
+                roundoff=2.0**-24, rounded=False, discontinuous=False,
+            )
         )  # fmt: skip
 
     few = scale()

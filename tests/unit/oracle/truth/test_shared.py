@@ -11,7 +11,7 @@ from torch import Tensor
 from cuassay.oracle.compare.groups import GroupKind
 from cuassay.oracle.compare.outputs import compare
 from cuassay.oracle.truth.make import OutputTruth
-from cuassay.oracle.truth.shared import Judged, shared
+from cuassay.oracle.truth.shared import FlatOutput, shared
 from tests.support.oracle_cases import normal, truth_of
 
 _ROWS, _COLUMNS = 24, 640
@@ -19,7 +19,7 @@ _ROWS, _COLUMNS = 24, 640
 
 def _share(value: Tensor, kind: GroupKind, *, noise: float = 1e-6) -> Tensor:
     runs = [torch.full((value.numel(),), noise)]
-    judged = Judged(
+    judged = FlatOutput(
         value=value.reshape(-1).double(),
         scale=torch.full((value.numel(),), 1e-6, dtype=torch.float64),
         runs=runs,

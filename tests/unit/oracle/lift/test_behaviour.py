@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch import Tensor
 
+from cuassay.oracle.lift.operation import Operation
 from cuassay.oracle.lift.run import lift, nominal_of, run_as_written
 
 BF16 = torch.bfloat16
@@ -25,21 +25,13 @@ class Watch:
         self.seen: list[tuple[str, torch.dtype | None]] = []
         self.arguments: list[torch.dtype | None] = []
 
-    def replace(
-        self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], nominal: torch.dtype | None
-    ) -> object:
-        return self.by(*args) if self.replaced and self.replaced in str(op) else NotImplemented
+    def replace(self, operation: Operation) -> object:
+        replaced = self.replaced and self.replaced in str(operation.op)
+        return self.by(*operation.args) if replaced else NotImplemented
 
-    def after(
-        self,
-        op: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        out: Any,
-        nominal: torch.dtype | None,
-    ) -> object:
-        self.seen.append((str(op).removeprefix("aten."), nominal))
-        self.arguments += [nominal_of(a) for a in args if isinstance(a, Tensor)]
+    def after(self, operation: Operation, out: Any) -> object:
+        self.seen.append((str(operation.op).removeprefix("aten."), operation.nominal))
+        self.arguments += [nominal_of(a) for a in operation.args if isinstance(a, Tensor)]
         for tensor in [out] if isinstance(out, Tensor) else out:
             assert type(tensor) is Tensor
         return out
@@ -87,8 +79,8 @@ def test_composites_reach_the_hook_whole_and_can_be_replaced(call: Any, op: str)
 
 def test_a_hooks_result_is_written_in_place() -> None:
     class Ten(Watch):
-        def after(self, op: Any, args: Any, kwargs: Any, out: Any, nominal: Any) -> object:
-            return out * 10 if "add" in str(op) else out
+        def after(self, operation: Operation, out: Any) -> object:
+            return out * 10 if "add" in str(operation.op) else out
 
     (out,) = lift(lambda x: x.add_(1.0), [X], hook=Ten())
     torch.testing.assert_close(out, (X.double() + 1) * 10, rtol=0, atol=0)
@@ -96,7 +88,7 @@ def test_a_hooks_result_is_written_in_place() -> None:
 
 def test_a_hooks_own_exception_passes_through() -> None:
     class Broken(Watch):
-        def replace(self, op: Any, args: Any, kwargs: Any, nominal: Any) -> object:
+        def replace(self, operation: Operation) -> object:
             raise KeyError("mine")
 
     def guarded(x: Tensor) -> Tensor:
@@ -113,8 +105,8 @@ def test_results_of_several_tensors_carry_their_own_nominal_dtype() -> None:
     class Norm(Watch):
         found: tuple[Any, ...] = ()
 
-        def after(self, op: Any, args: Any, kwargs: Any, out: Any, nominal: Any) -> object:
-            if "layer_norm" in str(op):
+        def after(self, operation: Operation, out: Any) -> object:
+            if "layer_norm" in str(operation.op):
                 self.found = tuple(nominal_of(item) for item in out)
             return out
 

@@ -1,0 +1,45 @@
+"""What a step reports beside tensors, by type: claims of the candidate's process, unproven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laid:
+    """An Arrange or CallInto: the tensors that cannot lie as the step asks, each with why."""
+
+    impossible: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeats:
+    """A Repeat: how often it called, and how often each result came that it sends, in order.
+
+    `pauses` are the kernels with the number of places where they had pauses; `refused` says why
+    a kernel could have none.
+    """
+
+    calls: int
+    counts: tuple[int, ...]
+    pauses: Mapping[str, int] = field(default_factory=dict)
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differentiated:
+    """A Backward: the outputs that carry a gradient, or why it did nothing (`passed_over`).
+
+    `own` says that the derivative is the candidate's own; `written` names what the call or its
+    backward pass wrote to: inputs, or `upstream gradient of OUTPUT`.
+    """
+
+    carries: tuple[str, ...] = ()
+    own: bool = False
+    written: tuple[str, ...] = ()
+    passed_over: str = ""
+
+
+Report: TypeAlias = Laid | Repeats | Differentiated

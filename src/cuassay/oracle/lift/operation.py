@@ -1,0 +1,131 @@
+"""One operation of a lifted run, and the hooks that watch or change operations."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+_PRIMS = {"inp": "self", "a": "self", "b": "other", "dims": "dim"}
+
+
+@dataclass(frozen=True)  # without slots: `named` is found once
+class Operation:
+    """An operation with its arguments: of ATen, or a Python function of torch.
+
+    A hook sees plain tensors in lifted precision whose `nominal_of` answers. `nominal` is the
+    dtype as written of the first floating result, None where none is floating.
+    """
+
+    op: Any
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    nominal: torch.dtype | None = None
+
+    @property
+    def name(self) -> str:
+        """The name without namespace, overload and in-place underscore."""
+        return base_name(self.op)
+
+    @functools.cached_property
+    def named(self) -> dict[str, Any]:
+        """The arguments by schema name, defaults filled in."""
+        found: dict[str, Any] = {}
+        for index, argument in enumerate(self.op._schema.arguments):
+            if index < len(self.args):
+                found[argument.name] = self.args[index]
+            elif argument.name in self.kwargs:
+                found[argument.name] = self.kwargs[argument.name]
+            elif argument.has_default_value():
+                found[argument.name] = argument.default_value
+        if self.op.namespace == "prims":  # decompositions call torch's primitives
+            return {_PRIMS.get(name, name): value for name, value in found.items()}
+        return found
+
+    def run(self) -> Any:
+        """Return what the operation returns."""
+        return self.op(*self.args, **self.kwargs)
+
+    def on(self, change: Callable[[Any], Any]) -> Operation:
+        """Return the operation with every argument changed, also those in lists and tuples."""
+        args, kwargs = mapped(self.args, change), mapped(self.kwargs, change)
+        return dataclasses.replace(self, args=args, kwargs=kwargs)
+
+
+class Hook(Protocol):
+    """Watches and changes the operations of a lifted run, in the order they run.
+
+    Writing operations (add_, copy_, out=) are shown in their functional form where ATen has one,
+    and the result is written afterwards. Views are not shown.
+    """
+
+    def replace(self, operation: Operation) -> object:
+        """Return the result to use instead, or NotImplemented to run the operation."""
+
+    def after(self, operation: Operation, out: Any) -> object:
+        """Return the result, changed or not."""
+
+
+class PassThrough:
+    """A hook that lets every operation run and leaves its result."""
+
+    def replace(self, operation: Operation) -> object:
+        """Let the operation run."""
+        return NotImplemented
+
+    def after(self, operation: Operation, out: Any) -> object:
+        """Leave the result as it is."""
+        return out
+
+
+class Following(PassThrough):
+    """A hook that keeps something beside every element of a run's memory.
+
+    It is told where memory comes from and what is written into it, beside results (`after`).
+    """
+
+    def given(self, tensor: Tensor, *, number: bool = False) -> None:
+        """Meet an input, a tensor that the reference found outside itself, or a number."""
+
+    def written(self, target: Tensor, value: Tensor | None) -> None:
+        """Follow `value` into `target`; None where an operation wrote it that is not shown."""
+
+    def literal(self, holds_tensors: bool) -> None:
+        """Meet a literal; with `holds_tensors` numbers of it were elements of tensors."""
+
+
+def base_name(op: OpOverload) -> str:
+    """Return the operation's name without namespace, overload and in-place underscore."""
+    name = op._schema.name.split("::")[-1]
+    return name[:-1] if name.endswith("_") and not name.startswith("_") else name
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return nested lists, tuples and dicts with every leaf changed."""
+    if isinstance(value, list | tuple):
+        return type(value)(mapped(item, change) for item in value)
+    if isinstance(value, dict):
+        return {name: mapped(item, change) for name, item in value.items()}
+    return change(value)
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """Return the tensors in nested lists, tuples and mappings, in order."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return [tensor for item in value for tensor in tensors_in(item)]
+    return []
+
+
+def floating_in(value: Any) -> list[Tensor]:
+    """Return the floating and complex tensors among them."""
+    return [t for t in tensors_in(value) if t.dtype.is_floating_point or t.dtype.is_complex]

@@ -1,0 +1,134 @@
+"""Sizes that a module's constructor is told: axes of the problem where its state is large."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from cuassay.formats import load_problem
+from cuassay.formats.execute import load_reference
+from cuassay.formats.kernelbench import pair
+from cuassay.model.axes import resolve
+from cuassay.model.domain import SizeOf
+from cuassay.model.problem import Problem, TensorSpec, VarAxis
+from tests.support import foreign, trees
+from tests.zoo.judging import Gate
+from tests.zoo.local_gate import LocalGate
+
+_LINEAR = "self.bn(self.linear(x))"
+_TEXT = foreign.KERNELBENCH.replace(
+    "def __init__(self, features, out):", "def __init__(self, features, out, half, groups):"
+).replace("[features, out]", "[features, out, features // 2, groups]")
+_TEXT = _TEXT.replace("out = 24\n", "out = 24\ngroups = 4\n").replace(
+    "self.bn = nn.BatchNorm1d(out)", "self.bn = nn.GroupNorm(groups, out)"
+)
+_NEW = _TEXT.partition("batch_size")[0].replace("class Model", "class ModelNew")
+
+
+@pytest.fixture(scope="module")
+def gate() -> Iterator[Gate]:
+    with LocalGate("cpu") as opened:
+        yield opened
+
+
+@pytest.fixture
+def _every_state_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pair, "_LARGE_STATE_BYTES", 0)
+
+
+@pytest.fixture
+def problem(tmp_path: Path, _every_state_is_large: None) -> Problem:
+    return load_problem(str(foreign.kernelbench(tmp_path)))
+
+
+def test_constructor_arguments_of_a_large_module_are_axes(problem: Problem) -> None:
+    assert problem.built == ("features", "out")
+    assert [axis.name for axis in problem.axes] == ["batch_size", "features", "out"]
+    shapes = {s.name: s.shape for s in problem.inputs if isinstance(s, TensorSpec)}
+    assert shapes["x"] == ("batch_size", "features")
+    assert shapes["state_linear_weight"] == ("out", "features")
+    assert problem.outputs[0].shape == ("batch_size", "out")
+    sized = [spec for spec in problem.inputs if isinstance(spec.domain, SizeOf)]
+    assert [(spec.name, spec.default) for spec in sized if not isinstance(spec, TensorSpec)] == [
+        ("built_features", 32),
+        ("built_out", 24),
+    ]
+
+
+def test_a_small_module_keeps_its_sizes(tmp_path: Path) -> None:
+    assert load_problem(str(foreign.kernelbench(tmp_path))).built == ()
+
+
+@pytest.mark.usefixtures("_every_state_is_large")
+def test_arguments_with_divisors_are_axes_and_computed_ones_none(tmp_path: Path) -> None:
+    """Groups of channels allow multiples alone; half of the features hangs on them."""
+    problem = load_problem(str(trees.write(tmp_path / "4_Grouped.py", _TEXT)))
+    assert problem.built == ("out",)
+    held = problem.as_built()
+    assert held.built == ()
+    assert VarAxis(name="out", sizes=(24,), description="the module is built with it") in held.axes
+
+
+def test_the_reference_is_built_for_the_sizes_of_a_call(problem: Problem) -> None:
+    loaded = load_reference(problem)
+    assert loaded.generator is not None
+    sizes = resolve(problem.axes, {"batch_size": 3, "features": 5, "out": 7})
+    made = loaded.generator(sizes, torch.device("cpu"))
+    weight = made["state_linear_weight"]
+    assert isinstance(weight, torch.Tensor)
+    assert weight.shape == (7, 5)
+    result = loaded.call(*made.values(), 5, 7)
+    assert isinstance(result, torch.Tensor)
+    assert result.shape == (3, 7)
+    hollow = [v.to("meta") for v in made.values() if isinstance(v, torch.Tensor)]
+    assert loaded.call(*hollow, 5, 7).is_meta  # type: ignore[attr-defined]
+    again = loaded.call(*made.values(), 5, 7)
+    assert torch.equal(again, result)  # type: ignore[arg-type]
+
+
+_KERNELS = {
+    "right for every size": (foreign.MODEL_NEW, True, ""),
+    "written for its own size": (
+        foreign.MODEL_NEW.replace(_LINEAR, "self.bn(self.linear(x.reshape(-1, 32)))"),
+        True,
+        "built: judged with features=32, out=24 alone",
+    ),
+    "wrong beside its own size": (
+        foreign.MODEL_NEW.replace(
+            "        return",
+            "        if x.shape[1] == 33:\n            x = x.flip(1)\n        return",
+        ),
+        False,
+        "",
+    ),
+    "wrong as the problem builds it": (
+        foreign.MODEL_NEW.replace(
+            "        return",
+            "        if x.shape[1] == 32:\n            x = x.flip(1)\n        return",
+        ),
+        False,
+        "",
+    ),
+    "wrong at every size": (foreign.MODEL_NEW.replace(" + self.bias", ""), False, "built: "),
+}
+
+
+@pytest.mark.parametrize("name", _KERNELS)
+def test_kernels_are_judged_at_the_sizes_that_they_follow(
+    tmp_path: Path, gate: Gate, problem: Problem, name: str
+) -> None:
+    text, accepted, condition = _KERNELS[name]
+    file = trees.write(tmp_path / f"{name.replace(' ', '_')}.py", text)
+    judged = gate.judge(problem, file, seed=11, only=("NUM001", "SHP001", "API003"))
+    assert judged.accepted == accepted, str(judged)
+    said = [one for one in judged.verdict.conditions if one.startswith("built:")]
+    assert [one.startswith(condition) for one in said] == ([True] if condition else [])
+    tried = {entry.axis: entry.values for entry in judged.verdict.coverage}
+    if condition:
+        assert tried["features"] == (32,)
+    else:
+        assert len(tried["features"]) > 2
+        assert 32 in tried["features"]
