@@ -35,6 +35,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "inputs": {"model", "errors", "formats"},
     "contract": {"model", "errors", "inputs", "formats", "oracle", "dispatch_modes"},
     "oracle": {"model", "errors", "dispatch_modes"},
+    "algebra": {"model", "errors", "oracle", "dispatch_modes", "ptxsan"},
     "build": {"model", "errors", "settings", "home", "ptxsan", "dispatch_modes"},
     "sandbox": {
         "model", "errors", "settings", "home", "inputs", "build", "ptxsan", "dispatch_modes",
@@ -47,7 +48,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "diagnosis": {"model"},
     "judge": {
         "diagnosis", "model", "errors", "settings", "home", "formats", "inputs", "oracle",
-        "build", "sandbox", "checks", "loops", "contract", "__version__",
+        "build", "sandbox", "checks", "loops", "contract", "algebra", "__version__",
     },
     "guard": {"model", "errors", "settings", "home", "formats", "oracle"},
     "report": {"model", "errors", "diagnosis"},
