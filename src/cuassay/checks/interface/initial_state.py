@@ -88,7 +88,7 @@ class Api005(Check):
             return
         base = min(cases, key=lambda case: sum(case.axes.values()))
         other = _varied(trial, base)
-        called = (
+        called: tuple[Case, ...] = (
             _with(other, StateSource.GIVEN, "another state"),
             _with(base, StateSource.GIVEN, "the reference's state"),
             _with(base, StateSource.INITIAL, "the state that the constructor made"),
