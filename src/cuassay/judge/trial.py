@@ -24,7 +24,7 @@ from cuassay.contract.facts import (
     Tried,
 )
 from cuassay.contract.memory import Room
-from cuassay.contract.observe import related_inputs, value_facts
+from cuassay.contract.observe import related_inputs, value_facts, without_contradicted
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.slices import slice_cases
 from cuassay.errors import CannotJudgeError, CuassayError
@@ -414,6 +414,18 @@ class JudgeTrial:
         self._room.note(self._problem, least, None)
         self._cap.allow(self._room.need(self._problem, least).total)
         return (least,)
+
+    def learn_values(
+        self, values: Mapping[str, torch.Tensor | Scalar], sizes: Mapping[str, int]
+    ) -> None:
+        """Give up what inputs seemed to be where the problem's own `values` contradict it."""
+        if self._problem.origin == "native":
+            return
+        problem, found = without_contradicted(self._problem, values, sizes)
+        if found:
+            self._facts = (*self._facts, *found)
+            self._take(problem)
+            self._plans.clear()
 
     def _possible(self, case: Case) -> None:
         """Raise CannotJudgeError where inputs and outputs alone are more than all the memory."""
