@@ -427,6 +427,10 @@ class JudgeTrial:
             self._take(problem)
             self._plans.clear()
 
+    def settled(self, case: Case) -> Case | None:
+        """Return a case as the reference accepts it; None where it refuses it."""
+        return self._settle(case)
+
     def _possible(self, case: Case) -> None:
         """Raise CannotJudgeError where inputs and outputs alone are more than all the memory."""
         specs = (*tensor_inputs(self._problem), *self._problem.outputs)

@@ -84,6 +84,22 @@ class PassThrough:
         return out
 
 
+class Following(PassThrough):
+    """A hook that keeps something beside every element of a run's memory.
+
+    It is told where memory comes from and what is written into it, beside results (`after`).
+    """
+
+    def given(self, tensor: Tensor, *, number: bool = False) -> None:
+        """Meet an input, a tensor that the reference found outside itself, or a number."""
+
+    def written(self, target: Tensor, value: Tensor | None) -> None:
+        """Follow `value` into `target`; None where an operation wrote it that is not shown."""
+
+    def literal(self, holds_tensors: bool) -> None:
+        """Meet a literal; with `holds_tensors` numbers of it were elements of tensors."""
+
+
 def base_name(op: OpOverload) -> str:
     """Return the operation's name without namespace, overload and in-place underscore."""
     name = op._schema.name.split("::")[-1]
