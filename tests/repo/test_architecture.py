@@ -43,7 +43,7 @@ _MAY_IMPORT: dict[str, set[str]] = {
     "checks": {"model", "errors", "inputs", "oracle"},
     "loops": {
         "model", "errors", "home", "formats", "catalog", "inputs", "oracle", "sandbox",
-        "checks.endings.findings", "dispatch_modes",
+        "checks.endings.findings", "dispatch_modes", "build.cuda.toolkit",
     },
     "diagnosis": {"model"},
     "judge": {
@@ -149,6 +149,25 @@ def test_the_guest_imports_nothing_of_the_host() -> None:
     for file in sorted((_PACKAGE / "sandbox" / "guest").glob("*.py")):
         for name in _imports(_tree(file), inside_functions=True):
             assert not name.startswith("cuassay.sandbox.host"), f"{file.name}: {name}"
+
+
+# Packages with a door: what others may import of them. The rest is inside.
+_DOORS = {
+    "guard": {"guard"},
+    "loops": {"loops", "loops.run", "loops.states"},
+}
+
+
+@pytest.mark.parametrize("package", _DOORS)
+def test_products_are_entered_by_their_doors(package: str) -> None:
+    doors = {f"cuassay.{door}" for door in _DOORS[package]}
+    for file in _FILES:
+        if _package(file) == package:
+            continue
+        for name in _imports(_tree(file), inside_functions=True):
+            module = name if name in _MODULES else name.rpartition(".")[0]
+            if f"{module}.".startswith(f"cuassay.{package}."):
+                assert module in doors, f"{file}: {name}"
 
 
 def test_no_import_cycles() -> None:
