@@ -643,10 +643,13 @@ class JudgeTrial:
         """Return what `make` returns; where our own cap leaves it no memory, the cap gives way."""
         while True:
             try:
-                return make()
+                made = make()
             except torch.OutOfMemoryError:
                 if not self.relieve():
                     raise
+            else:
+                self._cap.give_back()
+                return made
 
     def relieve(self) -> bool:
         """Make room after memory ran out; return whether our own cap ended it, and gave way."""
