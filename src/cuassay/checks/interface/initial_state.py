@@ -88,14 +88,17 @@ class Api005(Check):
             return
         base = min(cases, key=lambda case: sum(case.axes.values()))
         other = _varied(trial, base)
-        called = (
+        called: tuple[Case, ...] = (
             _with(other, StateSource.GIVEN, "another state"),
             _with(base, StateSource.GIVEN, "the reference's state"),
             _with(base, StateSource.INITIAL, "the state that the constructor made"),
             _with(base, StateSource.SAMPLE, "what the constructor made"),
-            _with(other, StateSource.GIVEN_EVALUATION, "another state in evaluation mode"),
-            _with(base, StateSource.INITIAL_EVALUATION, "its own state in evaluation mode"),
         )
+        if trial.problem.modes:
+            called += (
+                _with(other, StateSource.GIVEN_EVALUATION, "another state in evaluation mode"),
+                _with(base, StateSource.INITIAL_EVALUATION, "its own state in evaluation mode"),
+            )
         steps = one_by_one(range(len(called)))
         yield Scenario(label="initial state", cases=called, steps=steps, fresh=True)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -79,7 +78,7 @@ class Session:
     def _hooked(self, low: Operation, traits: Traits, nominals: Nominals) -> Any:
         if self.hook is None or traits.view:
             return self._rounded(low.op, self.call(low), nominals)
-        low = replace(low, nominal=next((n for n in nominals if n in LIFTABLE), None))
+        low = low.under(next((n for n in nominals if n in LIFTABLE), None))
         try:
             out: Any = self.hook.replace(low)
         except Exception as error:
@@ -92,13 +91,12 @@ class Session:
         """Show the hook a result and return what it makes of it."""
         if self.hook is None:
             return out
-        for index, tensor in enumerate(tensors_in(out)):
-            if tensor.dtype in LIFTABLE:
-                nominal = nominal_at(nominals, index, tensor.dtype)
-                tensor.cuassay_nominal = nominal  # type: ignore[attr-defined]
-        first = next((nominal_of(t) for t in tensors_in(out) if t.dtype in LIFTABLE), None)
+        floating = [(n, t) for n, t in enumerate(tensors_in(out)) if t.dtype in LIFTABLE]
+        for index, tensor in floating:
+            nominal = nominal_at(nominals, index, tensor.dtype)
+            tensor.cuassay_nominal = nominal  # type: ignore[attr-defined]
         try:
-            return self.hook.after(replace(low, nominal=first), out)
+            return self.hook.after(low.under(nominal_of(floating[0][1]) if floating else None), out)
         except Exception as error:
             raise HookFailure(error) from error
 
