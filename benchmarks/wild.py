@@ -79,6 +79,9 @@ def options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="keep what the last run finished")
     parser.add_argument("--journal", type=Path, help="where rows go as they come")
     parser.add_argument("--home", type=Path, help="build caches kept between runs; else none are")
+    parser.add_argument(
+        "--fail-fast", action="store_true", help="stop a trial at its first wrong result"
+    )
     parser.add_argument("--report", action="store_true", help="print the journal's table and stop")
     return parser.parse_args(arguments)
 
@@ -124,6 +127,8 @@ class Bench:
         command = [sys.executable, "-m", "cuassay", "check", str(folder / kernel.path)]
         command += ["--problem", str(folder / kernel.problem), "--profile", profile]
         command += ["--device", self._device, "--json"]
+        if self._given.fail_fast:
+            command.append("--fail-fast")
         ended = self._trials.end(command, place)
         if ended is None:
             return

@@ -89,7 +89,9 @@ def _prepare_extension_builds(text: str, *, device: str, folder: Path) -> None:
             os.environ.setdefault("CUDA_HOME", str(home))
         arch = hopper_arch(architecture(device), text)
         version, suffix = arch.removeprefix("sm_").rstrip("a"), "a" if arch.endswith("a") else ""
-        os.environ.setdefault("TORCH_CUDA_ARCH_LIST", f"{version[:-1]}.{version[-1]}{suffix}")
+        # PTX too: launches of the library can then be executed by the PTX machine.
+        listed = f"{version[:-1]}.{version[-1]}{suffix}+PTX"
+        os.environ.setdefault("TORCH_CUDA_ARCH_LIST", listed)
     from cuassay.build.cuda.inline_extension import install
 
     install(folder, device=device)

@@ -45,7 +45,7 @@ class Budget:
 # The PTX machine executes some 10 million multiply-adds of a plain loop a second.
 _CPU = {
     Profile.QUICK: Budget(
-        work=2**25,
+        work=2**24,
         numeric_cases=4,
         numeric_workloads=2,
         numeric_elements=2**18,

@@ -18,6 +18,7 @@ from typing import assert_never
 
 import torch
 
+from cuassay.build.cuda.binaries import find_cuobjdump
 from cuassay.build.machine.candidates import missing
 from cuassay.judge.machine_worker import asked
 from cuassay.judge.timeline import Timeline
@@ -119,10 +120,10 @@ class Replayer:
                 return needed
             case Language.CUDA_EXTENSION | Language.PYTHON:
                 hosted = self._candidate.compiles_cuda
-                if hosted and self._device.startswith("cuda") and not self._candidate.names_triton:
+                if hosted and self._device.startswith("cuda") and not find_cuobjdump():
                     return (
-                        "the launches of a compiled extension are not seen on a GPU; judge it with "
-                        "--device cpu as well, where its host code launches in the PTX machine"
+                        "cuobjdump was not found, which reads the PTX of a compiled extension: "
+                        "set CUDA_HOME to a CUDA toolkit, or pip install triton"
                     )
                 launches = self._candidate.names_triton or hosted
                 return needed if launches else "the candidate has no CUDA C++ or Triton kernel"

@@ -65,11 +65,19 @@ def host_plan_gib(profile: Profile) -> float:
     A quarter of what the machine or its container has, at most 8 GiB, at `quick`; half of it
     otherwise. What is free at the moment does not count: a trial's cases hang on its seed alone.
     """
+    total = total_bytes("cpu")
+    return min(8.0, total / _GIB / 4) if profile is Profile.QUICK else total / _GIB / 2
+
+
+def total_bytes(device: str) -> int:
+    """Return the bytes of memory that a device has; on `cpu` those of the machine or container."""
+    if device.startswith("cuda"):
+        return int(torch.cuda.mem_get_info(device)[1])
     with open("/proc/meminfo", encoding="ascii") as file:
         total = int(dict(line.split(":", 1) for line in file)["MemTotal"].split()[0]) * 1024
     with contextlib.suppress(OSError, ValueError):  # no control groups, or no limit in them
         total = min(total, int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")))
-    return min(8.0, total / _GIB / 4) if profile is Profile.QUICK else total / _GIB / 2
+    return total
 
 
 def available_bytes(device: str) -> int:

@@ -38,6 +38,7 @@ from cuassay.judge.prove import proofs
 from cuassay.judge.runner import Runner
 from cuassay.judge.smoke import smoke
 from cuassay.judge.source_views import source_views
+from cuassay.judge.stuck import ended_where_stuck
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.judge.tried import Tried
@@ -265,7 +266,14 @@ def judge(
         # Its worker starts to build at once, beside the reference's first run; at `quick` few
         # scenarios need a new process.
         runner = bench.runner(candidate, spares=1 if bench.quick else None)
-        with trial.timeline.span(Lane.JUDGE, "the reference on its smallest case"):
+        with (
+            trial.timeline.span(Lane.JUDGE, "the reference on its smallest case"),
+            ended_where_stuck(
+                emit,
+                "the reference (or its generator) on a small case",
+                progress=lambda: (len(trial.tried), trial.truth_s),
+            ),
+        ):
             smoke(trial)
             generate_once(trial)
         machine = _use_machine(bench)

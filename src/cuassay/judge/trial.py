@@ -27,20 +27,20 @@ from cuassay.contract.memory import Room
 from cuassay.contract.observe import related_inputs, value_facts
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.slices import slice_cases
-from cuassay.errors import CuassayError
+from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs import plan
 from cuassay.inputs.budget import planned_memory_gib
 from cuassay.inputs.case_inputs import case_inputs
-from cuassay.inputs.geometry import elements
+from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
-from cuassay.judge.memory import Cap, host_plan_gib
+from cuassay.judge.memory import Cap, host_plan_gib, total_bytes
 from cuassay.judge.reduced import reduced_axes
 from cuassay.judge.structure import matched
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
-from cuassay.model.axes import resolve
+from cuassay.model.axes import resolve, shape_of
 from cuassay.model.case import LOOPS, Case
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar, StateSource, TensorSpec, VarAxis
@@ -410,9 +410,24 @@ class JudgeTrial:
         if found or not large or purpose not in (*_NEEDED, "benchmark"):
             return tuple(found)
         least = min(large, key=lambda case: self._room.need(self._problem, case).total)
+        self._possible(least)
         self._room.note(self._problem, least, None)
         self._cap.allow(self._room.need(self._problem, least).total)
         return (least,)
+
+    def _possible(self, case: Case) -> None:
+        """Raise CannotJudgeError where inputs and outputs alone are more than all the memory."""
+        specs = (*tensor_inputs(self._problem), *self._problem.outputs)
+        sizes = [math.prod(shape_of(spec.shape, case.axes)) * spec.dtype.itemsize for spec in specs]
+        held, total = sum(sizes), total_bytes(self._device)
+        if held > total:
+            where = "GPU" if self._device.startswith("cuda") else "machine"
+            listed = ", ".join(f"{name}={size}" for name, size in case.axes.items())
+            raise CannotJudgeError(
+                f"the smallest case that the reference accepts ({listed}) has inputs and outputs "
+                f"of {held / 2**30:,.0f} GiB, and this {where} has {total / 2**30:,.0f} GiB: "
+                "correct the problem's axes, or give smaller workloads"
+            )
 
     def _settle(self, case: Case) -> Case | None:
         return case if self._acceptor is None else self._acceptor.settle(case)

@@ -26,6 +26,7 @@ from cuassay.judge.replay import replay
 from cuassay.judge.session import judge
 from cuassay.judge.smoke import smoke
 from cuassay.judge.snapshot import save
+from cuassay.judge.stuck import ended_where_stuck
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
@@ -82,7 +83,9 @@ def check(
     if nursery is not None and nursery.device.startswith("cuda"):
         _warm_up()
     notes: list[str] = []
-    problem = load_problem(job.problem, strict=job.strict, notes=notes, recorded=job.recorded)
+    with ended_where_stuck(emit, "the problem's file"):
+        problem = load_problem(job.problem, strict=job.strict, notes=notes, recorded=job.recorded)
+        reference = load_reference(problem)
     if job.precision is not None:
         problem = dataclasses.replace(problem, precision=job.precision)
     candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
@@ -97,7 +100,7 @@ def check(
         job,
         problem,
         candidate,
-        reference=load_reference(problem),
+        reference=reference,
         device=device,
         digest=candidate_digest(candidate, toolchain),
         toolchain=toolchain,

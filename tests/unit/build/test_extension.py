@@ -123,7 +123,7 @@ def test_cuda_command_builds_for_the_local_architecture_only(
         )
         return job.command(tmp_path / "k.o", None)
 
-    assert "-gencode=arch=compute_90a,code=sm_90a" in command("-O3")
+    assert "-gencode=arch=compute_90a,code=[sm_90a,compute_90a]" in command("-O3")
     assert "-O3" in command("-O3")
     assert not any("90a" in part for part in command("-gencode=arch=compute_80,code=sm_80"))
     assert sum(part.startswith("-std") for part in command("-std=c++17")) == 1

@@ -13,7 +13,7 @@ import pytest
 
 from cuassay.build.recording import ledger as launch_ledger
 from cuassay.build.recording.ledger import Ledger
-from cuassay.build.recording.library_launches import lead
+from cuassay.build.recording.library_launches import LibraryLaunch, lead, release
 from cuassay.model.steps import Disarm
 from cuassay.sandbox.guest import launches
 from cuassay.sandbox.guest.interface import Around
@@ -88,8 +88,10 @@ def test_launches_pass_with_every_argument(
     call: Callable[[], int] = getattr(ctypes.CDLL(str(user)), function)
     asked: list[int] = []
 
-    def through(go: Callable[[], int]) -> int:
+    def through(go: Callable[[], int], launch: LibraryLaunch | None) -> int:
         asked.append(1)
+        assert launch is None or (launch.grid, launch.block) == ((2, 3, 4), (5, 6, 7))
+        assert (launch is None) == (function == "by_driver")
         return go()
 
     assert lead(user, through) == 2
@@ -103,7 +105,7 @@ def test_launches_that_are_held_back_reach_nobody_and_others_go_on(
 ) -> None:
     user, runtime, other = libraries
     mine, yours = ctypes.CDLL(str(user)), ctypes.CDLL(str(other))
-    lead(user, lambda go: 0)
+    lead(user, lambda go, launch: 0)
     before = seen(runtime)[11]
     assert mine.by_runtime() == 0
     assert seen(runtime)[11] == before
@@ -111,16 +113,28 @@ def test_launches_that_are_held_back_reach_nobody_and_others_go_on(
     assert seen(runtime)[11] == before + 1
 
 
+def test_a_library_that_is_released_launches_on_its_own(
+    libraries: tuple[Path, ctypes.CDLL, Path],
+) -> None:
+    user, runtime, _ = libraries
+    mine = ctypes.CDLL(str(user))
+    lead(user, lambda go, launch: 0)
+    release(user)
+    before = seen(runtime)[11]
+    assert mine.by_runtime() == 7
+    assert seen(runtime)[11] == before + 1
+
+
 def test_what_launches_nothing_or_is_not_loaded_has_no_slots(
     tmp_path: Path, libraries: tuple[Path, ctypes.CDLL, Path]
 ) -> None:
     quiet = compiled(tmp_path, "quiet", 'extern "C" int one() { return 1; }')
-    assert lead(quiet, lambda go: 0) == 0
+    assert lead(quiet, lambda go, launch: 0) == 0
     ctypes.CDLL(str(quiet))
-    assert lead(quiet, lambda go: 0) == 0
-    assert lead(tmp_path / "absent.so", lambda go: 0) == 0
+    assert lead(quiet, lambda go, launch: 0) == 0
+    assert lead(tmp_path / "absent.so", lambda go, launch: 0) == 0
     (tmp_path / "text.so").write_text("no library")
-    assert lead(tmp_path / "text.so", lambda go: 0) == 0
+    assert lead(tmp_path / "text.so", lambda go, launch: 0) == 0
 
 
 def test_the_steps_count_and_switch_off_a_library_s_launches(

@@ -18,7 +18,7 @@ from cuassay.model.verdict import Profile
 from cuassay.sandbox.local import LocalRunner
 from tests.support.fake_trial import Function, scaled_add
 from tests.support.judging import Bench, bench
-from tests.unit.checks.test_state001 import honest, strides_by_shape
+from tests.unit.checks.state.test_earlier_calls import honest, strides_by_shape
 
 Tensor = torch.Tensor
 

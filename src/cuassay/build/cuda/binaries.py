@@ -28,6 +28,9 @@ _OPCODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)"
 _GLOBAL = ("LDG", "STG", "LD", "ST", "LDGSTS")
 _LOCAL = ("LDL", "STL")
 _LENGTH = re.compile(r"\d+")
+# A heading stands before each part of a fat binary, and each PTX text begins with its version.
+_HEADING = re.compile(r"^Fatbin (?:elf|ptx) code:$", re.MULTILINE)
+_VERSION = re.compile(r"^\s*\.version\s", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +63,19 @@ def find_cuobjdump() -> str:
     return shutil.which("cuobjdump") or ""
 
 
-def kernels_in(file: Path) -> list[KernelCode]:
-    """Return the kernels of a cubin or a shared library; none where it holds none.
+def ptx_in(file: Path) -> list[str]:
+    """Return the PTX texts that a shared library or a fat binary carries; none where it has none.
 
     Raises MissingToolError where cuobjdump is missing or takes too long.
     """
+    said = _dumped(file, "-ptx")
+    starts = [match.start() for match in _VERSION.finditer(said)]
+    ends = [match.start() for match in _HEADING.finditer(said)] + [len(said)]
+    return [said[start : min(end for end in ends if end > start)] for start in starts]
+
+
+def _dumped(file: Path, *options: str) -> str:
+    """Return what cuobjdump prints of a file. Raises MissingToolError."""
     tool = find_cuobjdump()
     if not tool:
         raise MissingToolError(
@@ -72,7 +83,7 @@ def kernels_in(file: Path) -> list[KernelCode]:
         )
     try:
         done = subprocess.run(
-            [tool, "-res-usage", "-sass", str(file)],
+            [tool, *options, str(file)],
             capture_output=True,
             text=True,
             errors="replace",
@@ -81,7 +92,15 @@ def kernels_in(file: Path) -> list[KernelCode]:
         )
     except (subprocess.TimeoutExpired, OSError) as error:
         raise MissingToolError(f"cuobjdump gave no answer: {error}"[:300]) from None
-    return parse(done.stdout)
+    return done.stdout
+
+
+def kernels_in(file: Path) -> list[KernelCode]:
+    """Return the kernels of a cubin or a shared library; none where it holds none.
+
+    Raises MissingToolError where cuobjdump is missing or takes too long.
+    """
+    return parse(_dumped(file, "-res-usage", "-sass"))
 
 
 def parse(text: str) -> list[KernelCode]:

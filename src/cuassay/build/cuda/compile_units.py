@@ -205,7 +205,8 @@ class Job:
             flag.startswith(("-gencode", "--generate-code", "-arch", "--gpu-a")) for flag in own
         ):
             number = self._arch.removeprefix("sm_")
-            options.append(f"-gencode=arch=compute_{number},code=sm_{number}")
+            # PTX too: launches of the library can then be executed by the PTX machine.
+            options.append(f"-gencode=arch=compute_{number},code=[sm_{number},compute_{number}]")
         return options if _names_standard(own) else [*options, _standard()]
 
 

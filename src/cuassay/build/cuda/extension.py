@@ -73,7 +73,8 @@ def _module_name(candidate: Candidate, *, device: str, folder: Path) -> tuple[st
     fields = [part for source in candidate.sources for part in (source.path, source.text)]
     flags = candidate.flags
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
-    digest = sha256_fields(*fields, *options, torch.__version__, architecture(device))[:24]
+    built = (torch.__version__, architecture(device), "ptx")
+    digest = sha256_fields(*fields, *options, *built)[:24]
     declared = [name for source in candidate.sources for name in _MODULE.findall(source.text)]
     if not declared:
         raise BuildError(

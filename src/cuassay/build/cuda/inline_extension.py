@@ -234,7 +234,7 @@ def _load(
             return _hosted(name, sources, flags, folder=folder)
     arch = hopper_arch(architecture(device), sources.device)
     options = (*flags.cflags, "|", *flags.cuda_cflags, "|", *flags.ld_flags)
-    digest = sha256_fields(sources.host, sources.device, arch, *options)[:24]
+    digest = sha256_fields(sources.host, sources.device, arch, "ptx", *options)[:24]
     home = folder / "inline" / digest
     unique = f"{name}_{digest}"
     library = home / f"{unique}.so"

@@ -13,12 +13,14 @@ import functools
 import importlib
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cuassay.build.recording.library_launches import lead
+from cuassay.build.recording import now as recording_now
+from cuassay.build.recording.library_launches import LibraryLaunch, lead, release
+from cuassay.build.recording.library_ptx import record_library_launch
 
 _ENTRIES, _TEXT, _BINARIES = 256, 200, 8
 # What launches a candidate's Triton kernels without passing here.
@@ -78,8 +80,12 @@ class Ledger:
         """Return the cubins and shared libraries that the candidate was compiled into."""
         return list(self._binaries.values())
 
-    def lead_libraries(self) -> None:
-        """Count what the candidate's loaded libraries launch from now on; those new since."""
+    def lead_libraries(self) -> list[str]:
+        """Count what the candidate's loaded libraries launch from now on; return those new since.
+
+        What a recorder keeps of them is seen here too.
+        """
+        new = []
         for name, library in list(self._binaries.items()):
             if isinstance(library, Path) and name not in self._led:
                 kernels = f"kernels of {name}"[:_TEXT]
@@ -87,8 +93,23 @@ class Ledger:
                 if lead(library, go):
                     self._led.add(name)
                     self.define(kernels)
+                    new.append(name)
+        return new
 
-    def _from_library(self, kernels: str, go: Callable[[], int]) -> int:
+    def release_libraries(self, names: Iterable[str]) -> None:
+        """Let libraries launch on their own again: that costs less."""
+        for name in names:
+            library = self._binaries[name]
+            assert isinstance(library, Path)
+            release(library)
+            self._led.discard(name)
+
+    def _from_library(
+        self, kernels: str, go: Callable[[], int], asked: LibraryLaunch | None
+    ) -> int:
+        recorder = recording_now.current
+        if recorder is not None and asked is not None:
+            go = functools.partial(record_library_launch, recorder, asked, go)
         status = self.launch(kernels, go)
         return 0 if status is None else int(status)
 

@@ -12,10 +12,12 @@ import ctypes
 import mmap
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from cuassay.errors import MissingToolError
 
 _WORDS = {  # launch functions by how many machine words their arguments take
     **dict.fromkeys(
@@ -34,8 +36,54 @@ _GLOB_DAT, _JUMP_SLOT = (6, 7), (1025, 1026)  # relocation types: x86-64, AArch6
 _JMPREL, _PLTRELSZ, _RELA, _RELASZ, _SYMTAB, _STRTAB = 23, 2, 7, 8, 6, 5
 _ENTRY, _SYMBOL = 24, 24  # bytes of Elf64_Rela and Elf64_Sym
 _READ_WRITE = 3
-Through = Callable[[Callable[[], int]], int]
+# cudaLaunchKernel(function, grid, block, parameters, shared bytes, stream) and its like; those
+# with a leading __ are what nvcc makes of <<<>>> from CUDA 13 on, and take a cudaKernel_t.
+_BY_STUB = ("cudaLaunchKernel", "cudaLaunchKernel_ptsz", "cudaLaunchCooperativeKernel")
+_BY_HANDLE = ("__cudaLaunchKernel", "__cudaLaunchKernel_ptsz")
+_LOW = (1 << 32) - 1
+Dim3 = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryLaunch:
+    """One launch as a library asks for it.
+
+    `function` names the kernel to the runtime, `parameters` is the address of a table of the
+    addresses of its arguments. `by_handle` says that `function` is a cudaKernel_t.
+    """
+
+    library: Path
+    function: int
+    by_handle: bool
+    grid: Dim3
+    block: Dim3
+    shared_bytes: int
+    parameters: int
+
+    def kernel(self) -> str:
+        """Return the kernel's name as PTX has it. Raises MissingToolError."""
+        name = ctypes.c_char_p()
+        try:
+            if self.by_handle:
+                ask = ctypes.CDLL("libcuda.so.1").cuKernelGetName
+            else:
+                ask = ctypes.CDLL(str(self.library)).cudaFuncGetName
+            status = int(ask(ctypes.byref(name), ctypes.c_void_p(self.function)))
+        except (OSError, AttributeError) as error:
+            raise MissingToolError(f"CUDA does not say how a kernel is called: {error}") from None
+        if status or not name.value:
+            raise MissingToolError(f"CUDA does not say how a kernel is called: error {status}")
+        return name.value.decode()
+
+    def arguments(self, sizes: Sequence[int]) -> list[bytes]:
+        """Return the arguments' bytes; `sizes` are those of the kernel's parameters."""
+        table = (ctypes.c_uint64 * len(sizes)).from_address(self.parameters) if sizes else ()
+        return [ctypes.string_at(place, size) for place, size in zip(table, sizes, strict=True)]
+
+
+Through = Callable[[Callable[[], int], LibraryLaunch | None], int]
 _kept: list[Any] = []  # callbacks live as long as the process: libraries hold their addresses
+_before: dict[Path, list[tuple[int, int]]] = {}  # slots that were pointed here, what they held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +97,9 @@ class _Slot:
 def lead(library: Path, through: Through) -> int:
     """Lead every launch of a loaded library through `through`; return how many slots it has.
 
-    `through` is given a function that does the launch and returns the runtime's status, and
-    returns a status itself (0 is success). 0 where the library launches nothing, is not
+    `through` is given a function that does the launch and returns the runtime's status, and what
+    is launched (None where the arguments have another form); it returns a status itself (0 is
+    success). 0 where the library launches nothing, is not
     loaded, or is no 64-bit ELF file.
     """
     try:
@@ -62,16 +111,16 @@ def lead(library: Path, through: Through) -> int:
         return 0
     names = ctypes.CDLL(str(library))
     for slot in slots:
-        _point(slot, names, through)
+        _point(slot, names, through, library)
     return len(slots)
 
 
-def _point(slot: _Slot, library: ctypes.CDLL, through: Through) -> None:
+def _point(slot: _Slot, names: ctypes.CDLL, through: Through, library: Path) -> None:
     kind = ctypes.CFUNCTYPE(ctypes.c_int, *([ctypes.c_uint64] * _WORDS[slot.name]))
-    real = kind(ctypes.cast(getattr(library, slot.name), ctypes.c_void_p).value or 0)
+    real = kind(ctypes.cast(getattr(names, slot.name), ctypes.c_void_p).value or 0)
 
     def called(*words: int) -> int:
-        return through(lambda: int(real(*words)))
+        return through(lambda: int(real(*words)), _read(slot.name, words, library))
 
     callback = kind(called)
     address = ctypes.cast(callback, ctypes.c_void_p).value or 0
@@ -81,8 +130,31 @@ def _point(slot: _Slot, library: ctypes.CDLL, through: Through) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(page), _READ_WRITE) != 0:
         raise OSError(ctypes.get_errno(), "mprotect")
-    ctypes.c_uint64.from_address(slot.address).value = address
+    held = ctypes.c_uint64.from_address(slot.address)
+    _before.setdefault(library, []).append((slot.address, held.value))
+    held.value = address
     _kept.extend((callback, real))
+
+
+def release(library: Path) -> None:
+    """Let a library that `lead` led launch as before."""
+    for address, value in reversed(_before.pop(library, [])):
+        ctypes.c_uint64.from_address(address).value = value
+
+
+def _read(name: str, words: Sequence[int], library: Path) -> LibraryLaunch | None:
+    if name not in (*_BY_STUB, *_BY_HANDLE):
+        return None
+    function, grid, grid_z, block, block_z, parameters, shared_bytes, _ = words
+    return LibraryLaunch(
+        library=library,
+        function=function,
+        by_handle=name in _BY_HANDLE,
+        grid=(grid & _LOW, grid >> 32, grid_z & _LOW),
+        block=(block & _LOW, block >> 32, block_z & _LOW),
+        shared_bytes=shared_bytes,
+        parameters=parameters,
+    )
 
 
 def _base(library: Path) -> int | None:

@@ -6,14 +6,16 @@ elsewhere, and believes of this process nothing but that these bytes came out of
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
 from cuassay.build.machine import candidates as machine
+from cuassay.build.recording.ledger import LEDGER
 from cuassay.errors import MissingToolError
 from cuassay.model.steps import ReadRecording, RecordLaunches
 from cuassay.model.trace import ResultItem
@@ -43,9 +45,17 @@ def _start_on_gpu(around: Around, kind: str) -> None:
     wish = Wish(pattern=unwritten.new_pattern())
     recorder = around.recorder = LaunchRecorder(wish, gpu_memory.gpu_memory())
     triton = recording_now.has_triton()
-    around.entered["recorder"] = lambda: recording_now.recording(
-        recorder, triton=triton, device=kind
-    )
+
+    @contextlib.contextmanager
+    def recorded() -> Iterator[None]:
+        led = LEDGER.lead_libraries()
+        try:
+            with recording_now.recording(recorder, triton=triton, device=kind):
+                yield
+        finally:
+            LEDGER.release_libraries(led)
+
+    around.entered["recorder"] = recorded
 
     def mark(outputs: Sequence[tuple[str, torch.Tensor]]) -> None:
         for _, tensor in outputs:

@@ -117,7 +117,7 @@ def survivors_of(fn: Callable[..., object], cases: list[list[Any]], **more: Any)
 
 def test_small_logits_leave_the_soft_cap_alive_and_large_ones_kill_it() -> None:
     small = survivors_of(softcap, [[drawn(5, 9, scale=0.01, seed=s), 30.0] for s in (1, 2)])
-    assert "tanh left out in `torch.tanh(x.float() / cap)` (test_mutants.py:" in small
+    assert "tanh left out in `torch.tanh(x.float() / cap)` (test_detect.py:" in small
     assert "larger ones" in small
     large = survivors_of(softcap, [[drawn(5, 9, scale=60.0, seed=s), 30.0] for s in (1, 2)])
     assert "tanh left out" not in large

@@ -17,7 +17,7 @@ from cuassay.oracle.truth.make import hit_counts, make_truth
 from cuassay.oracle.truth.runs import Runner
 from tests.support.oracle_cases import normal, spec, truth_of, whole
 
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[4]
 
 
 def _softmax(x: Tensor) -> Tensor:

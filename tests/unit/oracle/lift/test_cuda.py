@@ -13,7 +13,7 @@ from torch import Tensor
 from cuassay.errors import LiftError
 from cuassay.oracle.lift.run import lift, nominal_of, run_as_written
 from tests.support.references_base import Draw, Reference, arrays
-from tests.unit.oracle.test_lift_references import REFERENCES, STYLES
+from tests.unit.oracle.lift.test_references import REFERENCES, STYLES
 
 pytestmark = [
     pytest.mark.gpu,

@@ -101,7 +101,7 @@ def test_names_operation_and_line(fn: Callable[..., object], op: str) -> None:
     with pytest.raises(LiftError) as caught:
         lift(fn, [X])
     assert caught.value.op == op
-    assert caught.value.where == f"test_lift_errors.py:{line_of(fn)}"
+    assert caught.value.where == f"test_errors.py:{line_of(fn)}"
     assert len(caught.value.why) > 10
 
 
@@ -109,7 +109,7 @@ def test_inside_a_custom_backward() -> None:
     with pytest.raises(LiftError) as caught:
         lift(in_backward, [X])
     assert caught.value.op == "Tensor.numpy"
-    assert caught.value.where == f"test_lift_errors.py:{line_of(_ThroughNumpy.backward) + 1}"
+    assert caught.value.where == f"test_errors.py:{line_of(_ThroughNumpy.backward) + 1}"
 
 
 def test_memory_read_below_python() -> None:
@@ -118,7 +118,7 @@ def test_memory_read_below_python() -> None:
 
     with pytest.raises(LiftError) as caught:
         lift(exported, [X.float()])
-    assert caught.value.where.startswith("test_lift_errors.py:")
+    assert caught.value.where.startswith("test_errors.py:")
 
 
 def test_sparse_input() -> None:
@@ -136,7 +136,7 @@ def test_the_references_own_failure_names_its_line(run: Callable[..., object]) -
     def broken(x: Tensor) -> Tensor:
         return x @ x
 
-    with pytest.raises(ReferenceError_, match=r"'broken' failed at test_lift_errors.py:\d+"):
+    with pytest.raises(ReferenceError_, match=r"'broken' failed at test_errors.py:\d+"):
         run(broken, [X])
 
 

@@ -1,0 +1,76 @@
+"""Launches of shared libraries, shown to a recorder with their PTX and their arguments.
+
+The PTX is what the library itself carries beside its machine code: extensions are built with both
+(see `compile_units`). A library without PTX launches as ever, and the recording says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cuassay.build.cuda.binaries import ptx_in
+from cuassay.build.recording.library_launches import LibraryLaunch
+from cuassay.build.recording.recorder import LaunchRecorder, Seen
+from cuassay.errors import MissingToolError
+
+if TYPE_CHECKING:
+    from ptxsan.syntax import Module
+
+_FAILED = 719  # cudaErrorLaunchFailure
+
+
+def record_library_launch(
+    recorder: LaunchRecorder, asked: LibraryLaunch, go: Callable[[], int]
+) -> int:
+    """Do a launch and keep it where that can be done; return the runtime's status.
+
+    Nothing is raised: the caller is C code. What a launch does to the device shows there when
+    the program next waits for it.
+    """
+    status: list[int] = []
+
+    def launch() -> None:
+        status.append(go())
+
+    try:
+        name = asked.kernel()
+    except MissingToolError:
+        name = asked.library.name
+    with contextlib.suppress(Exception):
+        recorder.launch(name, lambda: seen(asked), launch)
+    return status[-1] if status else _FAILED
+
+
+def seen(asked: LibraryLaunch) -> Seen:
+    """Return a launch with its kernel's PTX and arguments. Raises MissingToolError."""
+    from ptxsan.declarations import size_of
+
+    name = asked.kernel()
+    for module in _modules(asked.library):
+        kernel = module.functions.get(name)
+        if kernel is not None and kernel.entry:
+            sizes = [size_of(one.type) * one.count for one in kernel.params]
+            return Seen(
+                ptx=module.text,
+                kernel=name,
+                grid=asked.grid,
+                block=asked.block,
+                shared_bytes=asked.shared_bytes,
+                arguments=asked.arguments(sizes),
+            )
+    raise MissingToolError(f"'{asked.library.name}' carries no PTX of the kernel")
+
+
+@cache
+def _modules(library: Path) -> tuple[Module, ...]:
+    from ptxsan.errors import MachineError
+    from ptxsan.parser import parse
+
+    try:
+        return tuple(parse(text) for text in ptx_in(library))
+    except MachineError as error:
+        raise MissingToolError(f"the PTX of '{library.name}' is not understood: {error}") from None

@@ -1,0 +1,115 @@
+"""Problems that nobody can judge end with one message; those that look so are judged."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from cuassay.errors import CannotJudgeError
+from cuassay.formats import load_problem
+from cuassay.judge.preconditions import generate_once
+from cuassay.judge.smoke import smoke
+from cuassay.judge.stuck import ended_where_stuck
+from cuassay.model.problem import Problem
+from tests.support import trees
+from tests.unit.contract.problems import trial_of
+
+_TWICE = "def run(x):\n    return x * 2\n"
+_LOOPS = "def run(x):\n    while True:\n        pass\n"
+_EVEN_ALONE = f"""import torch
+
+def get(axes, device):
+    if axes["n"] % 2:
+        raise ValueError("n is odd")
+    return {{"x": torch.arange(axes["n"] * axes["k"], device=device).view(axes["n"], axes["k"])}}
+
+{_TWICE}"""
+_VAR, _HUGE = {"type": "var"}, 1 << 40
+
+
+def _problem(
+    folder: Path,
+    reference: str,
+    n: Mapping[str, object],
+    bound: Mapping[str, int],
+    generator: str = "",
+) -> Problem:
+    changes: dict[str, object] = {"custom_inputs_entrypoint": generator} if generator else {}
+    spec = {"shape": ["n", "k"], "dtype": "int64" if generator else "float32"}
+    place = trees.sol(
+        folder,
+        "p",
+        axes={"n": n, "k": _VAR},
+        inputs={"x": spec},
+        outputs={"y": spec},
+        reference=reference,
+        **changes,
+    )
+    source = {"x": {"type": "custom" if generator else "random"}}
+    place.write_text(json.dumps({"uuid": "w", "axes": bound, "inputs": source}) + "\n")
+    return load_problem(str(folder))
+
+
+_STUCK = """
+import sys
+from cuassay.formats import load_problem
+from cuassay.judge.smoke import smoke
+from cuassay.judge.stuck import ended_where_stuck
+from tests.unit.contract.problems import trial_of
+
+trial = trial_of(load_problem(sys.argv[1]))
+with ended_where_stuck(lambda event: print(event.exit_code, event.message, flush=True),
+                       "the reference", progress=lambda: len(trial.tried), limit_s=2.0):
+    smoke(trial)
+"""
+
+
+def test_a_reference_that_loops_ends_the_trial_with_one_message(tmp_path: Path) -> None:
+    _problem(tmp_path, _LOOPS, _VAR, {"n": 8, "k": 8})
+    ended = subprocess.run(
+        (sys.executable, "-c", _STUCK, str(tmp_path)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stdout.startswith("3 the reference did not return within 2 s: no verdict")
+    assert len(ended.stdout.splitlines()) == 1
+
+
+def test_what_makes_progress_is_left_alone() -> None:
+    steps = itertools.count()
+    with ended_where_stuck(print, "nothing", progress=lambda: next(steps), limit_s=0.01):
+        time.sleep(0.2)
+    assert next(steps) > 1
+
+
+def test_a_generator_that_refuses_half_of_all_sizes_is_asked_for_the_others(tmp_path: Path) -> None:
+    trial = trial_of(_problem(tmp_path, _EVEN_ALONE, _VAR, {"n": 8, "k": 8}, "get"))
+    smoke(trial)
+    generate_once(trial)
+    cases = trial.cases("small")
+    assert len(cases) > 2
+    assert not any(case.axes["n"] % 2 for case in cases)
+    assert any("n is odd" in one.refused for one in trial.tried)
+
+
+def test_a_workload_beyond_all_memory_is_judged_at_smaller_sizes(tmp_path: Path) -> None:
+    trial = trial_of(_problem(tmp_path, _TWICE, _VAR, {"n": _HUGE, "k": 8}))
+    smoke(trial)
+    assert max(case.axes["n"] for case in trial.cases("numeric")) < _HUGE
+
+
+def test_a_constant_axis_beyond_all_memory_is_one_message(tmp_path: Path) -> None:
+    constant = {"type": "const", "value": _HUGE}
+    trial = trial_of(_problem(tmp_path, _TWICE, constant, {"k": 8}))
+    with pytest.raises(CannotJudgeError, match=r"inputs and outputs of [0-9,]+ GiB, and this"):
+        smoke(trial)
