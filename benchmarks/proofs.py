@@ -1,7 +1,7 @@
 """Proofs for all sizes on sets of kernels: proved, refuted, unknown by cause, and seconds.
 
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py record PAIRS FOLDER
-    PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py prove FOLDER ROWS --minutes 20
+    PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py prove FOLDER ROWS --jobs 16
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py planted ROWS
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py table ROWS...
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import importlib.util
 import json
 import random
 import resource
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,29 +33,35 @@ from common import ROOT, save
 
 sys.path += [str(ROOT / "packages" / "ptxsan" / part) for part in ("src", "tests")]
 
-_RECORD_S, _LAUNCH_S, _KERNEL_S = 240.0, 30.0, 150.0
+_RECORD_S, _LAUNCH_S, _KERNELS_LAUNCHES = 240.0, 30.0, 5
 _HERE = Path(__file__).resolve()
 
 
-def record(pairs: Path, folder: Path) -> None:
+def record(pairs: Path, folder: Path, *, jobs: int, until: float) -> None:
     """Record the launches of every pair; one request a file."""
     folder.mkdir(parents=True, exist_ok=True)
-    for line in pairs.read_text(encoding="utf-8").splitlines():
+
+    def one(line: str) -> None:
         pair = json.loads(line)
         target = folder / f"{pair['set']}--{pair['name']}.json"
-        if target.exists() or target.with_suffix(".refused").exists():
-            continue
+        left_s = until - time.monotonic()
+        if target.exists() or target.with_suffix(".refused").exists() or left_s < 5:
+            return
         command = [sys.executable, str(_HERE), "record-one", line, str(target)]
         try:
             ran = subprocess.run(
-                command, capture_output=True, text=True, timeout=_RECORD_S, check=False
-            )
+                command, capture_output=True, text=True, check=False,
+                timeout=min(_RECORD_S, left_s),
+            )  # fmt: skip
             said = ran.stderr.strip().splitlines()[-1:] if ran.returncode else []
         except subprocess.TimeoutExpired:
-            said = [f"not recorded in {_RECORD_S:g} s"]
+            said = [f"not recorded in {min(_RECORD_S, left_s):.0f} s"]
         if not target.exists():
             target.with_suffix(".refused").write_text("".join(said), encoding="utf-8")
         print(pair["name"], "recorded" if target.exists() else said, flush=True)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, pairs.read_text(encoding="utf-8").splitlines()))
 
 
 def record_one(line: str, target: Path) -> None:
@@ -81,39 +89,37 @@ def record_one(line: str, target: Path) -> None:
     target.write_bytes(request_of(problem, samples, limit_s=_LAUNCH_S))
 
 
-def prove(folder: Path, rows: Path, *, minutes: float, match: str) -> None:
+def prove(
+    folder: Path, rows: Path, *, jobs: int, until: float, match: str, launch_s: float
+) -> None:
     """Answer requests until the time is over; rows are appended as they come."""
-    until = time.monotonic() + 60 * minutes
     known = {row["name"] for row in _rows([rows])} if rows.exists() else set()
-    for file in sorted(folder.glob("*.json"), key=lambda one: _shuffled(one.stem)):
-        name = file.stem
-        if name in known or match not in name:
-            continue
-        if time.monotonic() > until:
-            print("the time is over")
+    files = [one for one in folder.glob("*.json") if one.stem not in known and match in one.name]
+    most_s = _KERNELS_LAUNCHES * launch_s
+
+    def one(file: Path) -> None:
+        left_s = until - time.monotonic()
+        if left_s < 5:
             return
-        started, spent = time.monotonic(), _children_s()
+        started = time.monotonic()
         try:
             ran = subprocess.run(
-                [sys.executable, str(_HERE), "prove-one", str(file)],
-                capture_output=True, text=True, timeout=_KERNEL_S, check=False,
+                [sys.executable, str(_HERE), "prove-one", str(file), "--launch-s", str(launch_s)],
+                capture_output=True, text=True, timeout=min(most_s, left_s), check=False,
             )  # fmt: skip
             row = json.loads(ran.stdout) if ran.stdout else {"refused": ran.stderr[-300:]}
         except subprocess.TimeoutExpired:
-            row = {"refused": f"no answer in {_KERNEL_S:g} s"}
-        row |= {
-            "name": name, "set": name.partition("--")[0], "s": time.monotonic() - started,
-            "cpu_s": _children_s() - spent,
-        }  # fmt: skip
+            if left_s < most_s:
+                return  # no answer of this kernel: the whole time was over
+            row = {"refused": f"no answer in {most_s:g} s"}
+        name = file.stem
+        row |= {"name": name, "set": name.partition("--")[0], "s": time.monotonic() - started}
         with rows.open("a", encoding="utf-8") as out:
             out.write(json.dumps(row) + "\n")
         print(name, f"{row['s']:.1f} s", row.get("memory"), row.get("races"), flush=True)
 
-
-def _children_s() -> float:
-    """Return the CPU seconds of the processes that ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, sorted(files, key=lambda one: _shuffled(one.stem))))
 
 
 def _shuffled(name: str) -> float:
@@ -121,13 +127,18 @@ def _shuffled(name: str) -> float:
     return random.Random(name).random()
 
 
-def prove_one(file: Path) -> None:
+def prove_one(file: Path, launch_s: float) -> None:
     """Print the answers to one request as JSON."""
     from cuassay.build.machine.prove import prove as answer
     from cuassay.model import serial
     from cuassay.model.proofs import ProofEvidence, Property, proofs_of
 
-    asked = {"listed": []} | json.loads(file.read_bytes()) | {"limit_s": _LAUNCH_S}
+    if importlib.util.find_spec("numba") is None:
+        from ptxsan.prove import memory, replay
+
+        # Without the machine nothing is refuted: what the solver names stays a suspect.
+        memory.replay = lambda law, sizes, *_, **__: replay.Replayed(sizes=sizes, why="no machine")
+    asked = {"listed": []} | json.loads(file.read_bytes()) | {"limit_s": launch_s}
     evidence: ProofEvidence = serial.loads(
         ProofEvidence, answer(memoryview(json.dumps(asked).encode())).decode()
     )
@@ -141,16 +152,17 @@ def prove_one(file: Path) -> None:
         claims = [one for launch in launches for one in launch.claims if one.what is what]
         row[f"{what}_launches"] = collections.Counter(str(one.answer) for one in claims)
     row["refused"] = evidence.refused
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    row["cpu_s"] = used.ru_utime + used.ru_stime
     print(json.dumps(row))
 
 
-def planted(rows: Path, *, minutes: float) -> None:
+def planted(rows: Path, *, until: float) -> None:
     """Prove planted faults and their twins; run what was proved at random sizes."""
     from ptxsan.prove.memory import Proved, Refuted, prove_call
     from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, replay
     from ptxsan_support.planted_proofs import PLANTED, Expected
 
-    until = time.monotonic() + 60 * minutes
     known = {row["name"] for row in _rows([rows])} if rows.exists() else set()
     for name, expected, subject in PLANTED:
         if name in known or time.monotonic() > until:
@@ -235,7 +247,7 @@ def table(files: list[Path]) -> None:
             )
         sets[name] = found
     print(json.dumps(sets, indent=1))
-    save("proofs", {"sets": sets, "rows": rows, "limit_s": _LAUNCH_S})
+    save("proofs", {"sets": sets, "rows": rows})
 
 
 def main() -> None:
@@ -243,21 +255,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command")
     parser.add_argument("arguments", nargs="*")
-    parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--match", default="")
+    parser.add_argument("--minutes", type=float, default=20.0, help="for everything")
+    parser.add_argument("--launch-s", type=float, default=_LAUNCH_S, help="for one launch")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--match", default="", help="only kernels with this text in their names")
     asked = parser.parse_args()
+    until = time.monotonic() + 60 * asked.minutes
     paths = [Path(one) for one in asked.arguments]
     match asked.command:
         case "record":
-            record(paths[0], paths[1])
+            record(paths[0], paths[1], jobs=asked.jobs, until=until)
         case "record-one":
             record_one(asked.arguments[0], paths[1])
         case "prove":
-            prove(paths[0], paths[1], minutes=asked.minutes, match=asked.match)
+            prove(
+                paths[0], paths[1], jobs=asked.jobs, until=until, match=asked.match,
+                launch_s=asked.launch_s,
+            )  # fmt: skip
         case "prove-one":
-            prove_one(paths[0])
+            prove_one(paths[0], asked.launch_s)
         case "planted":
-            planted(paths[0], minutes=asked.minutes)
+            planted(paths[0], until=until)
         case _:
             table(paths)
 

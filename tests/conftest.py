@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -12,6 +13,17 @@ from pathlib import Path
 import pytest
 
 _SOURCE = Path(__file__).resolve().parent.parent / "src"
+
+
+def pytest_collection() -> None:
+    """Collect eight thousand tests without looking for garbage: a fifth of the time otherwise."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Let later searches for garbage pass over modules and tests, which stay to the end."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from cuassay import errors
     from cuassay.api import CuassayAssertionError, assert_correct, check, load
     from cuassay.formats.native.declaration import problem, scalar, tensor
-    from cuassay.guard.entry import guard
-    from cuassay.guard.modules import guard_module
+    from cuassay.guard import guard, guard_module
     from cuassay.launches import record_launches
     from cuassay.model import domain as domains
     from cuassay.model.candidate import Candidate

@@ -6,19 +6,20 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
 
-from cuassay.agents.server import server
 from cuassay.agents.tools import Tools, power_told
 from cuassay.cli.main import main
 from cuassay.cli.mcp import _page
 from cuassay.errors import UsageError
 from cuassay.verifier import Verifier
 from tests.support import fake_engine, fake_judge, samples
+
+if TYPE_CHECKING:  # half a second, which collecting the tests of all areas should not cost
+    from mcp import Client
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,6 +38,10 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tools]:
 
 
 def _with(tools: Tools, use: Callable[[Client], Awaitable[None]]) -> None:
+    from mcp import Client
+
+    from cuassay.agents.server import server
+
     async def run() -> None:
         async with Client(server(tools)) as client:
             await use(client)
@@ -140,6 +145,8 @@ def test_power_survivors_of_ours_are_not_told() -> None:
 
 
 def test_a_real_client_over_stdio(tmp_path: Path) -> None:
+    from mcp import Client, StdioServerParameters
+
     async def run() -> None:
         command = StdioServerParameters(
             command=sys.executable,
@@ -171,7 +178,7 @@ def test_without_the_package_the_install_line_is_told(
 ) -> None:
     for name in [n for n in sys.modules if n.partition(".")[0] == "mcp"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delitem(sys.modules, "cuassay.agents.server")
+    monkeypatch.delitem(sys.modules, "cuassay.agents.server", raising=False)
     monkeypatch.setitem(sys.modules, "mcp", None)
     assert main(["mcp"]) == 3
     assert "pip install 'cuassay[mcp]'" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from unittest import mock
 
 import torch
 
-from cuassay.formats.execute import load_reference
+from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.inputs.materialise import Value, materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.model.case import Case
@@ -42,24 +42,60 @@ class Exited(Exception):
     """The candidate called os._exit."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """A loaded candidate beside its problem's reference."""
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Answers:
+    """The cases of a problem, their inputs and the reference's answers, each made once."""
 
     problem: Problem
-    call: Callable[..., object]
-    reference: Callable[..., object]
+    reference: LoadedReference
     cases: tuple[Case, ...]
+    _inputs: dict[int, list[Value]] = dataclasses.field(default_factory=dict)
+    _expected: dict[int, list[torch.Tensor]] = dataclasses.field(default_factory=dict)
+
+    def inputs(self, case: Case) -> list[Value]:
+        """Return inputs of a case that nobody has seen."""
+        number = self.cases.index(case)
+        if number not in self._inputs:
+            made = materialise(self.problem, case, device="cpu", generator=self.reference.generator)
+            self._inputs[number] = list(made.values())
+        return [
+            value.clone() if isinstance(value, torch.Tensor) else value
+            for value in self._inputs[number]
+        ]
+
+    def expected(self, case: Case) -> list[torch.Tensor]:
+        """Return what the reference gives, on inputs of its own; nobody changes them."""
+        number = self.cases.index(case)
+        if number not in self._expected:
+            answers = outputs_of(self.reference.call(*self.inputs(case)))
+            self._expected[number] = [answer.clone() for answer in answers]
+        return self._expected[number]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A loaded candidate beside the answers of its problem's reference."""
+
+    call: Callable[..., object]
+    answers: Answers
     tolerance: float = 1.0
+
+    @property
+    def cases(self) -> tuple[Case, ...]:
+        """The cases that probes use."""
+        return self.answers.cases
+
+    def reference(self, *values: Value) -> object:
+        """Call the reference."""
+        return self.answers.reference.call(*values)
 
     def inputs(self, case: Case) -> list[Value]:
         """Return fresh inputs of a case."""
-        made = load_reference(self.problem).generator
-        return list(materialise(self.problem, case, device="cpu", generator=made).values())
+        return self.answers.inputs(case)
 
     def expected(self, case: Case) -> list[torch.Tensor]:
         """Return what the reference gives, on inputs of its own."""
-        return outputs_of(self.reference(*self.inputs(case)))
+        return self.answers.expected(case)
 
 
 def import_candidate(path: Path) -> ModuleType:
@@ -72,8 +108,8 @@ def import_candidate(path: Path) -> ModuleType:
     return module
 
 
-def bench(path: Path, problem: Problem, *, cheap: bool = False, tolerance: float = 1.0) -> Bench:
-    """Load a candidate with cases for its problem; `cheap` keeps the first axis at 5."""
+def answers(problem: Problem, *, cheap: bool = False) -> Answers:
+    """Return the cases of a problem; `cheap` keeps the first axis at 5."""
     cases = [
         case
         for purpose in _PURPOSES
@@ -81,13 +117,7 @@ def bench(path: Path, problem: Problem, *, cheap: bool = False, tolerance: float
     ]
     if cheap:
         cases = [_few_rows(problem, case) for case in cases]
-    return Bench(
-        problem=problem,
-        call=import_candidate(path).run,
-        reference=load_reference(problem).call,
-        cases=tuple(cases),
-        tolerance=tolerance,
-    )
+    return Answers(problem=problem, reference=load_reference(problem), cases=tuple(cases))
 
 
 def _few_rows(problem: Problem, case: Case) -> Case:
@@ -216,22 +246,18 @@ def _poisoned() -> Iterator[None]:
 PROBES = (contract, state, poison, numbers)
 
 
-def faults(
-    path: Path, problem: Problem, *, cheap: bool = False, tolerance: float = 1.0
-) -> list[str]:
-    """Return what each probe says first; an exception of the candidate counts as a fault."""
+def faults(path: Path, known: Answers, *, tolerance: float = 1.0) -> Iterator[str]:
+    """Yield what each probe says first; an exception of the candidate counts as a fault."""
 
     def leave(code: int) -> None:
         raise Exited(f"exit code {code}")
 
-    found: list[str] = []
-    with mock.patch.object(os, "_exit", leave):
-        for probe in PROBES:
+    for probe in PROBES:
+        with mock.patch.object(os, "_exit", leave):
             try:
-                loaded = bench(path, problem, cheap=cheap, tolerance=tolerance)
+                loaded = Bench(call=import_candidate(path).run, answers=known, tolerance=tolerance)
                 said = next(probe(loaded), "")
             except Exception as error:
                 said = f"{type(error).__name__}: {error}"
-            if said:
-                found.append(f"{probe.__name__}: {said}")
-    return found
+        if said:
+            yield f"{probe.__name__}: {said}"

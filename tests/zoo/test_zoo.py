@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from cuassay.catalog import registry
 from cuassay.model.dtype import DType
 from tests.zoo.manifest import ALARMS, HERE, HONEST, PAIRS, Honest, Pair, load
 from tests.zoo.manifest_catalog import HONEST_CATALOG
-from tests.zoo.probes import faults
+from tests.zoo.probes import Answers, answers, faults
 
 CODES = {
     "NUM001",
@@ -46,7 +47,8 @@ _SUBTLE = (
     "empty_group_shifts",
     "fp8_overflow",
 )
-ON_CPU = [pair for pair in PAIRS if not pair.needs_gpu]
+# Those of a problem one after another: they share its answers.
+ON_CPU = sorted((pair for pair in PAIRS if not pair.needs_gpu), key=lambda pair: pair.problem)
 _BESIDE = {"RUN001"}  # how a fault may show beside its own check: an illegal address
 # References that draw at random or round after every step, and policies that accept stored
 # intermediates and TF32: equal answers differ by more.
@@ -75,11 +77,11 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("interpreted")
 def test_bug_shows_and_twin_does_not(pair: Pair) -> None:
     _need_triton(pair)
-    problem = load(pair.problem)
+    known = _answers(pair.problem, None, pair.triton)
     if pair.plain and pair.name not in _SUBTLE:
-        assert faults(pair.bug, problem, cheap=pair.triton), "the planted bug shows nowhere"
+        assert next(faults(pair.bug, known), ""), "the planted bug shows nowhere"
     tolerance = _LOOSE.get(pair.problem, 1.0)
-    assert faults(pair.twin, problem, cheap=pair.triton, tolerance=tolerance) == []
+    assert list(faults(pair.twin, known, tolerance=tolerance)) == []
 
 
 @pytest.mark.parametrize("dtype", registry.DTYPES)
@@ -87,7 +89,7 @@ def test_bug_shows_and_twin_does_not(pair: Pair) -> None:
 @pytest.mark.usefixtures("interpreted")
 def test_honest_rewrites_are_right_in_every_dtype(honest: Honest, dtype: DType) -> None:
     _need_triton(honest)
-    assert faults(honest.path, load(honest.problem, dtype=dtype), cheap=honest.triton) == []
+    assert list(faults(honest.path, _answers(honest.problem, dtype, honest.triton))) == []
 
 
 @pytest.mark.parametrize("alarm", ALARMS, ids=lambda alarm: alarm.name)
@@ -95,8 +97,13 @@ def test_honest_rewrites_are_right_in_every_dtype(honest: Honest, dtype: DType) 
 def test_causes_of_false_alarms_are_right_answers(alarm: Honest) -> None:
     _need_triton(alarm)
     tolerance = _LOOSE.get(alarm.problem, 1.0)
-    found = faults(alarm.path, load(alarm.problem), tolerance=tolerance, cheap=alarm.triton)
-    assert found == []
+    known = _answers(alarm.problem, None, alarm.triton)
+    assert list(faults(alarm.path, known, tolerance=tolerance)) == []
+
+
+@functools.lru_cache(maxsize=4)
+def _answers(problem: str, dtype: DType | None, cheap: bool) -> Answers:
+    return answers(load(problem, dtype=dtype), cheap=cheap)
 
 
 def _need_triton(of: Pair | Honest) -> None:

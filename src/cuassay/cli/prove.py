@@ -17,28 +17,36 @@ from cuassay.cli.drive import emit_json, say
     "--limit-s", type=click.FloatRange(min=1.0), default=60.0, show_default=True, metavar="SECONDS",
     help="Time for the proof of one launch.",
 )  # fmt: skip
+@click.option(
+    "--only", "only", multiple=True, metavar="PROPERTY",
+    type=click.Choice(["memory", "races", "equal"]),
+    help="Prove memory, races or equal alone; may be repeated.  [default: all]",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--strict/--lenient", default=False, help="Refuse unknown keys.")
 @click.pass_context
 def prove(
-    context: click.Context, *, path: str, problem: str, limit_s: float, as_json: bool, strict: bool
-) -> None:
-    """Prove that KERNEL stays within its memory at every size, or find a size where it does not.
+    context: click.Context, *, path: str, problem: str, limit_s: float, only: tuple[str, ...],
+    as_json: bool, strict: bool,
+) -> None:  # fmt: skip
+    """Prove that KERNEL stays within its memory and does not race at any size, and is PROBLEM's.
 
     cuassay records what KERNEL launches at many sizes, fits the launch to the sizes of PROBLEM,
     and follows the PTX for all blocks and threads at once. A refutation is a size at which the
-    PTX machine shows the fault.
+    PTX machine shows the fault. Whether outputs are the reference's expressions is proved at a
+    few small sizes, for all data that decide comparisons alike.
     """
     from cuassay.engine import run as engine
     from cuassay.model import serial
     from cuassay.model.jobs import ProveJob
-    from cuassay.model.proofs import ProofAnswer, ProofEvidence
+    from cuassay.model.proofs import ProofAnswer, ProofEvidence, Property
     from cuassay.report.clean import one_line
     from cuassay.report.terminal.proofs import lines
 
     job = ProveJob(
-        problem=problem, candidate=options.candidate(path), limit_s=limit_s, strict=strict
-    )
+        problem=problem, candidate=options.candidate(path), limit_s=limit_s, strict=strict,
+        properties=tuple(one for one in Property if not only or one.value in only),
+    )  # fmt: skip
     quiet = as_json or not sys.stderr.isatty()
     document = engine.prove(job, progress=lambda text: None if quiet else say(text))
     evidence: ProofEvidence = serial.from_json(ProofEvidence, document["proof"])

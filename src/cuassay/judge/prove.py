@@ -21,6 +21,7 @@ from cuassay.errors import CannotJudgeError, CuassayError, UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.environment import choose_device
+from cuassay.judge.equal import equality
 from cuassay.judge.execute import recorded
 from cuassay.judge.launch_samples import Samples, plan, record
 from cuassay.judge.machine import HostNursery, Replayer
@@ -86,8 +87,10 @@ def _prove(job: ProveJob, emit: Callable[[Event], None], host: HostNursery) -> d
         device=choose_device("cpu"),
         root_seed=job.seed or 0,
     )
-    evidence, samples = evidence_of(trial, candidate, digest, host, limit_s=job.limit_s, emit=emit)
-    if evidence.refused:
+    evidence, samples = evidence_of(
+        trial, candidate, digest, host, limit_s=job.limit_s, emit=emit, wanted=job.properties
+    )
+    if evidence.refused and evidence.equality is None:
         raise CannotJudgeError(f"nothing can be proved: {evidence.refused}")
     return {
         "candidate": candidate.name,
@@ -108,8 +111,9 @@ def proofs(
     profile: Profile,
     seed: int,
     emit: Callable[[Event], None],
+    wanted: tuple[Property, ...],
 ) -> tuple[Proof, ...]:
-    """Return what holds of a candidate for all sizes, for its verdict."""
+    """Return which wanted properties hold of a candidate, for its verdict."""
     try:
         build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
         trial = JudgeTrial(
@@ -120,9 +124,11 @@ def proofs(
             root_seed=seed,
         )
         digest = candidate_digest(candidate, build.toolchain("cpu"))
-        evidence, _ = evidence_of(trial, candidate, digest, host, limit_s=LIMIT_S, emit=emit)
+        evidence, _ = evidence_of(
+            trial, candidate, digest, host, limit_s=LIMIT_S, emit=emit, wanted=wanted
+        )
     except CuassayError as error:
-        evidence = ProofEvidence(refused=str(error))
+        evidence = ProofEvidence(refused=str(error), wanted=wanted)
     return proofs_of(evidence)
 
 
@@ -134,11 +140,35 @@ def evidence_of(
     *,
     limit_s: float,
     emit: Callable[[Event], None],
+    wanted: tuple[Property, ...],
 ) -> tuple[ProofEvidence, Samples]:
-    """Return what is proved of a candidate's launches, and what they were recorded at.
+    """Return what is proved of a candidate, and what its launches were recorded at.
 
-    `limit_s` is the time for one launch. Raises CannotJudgeError where nothing was recorded.
+    `limit_s` is the time for one launch.
     """
+    evidence, samples = ProofEvidence(), Samples(found=(), refused=())
+    if {Property.MEMORY, Property.RACES} & set(wanted):
+        try:
+            evidence, samples = _launches_proved(
+                trial, candidate, digest, host, limit_s=limit_s, emit=emit
+            )
+        except CuassayError as error:
+            evidence = ProofEvidence(refused=str(error))
+    if Property.EQUAL in wanted:
+        found = equality(trial, candidate, digest, host, limit_s=limit_s, emit=emit)
+        evidence = dataclasses.replace(evidence, equality=found)
+    return dataclasses.replace(evidence, wanted=wanted), samples
+
+
+def _launches_proved(
+    trial: JudgeTrial,
+    candidate: Candidate,
+    digest: str,
+    host: HostNursery,
+    *,
+    limit_s: float,
+    emit: Callable[[Event], None],
+) -> tuple[ProofEvidence, Samples]:
     case = trial.cases("small")[0]
     samples = sampled(trial, candidate, case, host, emit)
     emit(Progress(text=f"launches recorded at {len(samples.found)} sizes; proving"))

@@ -64,7 +64,7 @@ from cuassay.model.outcome import (
     Skipped,
 )
 from cuassay.model.problem import Problem
-from cuassay.model.proofs import Proof
+from cuassay.model.proofs import Proof, Property
 from cuassay.model.scenario import Allocate, Call, Scenario
 from cuassay.model.verdict import (
     BenchmarkRule,
@@ -287,7 +287,7 @@ def judge(
         checked = _run_checks(bench, runner, control, tried)
         decision, reason = decide(bind(checked.reports, job.require), profile=job.profile)
         wanted = () if decision is Decision.REJECTED else wanted_proofs(job.require)
-        proved = _proved(bench) if wanted else ()
+        proved = _proved(bench, wanted) if wanted else ()
         decision, reason = decide_proofs(decision, reason, proved, wanted)
         emit(DecisionReached(decision=decision, reason=reason))
         stopped = job.fail_fast and decision is Decision.REJECTED
@@ -347,8 +347,8 @@ def judge(
     return Ended(verdict=verdict, graded=checked.graded)
 
 
-def _proved(bench: _Bench) -> tuple[Proof, ...]:
-    """Return what holds of the candidate for all sizes. Its host code is recorded on a CPU."""
+def _proved(bench: _Bench, wanted: tuple[Property, ...]) -> tuple[Proof, ...]:
+    """Return which properties hold of the candidate. Its host code is recorded on a CPU."""
     job = bench.job
     with bench.trial.timeline.span(Lane.MACHINE, "proofs"):
         return proofs(
@@ -358,6 +358,7 @@ def _proved(bench: _Bench) -> tuple[Proof, ...]:
             profile=job.profile,
             seed=job.seed or 0,
             emit=bench.emit,
+            wanted=wanted,
         )
 
 

@@ -415,6 +415,10 @@ class JudgeTrial:
         self._cap.allow(self._room.need(self._problem, least).total)
         return (least,)
 
+    def settled(self, case: Case) -> Case | None:
+        """Return a case as the reference accepts it; None where it refuses it."""
+        return self._settle(case)
+
     def _possible(self, case: Case) -> None:
         """Raise CannotJudgeError where inputs and outputs alone are more than all the memory."""
         specs = (*tensor_inputs(self._problem), *self._problem.outputs)

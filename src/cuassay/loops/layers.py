@@ -16,13 +16,19 @@ from torch.autograd import Function
 from cuassay.loops.operators import Operators
 
 EPS = 1e-6
+# As torch.compiler.disable, which would load the whole compiler with every import of this module.
+_disable: Any = getattr(torch, "_disable_dynamo", torch.compiler.disable)
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
 def untraced(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return a function at which torch.compile breaks the graph."""
-    return torch.compiler.disable(function)  # type: ignore[no-any-return,no-untyped-call]
+
+    def eagerly(*arguments: _P.args, **keywords: _P.kwargs) -> _T:
+        return function(*arguments, **keywords)
+
+    return _disable(eagerly)  # type: ignore[no-any-return]
 
 
 class _Embedding(Function):

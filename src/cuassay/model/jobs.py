@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from cuassay.model.loop import LoopSettings
 from cuassay.model.precision import Precision
+from cuassay.model.proofs import Property
 from cuassay.model.verdict import Profile
 
 
@@ -114,13 +115,14 @@ class ExecuteJob(_OnCandidate):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProveJob(_OnCandidate):
-    """Prove a candidate's launches for all sizes; ends with a document.
+    """Prove properties of a candidate; ends with a document.
 
     `limit_s` is the time for one launch.
     """
 
     profile: Profile = Profile.STANDARD
     limit_s: float = 60.0
+    properties: tuple[Property, ...] = tuple(Property)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

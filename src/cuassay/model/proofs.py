@@ -12,6 +12,7 @@ class Property(StrEnum):
 
     MEMORY = "memory"  # every access in bounds and aligned
     RACES = "races"  # threads are in order wherever they share memory, barriers are met by all
+    EQUAL = "equal"  # outputs are the reference's expressions at some sizes, up to rounding
 
 
 class ProofAnswer(StrEnum):
@@ -78,14 +79,43 @@ class CallProof:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Equality:
+    """Whether a candidate's outputs are the reference's expressions.
+
+    `scope` are the sizes and data that were tried, a line each, and what the answer rests on.
+    `elements` were compared, each with `seeds` choices of residues for every one of `data` sets of
+    inputs, of which `shared` is the share of numbers that are not the only ones of their size.
+    Refuted: at `sizes`, where the float results differ as well. Unknown: `reason`.
+    """
+
+    answer: ProofAnswer
+    scope: tuple[str, ...] = ()
+    reason: str = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    elements: int = 0
+    seeds: int = 0
+    data: int = 0
+    prime: int = 0
+    shared: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProofEvidence:
-    """Every class of calls that was observed. `refused` says why nothing can be said, if so."""
+    """Every class of calls that was observed. `refused` says why nothing can be said, if so.
+
+    `equality` is None where nobody asked. `wanted` are the properties that somebody asked for.
+    """
 
     calls: tuple[CallProof, ...] = ()
     refused: str = ""
+    equality: Equality | None = None
+    wanted: tuple[Property, ...] = (Property.MEMORY, Property.RACES)
 
     def of(self, what: Property) -> ProofAnswer:
         """REFUTED if a launch is, PROVED if all of them are and there is one, else UNKNOWN."""
+        if what is Property.EQUAL:
+            return self.equality.answer if self.equality else ProofAnswer.UNKNOWN
         if self.refused or not self.calls:
             return ProofAnswer.UNKNOWN
         found = {one.answer for call in self.calls for one in call.claims(what)}
@@ -104,7 +134,7 @@ class ProofEvidence:
     @property
     def answer(self) -> ProofAnswer:
         """REFUTED if a property is, PROVED if all are, else UNKNOWN."""
-        found = {self.of(what) for what in Property}
+        found = {self.of(what) for what in self.wanted}
         if ProofAnswer.REFUTED in found:
             return ProofAnswer.REFUTED
         return ProofAnswer.PROVED if found == {ProofAnswer.PROVED} else ProofAnswer.UNKNOWN
@@ -129,11 +159,17 @@ def proofs_of(evidence: ProofEvidence) -> tuple[Proof, ...]:
         Proof(
             what=what,
             answer=evidence.of(what),
-            scope=tuple(_scope(call, what) for call in evidence.calls),
+            scope=_scopes(evidence, what),
             reason=_reason(evidence, what),
         )
-        for what in Property
+        for what in evidence.wanted
     )
+
+
+def _scopes(evidence: ProofEvidence, what: Property) -> tuple[str, ...]:
+    if what is Property.EQUAL:
+        return evidence.equality.scope if evidence.equality else ()
+    return tuple(_scope(call, what) for call in evidence.calls)
 
 
 def _scope(call: CallProof, what: Property) -> str:
@@ -144,6 +180,8 @@ def _scope(call: CallProof, what: Property) -> str:
 
 def _reason(evidence: ProofEvidence, what: Property) -> str:
     """Return why a property is not proved, a refutation first."""
+    if what is Property.EQUAL:
+        return evidence.equality.reason if evidence.equality else "nobody looked"
     if evidence.refused:
         return evidence.refused
     claims = [one for call in evidence.calls for one in call.claims(what)]

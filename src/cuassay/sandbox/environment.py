@@ -74,7 +74,7 @@ def told(cache: Path | None = None) -> dict[str, str]:
     kept["CUASSAY_GUARD"] = "off"
     kept |= torch_headers()
     if cache is None:
-        return kept | _machine_runtime()
+        return kept | machine_runtime()
     # What the PTX machine compiles stays with its candidate.
     own = {"PTXSAN_CACHE": str(cache / "ptxsan"), "PTXSAN_RUNTIME": str(cache / "runtime")}
     return kept | own | {"CUASSAY_HOME": str(cache)}
@@ -105,7 +105,7 @@ def private(folder: Path, cache: Path) -> dict[str, str]:
     }
 
 
-def _machine_runtime() -> dict[str, str]:
+def machine_runtime() -> dict[str, str]:
     """Name the folder of the PTX machine's runtime: compiled once, loaded before workers fork."""
     try:
         from ptxsan.home import runtime_dir

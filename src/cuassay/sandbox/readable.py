@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cuassay.home import home
-from cuassay.sandbox.environment import torch_headers
+from cuassay.sandbox.environment import machine_runtime, torch_headers
 
 _SYSTEM = (
     "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/nix/store", "/gnu/store",
@@ -92,6 +92,7 @@ def _candidates(source: Mapping[str, str], device: str) -> Iterator[str]:
     yield from _toolchains(source)
     if device != "cpu":
         yield from _driver_folders()
+    yield from machine_runtime().values()  # what few launches need is loaded when they run
     for folder in torch_headers().values():  # what comes to lie there later may be read as well
         with contextlib.suppress(OSError):
             os.makedirs(folder, exist_ok=True)

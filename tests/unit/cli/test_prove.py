@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from cuassay.model.conditions import wanted_proofs
 from cuassay.model.proofs import (
     CallProof,
     Claim,
+    Equality,
     LaunchProof,
     ProofAnswer,
     ProofEvidence,
@@ -23,6 +25,7 @@ from cuassay.model.proofs import (
     proofs_of,
 )
 from cuassay.model.verdict import Decision
+from cuassay.report.terminal.proofs import lines
 
 ORDERED = Claim(
     what=Property.RACES, answer=ProofAnswer.PROVED, accesses=1, limit_elements=1 << 31
@@ -129,6 +132,29 @@ def test_a_verdict_says_of_each_property_what_it_covers() -> None:
     (refuted, _) = proofs_of(ProofEvidence(calls=(_call(PROVED), _call(REFUTED))))
     assert refuted.answer is ProofAnswer.REFUTED
     assert refuted.reason.endswith("beyond its end at n=7")
+
+
+def test_expressions_are_told_with_their_scope_and_bind_like_the_others() -> None:
+    found = Equality(answer=ProofAnswer.PROVED, scope=("at n=7",), elements=7, data=4, seeds=2)
+    evidence = ProofEvidence(calls=(_call(PROVED),), equality=found, wanted=tuple(Property))
+    assert evidence.answer is ProofAnswer.PROVED
+    told = "\n".join(lines(evidence))
+    assert "equal: proved: 7 output elements in 4 sets of data" in told
+    assert "equal: PROVED: outputs are the reference's expressions, up to rounding\n" in told
+    *_, equal = proofs_of(evidence)
+    assert (equal.what, equal.scope) == (Property.EQUAL, ("at n=7",))
+    (what,) = wanted_proofs(("proof:equal",))
+    assert decide_proofs(Decision.ACCEPTED, "", (equal,), (what,))[0] is Decision.ACCEPTED
+    other = Equality(answer=ProofAnswer.REFUTED, reason="y[3] is 2, expected 1", sizes={"n": 7})
+    refuted = dataclasses.replace(evidence, equality=other)
+    assert refuted.answer is ProofAnswer.REFUTED
+    assert "equal: refuted at n=7:" in "\n".join(lines(refuted))
+    decision, reason = decide_proofs(Decision.ACCEPTED, "", proofs_of(refuted), (what,))
+    assert decision is Decision.REJECTED
+    assert reason == "proof:equal is refuted: y[3] is 2, expected 1"
+    alone = ProofEvidence(refused="no law", equality=found, wanted=(Property.EQUAL,))
+    assert alone.answer is ProofAnswer.PROVED
+    assert [one.what for one in proofs_of(alone)] == [Property.EQUAL]
 
 
 def test_what_has_to_be_proved_binds_the_verdict() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch.nn.attention.bias import causal_lower_right
 
 from cuassay.build import zones
 from cuassay.build.machine import memory as machine_memory
@@ -65,6 +64,8 @@ def test_fresh_tensors_look_like_any_other(around: Around) -> None:
 
 
 def test_a_subclass_of_tensor_is_made_between_guards(around: Around) -> None:
+    from torch.nn.attention.bias import causal_lower_right  # loads torch's compiler
+
     with around.call():
         mask = causal_lower_right(2, 3)
         made = torch.empty(2, 3).fill_(1.0)

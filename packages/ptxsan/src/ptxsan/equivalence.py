@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ptxsan.launch import Buffer
 from ptxsan.numerics.formats import BY_NAME
-from ptxsan.numerics.residues import NONE, P
+from ptxsan.numerics.residues import LOST, NONE, P
 from ptxsan.residues import Residues
 from ptxsan.runtime.algebra import of_memory
 
@@ -104,6 +104,36 @@ def equivalent(
         elements=int(same.size), equal=int(same.sum()), first=_first(same, names), seeds=done,
         roots=roots,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Expected:
+    """What one output has to be: resolved slots with their numbers, or codes of no floats."""
+
+    slots: Ints | None
+    values: NDArray[np.float64] | None = None
+    codes: Ints | None = None
+
+
+def expected_at(one: Output, expected: Expected, residues: Residues) -> NDArray[np.bool_]:
+    """Return for every element whether a kernel left the expression that is expected there.
+
+    Residues modulo both primes have to agree, where both sides have that modulo the second one.
+    """
+    codes, there = _codes(one), _written(one)
+    if expected.slots is None or expected.values is None or one.type not in BY_NAME:
+        if expected.codes is None or one.type in BY_NAME:
+            raise ValueError(f"output '{one.name}' is {one.type}, and the reference's is not")
+        return np.asarray(there & (codes == expected.codes))
+    found, wanted = _residues(one, codes, residues), expected.slots
+    rest, other = (found >> 32) & _MASK, (wanted >> 32) & _MASK
+    same = ((found & _MASK) == (wanted & _MASK)) & (
+        (rest == other) | (rest == LOST) | (other == LOST)
+    )
+    values = _values(codes, one.type)
+    neither = (found == NONE) & (wanted == NONE)
+    alike = (values == expected.values) | (np.isnan(values) & np.isnan(expected.values))
+    return np.asarray(there & np.where(neither, alike, same & (found != NONE) & (wanted != NONE)))
 
 
 def _first(same: NDArray[np.bool_], names: Sequence[tuple[str, int]]) -> tuple[str, int] | None:

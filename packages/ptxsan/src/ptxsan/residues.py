@@ -27,14 +27,22 @@ def _table() -> NDArray[np.uint64]:
 class Residues:
     """One choice of random residues, for launches that share memory: the same seed, the same ones.
 
-    `table` is the runtime's: the next entry, the limit and the seed, then residues.
+    `table` is the runtime's: the next entry, the limit and the seed, then residues. With `strict`
+    nothing is taken for granted that real numbers do not keep for every sign: a root is a function
+    of its argument and nothing more, and an exponential that is 0 in floats is none.
     """
 
     seed: int = 1
+    strict: bool = False
     table: NDArray[np.uint64] = field(default_factory=_table)
 
     def __post_init__(self) -> None:
-        self.table[L.T_SEED] = self.seed & 0xFFFFFFFF
+        self.table[L.T_SEED] = self.key
+
+    @property
+    def key(self) -> int:
+        """The seed with what else decides residues, as `numerics.residues.of_input` takes it."""
+        return (self.seed & 0xFFFFFFFF) | (int(self.strict) << 32)
 
     @property
     def stored(self) -> int:

@@ -6,6 +6,7 @@ As with `machine_replay`, no candidate's code is loaded into the process: it get
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import re
@@ -78,6 +79,64 @@ def compared(first: Recording, second: Recording, asked: dict[str, Any]) -> Equa
         seeds=found.seeds,
         prime=P,
         roots=found.roots,
+        run_s=time.perf_counter() - started,
+    )
+
+
+def match(recording: memoryview, expected: memoryview, request: memoryview) -> bytes:
+    """Compare a recording with a reference's residues; return the evidence as JSON.
+
+    The request is JSON: `seeds`, `limit_s` for one launch, and `outputs`: [count, whether floats]
+    of each. `expected` holds, as int64 and float64: for each output its numbers (of floats) or
+    codes, then for each seed the resolved slots of each output of floats.
+    """
+    asked = json.loads(bytes(request))
+    try:
+        seen = _matched(decode(bytes(recording)), expected, asked)
+    except (CuassayError, MachineError, ValueError) as error:
+        seen = EqualityEvidence(refused=str(error)[:_TEXT])
+    return serial.dumps(seen).encode()
+
+
+def _matched(recording: Recording, expected: memoryview, asked: dict[str, Any]) -> EqualityEvidence:
+    import numpy as np
+
+    from ptxsan.equivalence import Expected, expected_at
+    from ptxsan.numerics.residues import P
+    from ptxsan.residues import Residues
+
+    started = time.perf_counter()
+    words = np.frombuffer(expected, np.int64)
+    counts = [(int(count), bool(floats)) for count, floats in asked["outputs"]]
+    ends = np.cumsum([0, *(count for count, _ in counts)])
+    numbers = [words[a:b] for a, b in itertools.pairwise(ends)]
+    place = int(ends[-1])
+    side = _Side(recording, float(asked["limit_s"]))
+    same: list[Any] = [np.ones(count, np.bool_) for count, _ in counts]
+    outputs: Sequence[Output] = ()
+    for seed in asked["seeds"]:
+        residues = Residues(seed=int(seed), strict=True)
+        outputs = side(residues).outputs
+        sizes = [int(one.offsets.size) for one in outputs]
+        if sizes != [count for count, _ in counts]:
+            raise ValueError(f"outputs of {sizes} elements, the reference's have {counts}")
+        for number, (count, floats) in enumerate(counts):
+            slots = words[place : place + count] if floats else None
+            place += count if floats else 0
+            wanted = Expected(
+                slots=slots,
+                values=numbers[number].view(np.float64) if floats else None,
+                codes=None if floats else numbers[number],
+            )
+            same[number] &= expected_at(outputs[number], wanted, residues)
+    first = next((n for n, one in enumerate(same) if not one.all()), None)
+    return EqualityEvidence(
+        elements=sum(count for count, _ in counts),
+        equal=int(sum(one.sum() for one in same)),
+        output="" if first is None else outputs[first].name[:_TEXT],
+        element=0 if first is None else int(np.flatnonzero(~same[first])[0]),
+        seeds=len(asked["seeds"]),
+        prime=P,
         run_s=time.perf_counter() - started,
     )
 

@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 
 from cuassay.errors import LiftError
-from cuassay.oracle.lift.operation import Operation
+from cuassay.oracle.lift.operation import Following, Operation, floating_in
 from cuassay.oracle.lift.session import Session
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype
@@ -53,6 +53,8 @@ def _literal(mode: LiftFunctions, call: Operation) -> Any:
         return _copied(data, kwargs) if func is torch.tensor else call.run()
     rest = {k: v for k, v in kwargs.items() if k not in ("data", "obj", "requires_grad")}
     data, dtypes = _plain_data(data)
+    if isinstance(session.hook, Following):
+        session.hook.literal(bool(dtypes))
     session.bypass = True
     try:
         found: torch.dtype = func(data).dtype
@@ -137,6 +139,8 @@ def _label(func: Callable[..., Any]) -> str:
 
 def _on_payload(mode: LiftFunctions, call: Operation) -> Any:
     """tolist: the lifted value."""
+    if isinstance(mode.session.hook, Following):
+        mode.session.hook.literal(bool(floating_in(call.args)))
     mode.session.bypass = True
     try:
         return call.on(lambda v: v.payload if isinstance(v, Lifted) else v).run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch._ops import OpOverload
 _PRIMS = {"inp": "self", "a": "self", "b": "other", "dims": "dim"}
 
 
-@dataclass(frozen=True)  # without slots: `named` is found once
+@dataclass(frozen=True, eq=False)  # without slots: `name` and `named` are found once
 class Operation:
     """An operation with its arguments: of ATen, or a Python function of torch.
 
@@ -28,7 +27,7 @@ class Operation:
     kwargs: Mapping[str, Any]
     nominal: torch.dtype | None = None
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         """The name without namespace, overload and in-place underscore."""
         return base_name(self.op)
@@ -55,7 +54,12 @@ class Operation:
     def on(self, change: Callable[[Any], Any]) -> Operation:
         """Return the operation with every argument changed, also those in lists and tuples."""
         args, kwargs = mapped(self.args, change), mapped(self.kwargs, change)
-        return dataclasses.replace(self, args=args, kwargs=kwargs)
+        return Operation(self.op, args, kwargs, self.nominal)
+
+    def under(self, nominal: torch.dtype | None) -> Operation:
+        """Return the operation with another nominal dtype of its result."""
+        same = nominal is self.nominal
+        return self if same else Operation(self.op, self.args, self.kwargs, nominal)
 
 
 class Hook(Protocol):
@@ -84,6 +88,22 @@ class PassThrough:
         return out
 
 
+class Following(PassThrough):
+    """A hook that keeps something beside every element of a run's memory.
+
+    It is told where memory comes from and what is written into it, beside results (`after`).
+    """
+
+    def given(self, tensor: Tensor, *, number: bool = False) -> None:
+        """Meet an input, a tensor that the reference found outside itself, or a number."""
+
+    def written(self, target: Tensor, value: Tensor | None) -> None:
+        """Follow `value` into `target`; None where an operation wrote it that is not shown."""
+
+    def literal(self, holds_tensors: bool) -> None:
+        """Meet a literal; with `holds_tensors` numbers of it were elements of tensors."""
+
+
 def base_name(op: OpOverload) -> str:
     """Return the operation's name without namespace, overload and in-place underscore."""
     name = op._schema.name.split("::")[-1]
@@ -93,7 +113,7 @@ def base_name(op: OpOverload) -> str:
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """Return nested lists, tuples and dicts with every leaf changed."""
     if isinstance(value, list | tuple):
-        return type(value)(mapped(item, change) for item in value)
+        return type(value)([mapped(item, change) for item in value])
     if isinstance(value, dict):
         return {name: mapped(item, change) for name, item in value.items()}
     return change(value)

@@ -24,7 +24,7 @@ from cuassay.errors import CuassayError, LiftError, ReferenceError_
 from cuassay.oracle.lift.functions import LiftFunctions
 from cuassay.oracle.lift.index_range import called
 from cuassay.oracle.lift.inputs import copied, copied_as
-from cuassay.oracle.lift.operation import Hook
+from cuassay.oracle.lift.operation import Following, Hook
 from cuassay.oracle.lift.session import HookFailure, LiftMode, Session
 from cuassay.oracle.lift.source import failing_line, source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
@@ -57,6 +57,9 @@ def lift(
     session = Session(to, hook, keep_low=keep_low)
     with _backends(to):
         arguments = copied_as(inputs, to, session)
+        if isinstance(hook, Following):
+            for payload in _payloads(arguments):
+                hook.given(payload)
         try:
             with LiftMode(session), LiftFunctions(session):
                 result = fn(*arguments)
@@ -169,6 +172,14 @@ def _flat(result: object, names: Sequence[str] | None) -> list[torch.Tensor]:
         f"the reference returned {kind}, expected a tensor, a number, or a tuple, list or dict "
         "of them"
     )
+
+
+def _payloads(value: object) -> Iterator[torch.Tensor]:
+    if isinstance(value, Lifted):
+        yield value.payload
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _payloads(one)
 
 
 def _lifted_output(item: torch.Tensor, to: torch.dtype) -> torch.Tensor:

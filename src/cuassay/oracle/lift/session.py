@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ from cuassay.dispatch_modes import UntracedMode
 from cuassay.errors import LiftError
 from cuassay.oracle.lift import index_range
 from cuassay.oracle.lift.nominal import Nominals, nominal_at, nominals_of
-from cuassay.oracle.lift.operation import Hook, Operation, mapped, tensors_in
+from cuassay.oracle.lift.operation import Following, Hook, Operation, mapped, tensors_in
 from cuassay.oracle.lift.source import source_line
 from cuassay.oracle.lift.special import SPECIAL
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
@@ -79,7 +78,7 @@ class Session:
     def _hooked(self, low: Operation, traits: Traits, nominals: Nominals) -> Any:
         if self.hook is None or traits.view:
             return self._rounded(low.op, self.call(low), nominals)
-        low = replace(low, nominal=next((n for n in nominals if n in LIFTABLE), None))
+        low = low.under(next((n for n in nominals if n in LIFTABLE), None))
         try:
             out: Any = self.hook.replace(low)
         except Exception as error:
@@ -92,13 +91,12 @@ class Session:
         """Show the hook a result and return what it makes of it."""
         if self.hook is None:
             return out
-        for index, tensor in enumerate(tensors_in(out)):
-            if tensor.dtype in LIFTABLE:
-                nominal = nominal_at(nominals, index, tensor.dtype)
-                tensor.cuassay_nominal = nominal  # type: ignore[attr-defined]
-        first = next((nominal_of(t) for t in tensors_in(out) if t.dtype in LIFTABLE), None)
+        floating = [(n, t) for n, t in enumerate(tensors_in(out)) if t.dtype in LIFTABLE]
+        for index, tensor in floating:
+            nominal = nominal_at(nominals, index, tensor.dtype)
+            tensor.cuassay_nominal = nominal  # type: ignore[attr-defined]
         try:
-            return self.hook.after(replace(low, nominal=first), out)
+            return self.hook.after(low.under(nominal_of(floating[0][1]) if floating else None), out)
         except Exception as error:
             raise HookFailure(error) from error
 
@@ -128,12 +126,17 @@ class Session:
         functional = traits.functional
         if self.hook is None or functional is None or traits.metadata:
             self.call(low)
+            if isinstance(self.hook, Following) and not traits.metadata:
+                for target in traits.targets(low):
+                    self.hook.written(target, None)
         else:
             facts = traits_of(functional)
             inputs = {name: v for name, v in low.kwargs.items() if name in facts.names}
             value = self._hooked(Operation(functional, low.args, inputs), facts, nominals)
             for target, result in zip(traits.targets(low), tensors_in(value), strict=True):
                 target.copy_(result)
+                if isinstance(self.hook, Following):
+                    self.hook.written(target, result)
         if self.keep_low and low.op is torch.ops.aten.copy_.default and nominals[0] in _LOW:
             low.args[0].copy_(low.args[0].to(nominals[0]))
         if traits.metadata:
@@ -210,6 +213,8 @@ class Session:
             payload = tensor.detach().to(lifted_dtype(tensor.dtype, self.to), copy=True)
             payload.cuassay_nominal = tensor.dtype  # type: ignore[attr-defined]
             known = self._constants[id(tensor)] = (tensor, payload)
+            if isinstance(self.hook, Following):
+                self.hook.given(payload, number=is_number(tensor))
         return known[1]
 
 
@@ -229,6 +234,14 @@ class LiftMode(UntracedMode):
     ) -> Any:
         """Hand the operation over."""
         return self.session.dispatch(func, args, kwargs or {})
+
+
+def is_number(tensor: torch.Tensor) -> bool:
+    """Return whether torch wrapped a Python number: it has no say beside a float32 scalar."""
+    if tensor.dim() or tensor.dtype is not torch.float64:
+        return False
+    beside = torch.zeros((), dtype=torch.float32)
+    return torch.result_type(tensor, beside) is torch.float32
 
 
 def _returned(asked: Operation, traits: Traits) -> Any:

@@ -15,6 +15,7 @@ import torch
 _SKIPPED = (
     os.path.dirname(torch.__file__) + os.sep,
     os.path.dirname(os.path.dirname(__file__)) + os.sep,
+    os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "algebra", ""),
     os.path.dirname(os.__file__) + os.sep,  # contextlib, functools; site-packages lies below it
 )
 _NOWHERE = "an unknown line (the autograd engine's own thread)"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from cuassay.model.proofs import (
     CallProof,
     Claim,
+    Equality,
     LaunchProof,
     ProofAnswer,
     ProofEvidence,
@@ -25,6 +26,11 @@ _WORDS = {
         ProofAnswer.REFUTED: "REFUTED: threads race, or not all of a block meet a barrier",
         ProofAnswer.UNKNOWN: "NOT PROVED: some threads may race at some size",
     },
+    Property.EQUAL: {
+        ProofAnswer.PROVED: "PROVED: outputs are the reference's expressions, up to rounding",
+        ProofAnswer.REFUTED: "REFUTED: outputs are not the reference's",
+        ProofAnswer.UNKNOWN: "NOT PROVED: outputs may be other expressions than the reference's",
+    },
 }
 _SHOWN = {
     Property.MEMORY: "accesses in bounds and aligned",
@@ -41,12 +47,32 @@ def lines(evidence: ProofEvidence) -> Iterator[str]:
         yield f"  law fitted to {call.fitted} calls, confirmed by {call.confirmed} others"
         for one in call.launches:
             yield from _launch(one)
+    if evidence.equality is not None:
+        yield from _equality(evidence.equality)
     yield ""
-    for what in Property:
-        scope = ", for all sizes and all data" if evidence.of(what) is ProofAnswer.PROVED else ""
+    if evidence.refused:
+        yield f"launches: {_text(evidence.refused)}"
+    for what in evidence.wanted:
+        proved = evidence.of(what) is ProofAnswer.PROVED
+        scope = ", for all sizes and all data" if proved and what is not Property.EQUAL else ""
         yield f"{what}: {_WORDS[what][evidence.of(what)]}{scope}"
-    if any(evidence.of(what) is ProofAnswer.PROVED for what in Property):
+    if any(evidence.of(what) is ProofAnswer.PROVED for what in (Property.MEMORY, Property.RACES)):
         yield from _limits(evidence.calls)
+
+
+def _equality(one: Equality) -> Iterator[str]:
+    yield ""
+    yield f"Expressions ({one.seconds:.1f} s)"
+    match one.answer:
+        case ProofAnswer.PROVED:
+            yield f"  equal: proved: {one.elements:,} output elements in {one.data} sets of data"
+            for line in one.scope:
+                yield f"    {_text(line)}"
+        case ProofAnswer.REFUTED:
+            yield f"  equal: refuted at {_sizes(one.sizes)}:"
+            yield f"    {_text(one.reason)}"
+        case ProofAnswer.UNKNOWN:
+            yield f"  equal: not proved: {_text(one.reason)}"
 
 
 def _launch(one: LaunchProof) -> Iterator[str]:

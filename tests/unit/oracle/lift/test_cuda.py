@@ -124,4 +124,4 @@ def test_a_kernel_in_the_reference_is_refused() -> None:
 
     with pytest.raises(LiftError) as caught:
         lift(reference, [torch.ones(16, device="cuda")])
-    assert caught.value.where.startswith("test_oracle_lift_cuda.py:")
+    assert caught.value.where.startswith("test_cuda.py:")

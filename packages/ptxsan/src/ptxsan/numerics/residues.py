@@ -30,6 +30,7 @@ _LN2_P, _LN2_Q = pow(_LOG2E_P, P - 2, P), pow(_LOG2E_Q, Q - 2, Q)
 _HALF_P, _HALF_Q = (P + 1) // 2, (Q + 1) // 2
 _REST_OF_LOG2E = 1.925963033500011e-08  # what CUDA's expf adds to log2 e rounded to float32
 _SHORT, _RATIO, _SMALL_RATIO = 4096, 1 << 22, 1 << 14
+_ROOT = 16  # a kind of `random_residue`; runtime.algebra has the others
 _MIX = -7046029254386353131  # 0x9E3779B97F4A7C15, the golden ratio (splitmix64)
 
 
@@ -248,6 +249,20 @@ def rooted(x: int) -> int:
     """
     q = part_q(x)
     return pack(power(part_p(x), (P + 1) // 4, P), q if q == LOST else power(q, (Q + 1) // 4, Q))
+
+
+@native
+def strict_root(x: int, value: float) -> int:
+    """Return the slot of sqrt(x) as a function of which nothing but sqrt(0) = 0 is known.
+
+    `value` is the number x: the root of a constant is the constant that it is.
+    """
+    p = part_p(x)
+    if p == 0:
+        return FIRST
+    if value > 0.0 and x == of_constant(value):
+        return of_constant(math.sqrt(value))
+    return random_residue(p * 64 + _ROOT)
 
 
 @native

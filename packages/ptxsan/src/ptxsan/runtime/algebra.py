@@ -138,15 +138,23 @@ def al_unary(launch: int, operation: int, a: int, slot: int, index: int, result:
     x = resolved(launch, a, slot, index)
     if x == R.NONE:
         return R.NONE
+    strict = (load_u64(load_u64(launch + L.RESIDUES) + 8 * L.T_SEED) >> 32) & 1 != 0
+    if operation == EX2 and not strict and value_of(result, index) == 0.0:
+        return R.NONE
+    return function(operation, x, value_of(a, index), strict)
+
+
+@native
+def function(operation: int, x: int, value: float, strict: bool) -> int:
+    """Return the slot of a function of x, whose number is `value`."""
     p = R.part_p(x)
     if operation == RCP:
         return R.inverted(x)
-    if operation == SQRT:
-        return R.rooted(x)
-    if operation == RSQRT:
-        return R.inverted(R.rooted(x))
+    if operation in (SQRT, RSQRT):
+        root = R.strict_root(x, value) if strict else R.rooted(x)
+        return root if operation == SQRT else R.inverted(root)
     if operation == EX2:
-        return R.NONE if value_of(result, index) == 0.0 else R.exponential(x, 1)
+        return R.exponential(x, 1)
     if operation == TANH:
         e = R.exponential(x, _TWICE_LOG2E)  # (e^2x - 1) / (e^2x + 1)
         up, down = R.added(e, R.negated(R.pack(1, 1))), R.inverted(R.added(e, R.pack(1, 1)))

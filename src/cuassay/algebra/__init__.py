@@ -1,0 +1,1 @@
+"""The reference as expressions: its residues beside its float64 values, for proofs of equality."""
