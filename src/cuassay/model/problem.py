@@ -198,7 +198,8 @@ class Problem:
     outputs whose rows it addresses, `relations` are those that the reference is said to obey.
     `stated` are facts of inputs that every caller keeps, so that no case may break them. `state`
     are the inputs that a module's constructor draws (see `StateSource`), `built` the axes whose
-    sizes it is told: each call says them by a scalar, and a module is built for each.
+    sizes it is told: each call says them by a scalar, and a module is built for each. `modes`
+    says that the module asks whether it is in training or in evaluation mode.
     `entry` is the file through which a Python candidate is called where inputs do not go by
     position (empty: they do), `held` says what of such a call stays as the problem has it.
     """
@@ -222,6 +223,7 @@ class Problem:
     stated: tuple[StatedFact, ...] = ()
     state: tuple[str, ...] = ()
     built: tuple[str, ...] = ()
+    modes: bool = False
     entry: str = ""
     held: tuple[str, ...] = ()
     digest: str = ""

@@ -87,26 +87,18 @@ class Api005(Check):
         if not cases:
             return
         base = min(cases, key=lambda case: sum(case.axes.values()))
-        # The case with other values in every part of the state that is no constant. A kernel that
-        # does not read a part that is one is judged elsewhere (API004).
-        given = trial.inputs(base)
-        fills = dict(base.fills)
-        for name in trial.problem.state:
-            value = given[name]
-            if isinstance(value, bool | int | float) or not value.is_floating_point():
-                continue
-            if value.numel() > 1 and bool((value != value.reshape(-1)[0]).any()):
-                seed = trial.seed("API005", name) % 2**31
-                fills[name] = Fill(kind=GENERATED, parameters={"vary": _VARIED, "vary_seed": seed})
-        other = dataclasses.replace(base, fills=fills)
-        called = (
+        other = _varied(trial, base)
+        called: tuple[Case, ...] = (
             _with(other, StateSource.GIVEN, "another state"),
             _with(base, StateSource.GIVEN, "the reference's state"),
             _with(base, StateSource.INITIAL, "the state that the constructor made"),
             _with(base, StateSource.SAMPLE, "what the constructor made"),
-            _with(other, StateSource.GIVEN_EVALUATION, "another state in evaluation mode"),
-            _with(base, StateSource.INITIAL_EVALUATION, "its own state in evaluation mode"),
         )
+        if trial.problem.modes:
+            called += (
+                _with(other, StateSource.GIVEN_EVALUATION, "another state in evaluation mode"),
+                _with(base, StateSource.INITIAL_EVALUATION, "its own state in evaluation mode"),
+            )
         steps = one_by_one(range(len(called)))
         yield Scenario(label="initial state", cases=called, steps=steps, fresh=True)
 
@@ -179,6 +171,23 @@ def _conditional(finding: Finding) -> Finding:
         condition="initial-values: a state is loaded before the first call; under the problem's "
         "seed the constructor draws other values than the reference's",
     )
+
+
+def _varied(trial: Trial, base: Case) -> Case:
+    """Return the case with other values in every part of the state that is no constant.
+
+    A kernel that does not read a part that is one is judged elsewhere (API004).
+    """
+    given = trial.inputs(base)
+    fills = dict(base.fills)
+    for name in trial.problem.state:
+        value = given[name]
+        if isinstance(value, bool | int | float) or not value.is_floating_point():
+            continue
+        if value.numel() > 1 and bool((value != value.reshape(-1)[0]).any()):
+            seed = trial.seed("API005", name) % 2**31
+            fills[name] = Fill(kind=GENERATED, parameters={"vary": _VARIED, "vary_seed": seed})
+    return dataclasses.replace(base, fills=fills)
 
 
 def _with(case: Case, source: StateSource, label: str) -> Case:

@@ -123,6 +123,7 @@ def load(path: Path, text: str) -> Problem:
         description=inspect.cleandoc(module.Model.__doc__ or ""),
         state=tuple(state.values()),
         built=tuple(told),
+        modes=probe.modes,
         held=probe.held,
     )
     return _with_digest(problem)
@@ -304,6 +305,7 @@ class _Probe:
         self.leaves: dict[str, Any] = {}
         self.outputs: list[Any] = []
         self.held: tuple[str, ...] = ()
+        self.modes = False
         self.call = ""
 
     def __call__(self, sizes: Mapping[str, int]) -> shapes.Sample:
@@ -335,6 +337,7 @@ class _Probe:
         with torch.no_grad():
             model = self._values["Model"](*_init_inputs(self._values, self._path))
             kept = model.state_dict()
+            self.modes = any(_asks_for_mode(one) for one in model.modules())
             self.buffers = tuple(name for name, _ in model.named_buffers() if name in kept)
             given = self._values["get_inputs"]()
             by_name = isinstance(given, Mapping)
@@ -370,6 +373,12 @@ class _Probe:
         """Whether one of these names of inputs is in use."""
         ours = ("state_", adapter.BUILT)
         return any(name.startswith(ours) or name in self._values for name in names)
+
+
+def _asks_for_mode(module: Any) -> bool:
+    """Whether a module's own code reads `training`: batch norm, dropout and their like do."""
+    code = getattr(type(module).forward, "__code__", None)
+    return code is not None and "training" in code.co_names
 
 
 def _written(
