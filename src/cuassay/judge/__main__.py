@@ -71,7 +71,7 @@ def main() -> int:
 def _prepared(wish: dict[str, Any], driver: int) -> Nursery:
     """Do what takes long and needs no job: a spare judge waits for one."""
     hidden = [*private_dirs(), *map(Path, wish["hide"])]
-    nursery = Nursery(wish["device"], hide=hidden, machine=wish["device"] == "cpu")
+    nursery = Nursery(wish["device"], hide=hidden, machine=True)
     if not wish.get("no_sandbox"):
         _confined(wish["device"], wish.get("within", ()), wish["hide"])
     _end_with_driver(driver)
@@ -156,7 +156,7 @@ def _guarded(
 def _nursery(job: _RunsCandidate) -> Nursery:
     device = _likely_device(job)
     hidden = [*private_dirs(), *map(Path, job.hide)]
-    return Nursery(device, hide=hidden, machine=device == "cpu" and _likely_machine(job))
+    return Nursery(device, hide=hidden, machine=_likely_machine(job))
 
 
 def _likely_machine(job: _RunsCandidate) -> bool:

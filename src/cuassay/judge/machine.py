@@ -44,11 +44,11 @@ _FUNCTION = "cuassay.build.machine.replay:replay"
 
 
 class HostNursery:
-    """Where workers without a GPU come from: the trial's nursery, or one made when first needed."""
+    """Where workers without a GPU come from: the trial's own, or one made when first needed."""
 
     def __init__(self, given: Nursery | None) -> None:
         self._trial = given
-        self._given = given if given is not None and given.device == "cpu" else None
+        self._given = given if given is None or given.device == "cpu" else given.host
         self._own: Nursery | None = None
 
     def given_for(self, device: str) -> Nursery | None:

@@ -126,6 +126,12 @@ class Runner:
         if self._given_host is None:
             self._host.close()
 
+    def kill(self) -> None:
+        """Begin to end its workers, which closing it waits for; no scenario comes any more."""
+        self._pool.kill()
+        if self._machine is not None:
+            self._machine.kill()
+
     @property
     def kind(self) -> str:
         """What the candidate's worker says that it built."""

@@ -6,7 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -145,6 +145,7 @@ class _Bench:
     nursery: Nursery | None
     host: HostNursery
     stack: ExitStack  # what is opened lives until the trial's end
+    opened: list[Runner] = field(default_factory=list)
 
     @property
     def quick(self) -> bool:
@@ -168,6 +169,7 @@ class _Bench:
             spares=spares,
             lane=lane,
         )
+        self.opened.append(made)
         return self.stack.enter_context(made)
 
     def beside(self, what: str, make: Callable[[], T | None]) -> T | None:

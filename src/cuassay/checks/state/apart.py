@@ -89,8 +89,7 @@ class Apart001(Check):
                         ReadInputs(slot="a"),
                         ReadInputs(slot="b"),
                     ),
-                    mode=Mode.APART,
-                    fresh=True,
+                    mode=Mode.APART,  # which is a process of its own
                 )
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:

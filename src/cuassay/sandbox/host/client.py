@@ -343,16 +343,20 @@ class WorkerPool:
             worker.close()
         self._dying = left
 
+    def kill(self) -> None:
+        """Begin to end every worker: a CUDA context takes a while. `close` waits for it."""
+        self._dying += [*filter(None, [self._current, self._special]), *self._spares]
+        self._current, self._special, self._spares = None, None, []
+        for worker in self._dying:
+            with contextlib.suppress(NurseryError):
+                worker.kill()
+
     def close(self) -> None:
         """End every worker and free what was shared with them."""
         if self._closed:
             return
         self._closed = True
-        self._dying += [*filter(None, [self._current, self._special]), *self._spares]
-        self._current, self._special, self._spares = None, None, []
-        for worker in self._dying:  # all at once: a CUDA context takes a while to end
-            with contextlib.suppress(NurseryError):
-                worker.kill()
+        self.kill()
         self._bury()
         if self._nursery is not self._shared:
             self._nursery.close()

@@ -135,14 +135,16 @@ class Nursery(ForkServer):
     """One zygote with its private folder; several pools of one device may share it.
 
     `hide` names folders that candidates shall not see: the run folders, by default, for they
-    hold seeds. With `machine` the PTX machine's runtime is loaded before workers are forked.
+    hold seeds. With `machine` the PTX machine's runtime is loaded before workers are forked; of
+    a GPU's nursery that is in one of its own, `host`, whose workers see no GPU.
     """
 
     def __init__(
         self, device: str, *, hide: Sequence[Path] | None = None, machine: bool = False
     ) -> None:
         _sweep_stale()
-        self.device, self.machine = device, machine
+        self.device, self.machine = device, machine and device == "cpu"
+        self.host: Nursery | None = None
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         super().__init__(ours, folder, initial="w")
@@ -172,8 +174,11 @@ class Nursery(ForkServer):
         }
         self.plain = Plain(plain, folder, common)
         self._tell(
-            common | {"folder": str(self.folder), "machine": machine, "told": environment.told()}
+            common
+            | {"folder": str(self.folder), "machine": self.machine, "told": environment.told()}
         )
+        if machine and not self.machine:
+            self.host = Nursery("cpu", hide=hide, machine=True)
 
     def _start(self, theirs: socket.socket, plain: socket.socket) -> subprocess.Popen[bytes]:
         """Start the program of `guest.apart`, given as text: no argument names where it is from."""
@@ -240,6 +245,8 @@ class Nursery(ForkServer):
         if self._closed:
             return
         self._closed = True
+        if self.host is not None:
+            self.host.close()
         self.control.close()
         self.plain.control.close()
         try:

@@ -1,0 +1,53 @@
+"""Where workers without a GPU come from."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pytest
+
+from cuassay.judge import machine
+from cuassay.judge.machine import HostNursery
+from cuassay.sandbox.host.nursery import Nursery
+
+
+class _Nursery:
+    """Stands for a nursery: no process is started."""
+
+    def __init__(self, device: str, host: _Nursery | None = None, **options: object) -> None:
+        self.device, self.host, self.closed = device, host, False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture(autouse=True)
+def _started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "Nursery", _Nursery)
+
+
+def _of(given: _Nursery | None) -> HostNursery:
+    return HostNursery(cast("Nursery | None", given))
+
+
+def test_a_nursery_of_a_cpu_is_the_one() -> None:
+    given = _Nursery("cpu")
+    assert id(_of(given).get()) == id(given)
+
+
+def test_the_one_that_a_gpus_nursery_started_beside_itself_is_used_and_stays_open() -> None:
+    beside = _Nursery("cpu")
+    host = _of(_Nursery("cuda", beside))
+    assert id(host.get()) == id(beside)
+    host.close()
+    assert not beside.closed
+
+
+@pytest.mark.parametrize("given", [None, _Nursery("cuda")])
+def test_one_is_made_when_it_is_needed_and_closed(given: _Nursery | None) -> None:
+    host = _of(given)
+    made = host.get()
+    assert made.device == "cpu"
+    assert host.get() is made
+    host.close()
+    assert cast("_Nursery", made).closed
