@@ -36,6 +36,7 @@ from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.problem import Problem
+from cuassay.model.reports import Repeats
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Load, Repeat
 from cuassay.model.trace import StepDone
@@ -124,9 +125,10 @@ def _hit(on: Subject, trial: JudgeTrial, scenario: Scenario, count: Count) -> bo
     load_ = scenario.steps[-1].load.value  # type: ignore[union-attr]
     for step, record in zip(scenario.steps, run.result.records, strict=True):
         if isinstance(step, Repeat) and isinstance(record, StepDone):
-            facts = dict(record.facts)
-            count.launches[load_] = count.launches.get(load_, 0) + int(facts["calls"])
-            count.pauses = facts.get("kernels") or count.pauses
+            assert isinstance(record.report, Repeats)
+            count.launches[load_] = count.launches.get(load_, 0) + record.report.calls
+            named = record.report.pauses.items()
+            count.pauses = " ".join(f"{n}={places}" for n, places in named) or count.pauses
     try:
         found = list(Race001().judge(trial, scenario, run))
     except NothingToCheckError:

@@ -14,6 +14,7 @@ from cuassay.formats import load_candidate
 from cuassay.formats.execute import load_reference
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
+from cuassay.model.reports import Repeats
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario
 from cuassay.model.steps import Load, Repeat
 from cuassay.model.trace import StepDone
@@ -63,6 +64,12 @@ def records(run: Ran) -> list[StepDone]:
     return found
 
 
+def reports(run: Ran) -> list[Repeats]:
+    found = [record.report for record in records(run)]
+    assert all(isinstance(report, Repeats) for report in found), found
+    return [report for report in found if isinstance(report, Repeats)]
+
+
 def wrong_results(trial: JudgeTrial, case: Case, run: Ran) -> int:
     """Return how many different results of all variants are wrong."""
     outputs, wrong = len(trial.problem.outputs), 0
@@ -79,19 +86,18 @@ def test_pauses_bring_out_a_missing_barrier_and_leave_its_twin_alone(
 ) -> None:
     planted = pair(name)
     trial, case, run = repeats(planted.bug, planted.problem, tmp_path / "bug")
-    assert all(dict(r.facts)["kernels"] for r in records(run)), records(run)[0].facts
+    assert all(report.pauses for report in reports(run)), reports(run)
     assert wrong_results(trial, case, run) > 0
     trial, case, run = repeats(planted.twin, planted.problem, tmp_path / "twin")
-    assert all(dict(r.facts)["kernels"] for r in records(run))
+    assert all(report.pauses for report in reports(run))
     assert wrong_results(trial, case, run) == 0
 
 
 def test_triton_kernels_get_pauses_too(tmp_path: Path) -> None:
     pytest.importorskip("triton")
     trial, case, run = repeats(HERE / "honest" / "rmsnorm_triton.py", "rmsnorm", tmp_path)
-    for record in records(run):
-        facts = dict(record.facts)
-        assert facts["kernels"], facts
-        assert facts["refused"] == ""
-        assert int(facts["calls"]) >= 64
+    for report in reports(run):
+        assert report.pauses, report
+        assert report.refused == ""
+        assert report.calls >= 64
     assert wrong_results(trial, case, run) == 0

@@ -90,7 +90,7 @@ _records = st.fixed_dictionaries(
         "index": st.integers(0, 5),
         "exception": st.text(max_size=10),
         "message": st.text(max_size=10),
-        "out_of_memory": st.booleans(),
+        "claim": st.sampled_from([None, "no memory", "launch", "else"]),
     }
 )
 # What is said to a request: (how, what).
