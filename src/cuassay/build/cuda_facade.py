@@ -23,7 +23,7 @@ _DEVICE = torch.device("cuda", 0)
 MULTIPROCESSORS = 4  # persistent kernels launch this many programs: few, each takes 1 ms
 _lock = threading.Lock()
 _depth = 0
-_originals: dict[str, Any] = {}
+_originals: dict[tuple[Any, str], Any] = {}
 
 
 class _Mode(TorchFunctionMode):
@@ -173,6 +173,13 @@ _TORCH_CUDA: dict[str, Any] = {
 }
 
 
+_REPLACED: dict[tuple[Any, str], Any] = {
+    **{(torch.cuda, name): answer for name, answer in _TORCH_CUDA.items()},
+    # Else torch's recurrent layers call cuDNN on weights that say they are on a GPU.
+    (torch.backends.cudnn, "is_acceptable"): _constant(False),
+}
+
+
 @contextlib.contextmanager
 def cuda_facade() -> Iterator[None]:
     """Answer for a GPU in this block; nests, and may be entered on several threads."""
@@ -188,9 +195,9 @@ def _enter() -> None:
     global _depth
     with _lock:
         if _depth == 0:
-            _originals.update({name: getattr(torch.cuda, name) for name in _TORCH_CUDA})
-            for name, replacement in _TORCH_CUDA.items():
-                setattr(torch.cuda, name, replacement)
+            for (owner, name), replacement in _REPLACED.items():
+                _originals[owner, name] = getattr(owner, name)
+                setattr(owner, name, replacement)
         _depth += 1
 
 
@@ -199,8 +206,8 @@ def _leave() -> None:
     with _lock:
         _depth -= 1
         if _depth == 0:
-            for name, original in _originals.items():
+            for (owner, name), original in _originals.items():
                 # what a candidate put in its place stays, as it would on a GPU
-                if getattr(torch.cuda, name) is _TORCH_CUDA[name]:
-                    setattr(torch.cuda, name, original)
+                if getattr(owner, name) is _REPLACED[owner, name]:
+                    setattr(owner, name, original)
             _originals.clear()

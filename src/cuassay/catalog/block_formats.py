@@ -29,6 +29,7 @@ _SMALL_FP8 = IntegerRange(low=BIAS - 14, high=BIAS - 6)
 _BLOCK_SCALES = Positive(low=2.0**-6, high=2.0**6)
 _SMALL_SCALES = Positive(low=2.0**-6, high=2.0**-2)
 _ALPHA = Positive(low=1e-4, high=1e2)
+_SMALL_ALPHA = Positive(low=1e-4, high=4.0)
 _ACTIVATION = Real(low=-16.0, high=16.0)
 
 _Axes = Mapping[str, tuple[int, int] | tuple[int, int, int]]
@@ -38,7 +39,7 @@ _EXPERTS: _Axes = {
     "experts": (1, 1024),
     "slots": (1, 1_048_576),
     "hidden": (MX, 65_536, MX),
-    "inner": (MX, 65_536, MX),
+    "inner": (2 * MX, 65_536, MX),
 }
 # The first two are for CPUs; then Llama-3 8B's qkv and Llama-3 70B's gate on 8 GPUs.
 _PRODUCTS = (
@@ -56,8 +57,8 @@ _GROUPS = (
     {"groups": 16, "m": 4096, "n": 5760, "k": 2880},
 )
 _LAYERS = (
-    {"experts": 4, "slots": 64, "hidden": 64, "inner": 32},
-    {"experts": 6, "slots": 48, "hidden": 32, "inner": 64},
+    {"experts": 4, "slots": 80, "hidden": 32, "inner": 64},
+    {"experts": 6, "slots": 48, "hidden": 96, "inner": 64},
     {"experts": 32, "slots": 8192, "hidden": 7168, "inner": 2048},
     {"experts": 16, "slots": 4096, "hidden": 2880, "inner": 2880},
 )
@@ -257,13 +258,13 @@ def nvfp4_moe_experts(
         torch.Tensor,
         tensor("float8_e4m3fn", "experts", "2*inner", f"hidden//{NV}", domain=_SMALL_SCALES),
     ],
-    alpha_gate_up: Annotated[torch.Tensor, tensor("float32", "experts", domain=_SMALL_SCALES)],
+    alpha_gate_up: Annotated[torch.Tensor, tensor("float32", "experts", domain=_SMALL_ALPHA)],
     down: Annotated[torch.Tensor, tensor("float4_e2m1fn_x2", "experts", "hidden", "inner//2")],
     scale_down: Annotated[
         torch.Tensor,
         tensor("float8_e4m3fn", "experts", "hidden", f"inner//{NV}", domain=_SMALL_SCALES),
     ],
-    alpha_down: Annotated[torch.Tensor, tensor("float32", "experts", domain=_SMALL_SCALES)],
+    alpha_down: Annotated[torch.Tensor, tensor("float32", "experts", domain=_SMALL_ALPHA)],
 ) -> _RowsOut:
     """SwiGLU experts with weights in NVFP4 on rows in the working dtype, grouped by offsets."""
     wide_gate_up = nv_values(gate_up, scale_gate_up) * alpha_gate_up[:, None, None]

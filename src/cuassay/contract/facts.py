@@ -161,6 +161,15 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Contradicted:
+    """The problem's own values of an input are none of `guess`, which its name or use suggests."""
+
+    input: str
+    guess: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stated:
     """What the problem's author states of an input; `axis` names the one of `equal_along`."""
 
@@ -182,7 +191,7 @@ ValueFact: TypeAlias = (
     | Bounded
     | SameForAllSeeds
 )
-Fact: TypeAlias = SizeFact | ValueFact | Related | Used | Stated
+Fact: TypeAlias = SizeFact | ValueFact | Related | Used | Contradicted | Stated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,6 +246,8 @@ def in_words(fact: Fact) -> str:  # noqa: C901, PLR0911, PLR0912  # a sentence a
             return f"{name} does not depend on random draws"
         case Related(inputs=names):
             return f"{', '.join(names)} come from one another or from one tensor"
+        case Contradicted(input=name, guess=guess, value=value):
+            return f"{name} is not {guess}, as it seemed: the problem's own values hold {value}"
         case Stated(input=name, kind=kind, axis=axis):
             return _stated_in_words(name, kind, axis)
         case Used(input=name, how=how, axis=axis):

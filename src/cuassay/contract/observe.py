@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
@@ -12,6 +13,7 @@ from cuassay.contract.facts import (
     Binary,
     Bounded,
     Constant,
+    Contradicted,
     Distinct,
     EqualSlices,
     Evidence,
@@ -24,7 +26,10 @@ from cuassay.contract.facts import (
     ValueFact,
 )
 from cuassay.dispatch_modes import UntracedMode
-from cuassay.model.problem import Problem, Scalar, TensorSpec
+from cuassay.formats.domain_rules import in_words
+from cuassay.formats.generated import is_stated, outside_domain
+from cuassay.model.domain import Domain, Mask, Opaque, Real
+from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
 from cuassay.model.stated import FactKind
 
 Values = Mapping[str, torch.Tensor | Scalar]
@@ -131,6 +136,40 @@ def _facts(spec: TensorSpec, tensor: torch.Tensor, sizes: Mapping[str, int]) -> 
     above = {axis: size for axis, size in sizes.items() if low >= 0 and size == high + 1}
     if len(above) == 1:
         yield Bounded(input=name, low=low, axis=next(iter(above)))
+
+
+def without_contradicted(
+    problem: Problem, values: Values, sizes: Mapping[str, int]
+) -> tuple[Problem, tuple[Known, ...]]:
+    """Return the problem without inferred domains that its generator's `values` do not keep.
+
+    What a name or a use suggests is a guess; the values that the problem's author passes are not.
+    Such a floating input may have every value then, an integer one the generator's alone.
+    """
+    inputs: list[InputSpec] = []
+    found: list[Known] = []
+    for spec in problem.inputs:
+        value = values[spec.name]
+        outside = ""
+        if isinstance(spec, TensorSpec) and isinstance(value, torch.Tensor) and not is_stated(spec):
+            outside = _outside(spec, value, sizes)
+        if outside:
+            fact = Contradicted(input=spec.name, guess=in_words(spec.domain), value=outside)
+            found.append(Known(fact=fact, evidence=Evidence(source=Source.INPUTS, count=1)))
+            domain: Domain = Opaque(why="the problem's own values lie outside of what it seemed")
+            domain = Real() if spec.dtype.is_floating else domain
+            spec = dataclasses.replace(spec, domain=domain)
+        inputs.append(spec)
+    return dataclasses.replace(problem, inputs=tuple(inputs)), tuple(found)
+
+
+def _outside(spec: TensorSpec, value: torch.Tensor, sizes: Mapping[str, int]) -> str:
+    """Return a value that an inferred domain does not hold, in words; empty where there is none."""
+    if not isinstance(spec.domain, Mask):
+        return outside_domain(spec, value, sizes)
+    numbers = value.float()
+    strange = numbers[(numbers > 0) & (numbers != 1)]  # zeros and ones, or what is added to scores
+    return repr(strange[0].item()) if strange.numel() else ""
 
 
 class _Ancestry(UntracedMode):

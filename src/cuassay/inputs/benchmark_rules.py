@@ -38,7 +38,7 @@ def random_tensor(spec: TensorSpec, shape: tuple[int, ...], device: str) -> torc
                 f"the benchmark has no random draw for float64 input '{spec.name}'; "
                 "use a custom or safetensors input in the workload"
             )
-        case DType.FLOAT8_E4M3FN | DType.FLOAT8_E5M2:
+        case _ if dtype.is_float8:
             return _normal(shape, device).clamp(-2.0, 2.0).to(torch_dtype(dtype))
         case DType.FLOAT4_E2M1FN_X2:
             return _packed(shape, device)

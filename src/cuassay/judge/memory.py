@@ -30,7 +30,7 @@ class Cap:
     """
 
     def __init__(self, device: str, limit_bytes: int | None) -> None:
-        self._device, self._limit = device, limit_bytes
+        self._device, self._limit, self._planned = device, limit_bytes, limit_bytes
         self.active = limit_bytes is not None and device.startswith("cuda")
         if device.startswith("cuda"):
             self._set()
@@ -46,6 +46,11 @@ class Cap:
         if self._limit is not None and self.active and needed_bytes > self._limit:
             self._limit = needed_bytes
             self._set()
+
+    def give_back(self) -> None:
+        """Let go of what torch keeps for later, where the plan had to give way: others need it."""
+        if self._limit != self._planned:
+            torch.cuda.empty_cache()
 
     def _set(self) -> None:
         total = torch.cuda.mem_get_info(self._device)[1]

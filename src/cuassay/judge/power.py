@@ -225,11 +225,15 @@ def benchmark_judge(trial: JudgeTrial, *, limit: int | None = None) -> Theirs | 
     """Return whether the benchmark's own inputs and rule accept an implementation.
 
     On the largest workload of at most `limit` elements, by default as many as can be run once
-    a mutant; None where none is small enough.
+    a mutant, for which a run in float64 has room; None where none is small enough.
     """
     limit = limit or _most_elements(trial)
     pairs = [(workload, benchmark_case(trial, workload)) for workload in affordable(trial)]
-    fitting = [pair for pair in pairs if elements(trial.problem, pair[1].axes) <= limit]
+    fitting = [
+        pair
+        for pair in pairs
+        if elements(trial.problem, pair[1].axes) <= limit and trial.has_room(pair[1])
+    ]
     if not fitting:
         return None
     workload, case = fitting[0]

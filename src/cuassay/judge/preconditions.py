@@ -43,6 +43,8 @@ def check_constraints(trial: JudgeTrial) -> None:
 def generate_once(trial: JudgeTrial) -> None:
     """Run the generator on the smallest workload, where workloads take their inputs from it.
 
+    What inputs seemed to be and the generator contradicts is given up.
+
     One that raises, or that leaves a domain which the problem states, ends the trial with its
     message; met inside a check it would leave no more than that case undecided. Raises
     ReferenceError_.
@@ -58,4 +60,4 @@ def generate_once(trial: JudgeTrial) -> None:
         generator=True,
     )
     if trial.has_room(case, truth=False):  # else smaller cases have shown that it works
-        trial.inputs(case)
+        trial.learn_values(trial.inputs(case), case.axes)

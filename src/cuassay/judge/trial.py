@@ -24,7 +24,7 @@ from cuassay.contract.facts import (
     Tried,
 )
 from cuassay.contract.memory import Room
-from cuassay.contract.observe import related_inputs, value_facts
+from cuassay.contract.observe import related_inputs, value_facts, without_contradicted
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.slices import slice_cases
 from cuassay.errors import CannotJudgeError, CuassayError
@@ -415,6 +415,18 @@ class JudgeTrial:
         self._cap.allow(self._room.need(self._problem, least).total)
         return (least,)
 
+    def learn_values(
+        self, values: Mapping[str, torch.Tensor | Scalar], sizes: Mapping[str, int]
+    ) -> None:
+        """Give up what inputs seemed to be where the problem's own `values` contradict it."""
+        if self._problem.origin == "native":
+            return
+        problem, found = without_contradicted(self._problem, values, sizes)
+        if found:
+            self._facts = (*self._facts, *found)
+            self._take(problem)
+            self._plans.clear()
+
     def settled(self, case: Case) -> Case | None:
         """Return a case as the reference accepts it; None where it refuses it."""
         return self._settle(case)
@@ -631,10 +643,13 @@ class JudgeTrial:
         """Return what `make` returns; where our own cap leaves it no memory, the cap gives way."""
         while True:
             try:
-                return make()
+                made = make()
             except torch.OutOfMemoryError:
                 if not self.relieve():
                     raise
+            else:
+                self._cap.give_back()
+                return made
 
     def relieve(self) -> bool:
         """Make room after memory ran out; return whether our own cap ended it, and gave way."""

@@ -15,6 +15,7 @@ import torch
 
 from cuassay import build
 from cuassay.contract.facts import in_words
+from cuassay.errors import CuassayError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
@@ -22,6 +23,7 @@ from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import execute
 from cuassay.judge.power_document import power_document
 from cuassay.judge.prebuild import prebuild
+from cuassay.judge.preconditions import generate_once
 from cuassay.judge.replay import replay
 from cuassay.judge.session import judge
 from cuassay.judge.smoke import smoke
@@ -146,6 +148,8 @@ def show(job: ShowJob) -> dict[str, object]:
         root_seed=job.seed or 0,
     )
     truth = smoke(trial)
+    with contextlib.suppress(CuassayError):  # a trial says it
+        generate_once(trial)
     trial.learn_everything()
     document = problem_document(problem, truth.kind, truth.reason, reduced=trial.reduced)
     facts = [

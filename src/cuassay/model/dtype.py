@@ -35,6 +35,8 @@ class DType(enum.StrEnum):
     BFLOAT16 = "bfloat16"
     FLOAT8_E4M3FN = "float8_e4m3fn"
     FLOAT8_E5M2 = "float8_e5m2"
+    FLOAT8_E4M3FNUZ = "float8_e4m3fnuz"  # those of AMD's MI300: no infinity, one zero, one NaN
+    FLOAT8_E5M2FNUZ = "float8_e5m2fnuz"
     FLOAT4_E2M1FN_X2 = "float4_e2m1fn_x2"
     INT64 = "int64"
     INT32 = "int32"
@@ -59,6 +61,11 @@ class DType(enum.StrEnum):
         return self in (DType.FLOAT64, DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 
     @property
+    def is_float8(self) -> bool:
+        """Whether values are floats of 8 bits, whichever of the formats."""
+        return self.is_floating and self.value.startswith("float8")
+
+    @property
     def float_format(self) -> FloatFormat:
         """The constants of a floating format; KeyError for integers and packed pairs."""
         return _FORMATS[self]
@@ -71,6 +78,8 @@ _ITEMSIZE = {
     DType.BFLOAT16: 2,
     DType.FLOAT8_E4M3FN: 1,
     DType.FLOAT8_E5M2: 1,
+    DType.FLOAT8_E4M3FNUZ: 1,
+    DType.FLOAT8_E5M2FNUZ: 1,
     DType.FLOAT4_E2M1FN_X2: 1,
     DType.INT64: 8,
     DType.INT32: 4,
@@ -97,4 +106,6 @@ _FORMATS = {
     DType.BFLOAT16: _ieee(8, -126, (2.0 - 2.0**-7) * 2.0**127),
     DType.FLOAT8_E4M3FN: _ieee(4, -6, 448.0),
     DType.FLOAT8_E5M2: _ieee(3, -14, 57344.0),
+    DType.FLOAT8_E4M3FNUZ: _ieee(4, -7, 240.0),
+    DType.FLOAT8_E5M2FNUZ: _ieee(3, -15, 57344.0),
 }

@@ -126,6 +126,17 @@ def test_facade_nests_and_restores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch.cuda.is_available is before
 
 
+def test_recurrent_layers_keep_away_from_cudnn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A torch that was built for CUDA would lay out their weights for cuDNN, which are here."""
+    monkeypatch.setattr(torch, "_use_cudnn_rnn_flatten_weight", lambda: True)
+    monkeypatch.setattr(torch.backends.cudnn, "is_acceptable", lambda *_: True)
+    with cuda_facade():
+        layer = torch.nn.LSTM(3, 4, bidirectional=True)
+        found, _ = layer(torch.ones(2, 5, 3, device="cuda"))
+    assert found.shape == (2, 5, 8)
+    assert torch.backends.cudnn.is_acceptable(found)  # type: ignore[no-untyped-call]
+
+
 def test_what_only_a_gpu_can_do_is_a_missing_tool(tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("needs a machine without a GPU")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import torch
@@ -9,15 +10,20 @@ import torch
 from cuassay.contract.facts import (
     Arange,
     Constant,
+    Contradicted,
     EqualSlices,
     NonNegative,
     Related,
     SameForAllSeeds,
     Sorted,
+    in_words,
 )
-from cuassay.contract.observe import related_inputs, value_facts
+from cuassay.contract.observe import related_inputs, value_facts, without_contradicted
 from cuassay.formats.execute import load_reference
-from tests.unit.contract.problems import rotary, trial_of
+from cuassay.judge.preconditions import generate_once
+from cuassay.judge.smoke import smoke
+from cuassay.model.domain import Mask, Positive, Real
+from tests.unit.contract.problems import foreign, rotary, trial_of
 
 _SIZES = {"batch": 3, "seq": 7, "dim": 5}
 
@@ -76,3 +82,67 @@ def test_facts_are_broken_one_at_a_time_and_related_inputs_are_conditions(tmp_pa
     assert all(len(case.fills) == 1 for case in broken.values())
     said = {known.broken for known in trial.facts if isinstance(known.fact, Related)}
     assert said == {""}
+
+
+_NAMED = """import torch
+
+def get_inputs(axes_and_scalars, device):
+    n, k = (axes_and_scalars[name] for name in ("n", "k"))
+    return {
+        "x": torch.randn(n, k, device=device),
+        "cos": 3 * torch.randn(n, k, device=device) + 2,
+        "sin": torch.sin(torch.randn(n, k, device=device)),
+        "input_mask": torch.randn(n, k, device=device),
+        "rstd": torch.rand(n, device=device) + 0.5,
+    }
+
+def run(x, cos, sin, input_mask, rstd):
+    return (x * cos + sin * input_mask) * rstd[:, None]
+"""
+
+
+def test_what_a_name_suggests_gives_way_to_the_problems_own_values(tmp_path: Path) -> None:
+    matrix = (("n", "k"), "float32")
+    problem = foreign(
+        tmp_path,
+        _NAMED,
+        axes=("n", "k"),
+        inputs={"x": matrix, "cos": matrix, "sin": matrix, "input_mask": matrix,
+                "rstd": (("n",), "float32")},
+        output=("n", "k"),
+        sizes=({"n": 16, "k": 32},),
+        generator="get_inputs",
+    )  # fmt: skip
+    trial = trial_of(problem)
+    assert problem.input("cos").domain == Real(low=-1.0, high=1.0)
+    assert isinstance(problem.input("input_mask").domain, Mask)
+    smoke(trial)
+    generate_once(trial)
+    learnt = trial.problem
+    assert learnt.input("cos").domain == learnt.input("input_mask").domain == Real()
+    assert learnt.input("sin").domain == Real(low=-1.0, high=1.0)
+    assert isinstance(learnt.input("rstd").domain, Positive)
+    said = [in_words(known.fact) for known in trial.facts if isinstance(known.fact, Contradicted)]
+    assert len(said) == 2
+    assert said[0].startswith("cos is not real in [-1.0, 1.0], as it seemed: the problem's own")
+    drawn = [trial.inputs(case)["cos"] for case in trial.cases("numeric")]
+    assert any(isinstance(cos, torch.Tensor) and bool((cos.abs() > 1).any()) for cos in drawn)
+
+
+def test_what_is_declared_is_not_given_up(tmp_path: Path) -> None:
+    problem = rotary(tmp_path)
+    stated = dataclasses.replace(
+        problem,
+        inputs=tuple(
+            dataclasses.replace(spec, domain=Positive(low=1e-3), domain_source="declared")
+            if spec.name == "gate"
+            else spec
+            for spec in problem.inputs
+        ),
+    )
+    generator = load_reference(problem).generator
+    assert generator is not None
+    values = generator(_SIZES, torch.device("cpu"))
+    kept, found = without_contradicted(stated, values, _SIZES)  # type: ignore[arg-type]
+    assert kept.input("gate").domain == Positive(low=1e-3)
+    assert found == ()

@@ -68,8 +68,11 @@ def test_a_truth_that_meets_the_cap_is_made_again(
 
     monkeypatch.setattr(JudgeTrial, "_made_truth", short)
     monkeypatch.setattr(trial, "forget", trial._cap.widen)
+    trial.inputs(case)
+    assert gpu.emptied == 0
     assert trial.truth(case).draws == 2
     assert gpu.shares == [0.25, 0.5, 1.0]  # as often as the cap has to give way
+    assert gpu.emptied  # what torch keeps beyond the plan is not kept from others
     failures.append(torch.OutOfMemoryError("really full"))
     trial._truths.clear()
     trial._cap.active = False

@@ -184,3 +184,12 @@ def test_the_judge_measures_and_keeps_the_regimes(tmp_path: Path) -> None:
     from cuassay.formats import load_problem
 
     assert selection.load(load_problem(str(source))) is not None
+
+
+def test_the_benchmarks_rule_is_measured_where_a_run_in_float64_has_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judged = trial()
+    assert power.benchmark_judge(judged) is not None
+    monkeypatch.setattr(JudgeTrial, "has_room", lambda self, case, *, truth=True: not truth)
+    assert power.benchmark_judge(judged) is None

@@ -21,7 +21,7 @@ from cuassay.oracle.truth.yardstick import Trusted, yardsticks
 ILL_CONDITIONED = 0.25  # trusted error over truth, whole tensor
 AMBIGUOUS_CAP = 0.05  # a larger share of flipping elements leaves too little to judge
 _AMBIGUOUS_MISSED = 0.01  # of the ambiguous elements: so few escape twelve draws
-_CODES = (DType.FLOAT8_E4M3FN, DType.FLOAT8_E5M2, DType.INT8, DType.UINT8)
+_CODES = (*(dtype for dtype in DType if dtype.is_float8), DType.INT8, DType.UINT8)
 _UNIT_RANGE = (1e-30, 1e30)
 
 
