@@ -79,18 +79,6 @@ def _say_ignored(folder: Folder, oddities: list[Oddity]) -> None:
         )
 
 
-def _functions(text: str) -> list[str]:
-    """Return the names of the functions that follow a `@problem(` line, in one pass."""
-    found: list[str] = []
-    decorated = False
-    for line in text.splitlines():
-        definition = _DEFINITION.match(line)
-        if decorated and definition:
-            found.append(definition.group(1))
-        decorated = bool(_DECORATOR.match(line)) or (decorated and not definition)
-    return found
-
-
 def _with_side_files(folder: Folder, *own: Path) -> tuple[Path, ...]:
     beside = [folder.files[name] for name in _SIDE_FILES if name in folder.files]
     own_sidecar = folder.files.get(f"{own[0].stem}.cuassay.toml")
@@ -155,7 +143,15 @@ def _python(folder: Folder, path: Path, oddities: list[Oddity]) -> Iterator[Foun
     own = path.parent if path.name == "problem.py" else path.with_suffix("")
     files = _with_side_files(folder, path)
     if sniff.is_native_problem(text):
-        functions = _functions(text) or [path.stem]
+        # The names of the functions that follow a `@problem(` line, in one pass.
+        found: list[str] = []
+        decorated = False
+        for line in text.splitlines():
+            definition = _DEFINITION.match(line)
+            if decorated and definition:
+                found.append(definition.group(1))
+            decorated = bool(_DECORATOR.match(line)) or (decorated and not definition)
+        functions = found or [path.stem]
         for function in functions:
             several = len(functions) > 1
             yield FoundProblem(

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.model.digest import problem_digest
 from cuassay.model.dtype import DType
-from cuassay.model.problem import InputSpec, Problem, TensorSpec
+from cuassay.model.problem import Problem, TensorSpec
 
 _FAMILIES: Mapping[str, str] = {
     "attention": "attention attention_varlen attention_window_softcap",
@@ -87,7 +87,10 @@ def get(name: str, *, dtype: str | DType | None = None) -> Problem:
     changed = dataclasses.replace(
         problem,
         name=f"{problem.name}@{wanted.value}",
-        inputs=tuple(_input(spec, wanted) for spec in problem.inputs),
+        inputs=tuple(
+            _tensor(spec, wanted) if isinstance(spec, TensorSpec) else spec
+            for spec in problem.inputs
+        ),
         outputs=tuple(_tensor(spec, wanted) for spec in problem.outputs),
         origin=problem.origin,
         digest="",
@@ -120,10 +123,6 @@ def _dtype(name: str) -> DType:
     if name not in legal:
         raise UnknownNameError("working dtype", name, legal)
     return legal[name]
-
-
-def _input(spec: InputSpec, dtype: DType) -> InputSpec:
-    return _tensor(spec, dtype) if isinstance(spec, TensorSpec) else spec
 
 
 def _tensor(spec: TensorSpec, dtype: DType) -> TensorSpec:

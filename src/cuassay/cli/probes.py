@@ -238,15 +238,6 @@ def _interpreter(packages: Mapping[str, object], *, gpu: bool) -> Probe:
     return Probe(name=name, ok=True, found="bfloat16 arithmetic proved bit-identical to torch's")
 
 
-def _cost(name: str) -> str:
-    wall = BY_NAME.get(name)
-    if wall is None:
-        return "one of two walls for the same purpose is missing"
-    if wall.required:
-        return f"no kernel is judged without --no-sandbox: nothing shows that {wall.keeps}"
-    return f"nothing shows of a candidate that {wall.keeps}"
-
-
 def _sandbox() -> Iterator[Probe]:
     """Yield whether each wall stood when a process tried to climb it, and what builds them."""
     found = _object([sys.executable, "-P", "-m", "cuassay.sandbox.guest.walls"])
@@ -254,10 +245,17 @@ def _sandbox() -> Iterator[Probe]:
         found = {"sandbox": "the probe did not end well"}
     for name, outcome in found.items():
         ok = str(outcome) == "yes"
+        wall = BY_NAME.get(name)
+        if wall is None:
+            cost = "one of two walls for the same purpose is missing"
+        elif wall.required:
+            cost = f"no kernel is judged without --no-sandbox: nothing shows that {wall.keeps}"
+        else:
+            cost = f"nothing shows of a candidate that {wall.keeps}"
         yield Probe(
             name=f"sandbox: {name}",
             ok=ok,
             found="" if ok else re.sub(r"\s+", " ", str(outcome)),
-            costs=_cost(name),
+            costs=cost,
             fix=BY_NAME[name].fix if name in BY_NAME else NAMESPACES,
         )

@@ -167,13 +167,14 @@ def _diagnosis(cause: Cause, held: Sequence[Finding], clues: Clues) -> Diagnosis
     ordered = sorted(held, key=lambda f: (f.code in _LAWS, f.cause is not cause))
     lead = ordered[0]
     clue = clues.numbers if cause in NUMBERS else None
+    example = next((finding.counterexample for finding in ordered if finding.counterexample), "")
     return Diagnosis(
         cause=cause,
         words=_words(cause, ordered, clue),
         remedy=PAGES[cause].remedy,
         basis=_basis(cause, lead, clue, clues),
         line=_line(cause, ordered, clue, clues),
-        example=_example(ordered),
+        example=example,
         findings=tuple(finding.id for finding in ordered if finding.id),
     )
 
@@ -213,10 +214,6 @@ def _line(
         return clue.line
     own = next((f.lines[0] for f in held if f.lines and f.cause is cause), None)
     return own or clues.lines.get(cause)
-
-
-def _example(held: Sequence[Finding]) -> str:
-    return next((finding.counterexample for finding in held if finding.counterexample), "")
 
 
 def _rank(made: Diagnosis) -> tuple[int, int]:

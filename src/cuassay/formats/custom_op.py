@@ -44,6 +44,12 @@ def load(file: Path, operator: str, problem: Problem) -> Candidate:
     text = read_text(file, CandidateError)
     _check_registered(text, f"{found.group(1)}::{found.group(2)}", file)
     module = file.stem if file.stem.isidentifier() else "custom_ops"
+    # The registered function may take the outputs too.
+    function = _registered(text, file).get(f"{found.group(1)}::{found.group(2)}")
+    if function is None:
+        convention = Convention.RETURNS
+    else:
+        convention = find_entry(text, function, problem, where=str(file))[1]
     return Candidate(
         name=found.group(2),
         sources=(
@@ -53,7 +59,7 @@ def load(file: Path, operator: str, problem: Problem) -> Candidate:
         entry_file=_ENTRY,
         entry_function="run",
         language=Language.PYTHON,
-        convention=_convention(text, found, problem, file),
+        convention=convention,
         origin=file.absolute(),
     )
 
@@ -92,11 +98,3 @@ def _check_registered(text: str, name: str, file: Path) -> None:
             f"{file} registers no operator '{name}'{': ' + near if near else ''} (it registers: "
             f"{', '.join(sorted(known))})"
         )
-
-
-def _convention(text: str, found: re.Match[str], problem: Problem, file: Path) -> Convention:
-    """Return DESTINATION where the registered function also takes the outputs."""
-    function = _registered(text, file).get(f"{found.group(1)}::{found.group(2)}")
-    if function is None:
-        return Convention.RETURNS
-    return find_entry(text, function, problem, where=str(file))[1]

@@ -49,10 +49,29 @@ def _named(where: str, *, strict: bool, notes: list[str]) -> Problem:
     if separator and place.endswith(".py"):
         return _from_path(Path(place).expanduser(), function, strict=strict, notes=notes)
     if separator and re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", place):
-        return _from_module(place, function)
+        try:
+            module = importlib.import_module(place)
+        except CuassayError:
+            raise
+        except ModuleNotFoundError as failure:
+            raise ProblemError(
+                f"module '{place}' cannot be imported: {failure}; "
+                "check its name, or give the file instead (file.py:function)"
+            ) from None
+        except (Exception, SystemExit) as failure:
+            text = describe(failure, Path(getattr(failure, "filename", None) or place))
+            raise ProblemError(
+                f"module '{place}' cannot be imported: {text}; correct it, then try again"
+            ) from failure
+        if function not in vars(module):
+            raise UnknownNameError("function", function, _public(module), f"in module {place}")
+        return _carried(vars(module)[function], function, f"module {place}")
     if "/" in where or path.suffix in (".py", ".json", ".jsonl"):
         raise ProblemError(f"{where} does not exist: expected a problem's file or folder. {_HINT}")
-    return _from_catalogue(where)
+    known = registry.names()
+    if where.partition("@")[0] not in known:  # rmsnorm@float16 picks a working dtype
+        raise UnknownNameError("problem", where, known, _HINT)
+    return registry.get(where)
 
 
 def _exists(path: Path) -> bool:
@@ -107,7 +126,12 @@ def _inside(folder: Path) -> Path:
 
 def _from_python(path: Path, function: str | None) -> Problem:
     source = read_text(path, ProblemError)
-    if function is None and _is_kernelbench(source):
+    if (
+        function is None
+        and "class Model(" in source
+        and "def get_inputs(" in source
+        and "@problem" not in source
+    ):
         from cuassay.formats.kernelbench import pair as kernelbench
 
         return kernelbench.load(path, source)
@@ -143,10 +167,6 @@ def _from_python(path: Path, function: str | None) -> Problem:
     return next(iter(made.values()))
 
 
-def _is_kernelbench(source: str) -> bool:
-    return "class Model(" in source and "def get_inputs(" in source and "@problem" not in source
-
-
 def _public(module: object) -> list[str]:
     return [name for name, value in vars(module).items() if native.problem_of(value) is not None]
 
@@ -159,30 +179,3 @@ def _carried(function: object, name: str, place: str) -> Problem:
             "decorate it with @cuassay.formats.native.declaration(axes=..., workloads=...)"
         )
     return found
-
-
-def _from_module(dotted: str, function: str) -> Problem:
-    try:
-        module = importlib.import_module(dotted)
-    except CuassayError:
-        raise
-    except ModuleNotFoundError as failure:
-        raise ProblemError(
-            f"module '{dotted}' cannot be imported: {failure}; "
-            "check its name, or give the file instead (file.py:function)"
-        ) from None
-    except (Exception, SystemExit) as failure:
-        text = describe(failure, Path(getattr(failure, "filename", None) or dotted))
-        raise ProblemError(
-            f"module '{dotted}' cannot be imported: {text}; correct it, then try again"
-        ) from failure
-    if function not in vars(module):
-        raise UnknownNameError("function", function, _public(module), f"in module {dotted}")
-    return _carried(vars(module)[function], function, f"module {dotted}")
-
-
-def _from_catalogue(name: str) -> Problem:
-    known = registry.names()
-    if name.partition("@")[0] not in known:  # rmsnorm@float16 picks a working dtype
-        raise UnknownNameError("problem", name, known, _HINT)
-    return registry.get(name)

@@ -80,7 +80,8 @@ def with_calls(problem: Problem, folder: Path, *, notes: list[str]) -> Problem:
 
 def _workload(problem: Problem, call: Mapping[str, Any], folder: Path, *, number: int) -> Workload:
     given = _arguments(problem, call)
-    facts = _facts(folder / str(call.get("file", "")))
+    file = folder / str(call.get("file", ""))
+    facts = tensor_facts(file, where=str(file))
     sizes: dict[str, int] = {}
     sources: dict[str, InputSource] = {}
     for spec in problem.inputs:
@@ -105,8 +106,7 @@ def _workload(problem: Problem, call: Mapping[str, Any], folder: Path, *, number
                 f"'{spec.name}' was recorded as {dtype}, the problem has {spec.dtype.value}"
             )
         _bind(problem, spec, shape, sizes)
-        file = str((folder / call["file"]).absolute())
-        sources[spec.name] = SafetensorsSource(path=file, key=key)
+        sources[spec.name] = SafetensorsSource(path=str(file.absolute()), key=key)
     _check_expressions(problem, given, facts, sizes)
     first = problem.workloads[0] if problem.workloads else None
     return Workload(
@@ -130,10 +130,6 @@ def _arguments(problem: Problem, call: Mapping[str, Any]) -> dict[str, Mapping[s
     if len(ordered) != len(names):
         raise _Unfit(f"{len(ordered)} arguments were recorded, the problem has {len(names)} inputs")
     return dict(zip(names, ordered, strict=True))
-
-
-def _facts(file: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
-    return tensor_facts(file, where=str(file))
 
 
 def _bind(

@@ -88,7 +88,17 @@ class _Learner:
     def _move(self, name: str) -> None:
         """Sample with one size moved, alone or with the sizes that equal it."""
         for unit in dict.fromkeys((1, self._sizes[name])):
-            for others in self._companions(name):
+            equal = [
+                other
+                for other, size in self._sizes.items()
+                if size == self._sizes[name] and other not in (name, *self._moved, *self._same)
+            ]
+            companions = [
+                (),
+                *((other,) for other in equal),
+                *([tuple(equal)] if len(equal) > 1 else []),
+            ]
+            for others in companions:
                 group = (name, *others)
                 moved = [self._at(dict.fromkeys(group, step * unit)) for step in _STEPS]
                 if all(one is not None and one.shapes != self._base.shapes for one in moved):
@@ -96,14 +106,6 @@ class _Learner:
                     self._unit[name] = unit
                     self._same |= dict.fromkeys(others, name)
                     return
-
-    def _companions(self, name: str) -> list[tuple[str, ...]]:
-        equal = [
-            other
-            for other, size in self._sizes.items()
-            if size == self._sizes[name] and other not in (name, *self._moved, *self._same)
-        ]
-        return [(), *((other,) for other in equal), *([tuple(equal)] if len(equal) > 1 else [])]
 
     def _at(self, steps: Mapping[str, int]) -> Sample | None:
         """Return the sample with some sizes moved, None where the code or the ranks refuse it."""

@@ -49,21 +49,18 @@ class WatchedGraph:
         self.replays += 1
         self._left -= 1
         if self._left < 0:
-            self._due()
-
-    def _due(self) -> None:
-        """Count the calls of the replays since the last time, and check those that are due."""
-        passed, self._counted = self.replays - self._counted, self.replays
-        first, nearest = self.replays == passed, _BLOCK
-        for guarded, arguments, keywords in self._calls:
-            slot = guarded.slot()
-            slot.calls += passed
-            slot.left -= passed
-            if slot.left < 0 or first:
-                slot.left = guarded.watch.sampler.gap()
-                self._check(guarded, arguments, keywords)
-            nearest = min(nearest, slot.left)
-        self._left = nearest
+            # Count the calls of the replays since the last time, and check those that are due.
+            passed, self._counted = self.replays - self._counted, self.replays
+            first, nearest = self.replays == passed, _BLOCK
+            for guarded, arguments, keywords in self._calls:
+                slot = guarded.slot()
+                slot.calls += passed
+                slot.left -= passed
+                if slot.left < 0 or first:
+                    slot.left = guarded.watch.sampler.gap()
+                    self._check(guarded, arguments, keywords)
+                nearest = min(nearest, slot.left)
+            self._left = nearest
 
     @property
     def trusted(self) -> bool:

@@ -78,6 +78,8 @@ def make(
         raise UnknownNameError(f"fill for {family(spec)} input '{spec.name}'", fill.kind, legal)
     generator = torch.Generator(device=device)
     generator.manual_seed(seed)
+    domain = spec.domain
+    limit = evaluate(domain.axis, sizes) if isinstance(domain, Index | Offsets) else 0
     request = Request(
         spec=spec,
         shape=shape_of(spec.shape, sizes),
@@ -85,14 +87,9 @@ def make(
         generator=generator,
         device=device,
         work=torch.float64 if spec.dtype is DType.FLOAT64 else torch.float32,
-        limit=_limit(spec, sizes),
+        limit=limit,
     )
     return _dispatch(fill.kind, request).contiguous()
-
-
-def _limit(spec: TensorSpec, sizes: Mapping[str, int]) -> int:
-    domain = spec.domain
-    return evaluate(domain.axis, sizes) if isinstance(domain, Index | Offsets) else 0
 
 
 def _dispatch(kind: str, request: Request) -> torch.Tensor:

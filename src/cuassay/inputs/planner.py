@@ -125,19 +125,17 @@ class Planner:
             workload, sizes = ordered[0]
             cut = fit(self.problem, sizes, budget=budget_elements, floor=16)
             return [(workload, shrink(self.problem, cut, small_enough=self.is_affordable, floor=3))]
-        picked = _spread(len(fits), count)
+        # `count` positions in 0..total-1, first and last included, evenly spread.
+        total = len(fits)
+        if total <= count:
+            picked = list(range(total))
+        elif count == 1:
+            picked = [0]
+        else:
+            picked = [round(step * (total - 1) / (count - 1)) for step in range(count)]
         return [fits[-1 - position] for position in picked]
 
 
 def has_custom_source(workload: Workload) -> bool:
     """Return whether any input of the workload comes from the problem's generator."""
     return any(isinstance(source, CustomSource) for source in workload.sources.values())
-
-
-def _spread(total: int, count: int) -> list[int]:
-    """Return `count` positions in 0..total-1, first and last included, evenly spread."""
-    if total <= count:
-        return list(range(total))
-    if count == 1:
-        return [0]
-    return [round(step * (total - 1) / (count - 1)) for step in range(count)]

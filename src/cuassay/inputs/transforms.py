@@ -42,7 +42,11 @@ def transformed(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Dr
     """
     value = _taken(spec, fill, sizes, draw) if "take" in fill.parameters else draw(sizes)
     if "part" in fill.parameters:
-        value = _part(spec, fill, value)
+        generator = torch.Generator(device="cpu")  # so that every device splits alike
+        generator.manual_seed(int(_number(spec, fill, "part_seed")))
+        first = torch.rand(value.shape, generator=generator) < 0.5
+        kept = first if _number(spec, fill, "part") == 0 else ~first
+        value = torch.where(kept.to(value.device), value, torch.zeros((), dtype=value.dtype))
     if "scale_by" in fill.parameters:
         value = (value.double() * _number(spec, fill, "scale_by")).to(value.dtype)
     if "shift" in fill.parameters:
@@ -89,14 +93,6 @@ def _taken(spec: TensorSpec, fill: Fill, sizes: Mapping[str, int], draw: Draw) -
         taken = base.view(torch.uint8).index_select(spec.shape.index(axis), index)
         return taken.view(base.dtype)
     return base.index_select(spec.shape.index(axis), index)
-
-
-def _part(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:
-    generator = torch.Generator(device="cpu")  # so that every device splits alike
-    generator.manual_seed(int(_number(spec, fill, "part_seed")))
-    first = torch.rand(value.shape, generator=generator) < 0.5
-    kept = first if _number(spec, fill, "part") == 0 else ~first
-    return torch.where(kept.to(value.device), value, torch.zeros((), dtype=value.dtype))
 
 
 def _rolled(spec: TensorSpec, fill: Fill, value: torch.Tensor) -> torch.Tensor:

@@ -136,7 +136,9 @@ class _CellRun:
         return self._band.step is not None and step >= self._band.step + _TOLD_AFTER
 
     def _step(self, step: int) -> None:
-        batch = self._batch(step)
+        preset = self._settings.preset
+        ids, targets = self._corpus.batch(preset.batch, preset.length, seed=self._root, step=step)
+        batch = ids.to(self._settings.device), targets.to(self._settings.device)
         if step % self._settings.pairs_every == 0 and not self._monitor.left:
             gradients = self._paired(step, batch)
         else:
@@ -168,11 +170,6 @@ class _CellRun:
         allowed = {name: group.allowed for name, group in self._monitor.groups.items()}
         self._trace.paired.append((step, found, allowed))
         return gradients
-
-    def _batch(self, step: int) -> Batch:
-        preset = self._settings.preset
-        ids, targets = self._corpus.batch(preset.batch, preset.length, seed=self._root, step=step)
-        return ids.to(self._settings.device), targets.to(self._settings.device)
 
     def _check_stable(self, *, final: bool = False) -> None:
         losses = self._trace.trusted
@@ -213,7 +210,9 @@ class _CellRun:
 
 def _with_place(base: CellResult, left: list[Left]) -> CellResult:
     """Add where gradients left the band: rows of the embedding are told with their table."""
-    worst = max(left, key=lambda each: _size(each.pair.deviation))
+    worst = max(
+        left, key=lambda each: math.inf if math.isnan(each.pair.deviation) else each.pair.deviation
+    )
     table = worst.group == pairs.TABLE or pairs.row_of(worst.group) is not None
     rows = [row for each in left if (row := pairs.row_of(each.group)) is not None]
     return replace(
@@ -230,10 +229,6 @@ def _with_place(base: CellResult, left: list[Left]) -> CellResult:
         evidence=worst.evidence,
         how=worst.how,
     )
-
-
-def _size(deviation: float) -> float:
-    return math.inf if math.isnan(deviation) else deviation
 
 
 def _late(losses: list[float]) -> float:

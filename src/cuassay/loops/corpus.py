@@ -63,7 +63,20 @@ def corpus(name: str, vocab: int) -> Corpus:
     Raises UsageError for another name, and for a file that is missing or too short.
     """
     if name in SYNTHETIC:
-        return _drawn(name, vocab)
+        rank = torch.arange(1, vocab + 1, dtype=torch.float64)
+        if name == "single":
+            weights = torch.zeros(vocab, dtype=torch.float64)
+            weights[0] = 1.0
+        else:
+            weights = rank ** -(float(name.removeprefix("zipf")) if name != "uniform" else 0.0)
+        weights /= weights.sum()
+        return Corpus(
+            name=name,
+            vocab=vocab,
+            tokens=torch.empty(0, dtype=torch.int32),
+            weights=weights,
+            about=f"drawn independently; {_described(weights)}",
+        )
     if name in ("real", "shuffled"):
         text = standard_library(_TEXT_BYTES[vocab <= _SMALL_VOCAB])
     elif name.startswith("file:"):
@@ -152,23 +165,6 @@ def _keep(path: Path, text: str) -> None:
         temporary.replace(path)
     except OSError:
         return  # learned again next time
-
-
-def _drawn(name: str, vocab: int) -> Corpus:
-    rank = torch.arange(1, vocab + 1, dtype=torch.float64)
-    if name == "single":
-        weights = torch.zeros(vocab, dtype=torch.float64)
-        weights[0] = 1.0
-    else:
-        weights = rank ** -(float(name.removeprefix("zipf")) if name != "uniform" else 0.0)
-    weights /= weights.sum()
-    return Corpus(
-        name=name,
-        vocab=vocab,
-        tokens=torch.empty(0, dtype=torch.int32),
-        weights=weights,
-        about=f"drawn independently; {_described(weights)}",
-    )
 
 
 def _described(counts: torch.Tensor) -> str:

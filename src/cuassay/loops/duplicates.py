@@ -97,7 +97,17 @@ def _draw(lane: Lane, ids: torch.Tensor, targets: torch.Tensor, order: torch.Ten
     spread = _spread(states, order)
     floor = min(group.floor for group in lane.groups(()).values())
     beyond = spread > BAND * max(noise_spread, floor)
-    parameter, deviation, known = _worst(single, noise, found, floor)
+    # The parameter farthest beyond its band, its deviation and the noise; or nothing.
+    measured = pairs.measure(single, noise, found)
+    shares = {
+        name: pair.deviation / (BAND * max(pair.noise_deviation, floor))
+        for name, pair in measured.items()
+    }
+    name = max(shares, key=lambda each: shares[each], default="")
+    if not name or shares[name] <= 1.0:
+        parameter, deviation, known = "", 0.0, 0.0
+    else:
+        parameter, deviation, known = name, measured[name].deviation, measured[name].noise_deviation
     return _Seen(
         wrong=tuple(beyond.nonzero().flatten().tolist()),
         spread=float(spread.max()),
@@ -133,21 +143,6 @@ def _spread(states: torch.Tensor, order: torch.Tensor) -> torch.Tensor:
         size = centre.norm().clamp_min(torch.finfo(torch.float32).tiny)
         distance[order == sample] = (rows - centre).norm(dim=1) / size
     return torch.where(distance.isfinite(), distance, torch.inf)
-
-
-def _worst(
-    single: Gradients, noise: Gradients, found: Gradients, floor: float
-) -> tuple[str, float, float]:
-    """Return the parameter farthest beyond its band, its deviation and the noise; or nothing."""
-    measured = pairs.measure(single, noise, found)
-    shares = {
-        name: pair.deviation / (BAND * max(pair.noise_deviation, floor))
-        for name, pair in measured.items()
-    }
-    name = max(shares, key=lambda each: shares[each], default="")
-    if not name or shares[name] <= 1.0:
-        return "", 0.0, 0.0
-    return name, measured[name].deviation, measured[name].noise_deviation
 
 
 def _told(base: Duplicates, seen: list[_Seen]) -> Duplicates:

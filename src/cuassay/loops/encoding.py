@@ -65,6 +65,18 @@ def encode(
     longest = min(wanted.tokens, weights.sizes.positions)
     texts = minilm.sentences(count, tokenize, longest=longest, seed=derive(root, "text"))
     work = _Encoding(wanted, site, kernel, weights, device=device, seed=root, say=say)
+    sizes = weights.sizes
+    preset = Preset(
+        name=weights.name,
+        vocab=sizes.vocab,
+        hidden=sizes.hidden,
+        layers=sizes.layers,
+        heads=sizes.heads,
+        kv_heads=sizes.heads,
+        ffn=sizes.ffn,
+        batch=_BATCH,
+        length=longest,
+    )
     report = InferReport(
         decision=Decision.ACCEPTED,
         reason="",
@@ -73,7 +85,7 @@ def encode(
         candidate="",
         digest=digest,
         device=device,
-        preset=_preset(weights, longest),
+        preset=preset,
         precision=wanted.precisions[0],
         seed=root,
         lengths=tuple(map(len, texts)),
@@ -88,21 +100,6 @@ def encode(
             reason=f"the kernel failed while encoding: {fault}",
             failure=str(fault),
         )
-
-
-def _preset(weights: EncoderWeights, longest: int) -> Preset:
-    sizes = weights.sizes
-    return Preset(
-        name=weights.name,
-        vocab=sizes.vocab,
-        hidden=sizes.hidden,
-        layers=sizes.layers,
-        heads=sizes.heads,
-        kv_heads=sizes.heads,
-        ffn=sizes.ffn,
-        batch=_BATCH,
-        length=longest,
-    )
 
 
 class _Encoding:

@@ -163,7 +163,14 @@ class _Inference:
         self, report: InferReport, models: Mapping[str, Transformer]
     ) -> tuple[InferReport, list[Left], dict[str, list[torch.Tensor]]]:
         """Decode the ragged batch; compare with float64 position by position."""
-        exact = self._exact(models)
+        # The float64 logits; every model takes the float64 model's experts from now on.
+        choices: list[list[torch.Tensor]] = [[] for _ in self.sequences]
+        exact = [
+            exact_logits(models["trusted"], ids.to(self._device), choices=chosen)
+            for ids, chosen in zip(self.sequences, choices, strict=True)
+        ]
+        for model in models.values():
+            model.ops.routes = ForcedRoutes(choices)
         groups = {f"sequence {i}": _group(f"sequence {i}") for i in range(len(self.sequences))}
         monitor = Monitor(groups)
         tallies = {name: Tally() for name in ("trusted prefill", "kernel prefill", *_PARTS)}
@@ -188,17 +195,6 @@ class _Inference:
             kl_kernel=tuple(kl["kernel"]),
         )
         return report, left, kept
-
-    def _exact(self, models: Mapping[str, Transformer]) -> list[torch.Tensor]:
-        """Return the float64 logits; every model takes the float64 model's experts from now on."""
-        choices: list[list[torch.Tensor]] = [[] for _ in self.sequences]
-        exact = [
-            exact_logits(models["trusted"], ids.to(self._device), choices=chosen)
-            for ids, chosen in zip(self.sequences, choices, strict=True)
-        ]
-        for model in models.values():
-            model.ops.routes = ForcedRoutes(choices)
-        return exact
 
     def _prefilled(
         self,

@@ -73,6 +73,7 @@ def train(
     probes = _probed(probed, settings, folder, again=wanted.again, say=say)
     what = "updates" if site.optimizer else "gradients"
     decision, reason = decide(done, what=what, probes=probes)
+    texts = {cell.data: corpus(cell.data, preset.vocab).about for cell in cells}
     return TrainReport(
         decision=decision,
         reason=reason,
@@ -89,7 +90,7 @@ def train(
         planned=len(cells),
         duplicates=probes,
         options=_options(wanted),
-        text=_texts(cells, preset),
+        text=texts,
         kept=str(folder),
         resumed=resumed,
     )
@@ -139,10 +140,6 @@ def _shared(
         learning_rate=wanted.learning_rate,
         stop_early=not wanted.whole,
     )
-
-
-def _texts(cells: Sequence[Cell], preset: Preset) -> dict[str, str]:
-    return {cell.data: corpus(cell.data, preset.vocab).about for cell in cells}
 
 
 def _run(

@@ -75,7 +75,8 @@ def sentences(count: int, encode: Encode, *, longest: int, seed: int) -> list[to
 
     Lengths range up to `longest` tokens, the first sentence is the longest.
     """
-    texts = _docstrings()
+    # The docstrings of the standard library's modules, in sorted order.
+    texts = [text for path in _modules() if (text := _docstring(path))]
     order = torch.randperm(len(texts), generator=torch.Generator().manual_seed(seed % 2**63))
     found: list[torch.Tensor] = []
     for index in order.tolist():
@@ -89,11 +90,6 @@ def sentences(count: int, encode: Encode, *, longest: int, seed: int) -> list[to
         f"the standard library's docstrings hold no {count} sentences of up to {longest} tokens; "
         "choose fewer --sequences or --tokens"
     )
-
-
-def _docstrings() -> list[str]:
-    """Return the docstrings of the standard library's modules, in sorted order."""
-    return [text for path in _modules() if (text := _docstring(path))]
 
 
 def _modules() -> Iterator[Path]:

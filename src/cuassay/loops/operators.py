@@ -77,17 +77,15 @@ class Operators:
         """Return the outputs of a site's operator. Raises what the candidate's kernel raises."""
         if self.watch is not None:
             self.watch(site, values)
-        outputs = self._answered(site, values)
+        if self.asks(site):
+            outputs = self.kernels[site](values)
+        elif self.mode is Mode.NOISE and site in self.noisy:
+            outputs = self._noise(SITES[site], values)
+        else:
+            outputs = self._trusted(SITES[site], values)
         if self.heard is not None:
             self.heard(site, values, outputs)
         return outputs
-
-    def _answered(self, site: str, values: Sequence[Value]) -> tuple[torch.Tensor, ...]:
-        if self.asks(site):
-            return self.kernels[site](values)
-        if self.mode is Mode.NOISE and site in self.noisy:
-            return self._noise(SITES[site], values)
-        return self._trusted(SITES[site], values)
 
     def asks(self, site: str) -> bool:
         """Whether the candidate answers at a site now."""
@@ -168,20 +166,15 @@ class Operators:
 
     def _moved(self, truth: torch.Tensor, rounded: torch.Tensor, *, together: bool) -> torch.Tensor:
         if rounded.dtype is self.low:
-            return self._dithered(truth, rounded, together=together)
+            signs = torch.sign(self._uniform(truth[:1, :1] if together else truth))
+            moved = truth + _OWN_ERROR * signs * (rounded.to(truth.dtype) - truth)
+            return stochastic_round(moved, self.low, self._uniform(truth))
         return self._jittered(rounded)
 
     def _jittered(self, truth: torch.Tensor) -> torch.Tensor:
         if not truth.is_floating_point():
             return truth
         return truth * (1.0 + _FLOAT32_NOISE * self._uniform(truth))
-
-    def _dithered(
-        self, truth: torch.Tensor, rounded: torch.Tensor, *, together: bool
-    ) -> torch.Tensor:
-        signs = torch.sign(self._uniform(truth[:1, :1] if together else truth))
-        moved = truth + _OWN_ERROR * signs * (rounded.to(truth.dtype) - truth)
-        return stochastic_round(moved, self.low, self._uniform(truth))
 
     def _uniform(self, like: torch.Tensor) -> torch.Tensor:
         """Return numbers drawn uniformly from -1 to 1."""

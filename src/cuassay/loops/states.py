@@ -114,7 +114,9 @@ def _takes_part(site: Site, kind: str) -> bool:
 
 
 def _values(problem: Problem, state: LoopState, device: str) -> Sequence[Value]:
-    precision = _precision(problem)
+    dtypes = {spec.dtype.value for spec in (*problem.inputs, *problem.outputs)}
+    found = [name for name, dtype in PRECISIONS.items() if dtype in dtypes]
+    precision = found[0] if found else "fp32"
     vocab = next(
         (a.value for a in problem.axes if isinstance(a, ConstAxis) and a.name == "vocab"), 0
     )
@@ -122,13 +124,19 @@ def _values(problem: Problem, state: LoopState, device: str) -> Sequence[Value]:
     if vocab > _LARGEST_VOCAB or 0 < vocab < 258:
         raise CuassayError(f"a vocabulary of {vocab} has no model here")
     preset = replace(preset, vocab=vocab or preset.vocab)
-    return _recorded(preset, precision, state, device)
-
-
-def _precision(problem: Problem) -> str:
-    dtypes = {spec.dtype.value for spec in (*problem.inputs, *problem.outputs)}
-    found = [name for name, dtype in PRECISIONS.items() if dtype in dtypes]
-    return found[0] if found else "fp32"
+    # One of the calls that the site gets at a step of a trusted loop.
+    calls = _calls(preset, precision, replace(state, step=0), device)
+    if state.step not in calls:
+        # Run a trusted loop to a step; return the site's calls at that step and at those on the
+        # way. On the way the steps of the profiles are kept, so that one run serves all cases.
+        recorder = _Recorder(state)
+        work = _train if state.loop == TRAINING else _decode
+        work(preset, precision, state, device=device, recorder=recorder)
+        calls.update({state.step: [], **recorder.calls})
+    kept = calls[state.step]
+    if not kept:
+        raise CuassayError(f"the loop never calls site '{state.site}'")
+    return kept[state.seed % len(kept)]
 
 
 def _fits(problem: Problem, values: Sequence[Value]) -> bool:
@@ -154,32 +162,10 @@ def _fits(problem: Problem, values: Sequence[Value]) -> bool:
     return True
 
 
-def _recorded(preset: Preset, precision: str, state: LoopState, device: str) -> tuple[Value, ...]:
-    """Return one of the calls that the site gets at a step of a trusted loop."""
-    calls = _calls(preset, precision, replace(state, step=0), device)
-    if state.step not in calls:
-        calls.update(_run(preset, precision, state, device))
-    kept = calls[state.step]
-    if not kept:
-        raise CuassayError(f"the loop never calls site '{state.site}'")
-    return kept[state.seed % len(kept)]
-
-
 @functools.lru_cache(maxsize=12)
 def _calls(preset: Preset, precision: str, state: LoopState, device: str) -> dict[int, _Calls]:
     """Return what was recorded so far of a loop, by its step; empty at first."""
     return {}
-
-
-def _run(preset: Preset, precision: str, state: LoopState, device: str) -> dict[int, _Calls]:
-    """Run a trusted loop to a step; return the site's calls at that step and at those on the way.
-
-    On the way the steps of the profiles are kept, so that one run serves all cases.
-    """
-    recorder = _Recorder(state)
-    work = _train if state.loop == TRAINING else _decode
-    work(preset, precision, state, device=device, recorder=recorder)
-    return {state.step: [], **recorder.calls}
 
 
 class _Recorder:

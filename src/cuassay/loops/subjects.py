@@ -231,13 +231,10 @@ class _ModelExperiment:
         """Parameters, and hot rows of the embedding."""
         return pairs.groups(self._lane.model, self._rows)
 
-    def _batch(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _measured(self, step: int, replaced: Mapping[str, Kernel]) -> tuple[float, Gradients, Any]:
         preset, device = self._settings.preset, self._settings.device
         ids, targets = self._corpus.batch(preset.batch, preset.length, seed=self._seed, step=step)
-        return ids.to(device), targets.to(device)
-
-    def _measured(self, step: int, replaced: Mapping[str, Kernel]) -> tuple[float, Gradients, Any]:
-        batch, ops = self._batch(step), self._lane.ops
+        batch, ops = (ids.to(device), targets.to(device)), self._lane.ops
         loss, trusted = self._lane.gradients(batch, Mode.TRUSTED)
         _, noise = self._lane.gradients(batch, Mode.NOISE)
         ops.kernels = {**self._kernels, **replaced}

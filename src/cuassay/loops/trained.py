@@ -33,18 +33,14 @@ def weights(
     bf16 compute, AdamW, real text. The file is kept under cuassay's home.
     """
     count = steps or STEPS["cuda" if device.startswith("cuda") else "cpu"]
-    path = _path(preset, count)
+    key = blake2b(f"{_VERSION} {count} {serial.dumps(preset)}".encode(), digest_size=10).hexdigest()
+    path = cache_dir() / "loops" / f"trained-{preset.name}-{key}.pt"
     try:
         found: dict[str, torch.Tensor] = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, ValueError, KeyError):
         found = _train(preset, device=device, steps=count, say=say)
         _keep(path, found)
     return found
-
-
-def _path(preset: Preset, steps: int) -> Path:
-    key = blake2b(f"{_VERSION} {steps} {serial.dumps(preset)}".encode(), digest_size=10).hexdigest()
-    return cache_dir() / "loops" / f"trained-{preset.name}-{key}.pt"
 
 
 def _train(

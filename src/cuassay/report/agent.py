@@ -34,6 +34,7 @@ def agent_document(verdict: Verdict) -> dict[str, Any]:
     every = words.identified(verdict)
     telling, _ = words.grouped(every)
     wrong = sum(finding.finding_class is FindingClass.WRONG for finding in every)
+    inconclusive = verdict.decision is Decision.INCONCLUSIVE
     return {
         "schema": SCHEMA,
         "verdict": verdict.decision.value,
@@ -45,7 +46,7 @@ def agent_document(verdict: Verdict) -> dict[str, Any]:
         "wrong_findings": wrong,
         "findings": [_finding(finding) for finding in telling[:_FINDINGS]],
         "conditions": [one_line(text) for text in verdict.conditions],
-        "undecided": _undecided(verdict),
+        "undecided": [one_line(verdict.reason)] if inconclusive else [],
         "checks": _counts(verdict),
         "run": one_line(verdict.run, limit=80),
     }
@@ -122,13 +123,6 @@ def _growth(finding: Finding) -> str:
         return ""
     axis = one_line(growth.axis, limit=60)
     return f"the error grows as {axis}^{growth.exponent:.1f}; float32 sums keep it flat"
-
-
-def _undecided(verdict: Verdict) -> list[str]:
-    """Return why no decision was reached; empty where there is one."""
-    if verdict.decision is not Decision.INCONCLUSIVE:
-        return []
-    return [one_line(verdict.reason)]
 
 
 def _counts(verdict: Verdict) -> dict[str, int]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cuassay.model.diagnosis import Diagnosis
-from cuassay.model.outcome import Finding, FindingClass
+from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Decision
 from cuassay.report import words
 from cuassay.report.clean import clean, github_fence, one_line
@@ -95,19 +94,15 @@ def _annotations(judged: Judged) -> Iterator[tuple[_Mark, str]]:
         line = place(finding, judged)
         title = f"cuassay {one_line(finding.code, limit=20)} {one_line(finding.title, limit=80)}"
         kind = _KINDS[finding.finding_class]
+        share = f" ({words.times(finding.share)})" if finding.share is not None else ""
+        rows = [] if cause is None else [words.cause_line(cause), f"Do: {cause.remedy}"]
+        rows.append(f"{one_line(finding.message)}{share}")
+        if finding.reproduce:
+            rows.append(f"Reproduce: {one_line(finding.reproduce)}")
         yield (
             _Mark(kind=kind, title=title, path=line.path, line=line.line),
-            _message(finding, cause),
+            "\n".join(rows),
         )
-
-
-def _message(finding: Finding, cause: Diagnosis | None) -> str:
-    share = f" ({words.times(finding.share)})" if finding.share is not None else ""
-    rows = [] if cause is None else [words.cause_line(cause), f"Do: {cause.remedy}"]
-    rows.append(f"{one_line(finding.message)}{share}")
-    if finding.reproduce:
-        rows.append(f"Reproduce: {one_line(finding.reproduce)}")
-    return "\n".join(rows)
 
 
 def _data(value: str, *, limit: int) -> str:

@@ -18,6 +18,8 @@ _NO_NUMBER = "–"
 
 def document(report: TrainReport) -> dict[str, Any]:
     """Return the JSON document of `cuassay train --json`; not finite numbers are strings."""
+    sizes = report.preset
+    names = ("name", "vocab", "hidden", "layers", "heads", "kv_heads", "ffn", "batch", "length")
     return {
         "schema": SCHEMA,
         "verdict": report.decision.value,
@@ -27,7 +29,7 @@ def document(report: TrainReport) -> dict[str, Any]:
         "candidate": clean(report.candidate),
         "digest": report.digest,
         "device": clean(report.device),
-        "preset": _preset(report),
+        "preset": {name: getattr(sizes, name) for name in names},
         "steps": report.steps,
         "false_alarm_rate": report.false_alarm_rate,
         "seed": report.seed,
@@ -42,12 +44,6 @@ def document(report: TrainReport) -> dict[str, Any]:
         "duration_s": number(report.duration_s),
         "kept": clean(report.kept),
     }
-
-
-def _preset(report: TrainReport) -> dict[str, Any]:
-    sizes = report.preset
-    names = ("name", "vocab", "hidden", "layers", "heads", "kv_heads", "ffn", "batch", "length")
-    return {name: getattr(sizes, name) for name in names}
 
 
 def _duplicates(probe: Duplicates) -> dict[str, Any]:

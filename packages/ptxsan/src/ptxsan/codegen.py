@@ -96,7 +96,12 @@ def generate(program: Program, options: Options) -> Code:
         "define i64 @step(ptr noalias %thread, ptr noalias %block, ptr noalias %launch) {",
         *(f"  {one}" for one in _prologue(cx, spill, allocas)),
         *cx.lines,
-        *_epilogue(cx),
+        "done:",
+        "  %count.1 = load i64, ptr %count",
+        "  store i64 %count.1, ptr %count.p",
+        "  %last.1 = load i32, ptr %last",
+        "  store i32 %last.1, ptr %last.p",
+        f"  ret i64 {layout.REASON_EXIT}",
         "}",
         *deferred.function(cx),
         "!0 = !{}",
@@ -166,15 +171,4 @@ def _prologue(cx: Emit, spill: int, allocas: list[str]) -> list[str]:
         f"switch i32 %resume, label %start [ {cases} ]",
         "start:",
         *cx.frame.clears(),
-    ]
-
-
-def _epilogue(cx: Emit) -> list[str]:
-    return [
-        "done:",
-        "  %count.1 = load i64, ptr %count",
-        "  store i64 %count.1, ptr %count.p",
-        "  %last.1 = load i32, ptr %last",
-        "  store i32 %last.1, ptr %last.p",
-        f"  ret i64 {layout.REASON_EXIT}",
     ]

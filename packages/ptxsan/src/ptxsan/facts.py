@@ -35,7 +35,23 @@ def collect(body: Sequence[Instruction], liveness: Liveness, registers: Mapping[
     start = {name for name in liveness.before(0) if name in registers}
     poisonable = _forward(body, start, _gives_poison)
     sources = _forward(body, set(), _gives_shadow, through=_moves_shadow)
-    sinks = _backward(body)
+    sinks: set[str] = set()
+    changed = True
+    while changed:
+        changed = False
+        for one in body:
+            row = isa.row(one)
+            stores = row.memory in (Memory.WRITE, Memory.UPDATE)
+            wanted = isa.is_float(one) or stores or row.shadow is Shadow.PRODUCED
+            if wanted or (_moves_shadow(one) and not sinks.isdisjoint(definitions(one))):
+                # Registers whose values count: predicates and addresses carry no shadow.
+                named: set[str] = set()
+                for operand in one.operands:
+                    if not isinstance(operand, Address):
+                        named.update(registers_of(operand))
+                if not sinks.issuperset(named):
+                    sinks.update(named)
+                    changed = True
     wide = {
         name for name in poisonable if name in registers and width_of(registers[name]) in (32, 64)
     }
@@ -125,25 +141,4 @@ def _forward(
             if gives(one) or (through(one) and not found.isdisjoint(uses(one))):
                 found.update(written)
                 changed = True
-    return found
-
-
-def _backward(body: Sequence[Instruction]) -> set[str]:
-    found: set[str] = set()
-    changed = True
-    while changed:
-        changed = False
-        for one in body:
-            row = isa.row(one)
-            stores = row.memory in (Memory.WRITE, Memory.UPDATE)
-            wanted = isa.is_float(one) or stores or row.shadow is Shadow.PRODUCED
-            if wanted or (_moves_shadow(one) and not found.isdisjoint(definitions(one))):
-                # Registers whose values count: predicates and addresses carry no shadow.
-                named: set[str] = set()
-                for operand in one.operands:
-                    if not isinstance(operand, Address):
-                        named.update(registers_of(operand))
-                if not found.issuperset(named):
-                    found.update(named)
-                    changed = True
     return found

@@ -110,7 +110,20 @@ def _expand(
         raise _TooLong
     stack = (*stack, function.name)
     depth = len(stack) - 1
-    names = _names(function, params, flat)
+    # The spelling of a function's names; the variables of its calls begin with `%=`.
+    if flat.copies == 0:
+        suffix, own = "", {}
+    else:
+        suffix = f"@f{flat.copies}"
+        own = {name: name + suffix for name in (*function.registers, *function.labels)}
+        own |= {one.name: one.name + suffix for one in function.variables if one.space == "local"}
+    flat.copies += 1
+    passed = {
+        one.name: f"%={one.name}{suffix}"
+        for one in function.variables
+        if one.space in ("param", "reg")
+    }
+    names = _Names(suffix=suffix, renamed=own | passed | params, end=f"end{suffix}")
     for name, kind in function.registers.items():
         flat.registers[names.of(name)] = kind
     for one in function.variables:
@@ -128,23 +141,6 @@ def _expand(
         flat.labels[label] = len(flat.body)
     if depth:
         flat.labels[names.end] = len(flat.body)
-
-
-def _names(function: Function, params: dict[str, str], flat: Flat) -> _Names:
-    """Return the spelling of a function's names; the variables of its calls begin with `%=`."""
-    if flat.copies == 0:
-        suffix, own = "", {}
-    else:
-        suffix = f"@f{flat.copies}"
-        own = {name: name + suffix for name in (*function.registers, *function.labels)}
-        own |= {one.name: one.name + suffix for one in function.variables if one.space == "local"}
-    flat.copies += 1
-    passed = {
-        one.name: f"%={one.name}{suffix}"
-        for one in function.variables
-        if one.space in ("param", "reg")
-    }
-    return _Names(suffix=suffix, renamed=own | passed | params, end=f"end{suffix}")
 
 
 def _one(

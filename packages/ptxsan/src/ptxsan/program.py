@@ -103,6 +103,11 @@ def build(module: Module, kernel: str) -> Program:
     body = tuple(flat.body)
     near = any(isa.row(one).near for one in body)
     used = {one.name for one in _symbols(body)} | set(flat.variables)
+    asks_for_workspace = any(
+        isinstance(operand, Register) and operand.name in ("%envreg1", "%envreg2")
+        for one in body
+        for operand in one.operands
+    )
     return Program(
         name=kernel,
         body=body,
@@ -113,7 +118,7 @@ def build(module: Module, kernel: str) -> Program:
         local=_place(_in(every, "local", used), near=False),
         globals=(
             *(one for one in module.variables.values() if one.space in ("global", "const")),
-            *([_WORKSPACE] if _asks_for_workspace(body) else ()),
+            *([_WORKSPACE] if asks_for_workspace else ()),
         ),
         params=_parameters(entry),
         granule={space: _granule(body, space) for space in ("global", "shared")},
@@ -130,14 +135,6 @@ def function_addresses(module: Module) -> dict[str, int]:
 
 
 _WORKSPACE = Declaration(name=WORKSPACE, space="global", type="b32", count=16, align=16)
-
-
-def _asks_for_workspace(body: Iterable[Instruction]) -> bool:
-    return any(
-        isinstance(operand, Register) and operand.name in ("%envreg1", "%envreg2")
-        for one in body
-        for operand in one.operands
-    )
 
 
 def _in(variables: dict[str, Declaration], space: str, used: set[str]) -> list[Declaration]:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
-from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Where
 from cuassay.model.problem import TensorSpec
@@ -59,7 +58,15 @@ class Api001(Check):
         small = trial.cases("small")[:1]
         for case in [placed(case, axes) for axes in settings(trial) for case in small]:
             for spec in _tensors(trial):
-                yield _scenario(case, spec.name)
+                steps = (
+                    Allocate(slot="a", case=0),
+                    ReadInputs(slot="a", only=spec.name),
+                    Call(slot="a", result="r"),
+                    ReadInputs(slot="a", only=spec.name),
+                )
+                yield Scenario(
+                    label=f"inputs: {spec.name} on {case.label}", cases=(case,), steps=steps
+                )
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Compare the bytes of one input before and after the call."""
@@ -122,16 +129,6 @@ def _index(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
         index.append(position // rest)
         position %= rest
     return tuple(index)
-
-
-def _scenario(case: Case, name: str) -> Scenario:
-    steps = (
-        Allocate(slot="a", case=0),
-        ReadInputs(slot="a", only=name),
-        Call(slot="a", result="r"),
-        ReadInputs(slot="a", only=name),
-    )
-    return Scenario(label=f"inputs: {name} on {case.label}", cases=(case,), steps=steps)
 
 
 def _tensors(trial: Trial) -> list[TensorSpec]:

@@ -103,7 +103,12 @@ class Layout001(Check):
         reads = reads_by_result(scenario)
         plain = _compared(trial, scenario, run, read=reads[PLAIN])
         if plain is None or isinstance(run.result.termination, Garbled | Flooded):
-            return self._plain_fails(trial, scenario, run)
+            # A size that was refused and nobody promised, or tampering; else decide nothing.
+            ended = termination_finding(scenario, run, problem=trial.problem)
+            tampered = isinstance(run.result.termination, Garbled | Flooded)
+            if ended is None or (ended.finding_class is FindingClass.WRONG and not tampered):
+                raise CannotJudgeError("the plain call fails already")
+            return [ended]
         again = _compared(trial, scenario, run, read=reads[AGAIN])
         if not all(c.passed for found in (plain, again or {}) for c in found.values()):
             raise CannotJudgeError("the plain call is wrong already")
@@ -111,14 +116,6 @@ class Layout001(Check):
         bad = [each for each in found if each is not None]
         kinds = ([b for b in bad if b.tried.shared is kind] for kind in (False, True))
         return [self._unsafe(scenario, found) for found in kinds if found]
-
-    def _plain_fails(self, trial: Trial, scenario: Scenario, run: Run) -> list[Finding]:
-        """Return a size that was refused and nobody promised, or tampering; else decide nothing."""
-        ended = termination_finding(scenario, run, problem=trial.problem)
-        tampered = isinstance(run.result.termination, Garbled | Flooded)
-        if ended is None or (ended.finding_class is FindingClass.WRONG and not tampered):
-            raise CannotJudgeError("the plain call fails already")
-        return [ended]
 
     def _unsafe(self, scenario: Scenario, bad: list[_Bad]) -> Finding:
         """Return one finding on the first of them that names the others."""

@@ -164,11 +164,8 @@ def growth_axis(problem: Problem, cases: tuple[Case, ...]) -> str:
 def _growth_scenario(problem: Problem, group: tuple[Case, ...]) -> Scenario:
     axis = growth_axis(problem, group)
     ordered = tuple(sorted(group, key=lambda case: case.axes[axis]))
-    label = f"growth: {_series_name(ordered[0])}"
+    # The label of a growth case without its length: equal along one series.
+    series_name = re.sub(r"=\d+", "", ordered[0].label).removeprefix("growth ")
+    label = f"growth: {series_name}"
     steps = one_by_one(range(len(ordered)), numbered=False)
     return Scenario(label=label, cases=ordered, steps=steps)
-
-
-def _series_name(case: Case) -> str:
-    """Return the label of a growth case without its length: equal along one series."""
-    return re.sub(r"=\d+", "", case.label).removeprefix("growth ")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cuassay.errors import ProblemError, UnknownNameError
 from cuassay.model.axes import resolve
 from cuassay.model.dtype import DType
-from cuassay.model.precision import Precision, precision_named
+from cuassay.model.precision import precision_named
 from cuassay.model.problem import Axis, ConstAxis, Problem, VarAxis
 
 if TYPE_CHECKING:
@@ -79,19 +79,16 @@ def with_growth(problem: Problem, stated: SidecarModel, *, where: str) -> Proble
     for name in stated.growth_target:
         if name not in known:
             raise ProblemError(f"{where}: growth_target: {UnknownNameError('axis', name, known)}")
+    try:
+        precision = precision_named(stated.precision) or problem.precision
+    except UnknownNameError as error:
+        raise ProblemError(f"{where}: precision: {error}") from None
     return replace(
         problem,
         growth_target={**problem.growth_target, **stated.growth_target},
         accumulation=_accumulation(problem, stated.accumulation, where=where),
-        precision=_precision(problem, stated.precision, where=where),
+        precision=precision,
     )
-
-
-def _precision(problem: Problem, name: str | None, *, where: str) -> Precision | None:
-    try:
-        return precision_named(name) or problem.precision
-    except UnknownNameError as error:
-        raise ProblemError(f"{where}: precision: {error}") from None
 
 
 def _accumulation(problem: Problem, name: str | None, *, where: str) -> DType:

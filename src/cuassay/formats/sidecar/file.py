@@ -58,15 +58,12 @@ def applied(problem: Problem, *, notes: list[str]) -> Problem:
     made = sidecar_domains.with_domains(made, stated, file=file)
     made = sidecar_facts.with_facts(made, stated, file=file)
     made = sidecar_axes.with_growth(made, stated, where=where)
-    told = [*(f"domains.{name}" for name in stated.domains), *_others(stated.model_fields_set)]
+    rest = stated.model_fields_set - {"domains", "axes", "facts"}
+    told = [*(f"domains.{name}" for name in stated.domains), *sorted(rest)]
     told += [f"axes.{name}" for name in stated.axes]
     told += [f"facts.{name}" for name in stated.facts]
     notes.append(f"{file.name} overrides {', '.join(told) or 'nothing: it is empty'}")
     return replace(made, digest=problem_digest(made))
-
-
-def _others(given: set[str]) -> list[str]:
-    return sorted(given - {"domains", "axes", "facts"})
 
 
 def _beside(problem: Problem, notes: list[str]) -> Path | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,10 @@ _COMPILER_MODULES = (
     "torch._inductor.codegen.wrapper_fxir",
     "torch._inductor.fx_passes.fuse_attention",
     "torch._inductor.fx_passes.pad_mm",
+    "torch._dynamo.backends.inductor",
+    "torch._dynamo.backends.cudagraphs",
 )
+_NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 
 
 def preload(device: str, *, machine: bool = False) -> list[str]:
@@ -68,17 +73,50 @@ def preload(device: str, *, machine: bool = False) -> list[str]:
     return missing
 
 
-def preload_compiler() -> None:
+def preload_compiler(device: str, names: Sequence[str] = _COMPILER_MODULES) -> None:
     """Import torch.compile's modules; what cannot be imported is left to the worker.
 
-    None of them starts CUDA or a thread: workers can be forked afterwards.
+    A process that is forked after CUDA was started cannot use it. On a GPU the modules are
+    therefore imported in a copy of this process first, and here only as far as none of them
+    touched CUDA there: that depends on the version of torch.
     """
-    for name in _COMPILER_MODULES:
+    for name in names[: _untouched(names) if device.startswith("cuda") else None]:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    with contextlib.suppress(Exception):
-        registry: Any = importlib.import_module("torch._dynamo.backends.registry")
-        registry.list_backends()
+
+
+def _untouched(names: Sequence[str]) -> int:
+    """Return how many of these modules, in order, can be imported without touching CUDA."""
+    pid = os.fork()
+    if pid:
+        return max(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+    count = 0
+    try:
+        for name in names:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+            if _touches_cuda():
+                break
+            count += 1
+    finally:
+        os._exit(count)
+
+
+def _touches_cuda() -> bool:
+    """Whether CUDA was started in this process, or torch knows that its children cannot use it."""
+    with contextlib.suppress(OSError, AttributeError):
+        started = ctypes.CDLL("libcuda.so.1").cuDeviceGetCount(ctypes.byref(ctypes.c_int()))
+        if started != _NOT_INITIALIZED:
+            return True
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0
+    spoiled = True
+    try:
+        cuda: Any = importlib.import_module("torch.cuda")
+        spoiled = bool(cuda._is_in_bad_fork())
+    finally:
+        os._exit(int(spoiled))
 
 
 def prepare_triton() -> None:

@@ -79,7 +79,7 @@ class Zygote:
         if request["do"] == "spawn":
             self._spawn(request, fds)
         elif request["do"] == "load compiler":
-            preload_compiler()
+            preload_compiler(str(self._settings["device"]))
             gc.collect()
             gc.freeze()
         elif request["do"] == "end":

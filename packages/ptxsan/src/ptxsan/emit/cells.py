@@ -132,7 +132,15 @@ def store(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
             poison = cx.let(f"select i1 {own}, i1 false, i1 {poison}")
         report_if(cx, poison, layout.K_POISON_STORE, cx.let(f"ptrtoint ptr {data} to i64"))
     if cx.options.races and cell.kind in ("write", "strong_write") and width <= 64:
-        _compare(cx, cell, data, value)
+        # Tell the runtime, where a race was seen, whether the value is the one that is there.
+        raced, done = cx.fresh("raced"), cx.fresh("store")
+        cx.branch(cx.let(f"icmp ne i64 {cell.raced}, 0"), raced, done)
+        cx.label(raced)
+        same = cx.let(f"icmp eq i{value.width} {value.bits}, {_load(cx, data, value.width)}")
+        flag = cx.let(f"zext i1 {same} to i64")
+        cx.call("void", "rt_same_value", ("i64", "%launch.i"), ("i64", cell.raced), ("i64", flag))
+        cx.jump(done)
+        cx.lines.append(f"{done}:")
     cx.line(f"store i{width} {value.bits}, ptr {data}, align 1")
     flags = str(ones_of(width))
     if value.undefined:
@@ -180,18 +188,6 @@ def _store_residues(cx: Emit, cell: Cell, offset: int, value: Value) -> None:
             slot = cx.let(f"bitcast double {lane} to i64")
             number = cx.call("i32", "al_store", ("i64", "%launch.i"), ("i64", slot))
         cx.line(f"store i32 {number}, ptr {_at(cx, cell.shadow, 2 * offset + 4 * index)}, align 4")
-
-
-def _compare(cx: Emit, cell: Cell, data: str, value: Value) -> None:
-    """Tell the runtime, where a race was seen, whether the value is the one that is there."""
-    raced, done = cx.fresh("raced"), cx.fresh("store")
-    cx.branch(cx.let(f"icmp ne i64 {cell.raced}, 0"), raced, done)
-    cx.label(raced)
-    same = cx.let(f"icmp eq i{value.width} {value.bits}, {_load(cx, data, value.width)}")
-    flag = cx.let(f"zext i1 {same} to i64")
-    cx.call("void", "rt_same_value", ("i64", "%launch.i"), ("i64", cell.raced), ("i64", flag))
-    cx.jump(done)
-    cx.lines.append(f"{done}:")
 
 
 def _load(cx: Emit, pointer: str, width: int) -> str:

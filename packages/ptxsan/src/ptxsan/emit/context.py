@@ -87,13 +87,10 @@ class Emit:
 
     def label(self, name: str) -> None:
         """Begin a basic block; falls through from the one before if that has no end."""
-        if not self._ended():
+        last = self.lines[-1].lstrip() if self.lines else ""
+        if not last.startswith(("br ", "ret ", "switch ", "unreachable")):
             self.line(f"br label %{name}")
         self.lines.append(f"{name}:")
-
-    def _ended(self) -> bool:
-        last = self.lines[-1].lstrip() if self.lines else ""
-        return last.startswith(("br ", "ret ", "switch ", "unreachable"))
 
     def branch(self, condition: str, yes: str, no: str) -> None:
         """End the block with a conditional jump."""

@@ -20,7 +20,14 @@ def emit_logic(cx: Emit, ins: Instruction) -> None:
     poison = cx.either(a.poison, b.poison)
     undefined = ""
     if poison != "false" and (a.undefined or b.undefined):
-        undefined = _open_bytes(cx, ins, a, b)
+        # The marks of both operands, less the bytes that a constant decides.
+        undefined = cx.let(f"or i{a.width} {cx.undefined(a)}, {cx.undefined(b)}")
+        for operand in ins.operands[1:3]:
+            if isinstance(operand, Immediate) and ins.base != "xor":
+                decided = 0 if ins.base == "and" else 0xFF
+                given = (operand.bits & ((1 << a.width) - 1)).to_bytes(a.width // 8, "little")
+                kept = int.from_bytes(bytes(int(one != decided) for one in given), "little")
+                undefined = cx.let(f"and i{a.width} {undefined}, {kept}")
     if poison != "false" and ins.base != "xor":
         absorbing = "0" if ins.base == "and" else "-1"
         parts = []
@@ -33,18 +40,6 @@ def emit_logic(cx: Emit, ins: Instruction) -> None:
         if undefined:
             undefined = cx.let(f"select i1 {poison}, {kind} {undefined}, {kind} 0")
     cx.write(ins.operands[0], type_, bits, poison=poison, undefined=undefined)
-
-
-def _open_bytes(cx: Emit, ins: Instruction, a: Value, b: Value) -> str:
-    """Return the marks of both operands, less the bytes that a constant decides."""
-    marks = cx.let(f"or i{a.width} {cx.undefined(a)}, {cx.undefined(b)}")
-    for operand in ins.operands[1:3]:
-        if isinstance(operand, Immediate) and ins.base != "xor":
-            decided = 0 if ins.base == "and" else 0xFF
-            given = (operand.bits & ((1 << a.width) - 1)).to_bytes(a.width // 8, "little")
-            kept = int.from_bytes(bytes(int(one != decided) for one in given), "little")
-            marks = cx.let(f"and i{a.width} {marks}, {kept}")
-    return marks
 
 
 @emits("not", "cnot")

@@ -132,7 +132,23 @@ def emit_load_matrix(cx: Emit, ins: Instruction) -> None:
     """Load 8 x 8 matrices of halves: lanes 8 j to 8 j + 7 give the rows of matrix j."""
     count = _count_of(cx, ins)
     address, space = cx.address(ins.operands[1], space_of(ins)), space_of(ins)
-    inputs = _row(cx, count, address, space)
+    # The four words of this lane's row; zeros in lanes whose address is not used.
+    if count == 4:
+        cell = cx.access_at(address, space, 16, "read")
+        inputs = [cx.load(cell, 4 * index, "b32") for index in range(4)]
+    else:
+        lane = lane_of(cx)
+        used = cx.let(f"icmp ult i32 {lane}, {8 * count}")
+        read, join, start = cx.fresh("row"), cx.fresh("rows"), cx.fresh("start")
+        cx.label(start)
+        cx.branch(used, read, join)
+        cx.label(read)
+        cell = cx.access_at(address, space, 16, "read")
+        loaded = [cx.load(cell, 4 * index, "b32") for index in range(4)]
+        end = cx.fresh("end")
+        cx.label(end)
+        cx.label(join)
+        inputs = [_merged(cx, one, end, start) for one in loaded]
     immediate = count | int("trans" in ins.parts) << 4
     results = cx.collective("ldmatrix", inputs, ["b32"] * count, immediate=immediate)
     for to, result in zip(items_of(ins.operands[0]), results, strict=True):
@@ -145,36 +161,13 @@ def _count_of(cx: Emit, ins: Instruction) -> int:
     return next(int(part[1]) for part in ins.parts if part in ("x1", "x2", "x4"))
 
 
-def _row(cx: Emit, count: int, address: str, space: str) -> list[Value]:
-    """Return the four words of this lane's row; zeros in lanes whose address is not used."""
-    if count == 4:
-        cell = cx.access_at(address, space, 16, "read")
-        return [cx.load(cell, 4 * index, "b32") for index in range(4)]
-    lane = lane_of(cx)
-    used = cx.let(f"icmp ult i32 {lane}, {8 * count}")
-    read, join, start = cx.fresh("row"), cx.fresh("rows"), cx.fresh("start")
-    cx.label(start)
-    cx.branch(used, read, join)
-    cx.label(read)
-    cell = cx.access_at(address, space, 16, "read")
-    loaded = [cx.load(cell, 4 * index, "b32") for index in range(4)]
-    end = cx.fresh("end")
-    cx.label(end)
-    cx.label(join)
-    return [_merged(cx, one, end, start) for one in loaded]
-
-
 def _merged(cx: Emit, value: Value, end: str, start: str) -> Value:
     bits = cx.let(f"phi i32 [ {value.bits}, %{end} ], [ 0, %{start} ]")
-    return Value("b32", bits, *_merged_rest(cx, value, end, start))
-
-
-def _merged_rest(cx: Emit, value: Value, end: str, start: str) -> tuple[str, tuple[str, ...]]:
     poison = cx.let(f"phi i1 [ {value.poison}, %{end} ], [ false, %{start} ]")
     shadow = tuple(
         cx.let(f"phi double [ {one}, %{end} ], [ 0.0, %{start} ]") for one in value.shadow
     )
-    return poison, shadow
+    return Value("b32", bits, poison, shadow)
 
 
 def lane_of(cx: Emit) -> str:

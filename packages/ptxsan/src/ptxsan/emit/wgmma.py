@@ -46,7 +46,14 @@ def emit_group_multiply(cx: Emit, ins: Instruction) -> None:
     _, n, k = shape_of(cx, ins)
     d, a, b = [part for part in ins.parts if part in _TYPES]
     registers = items_of(ins.operands[0])
-    scale, signs, transposes = _modifiers(cx, ins)
+    scale = cx.read(ins.operands[3], "pred")
+    rest = [_constant(cx, one) for one in ins.operands[4:]]
+    signs = (rest[0], rest[1]) if len(rest) >= 2 else (1, 1)
+    turns = [bool(one) for one in rest[2:]]
+    if isinstance(ins.operands[1], Vector):
+        turns = [False, *turns]
+    turns += [False, False]
+    transposes = (turns[0], turns[1])
     words_a, flags = _first(cx, ins.operands[1], a, transposes[0])
     words_b = _chunks(cx, ins.operands[2], n * _ROW_BYTES // 16, transposes[1], _BYTES[b], first=0)
     if signs[0] * signs[1] < 0:
@@ -74,18 +81,6 @@ def emit_group_multiply(cx: Emit, ins: Instruction) -> None:
         results = cx.collective(name, inputs, ["b32"] * len(registers), immediate=immediate)
     for to, result in zip(registers, results, strict=True):
         write_result(cx, to, result, d)
-
-
-def _modifiers(cx: Emit, ins: Instruction) -> tuple[Value, tuple[int, int], tuple[bool, bool]]:
-    """Return (scale-d, signs of A and B, transposes of A and B)."""
-    scale = cx.read(ins.operands[3], "pred")
-    rest = [_constant(cx, one) for one in ins.operands[4:]]
-    signs = (rest[0], rest[1]) if len(rest) >= 2 else (1, 1)
-    turns = [bool(one) for one in rest[2:]]
-    if isinstance(ins.operands[1], Vector):
-        turns = [False, *turns]
-    turns += [False, False]
-    return scale, signs, (turns[0], turns[1])
 
 
 def _constant(cx: Emit, operand: Operand) -> int:

@@ -88,20 +88,17 @@ class _Own:
             self._copies[path] = copy
             text = path.read_text(encoding="utf-8", errors="replace")
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(self._rewrite(text, path.parent), encoding="utf-8")
+            parts, place = [], 0
+            for token in tokenize(text):
+                if token.kind is not Kind.DIRECTIVE:
+                    continue
+                new = self._directive(token.text, path.parent)
+                if new is not None:
+                    lines = token.text.count("\n")
+                    parts += [text[place : token.start], new, "\n" * lines]
+                    place = token.end
+            copy.write_text("".join([*parts, text[place:]]), encoding="utf-8")
         return self._copies[path]
-
-    def _rewrite(self, text: str, folder: Path) -> str:
-        parts, place = [], 0
-        for token in tokenize(text):
-            if token.kind is not Kind.DIRECTIVE:
-                continue
-            new = self._directive(token.text, folder)
-            if new is not None:
-                lines = token.text.count("\n")
-                parts += [text[place : token.start], new, "\n" * lines]
-                place = token.end
-        return "".join([*parts, text[place:]])
 
     def _directive(self, text: str, folder: Path) -> str | None:
         if unroll := _UNROLL.match(text):
