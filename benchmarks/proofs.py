@@ -2,14 +2,17 @@
 
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py record PAIRS FOLDER
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py prove FOLDER ROWS --jobs 16
+    PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py equal PAIRS ROWS --jobs 16
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py planted ROWS
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py table ROWS...
 
 `record` reads PAIRS, one JSON object a line with `set`, `name`, `problem` and `path` of a
 candidate, records its launches at many sizes without running a kernel, and writes one request
 a kernel into FOLDER. `prove` answers each in a process of its own and appends a row; kernels
-that have one are passed over. `planted` proves the planted faults and their twins, and runs what
-was proved in the PTX machine at random sizes. `table` writes benchmarks/results/proofs-cpu.json.
+that have one are passed over. `equal` asks `cuassay prove --only equal` of every pair. `planted`
+proves the planted faults and their twins, and runs what was proved in the PTX machine at random
+sizes, until `--checks` accesses of each proved kernel were looked at again. `table` writes
+benchmarks/results/proofs-cpu.json.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from __future__ import annotations
 import argparse
 import collections
 import importlib.util
+import itertools
 import json
 import random
 import resource
@@ -34,6 +38,7 @@ from common import ROOT, save
 sys.path += [str(ROOT / "packages" / "ptxsan" / part) for part in ("src", "tests")]
 
 _RECORD_S, _LAUNCH_S, _KERNELS_LAUNCHES = 240.0, 30.0, 5
+_RUNS = 6  # of each proved kernel at least
 _HERE = Path(__file__).resolve()
 
 
@@ -157,7 +162,46 @@ def prove_one(file: Path, launch_s: float) -> None:
     print(json.dumps(row))
 
 
-def planted(rows: Path, *, until: float) -> None:
+def equal(pairs: Path, rows: Path, *, jobs: int, until: float, match: str) -> None:
+    """Ask of every pair whether it is the reference's expression; rows are appended."""
+    known = {row["name"] for row in _rows([rows])} if rows.exists() else set()
+
+    def one(line: str) -> None:
+        pair = json.loads(line)
+        name, left_s = f"{pair['set']}--{pair['name']}", until - time.monotonic()
+        if name in known or match not in name or left_s < 5:
+            return
+        command = [
+            sys.executable, "-m", "cuassay", "prove", pair["path"], "--problem", pair["problem"],
+            "--only", "equal", "--json",
+        ]  # fmt: skip
+        started = time.monotonic()
+        try:
+            ran = subprocess.run(
+                command, capture_output=True, text=True, check=False,
+                timeout=min(_RECORD_S, left_s),
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            if left_s < _RECORD_S:
+                return
+            row = {"refused": f"no answer in {_RECORD_S:g} s"}
+        else:
+            found = json.loads(ran.stdout)["proof"]["equality"] if ran.stdout[:1] == "{" else None
+            row = {"refused": ran.stderr.strip()[-400:]} if found is None else {
+                "equal": found["answer"], "equal_reason": found["reason"],
+                "elements": found["elements"], "sizes": found["sizes"],
+            }  # fmt: skip
+        row |= {"name": name, "set": pair["set"], "s": time.monotonic() - started}
+        with rows.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(row) + "\n")
+        said = row.get("equal_reason") or row.get("refused", "")
+        print(name, f"{row['s']:.1f} s", row.get("equal"), said[:300], flush=True)
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, pairs.read_text(encoding="utf-8").splitlines()))
+
+
+def planted(rows: Path, *, until: float, checks: int) -> None:
     """Prove planted faults and their twins; run what was proved at random sizes."""
     from ptxsan.prove.memory import Proved, Refuted, prove_call
     from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, replay
@@ -175,9 +219,13 @@ def planted(rows: Path, *, until: float) -> None:
         kinds: frozenset[Any] = frozenset()
         kinds |= MEMORY_FAULTS if isinstance(found.answer, Proved) else frozenset()
         kinds |= ORDER_FAULTS if isinstance(found.races, Proved) else frozenset()
-        for sizes in subject.small_sizes(6) if kinds else []:
+        again = 0
+        for sizes in _sizes(subject) if kinds else ():
+            if (again >= checks and checked >= _RUNS) or time.monotonic() > until:
+                break
             ran = replay(law.launches[0], sizes, kinds, limit_s=10)
             checked += not ran.why
+            again += ran.accesses
             faults += bool(ran.faults)
         refuted = [one.sizes for one in (found.answer, found.races) if isinstance(one, Refuted)]
         row = {
@@ -185,13 +233,28 @@ def planted(rows: Path, *, until: float) -> None:
             "expected": str(expected), "memory": words[0], "races": words[1],
             "sizes": [dict(one) for one in refuted], "contradicted": faults,
             "limit": getattr(found.answer, "limit", 0),
-            "sizes_checked": checked, "s": time.monotonic() - started,
+            "sizes_checked": checked, "accesses_checked": again, "s": time.monotonic() - started,
             "memory_reason": getattr(found.answer, "reason", ""),
             "races_reason": getattr(found.races, "reason", ""),
         }  # fmt: skip
         with rows.open("a", encoding="utf-8") as out:
             out.write(json.dumps(row) + "\n")
         print(name, expected, words, f"{row['s']:.1f} s", "FALSE" if faults else "", flush=True)
+
+
+def _sizes(subject: Any) -> Iterator[dict[str, int]]:
+    """Yield sizes around what kernels care for, then random ones without end."""
+    yield from subject.small_sizes(_RUNS)
+    draw = random.Random(11)
+    for most in itertools.cycle((8, 40, 300)):
+        yield {
+            name: one.multiple
+            * draw.randint(
+                -(-one.low // one.multiple),
+                max(-(-one.low // one.multiple), min(most, (one.high or most) // one.multiple)),
+            )
+            for name, one in subject.axes.items()
+        }
 
 
 def _rows(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
@@ -257,6 +320,7 @@ def main() -> None:
     parser.add_argument("arguments", nargs="*")
     parser.add_argument("--minutes", type=float, default=20.0, help="for everything")
     parser.add_argument("--launch-s", type=float, default=_LAUNCH_S, help="for one launch")
+    parser.add_argument("--checks", type=int, default=0, help="accesses run again for each proof")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--match", default="", help="only kernels with this text in their names")
     asked = parser.parse_args()
@@ -274,8 +338,10 @@ def main() -> None:
             )  # fmt: skip
         case "prove-one":
             prove_one(paths[0], asked.launch_s)
+        case "equal":
+            equal(paths[0], paths[1], jobs=asked.jobs, until=until, match=asked.match)
         case "planted":
-            planted(paths[0], until=until)
+            planted(paths[0], until=until, checks=asked.checks)
         case _:
             table(paths)
 

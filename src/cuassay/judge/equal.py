@@ -52,7 +52,7 @@ _SEARCHED = (
     *_DATA,
     Regime(name="scale 0.01", main=fill("normal", scale=0.01)),
 )
-_GROSS = 0.25
+_GROSS, _MOST = 0.25, 0.5
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
 
 
@@ -100,12 +100,12 @@ def _equality(
     if not cases:
         raise CannotJudgeError("the reference accepts no data at a size that a CPU executes")
     seen: list[EqualityEvidence] = []
-    shared = 0.0
+    most = 0.0
     with Caller(host.get(), name=sha256_fields("ptx-machine", digest)) as caller:
         for case in cases:
             emit(Progress(text=f"in residues: {case.label}"))
             inputs = trial.inputs(case)
-            shared = max(shared, _shared(inputs))
+            most = max(most, shared(inputs))
             one = _called(trial, candidate, case, inputs, host, caller, limit_s)
             if one.evidence.refused:
                 raise CannotJudgeError(f"{one.evidence.refused} ({case.label})")
@@ -114,12 +114,12 @@ def _equality(
             seen.append(one.evidence)
     return Equality(
         answer=ProofAnswer.PROVED,
-        scope=_scope(cases, seen[0].prime, len(SEEDS) * len(cases), shared),
+        scope=_scope(cases, seen[0].prime, len(SEEDS) * len(cases), most),
         elements=sum(one.elements for one in seen),
         seeds=len(SEEDS),
         data=len(cases),
         prime=seen[0].prime,
-        shared=shared,
+        shared=most,
     )
 
 
@@ -145,28 +145,44 @@ def _cases(trial: JudgeTrial, regimes: Sequence[Regime]) -> Iterator[Case]:
             yield settled or replace(base, seed=case.seed, label=f"{sizes}; the problem's own data")
 
 
-def _shared(inputs: Mapping[str, torch.Tensor | Scalar]) -> float:
-    """Return the share of input elements whose size another has too, or that are 0 or 1."""
-    found = [
-        one.detach().double().abs().reshape(-1)
-        for one in inputs.values()
-        if isinstance(one, torch.Tensor) and one.is_floating_point()
-    ]
-    if not found or not sum(one.numel() for one in found):
+def shared(inputs: Mapping[str, torch.Tensor | Scalar]) -> float:
+    """Return the share of input elements whose size another has too, or that are 0 or 1.
+
+    Raises CannotJudgeError for an input that is one number, 0 or 1 for the most part: the data
+    would not show what a kernel makes of others.
+    """
+    found = []
+    for name, one in inputs.items():
+        if not isinstance(one, torch.Tensor) or not one.is_floating_point() or not one.numel():
+            continue
+        values = one.detach().double().abs().reshape(-1).numpy()
+        _, count = np.unique(values, return_counts=True)
+        plain = np.isin(values, (0.0, 1.0)) | ~np.isfinite(values)
+        if (
+            max(float(count.max()) if values.size > 1 else 0.0, float(plain.sum()))
+            > _MOST * values.size
+        ):
+            raise CannotJudgeError(
+                f"input '{name}' is the same number almost everywhere in the data that the "
+                "reference accepts, which says nothing about others"
+            )
+        found.append(values)
+    if not found:
         return 0.0
-    values = torch.cat(found)
-    _, place, count = np.unique(values.numpy(), return_inverse=True, return_counts=True)
-    alone = (count[place] == 1) & (values.numpy() != 0) & (values.numpy() != 1)
+    every = np.concatenate(found)
+    _, place, count = np.unique(every, return_inverse=True, return_counts=True)
+    alone = (count[place] == 1) & ~np.isin(every, (0.0, 1.0))
     return 1.0 - float(alone.mean())
 
 
-def _scope(cases: Sequence[Case], prime: int, count: int, shared: float) -> tuple[str, ...]:
-    again = f"; {shared:.1%} of the numbers of inputs are not the only ones of their size"
+def _scope(cases: Sequence[Case], prime: int, count: int, most: float) -> tuple[str, ...]:
+    again = f"; {most:.1%} of the numbers of inputs have the size of another, and are one with it"
     return (
         *(f"at {case.label}" for case in cases),
-        "for all data that decide comparisons, and what is rounded to integers, as these do",
+        "for all floats that decide comparisons and roundings to integers as these do, "
+        "with the integers and scalars of these",
         f"a difference of degree d is missed with probability (d / {prime})^{count}"
-        + (again if shared else ""),
+        + (again if most else ""),
     )
 
 

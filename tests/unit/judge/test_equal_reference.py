@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.cli.main import main
+from cuassay.errors import CannotJudgeError
+from cuassay.judge.equal import shared
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
@@ -53,3 +56,13 @@ def test_prove_equal(
         assert "expected" in proved["reason"]
     if answer == "proved":
         assert any("rows=" in line for line in proved["scope"])
+
+
+def test_data_that_say_nothing_of_others_are_refused() -> None:
+    drawn = torch.randn(64, generator=torch.Generator().manual_seed(1))
+    assert shared({"x": drawn, "eps": 1e-6, "index": torch.zeros(9, dtype=torch.int64)}) == 0.0
+    twice = torch.cat([drawn, -drawn[:16]])
+    assert shared({"x": twice}) == pytest.approx(32 / 80)
+    for one in (torch.ones(8), torch.zeros(1), torch.full((5,), 0.3)):
+        with pytest.raises(CannotJudgeError, match="'w' is the same number almost everywhere"):
+            shared({"x": drawn, "w": one})

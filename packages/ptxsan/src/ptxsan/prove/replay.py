@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ptxsan import isa
 from ptxsan.errors import MachineError
 from ptxsan.findings import Kind, MachineFinding, Severity
 from ptxsan.prove import law as L
@@ -22,11 +23,15 @@ ORDER_FAULTS = frozenset((Kind.RACE, Kind.UNORDERED, Kind.DIVERGENT_BARRIER, Kin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What the machine found at sizes: faults, or why there is no answer."""
+    """What the machine found at sizes: faults, or why there is no answer.
+
+    `accesses` counts the instructions of the PTX that touched memory, whatever threads ran them.
+    """
 
     sizes: Mapping[str, int]
     faults: tuple[MachineFinding, ...] = ()
     why: str = ""
+    accesses: int = 0
 
 
 def replay(
@@ -49,6 +54,7 @@ def replay(
     from ptxsan.launch import Buffer, Launch
     from ptxsan.options import Options
     from ptxsan.parser import parse
+    from ptxsan.program import build
     from ptxsan.run import run
 
     known = (*law.grid, *law.block, law.shared_bytes, *law.regions)
@@ -75,13 +81,24 @@ def replay(
     )  # fmt: skip
     races = not kinds.isdisjoint(ORDER_FAULTS)
     options = Options(shadow=False, races=races, limit_s=limit_s)
+    module = parse(law.module)
     try:
-        report = run(parse(law.module), launch, options=options)
+        report = run(module, launch, options=options)
     except MachineError as error:
         return Replayed(sizes=sizes, why=str(error))
     wrong = (one for one in report.findings if one.severity is Severity.WRONG)
     faults = tuple(one for one in wrong if one.kind in kinds)
-    return Replayed(sizes=sizes, faults=faults, why=report.inconclusive or "")
+    ran = report.statistics.executed_lines
+    touching = (
+        one.line
+        for one in build(module, law.kernel).body
+        if one.line in ran
+        and isa.row(one).memory is not isa.Memory.NONE
+        and isa.space_of(one) != "param"
+    )
+    return Replayed(
+        sizes=sizes, faults=faults, why=report.inconclusive or "", accesses=len(set(touching))
+    )
 
 
 def _arguments(
