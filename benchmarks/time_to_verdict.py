@@ -69,14 +69,17 @@ def spread(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 
 def timed(
-    command: Sequence[str], environment: Mapping[str, str], limit_s: float
+    command: Sequence[str], environment: Mapping[str, str], limit_s: float, *, errors: bool = False
 ) -> tuple[float | None, str]:
-    """Return the wall seconds of a command and what it printed; None where it took too long."""
+    """Return the wall seconds of a command and what it printed; None where it took too long.
+
+    With `errors` what it printed as errors is among it.
+    """
     begun = time.perf_counter()
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT if errors else subprocess.DEVNULL,
         text=True,
         env=dict(environment),
         start_new_session=True,
@@ -113,10 +116,13 @@ def waiting(environment: Mapping[str, str]) -> Iterator[None]:
 
 
 def peer_said(text: str) -> str:
-    """Return how many of its workloads the peer passed."""
-    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-    states = [str((one.get("evaluation") or {}).get("status")) for one in lines]
-    return f"{states.count('PASSED')} of {len(states)} passed" if states else ""
+    """Return how many of its workloads the peer passed, or the last line that it printed."""
+    lines = text.splitlines()
+    found = [json.loads(line) for line in lines if line.startswith("{")]
+    states = [str((one.get("evaluation") or {}).get("status")) for one in found]
+    if states:
+        return f"{states.count('PASSED')} of {len(states)} passed"
+    return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
 
 
 class Bench:
@@ -165,7 +171,7 @@ class Bench:
             if kind == "served":
                 timed(check, served, each_s)  # builds there, as `first` did
             if kind.startswith("peer"):
-                seconds[kind], told = timed(theirs, own | {"PYTHONPATH": path}, each_s)
+                seconds[kind], told = timed(theirs, own | {"PYTHONPATH": path}, each_s, errors=True)
                 peer = peer_said(told) or peer
             else:
                 seconds[kind], said = timed(check, served if kind == "served" else own, each_s)

@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -64,12 +64,20 @@ class Need:
 class Room:
     """The memory that one trial plans with, a GPU's or the host's; `limit_gib` None: any.
 
+    `most_work` is the most elements and multiply-adds of a call of which truth is made, None: any.
     `conditions` says in words what had no room, once something had none.
     """
 
-    def __init__(self, reference: LoadedReference, *, device: str, limit_gib: float | None) -> None:
+    def __init__(
+        self,
+        reference: LoadedReference,
+        *,
+        device: str,
+        limit_gib: float | None,
+        most_work: int | None = None,
+    ) -> None:
         self._reference, self._device = reference, device
-        self.limit_gib = limit_gib
+        self.limit_gib, self._most_work = limit_gib, most_work
         self._live: dict[str, Live] = {}
         self._conditions: dict[str, None] = {}
 
@@ -106,6 +114,9 @@ class Room:
     def work(self, problem: Problem, sizes: Mapping[str, int]) -> int:
         """Return the elements and multiply-adds of one call at these sizes (see `Live`)."""
         case = Case(label="", axes=dict(sizes), scalars=problem.usual_state, seed=0)
+        return self._work(problem, case)
+
+    def _work(self, problem: Problem, case: Case) -> int:
         return self._run(problem, case, _inputs(problem, case)).work
 
     def _run(self, problem: Problem, case: Case, given: Sequence[torch.Tensor | Scalar]) -> Live:
@@ -138,7 +149,9 @@ class Room:
         if self.bytes is None or self.is_small(problem, case):
             return True
         need = self.need(problem, case)
-        return (need.total if truth else need.without_truth) <= self.bytes
+        if (need.total if truth else need.without_truth) > self.bytes:
+            return False
+        return not truth or self._most_work is None or self._work(problem, case) <= self._most_work
 
     def smaller(
         self,
@@ -170,10 +183,24 @@ class Room:
                 break
         if found is None or dict(found.axes) == dict(case.axes):
             return None
-        return dataclasses.replace(found, label=f"{case.label}, smaller for memory")
+        return dataclasses.replace(
+            found, label=f"{case.label}, smaller for {self._lacks(problem, case)}"
+        )
+
+    def _lacks(self, problem: Problem, case: Case) -> Literal["memory", "time"]:
+        short = self.bytes is not None and self.need(problem, case).total > self.bytes
+        return "memory" if short or self._most_work is None else "time"
 
     def note(self, problem: Problem, case: Case, instead: Case | None) -> None:
         """Remember a case of the problem's own that had no room, and what was judged instead."""
+        if self._lacks(problem, case) == "time":
+            if instead is not None:
+                self._conditions.setdefault(
+                    f"time: judged at {_sizes(problem, instead)} instead of the workload's "
+                    f"{_sizes(problem, case)}, of which one call makes "
+                    f"{self._work(problem, case):.1e} multiply-adds; --profile standard judges it"
+                )
+            return
         need = self.need(problem, case).total / GIB
         wanted = math.ceil(need * 8.0 / 7.0 + 1.5)
         limit, sizes = self.limit_gib, _sizes(problem, case)

@@ -64,6 +64,8 @@ Truths = OrderedDict[str, Truth]  # by the case's values as JSON, its seed inclu
 FACTS = "facts"  # purpose: cases that break facts of the problem's own inputs
 SLICES = "slices"  # purpose: those inputs with some slices of one of them changed
 _MOST_SLICES = {Profile.QUICK: 6, Profile.STANDARD: 32, Profile.DEEP: 128}
+# A truth runs the reference some ten times in float64, half a second of an H100 or H200.
+_MOST_WORK = {Profile.QUICK: 2**40}
 _FACT_RUNS = 3
 _ROUGH_DRAWS = 2
 _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full truth is made for
@@ -113,7 +115,8 @@ class JudgeTrial:
         gpu = device.startswith("cuda")
         self._memory_gib = planned_memory_gib(profile, gpu_memory_gib) if gpu else None
         limit_gib = self._memory_gib if gpu else host_plan_gib(profile)
-        self._room = Room(reference, device=device, limit_gib=limit_gib)
+        most_work = _MOST_WORK.get(profile) if gpu else None
+        self._room = Room(reference, device=device, limit_gib=limit_gib, most_work=most_work)
         self._cap = Cap(device, self._room.bytes)
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None

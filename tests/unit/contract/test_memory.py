@@ -112,6 +112,22 @@ def test_every_process_counts_and_so_do_intermediates(tmp_path: Path) -> None:
     assert small.total < 4 << 20
 
 
+def test_work_bounds_the_cases_of_which_truth_is_made(tmp_path: Path) -> None:
+    problem = _attention(tmp_path)
+    room = Room(load_reference(problem), device="cpu", limit_gib=8.0, most_work=2**24)
+    case = own_case(problem, {"rows": 2048, "cols": 16}, seed=1, label="long")
+    assert room.work(problem, case.axes) > 2**24
+    assert not room.holds(problem, case)
+    assert room.holds(problem, case, truth=False)
+    smaller = room.smaller(problem, case, settle=lambda found: found)
+    assert smaller is not None
+    assert (smaller.axes["rows"], smaller.label) == (512, "long, smaller for time")
+    assert room.holds(problem, smaller)
+    room.note(problem, case, smaller)
+    (said,) = room.conditions
+    assert said.startswith("time: judged at rows=512, cols=16 instead of the workload's rows=2048")
+
+
 def test_cases_without_room_are_made_smaller_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
