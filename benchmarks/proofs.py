@@ -5,6 +5,7 @@
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py equal PAIRS ROWS --jobs 16
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py planted ROWS
     PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py table ROWS...
+    PYTHONPATH=src:packages/ptxsan/src python benchmarks/proofs.py equal-table ROWS...
 
 `record` reads PAIRS, one JSON object a line with `set`, `name`, `problem` and `path` of a
 candidate, records its launches at many sizes without running a kernel, and writes one request
@@ -12,7 +13,7 @@ a kernel into FOLDER. `prove` answers each in a process of its own and appends a
 that have one are passed over. `equal` asks `cuassay prove --only equal` of every pair. `planted`
 proves the planted faults and their twins, and runs what was proved in the PTX machine at random
 sizes, until `--checks` accesses of each proved kernel were looked at again. `table` writes
-benchmarks/results/proofs-cpu.json.
+benchmarks/results/proofs-cpu.json, `equal-table` proofs-equal-cpu.json.
 """
 
 from __future__ import annotations
@@ -313,6 +314,25 @@ def table(files: list[Path]) -> None:
     save("proofs", {"sets": sets, "rows": rows})
 
 
+def equal_table(files: list[Path]) -> None:
+    """Write the counts of equality of every set, with the rows that they are made of."""
+    rows = list({row["name"]: row for row in _rows(files)}.values())
+    sets: dict[str, Any] = {}
+    for name in dict.fromkeys(row["set"] for row in rows):
+        inside = [row for row in rows if row["set"] == name]
+        seconds = [row["s"] for row in inside]
+        sets[name] = {
+            "kernels": len(inside),
+            "equal": dict(collections.Counter(row.get("equal", "unknown") for row in inside)),
+            "seconds": {
+                "median": statistics.median(seconds), "mean": statistics.fmean(seconds),
+                "worst": max(seconds),
+            },
+        }  # fmt: skip
+    print(json.dumps(sets, indent=1))
+    save("proofs-equal", {"sets": sets, "rows": rows})
+
+
 def main() -> None:
     """Run one of the commands."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -340,6 +360,8 @@ def main() -> None:
             prove_one(paths[0], asked.launch_s)
         case "equal":
             equal(paths[0], paths[1], jobs=asked.jobs, until=until, match=asked.match)
+        case "equal-table":
+            equal_table(paths)
         case "planted":
             planted(paths[0], until=until, checks=asked.checks)
         case _:

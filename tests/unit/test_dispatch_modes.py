@@ -10,10 +10,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch.nn.attention.bias import CausalBias, causal_lower_right
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cuassay.dispatch_modes import UntracedMode, without_memory
+
+
+def _biases() -> Any:
+    """Return torch's module of masks, which loads its compiler: not while tests are collected."""
+    from torch.nn.attention import bias
+
+    return bias
 
 
 class _Names:
@@ -52,7 +58,9 @@ class _Mixed(_Made, torch.Tensor):
     pass
 
 
-@pytest.mark.parametrize("make", [lambda: causal_lower_right(4, 6), lambda: _Plain([1.0, 2.0])])
+@pytest.mark.parametrize(
+    "make", [lambda: _biases().causal_lower_right(4, 6), lambda: _Plain([1.0, 2.0])]
+)
 def test_subclasses_of_tensor_are_made_below_modes(make: Callable[[], torch.Tensor]) -> None:
     outside = make()
     with _Seen() as outer, _Seen() as inner:
@@ -74,8 +82,8 @@ def test_a_mask_that_is_a_subclass_masks() -> None:
     query = torch.randn(1, 2, 4, 8)
     wanted = torch.nn.functional.scaled_dot_product_attention(query, query, query, is_causal=True)
     with _Seen():
-        mask = causal_lower_right(4, 4)
-        assert isinstance(mask, CausalBias)
+        mask = _biases().causal_lower_right(4, 4)
+        assert isinstance(mask, _biases().CausalBias)
         found = torch.nn.functional.scaled_dot_product_attention(query, query, query, mask)
     assert torch.allclose(found, wanted)
 
@@ -91,7 +99,7 @@ def test_plain_tensors_are_still_seen_being_made() -> None:
 def test_what_a_mode_of_others_inside_ours_refuses_it_still_refuses() -> None:
     with _Seen(), _Theirs() as theirs:
         with pytest.raises(RuntimeError, match="already associated"):
-            causal_lower_right(4, 4)
+            _biases().causal_lower_right(4, 4)
         assert theirs.names != []
 
 
@@ -101,7 +109,7 @@ def test_constructors_are_as_they_were_after_the_last_mode() -> None:
             pass
         assert "__new__" in vars(_Plain)
         raise KeyError
-    assert "__new__" not in vars(_Plain) | vars(CausalBias)
+    assert "__new__" not in vars(_Plain) | vars(_biases().CausalBias)
     assert type(_Plain([1.0])) is _Plain
 
 
@@ -112,7 +120,7 @@ def test_threads_enter_and_leave_in_any_order() -> None:
         try:
             with _Seen():
                 inside.wait(10)
-                causal_lower_right(2, 2)
+                _biases().causal_lower_right(2, 2)
                 leave.wait(10)
         except Exception as error:
             failed.append(error)
@@ -123,11 +131,11 @@ def test_threads_enter_and_leave_in_any_order() -> None:
     with _Seen():
         inside.wait(10)
         leave.set()
-    causal_lower_right(2, 2)
+    _biases().causal_lower_right(2, 2)
     for thread in threads:
         thread.join()
     assert failed == []
-    assert "__new__" not in vars(CausalBias)
+    assert "__new__" not in vars(_biases().CausalBias)
 
 
 def test_torchs_compiler_can_be_loaded_below_a_mode() -> None:

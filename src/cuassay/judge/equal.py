@@ -111,6 +111,10 @@ def _equality(
                 raise CannotJudgeError(f"{one.evidence.refused} ({case.label})")
             if one.evidence.equal < one.evidence.elements:
                 return _other(trial, candidate, case, one, host)
+            if one.wrong:
+                raise CannotJudgeError(
+                    f"expressions agree and float results do not: {one.wrong} ({case.label})"
+                )
             seen.append(one.evidence)
     return Equality(
         answer=ProofAnswer.PROVED,
@@ -180,7 +184,7 @@ def _scope(cases: Sequence[Case], prime: int, count: int, most: float) -> tuple[
     return (
         *(f"at {case.label}" for case in cases),
         "for all floats that decide comparisons and roundings to integers as these do, "
-        "with the integers and scalars of these",
+        "with the integers and scalars of these and contiguous inputs",
         f"a difference of degree d is missed with probability (d / {prime})^{count}"
         + (again if most else ""),
     )
@@ -220,8 +224,7 @@ def _called(
             EqualityEvidence,
             timeout_s=60.0 + 8 * len(SEEDS) * limit_s,
         )
-        differs = not evidence.refused and evidence.equal < evidence.elements
-        return _Seen(evidence, _wrong(trial, scenario, run) if differs else "")
+        return _Seen(evidence, "" if evidence.refused else _wrong(trial, scenario, run))
 
 
 def _packed(
