@@ -97,7 +97,7 @@ def _in_parts(values: Tensor, top: Tensor) -> Tensor | None:
     rows = max(1, values.shape[0] * _AT_ONCE // values.numel())
     parts = [
         (drift(some, tops), tops)
-        for some, tops in zip(values.split(rows), top.split(rows), strict=True)
+        for some, tops in zip(torch.split(values, rows), torch.split(top, rows), strict=True)
     ]
     if all(part is None for part, _ in parts):
         return None
