@@ -20,6 +20,7 @@ _FEWEST = 4  # fewer terms: a walk and a drift are the same
 _REPEATED = 0.01  # share of equal pairs: runs, or at most 100 distinct addends
 _PAIRS = 256  # neighbours looked at in each sum
 _SAME = 32 * UNIT  # relative: draws perturb addends that are equal by their own roundings
+_AT_ONCE = 1 << 24  # addends: pairs of them are copies, several at one time
 _EQUAL = 1e-9  # shortfall of S^2 / (n Q) from 1: all addends equal up to such perturbations
 
 
@@ -68,6 +69,8 @@ def drift(values: Tensor, top: Tensor) -> Tensor | None:
     """
     if values.shape[-1] < _FEWEST:
         return None
+    if values.dim() > 1 and values.numel() > _AT_ONCE:
+        return _in_parts(values, top)
     near, far = _neighbours(values).mean(-1), _strangers(values).mean(-1)
     where = torch.maximum(near, far) > _REPEATED
     if not bool(where.any()):
@@ -84,6 +87,21 @@ def drift(values: Tensor, top: Tensor) -> Tensor | None:
     out = torch.zeros_like(top)
     out[where] = (found / UNIT).to(out.dtype)
     return out
+
+
+def _in_parts(values: Tensor, top: Tensor) -> Tensor | None:
+    """Return the drift of each sum, found for some of them at a time."""
+    if values.shape[0] == 1:
+        found = drift(values[0], top[0])
+        return None if found is None else found.unsqueeze(0)
+    rows = max(1, values.shape[0] * _AT_ONCE // values.numel())
+    parts = [
+        (drift(some, tops), tops)
+        for some, tops in zip(torch.split(values, rows), torch.split(top, rows), strict=True)
+    ]
+    if all(part is None for part, _ in parts):
+        return None
+    return torch.cat([torch.zeros_like(tops) if part is None else part for part, tops in parts])
 
 
 def equal_drift(total: Tensor, squares: Tensor, terms: Tensor | float) -> Tensor:
