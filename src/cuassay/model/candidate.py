@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import shlex
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,11 +42,32 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildFlags:
-    """Extra compiler flags in the order given."""
+    """Extra compiler flags in the order given, each a word of the command line."""
 
     cflags: tuple[str, ...] = ()
     cuda_cflags: tuple[str, ...] = ()
     ld_flags: tuple[str, ...] = ()
+
+    @classmethod
+    def as_written(
+        cls, *, cflags: Iterable[str], cuda_cflags: Iterable[str], ld_flags: Iterable[str]
+    ) -> BuildFlags:
+        """Return the flags that torch makes of lists that a kernel's author wrote.
+
+        Torch joins each list to a line of a build file, and a shell splits it again: an empty
+        flag is none, and one with blanks is several.
+        """
+        return cls(
+            cflags=_words(cflags), cuda_cflags=_words(cuda_cflags), ld_flags=_words(ld_flags)
+        )
+
+
+def _words(flags: Iterable[str]) -> tuple[str, ...]:
+    line = " ".join(flags)
+    try:
+        return tuple(shlex.split(line))
+    except ValueError:  # a quote that never ends: the compiler will say so
+        return tuple(line.split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,8 +132,9 @@ def test_cuda_command_builds_for_the_local_architecture_only(
 INLINE = """
 import torch
 from torch.utils.cpp_extension import load_inline
-module = load_inline("twice", "torch::Tensor twice(torch::Tensor x) { return x * 2; }",
-                     functions=["twice"], verbose=False)
+module = load_inline("twice", "torch::Tensor twice(torch::Tensor x) { return x * FACTOR; }",
+                     functions=["twice"], verbose=False,
+                     extra_cflags=["", "-O1 -DFACTOR=2"], extra_ldflags=[""])
 def run(x):
     return module.twice(x)
 """

@@ -15,6 +15,7 @@ import inspect
 import re
 import types
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -159,10 +160,13 @@ def _flags(given: Mapping[str, Any]) -> BuildFlags:
     folders = tuple(
         f"-I{path}" for path in ([includes] if isinstance(includes, str) else includes or ())
     )
-    return BuildFlags(
-        cflags=(*(given.get("extra_cflags") or ()), *folders),
-        cuda_cflags=(*(given.get("extra_cuda_cflags") or ()), *folders),
-        ld_flags=tuple(given.get("extra_ldflags") or ()),
+    flags = BuildFlags.as_written(
+        cflags=given.get("extra_cflags") or (),
+        cuda_cflags=given.get("extra_cuda_cflags") or (),
+        ld_flags=given.get("extra_ldflags") or (),
+    )
+    return replace(
+        flags, cflags=(*flags.cflags, *folders), cuda_cflags=(*flags.cuda_cflags, *folders)
     )
 
 

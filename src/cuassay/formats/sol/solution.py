@@ -150,8 +150,6 @@ def read_flags(options: CompileOptionsModel | None) -> BuildFlags:
     """Return the flags of a solution; none where it has no options."""
     if options is None:
         return BuildFlags()
-    return BuildFlags(
-        cflags=tuple(options.cflags),
-        cuda_cflags=tuple(options.cuda_cflags),
-        ld_flags=tuple(options.ld_flags),
+    return BuildFlags.as_written(
+        cflags=options.cflags, cuda_cflags=options.cuda_cflags, ld_flags=options.ld_flags
     )
