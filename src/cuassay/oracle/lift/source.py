@@ -12,10 +12,10 @@ from types import CodeType, FrameType
 
 import torch
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
 _SKIPPED = (
     os.path.dirname(torch.__file__) + os.sep,
-    os.path.dirname(os.path.dirname(__file__)) + os.sep,
-    os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "algebra", ""),
+    *(os.path.join(_PACKAGE, part, "") for part in ("oracle", "algebra", "build")),
     os.path.dirname(os.__file__) + os.sep,  # contextlib, functools; site-packages lies below it
 )
 _NOWHERE = "an unknown line (the autograd engine's own thread)"
