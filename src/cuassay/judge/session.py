@@ -34,7 +34,6 @@ from cuassay.judge.executed_by import executed_by
 from cuassay.judge.machine import HostNursery, Replayer
 from cuassay.judge.minimise import Minimiser
 from cuassay.judge.preconditions import check_constraints, generate_once
-from cuassay.judge.prove import proofs
 from cuassay.judge.runner import Runner
 from cuassay.judge.smoke import smoke
 from cuassay.judge.source_views import source_views

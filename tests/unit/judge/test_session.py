@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,3 +66,17 @@ def test_the_timeline_has_every_check_and_what_it_waited_for(gate: Gate) -> None
     assert any(check.begin_s <= s.begin_s <= s.end_s <= check.end_s for s in inside)
     assert {Lane.TRUTH, Lane.COMPARE, Lane.CANDIDATE} <= {span.lane for span in verdict.timeline}
     assert all(span.begin_s <= span.end_s for span in verdict.timeline)
+
+
+def test_a_judge_loads_where_ptxsan_is_not_installed() -> None:
+    code = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('ptxsan', 'numba', 'llvmlite', 'z3'):\n"
+        "            raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "import cuassay.judge.verbs\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
