@@ -350,6 +350,8 @@ def judge(
 
 def _proved(bench: _Bench, wanted: tuple[Property, ...]) -> tuple[Proof, ...]:
     """Return which properties hold of the candidate. Its host code is recorded on a CPU."""
+    from cuassay.judge.prove import proofs  # with ptxsan, which a judge can do without
+
     job = bench.job
     with bench.trial.timeline.span(Lane.MACHINE, "proofs"):
         return proofs(
