@@ -1,7 +1,7 @@
 """Two candidates' launches in the algebra: are they the same expressions in real numbers?
 
 Both are called once on the same case in workers of their own; the recordings go to a third worker
-into which nothing of either is loaded (`build.machine_equal`).
+into which nothing of either is loaded (`build.machine.equal`).
 """
 
 from __future__ import annotations

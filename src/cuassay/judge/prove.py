@@ -21,7 +21,7 @@ from cuassay.errors import CannotJudgeError, CuassayError, UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.environment import choose_device
-from cuassay.judge.equal import equality
+from cuassay.judge.equal_reference import equality
 from cuassay.judge.execute import recorded
 from cuassay.judge.launch_samples import Samples, plan, record
 from cuassay.judge.machine import HostNursery, Replayer

@@ -11,7 +11,7 @@ import torch
 from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.cli.main import main
 from cuassay.errors import CannotJudgeError
-from cuassay.judge.equal import shared
+from cuassay.judge.equal_reference import shared
 
 pytest.importorskip("numba")
 pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")

@@ -1,6 +1,6 @@
 """Executes the recorded launches of two candidates in the algebra, in a process for that.
 
-As with `machine_replay`, no candidate's code is loaded into the process: it gets PTX and bytes.
+As in `replay`, no candidate's code is loaded into the process: it gets PTX and bytes.
 """
 
 from __future__ import annotations
