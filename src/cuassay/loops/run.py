@@ -5,8 +5,8 @@ The judge imports this module and `states`, and nothing else of the loops.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,17 +49,15 @@ def _train(
     wanted = job.settings
     site = sites.find(wanted.site)
     preset = presets.holding(sized(wanted, device), [site])
-    tools = toolchain(device)
     kernels: dict[str, IsolatedKernel] = {}
     with ExitStack() as stack:
         digest = ""
         for precision in wanted.precisions:
-            problem = sites.problem_of(site, precision, vocab=preset.vocab, source=wanted.source)
-            candidate = load_candidate(job.candidate, problem, strict=job.strict)
-            digest = digest or candidate_digest(candidate, tools)
-            kernels[precision] = stack.enter_context(
-                IsolatedKernel(candidate, problem, device=device, nursery=nursery)
+            opened = _opened(
+                job, site, precision, vocab=preset.vocab, device=device, nursery=nursery
             )
+            kernels[precision], found = stack.enter_context(opened)
+            digest = digest or found
         report = matrix.train(
             wanted,
             site=site,
@@ -71,6 +69,24 @@ def _train(
             say=lambda text: emit(Progress(text=text)),
         )
     return replace(report, candidate=job.candidate)
+
+
+@contextmanager
+def _opened(
+    job: TrainJob | InferJob,
+    site: sites.Site,
+    precision: str,
+    *,
+    vocab: int,
+    device: str,
+    nursery: Nursery | None,
+) -> Iterator[tuple[IsolatedKernel, str]]:
+    """Yield the candidate as the kernel of a site at a precision, and its digest."""
+    problem = sites.problem_of(site, precision, vocab=vocab, source=job.settings.source)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict)
+    digest = candidate_digest(candidate, toolchain(device))
+    with IsolatedKernel(candidate, problem, device=device, nursery=nursery) as kernel:
+        yield kernel, digest
 
 
 def _infer(
@@ -85,17 +101,16 @@ def _infer(
     if encoding.wanted_here(wanted, site):
         return _encode(job, emit, site=site, device=device, nursery=nursery)
     preset = presets.holding(sized(wanted, device), [site])
-    tools = toolchain(device)
-    problem = sites.problem_of(site, wanted.precisions[0], vocab=preset.vocab, source=wanted.source)
-    candidate = load_candidate(job.candidate, problem, strict=job.strict)
-    with IsolatedKernel(candidate, problem, device=device, nursery=nursery) as kernel:
+    precision, vocab = wanted.precisions[0], preset.vocab
+    opened = _opened(job, site, precision, vocab=vocab, device=device, nursery=nursery)
+    with opened as (kernel, digest):
         report = infer(
             wanted,
             site=site,
             kernel=kernel,
             preset=preset,
             device=device,
-            digest=candidate_digest(candidate, tools),
+            digest=digest,
             seed=job.seed,
             say=lambda text: emit(Progress(text=text)),
         )
@@ -112,11 +127,9 @@ def _encode(
 ) -> InferReport:
     wanted = job.settings
     weights, tokenize = minilm.load()
-    tools = toolchain(device)
-    vocab = weights.sizes.vocab
-    problem = sites.problem_of(site, wanted.precisions[0], vocab=vocab, source=wanted.source)
-    candidate = load_candidate(job.candidate, problem, strict=job.strict)
-    with IsolatedKernel(candidate, problem, device=device, nursery=nursery) as kernel:
+    precision, vocab = wanted.precisions[0], weights.sizes.vocab
+    opened = _opened(job, site, precision, vocab=vocab, device=device, nursery=nursery)
+    with opened as (kernel, digest):
         report = encoding.encode(
             wanted,
             site=site,
@@ -124,7 +137,7 @@ def _encode(
             weights=weights,
             tokenize=tokenize,
             device=device,
-            digest=candidate_digest(candidate, tools),
+            digest=digest,
             seed=job.seed,
             say=lambda text: emit(Progress(text=text)),
         )
