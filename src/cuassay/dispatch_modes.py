@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import sys
 import threading
@@ -145,20 +146,27 @@ def _untraced_meta_functions() -> Iterator[None]:
     Some of them are never to be traced, and load the compiler to say so when they are called the
     first time. What they keep for later is taken away again: a compiler that comes must be told.
     """
-    told: list[Any] = []
-    if "torch._dynamo" not in sys.modules:
-        functions = {one for table in global_decomposition_table.values() for one in table.values()}
-        for one in functions:
-            wrapped = getattr(one, "__wrapped__", None)
-            while wrapped is not None:
-                vars(wrapped).setdefault(_NOT_TRACED, wrapped)
-                told.append(wrapped)
-                wrapped = getattr(wrapped, "__wrapped__", None)
+    told = () if "torch._dynamo" in sys.modules else _meta_functions()
+    for function in told:
+        vars(function).setdefault(_NOT_TRACED, function)
     try:
         yield
     finally:
         for function in told:
             vars(function).pop(_NOT_TRACED, None)
+
+
+@functools.cache
+def _meta_functions() -> tuple[Any, ...]:
+    """Return what the wrappers of torch's functions for the device `meta` wrap, at any depth."""
+    found: dict[int, Any] = {}
+    for table in global_decomposition_table.values():
+        for one in table.values():
+            wrapped = getattr(one, "__wrapped__", None)
+            while wrapped is not None:
+                found[id(wrapped)] = wrapped
+                wrapped = getattr(wrapped, "__wrapped__", None)
+    return tuple(found.values())
 
 
 class _Attention(TorchFunctionMode):
@@ -173,7 +181,7 @@ class _Attention(TorchFunctionMode):
     ) -> Any:
         """Call a function of torch."""
         if func is torch.nn.functional.scaled_dot_product_attention:
-            raise NotImplementedError
+            raise NotImplementedError("a fake tensor knows which kernel its device takes")
         return func(*args, **(kwargs or {}))
 
 
