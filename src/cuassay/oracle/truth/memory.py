@@ -17,9 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from torch.utils.flop_counter import flop_registry
 
-from cuassay.dispatch_modes import UntracedMode, without_memory
+from cuassay.dispatch_modes import UntracedMode, multiply_adds, without_memory
 from cuassay.model.problem import Scalar
 from cuassay.oracle.lift.inputs import is_borrowed
 from cuassay.oracle.lift.operation import base_name
@@ -83,10 +82,7 @@ class _Watch(UntracedMode):
         given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         name, results = base_name(func), sum(t.numel() for t in made)
         touched = sum(t.numel() for t in given) + results
-        self.work += touched
-        count = flop_registry.get(func.overloadpacket)
-        if count is not None:
-            self.work += int(count(*args, **(kwargs or {}), out_val=out)) // 2
+        self.work += touched + multiply_adds(func, args, kwargs or {}, out)
         if any(name in known for known in (REDUCTIONS, PRODUCTS, COMPOSITES)):
             self.reduced += results
             touched += (_SUMMED - 1) * results
