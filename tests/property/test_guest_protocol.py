@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from tests.support.workers import candidate, problem, ramp, scenario
 
 from cuassay.checks.endings.findings import inconclusive_reason, termination_finding
-from cuassay.judge.structure import matched
+from cuassay.judge.decide.structure import matched
 from cuassay.model.scenario import Allocate, Call, HashResult, ReadInputs, ReadResult
 from cuassay.model.steps import Mode
 from cuassay.model.trace import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cuassay.judge.memory import Cap, host_plan_gib
+from cuassay.judge.run.memory import Cap, host_plan_gib
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import Truth, make_truth

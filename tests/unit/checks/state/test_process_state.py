@@ -10,7 +10,7 @@ import torch
 from cuassay.checks.state.process_kinds import Kind, changes_of, kind_of
 from cuassay.checks.state.process_state import Proc001, Trying
 from cuassay.cli.options import CONDITIONS
-from cuassay.judge.decide import condition_key
+from cuassay.judge.decide.verdict import condition_key
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import ReadState
