@@ -47,7 +47,7 @@ from cuassay.model.jobs import (
     TrialJob,
 )
 from cuassay.model.verdict import Profile
-from cuassay.sandbox.guest.preload import prepare_triton
+from cuassay.sandbox.guest.process.preload import prepare_triton
 from cuassay.sandbox.host.nursery import Nursery
 
 

@@ -1,9 +1,9 @@
 """Which line of a candidate a fault sits on, from one traced call of it.
 
-The values of a call are followed by sketch (`sandbox.guest.call_trace`): a value that the broken
-reference has and the right one has not names the line that made it. Where no mutant is known, the
-line after the last value that the right reference has too is named. For triton and CUDA kernels,
-whose values torch does not see, the PTX machine names lines instead.
+The values of a call are followed by sketch (`sandbox.guest.observe.call_trace`): a value that the
+broken reference has and the right one has not names the line that made it. Where no mutant is
+known, the line after the last value that the right reference has too is named. For triton and CUDA
+kernels, whose values torch does not see, the PTX machine names lines instead.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cuassay.model.steps import Mode, TraceCall
 from cuassay.model.trace import StepDone
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.mutants.detect import CANNOT_RUN
-from cuassay.sandbox.guest.call_trace import Line, OpWatch, Seen, read_facts
+from cuassay.sandbox.guest.observe.call_trace import Line, OpWatch, Seen, read_facts
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Run

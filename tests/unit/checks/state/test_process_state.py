@@ -173,7 +173,7 @@ def test_a_value_that_changes_again_is_told_from_the_last_one() -> None:
 
 
 def test_every_reading_of_a_worker_has_a_kind() -> None:
-    from cuassay.sandbox.guest.state_snapshot import snapshot
+    from cuassay.sandbox.guest.observe.state_snapshot import snapshot
 
     unknown = [name for name in snapshot() if kind_of(name) is Kind.NONE]
     assert all(name.startswith("environment _TORCH") for name in unknown)
