@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from cuassay.guard import registry
-from cuassay.guard.breaker import State
+from cuassay.guard.calls.breaker import State
+from cuassay.guard.fleet import registry
 from cuassay.guard.watch import RATIOS, Watch
 
 PREFIX = "cuassay_guard"

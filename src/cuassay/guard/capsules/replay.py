@@ -1,4 +1,4 @@
-"""Run a capsule again: `python -m cuassay.guard.replay CAPSULE`; prints one JSON document.
+"""Run a capsule again: `python -m cuassay.guard.capsules.replay CAPSULE`; prints one JSON document.
 
 The recorded outputs are judged, then the kernel's on the recorded inputs where it can be
 loaded; a failure that shows is made smaller. A drift is replayed as many calls on shuffled
@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 
 from cuassay.errors import CannotJudgeError, CuassayError, UsageError
-from cuassay.guard.drift import Drift, Drifting
-from cuassay.guard.evidence import CapsuleHeader, read
-from cuassay.guard.judging import Judgement, differentiated, judge
-from cuassay.guard.oracle_process import applied
-from cuassay.guard.shrink import Shrunk, shrunk
-from cuassay.guard.structure import flatten
+from cuassay.guard.calls.structure import flatten
+from cuassay.guard.capsules.evidence import CapsuleHeader, read
+from cuassay.guard.capsules.shrink import Shrunk, shrunk
+from cuassay.guard.sampled.drift import Drift, Drifting
+from cuassay.guard.sampled.judging import Judgement, differentiated, judge
+from cuassay.guard.sampled.oracle_process import applied
 from cuassay.guard.trusted import Where, load
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
@@ -255,7 +255,7 @@ def _smaller(capsule: Capsule, path: Path) -> dict[str, Any]:
 
     from safetensors.torch import save_file
 
-    from cuassay.guard.evidence import KEY
+    from cuassay.guard.capsules.evidence import KEY
     from cuassay.model import serial
 
     assert capsule.kernel is not None

@@ -1,4 +1,4 @@
-"""The oracle's own process: `python -m cuassay.guard.oracle_process`.
+"""The oracle's own process: `python -m cuassay.guard.sampled.oracle_process`.
 
 The oracle changes what all threads of a process share while it runs, so it must not run inside
 a live training or serving process. One JSON request a line comes in on stdin, tensors in a
@@ -19,9 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuassay.guard import structure
-from cuassay.guard.judging import Judgement, differentiated, judge
-from cuassay.guard.structure import Template, flatten
+from cuassay.guard.calls import structure
+from cuassay.guard.calls.structure import Template, flatten
+from cuassay.guard.sampled.judging import Judgement, differentiated, judge
 from cuassay.guard.trusted import Where, import_root, load
 from cuassay.model import serial
 from cuassay.model.dtype import DType
@@ -170,7 +170,7 @@ def main() -> None:
 
 def environment() -> dict[str, Any]:
     """Return the environment variables of this process as its parent sets them."""
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).resolve().parents[3])
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {
         **os.environ,

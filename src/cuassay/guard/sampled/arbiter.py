@@ -10,20 +10,27 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from cuassay.guard import local
-from cuassay.guard.checker import CHECKER
+from cuassay.guard.calls.structure import (
+    Template,
+    flatten,
+    flatten_call,
+    places_of,
+    portable,
+    rebuild,
+)
 from cuassay.guard.config import OracleChoice
-from cuassay.guard.judging import Judgement, judge
-from cuassay.guard.oracle_client import ORACLE, OracleGoneError
-from cuassay.guard.oracle_process import Request
-from cuassay.guard.structure import Template, flatten, flatten_call, places_of, portable, rebuild
+from cuassay.guard.sampled import local
+from cuassay.guard.sampled.checker import CHECKER
+from cuassay.guard.sampled.judging import Judgement, judge
+from cuassay.guard.sampled.oracle_client import ORACLE, OracleGoneError
+from cuassay.guard.sampled.oracle_process import Request
 from cuassay.guard.trusted import normal_call
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.truth.runs import fingerprint as checksum
 from cuassay.oracle.truth.types import Truth
 
 if TYPE_CHECKING:
-    from cuassay.guard.jobs import CheckJob
+    from cuassay.guard.sampled.jobs import CheckJob
 
 _SEED_BITS = 2**62
 

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuassay.guard import device
-from cuassay.guard.structure import Template, flatten
+from cuassay.guard.calls import device
+from cuassay.guard.calls.structure import Template, flatten
 
 
 class Memory:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cuassay.errors import ProblemError
-from cuassay.guard.signature import Form
+from cuassay.guard.calls.signature import Form
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Real

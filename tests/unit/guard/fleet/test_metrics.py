@@ -21,10 +21,10 @@ import pytest
 
 import cuassay
 from cuassay.cli.main import main
-from cuassay.guard import metrics, registry
+from cuassay.guard.fleet import metrics, registry
+from cuassay.guard.fleet.status import FILE
 from cuassay.guard.logs import JsonFormatter
 from cuassay.guard.prometheus import GuardCollector
-from cuassay.guard.status import FILE
 from cuassay.guard.wrap import Guarded
 from tests.support.guards import QUIET, Faulty, honest, inputs, rmsnorm
 

@@ -23,16 +23,16 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from cuassay.guard import arbiter
 from cuassay.guard.config import CapsulePolicy
 from cuassay.guard.events import Violation
+from cuassay.guard.sampled import arbiter
 from cuassay.guard.trusted import Where, located
 from cuassay.home import home
 from cuassay.model import serial
 from cuassay.oracle.bits import raw_bytes
 
 if TYPE_CHECKING:
-    from cuassay.guard.jobs import CheckJob
+    from cuassay.guard.sampled.jobs import CheckJob
 
 SUFFIX = ".capsule.safetensors"
 KEY = "cuassay"

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from cuassay.guard import device
-from cuassay.guard.snapshot import Snapshot, copies
-from cuassay.guard.structure import flatten, rebuild
+from cuassay.guard.calls import device
+from cuassay.guard.calls.snapshot import Snapshot, copies
+from cuassay.guard.calls.structure import flatten, rebuild
 
 if TYPE_CHECKING:
     from cuassay.guard.watch import Entry, Watch
@@ -89,7 +89,7 @@ class Tap:
                 self._guarded.watch.trouble("a gradient's snapshot", failure)
 
     def _submit(self) -> None:
-        from cuassay.guard.jobs import CheckJob
+        from cuassay.guard.sampled.jobs import CheckJob
 
         upstream = [
             self._upstream.get(index, torch.zeros_like(output))

@@ -11,12 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuassay.guard import arbiter, device, evidence, screen
-from cuassay.guard.drift import Drifting
+from cuassay.guard.calls import device
+from cuassay.guard.calls.snapshot import Snapshot
+from cuassay.guard.calls.structure import flatten, rebuild
+from cuassay.guard.capsules import evidence
 from cuassay.guard.events import Violation
-from cuassay.guard.judging import Judged, Judgement, differentiated
-from cuassay.guard.snapshot import Snapshot
-from cuassay.guard.structure import flatten, rebuild
+from cuassay.guard.sampled import arbiter, screen
+from cuassay.guard.sampled.drift import Drifting
+from cuassay.guard.sampled.judging import Judged, Judgement, differentiated
 from cuassay.guard.watch import Entry, Watch, unix_s
 
 _CALM = 4  # with more jobs waiting, only suspicious calls go to the oracle

@@ -17,10 +17,10 @@ from pathlib import Path
 from torch import Tensor
 
 from cuassay.errors import CuassayError
-from cuassay.guard import oracle_process
-from cuassay.guard.checker import CHECKER
-from cuassay.guard.judging import Judgement
-from cuassay.guard.oracle_process import Answer, Request
+from cuassay.guard.sampled import oracle_process
+from cuassay.guard.sampled.checker import CHECKER
+from cuassay.guard.sampled.judging import Judgement
+from cuassay.guard.sampled.oracle_process import Answer, Request
 from cuassay.model import serial
 
 _SHARED = Path("/dev/shm")
@@ -136,7 +136,7 @@ class OracleProcess:
             prefix="cuassay-guard-", dir=shared, ignore_cleanup_errors=True
         )
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "cuassay.guard.oracle_process"],
+            [sys.executable, "-P", "-m", "cuassay.guard.sampled.oracle_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from cuassay import settings
-from cuassay.guard import registry
-from cuassay.guard.checker import CHECKER
-from cuassay.guard.evidence import plain
-from cuassay.guard.seen import MOST, seen
+from cuassay.guard.capsules.evidence import plain
+from cuassay.guard.fleet import registry
+from cuassay.guard.fleet.seen import MOST, seen
+from cuassay.guard.sampled.checker import CHECKER
 from cuassay.home import home
 
 SWITCH = "CUASSAY_GUARD_STATUS"

@@ -6,7 +6,7 @@ import inspect
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from cuassay.guard import screen
+from cuassay.guard.sampled import screen
 
 if TYPE_CHECKING:
     from cuassay.guard.watch import Watch
