@@ -38,6 +38,7 @@ from cuassay.judge.measure import power, selection, speed
 from cuassay.judge.measure.choose import choose
 from cuassay.judge.plan.preconditions import check_constraints, generate_once
 from cuassay.judge.plan.smoke import smoke
+from cuassay.judge.run.bookings import Booking, Queue, gpu_of
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.run.runner import Runner
 from cuassay.judge.run.stuck import ended_where_stuck
@@ -252,6 +253,9 @@ def judge(
     )
     check_constraints(trial)
     with ExitStack() as stack:
+        waits = partial(_waits, emit)
+        with trial.timeline.span(Lane.JUDGE, "room on the GPU"):
+            trial.book(stack.enter_context(Booking(gpu_of(device), waits)))
         host = HostNursery(nursery)
         stack.callback(host.close)
         bench = _Bench(
@@ -348,6 +352,15 @@ def judge(
         proved=proved,
     )
     return Ended(verdict=verdict, graded=checked.graded)
+
+
+def _waits(emit: Callable[[Event], None], queue: Queue) -> None:
+    emit(
+        Progress(
+            text=f"waits for {queue.needed_bytes / 2**30:.1f} GiB of the GPU's memory; "
+            f"{queue.holders} other trials hold {queue.held_bytes / 2**30:.1f} GiB"
+        )
+    )
 
 
 def _proved(bench: _Bench, wanted: tuple[Property, ...]) -> tuple[Proof, ...]:
