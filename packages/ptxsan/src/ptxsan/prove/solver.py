@@ -40,7 +40,7 @@ _LEMMAS, _ROUNDS, _NEAR = 400, 2, 4
 _NARROW = 1 << 20  # bounds that are worth a product
 # z3's own count of its work (`rlimit`): answers do not depend on the machine or its load. Of 320
 # recorded linear questions that it shows, 318 take less than 125,000 steps, one 193,000.
-_QUICK, _LINEAR, _PATIENT, _FULL = 300_000, 1_000_000, 2_000_000, 6_000_000
+_QUICK, _LINEAR, _PATIENT, _FULL = 300_000, 1_000_000, 2_000_000, 4_000_000
 # The older simplex gives up on what it cannot show in a tenth of the time of the newer one (60
 # recorded questions: 1.7 s, 23 s), and shows as much.
 _SIMPLEX = 2
