@@ -199,7 +199,9 @@ def _with_named_sizes(text: str, values: dict[str, Any], path: Path) -> str:
     changed = "\n".join(line.decode() for line in lines)
     wanted = {"get_inputs", *named}
     body = [n for n in ast.parse(changed).body if wanted & set(_bound(n))]
-    exec(compile(ast.Module(body=body, type_ignores=[]), str(path), "exec"), values)  # noqa: S102  # code of the file itself
+    exec(
+        compile(ast.Module(body=body, type_ignores=[]), str(path), "exec"), values
+    )  # code of the file itself
     return changed
 
 

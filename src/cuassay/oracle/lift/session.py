@@ -38,7 +38,7 @@ class HookFailure(BaseException):
         super().__init__(str(error))
 
 
-class BorrowedWrite(BaseException):  # noqa: N818  # passes the reference's `except Exception`
+class BorrowedWrite(BaseException):  # passes the reference's `except Exception`
     """The reference writes into an input that was borrowed: it needs a copy of its own."""
 
 

@@ -42,7 +42,7 @@ def _cast_and_overwritten(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tenso
 
 def _differentiated(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     w = w.detach().requires_grad_()
-    (x @ w[1] @ w[0]).square().sum().backward()
+    (x @ w[1] @ w[0]).square().sum().backward()  # type: ignore[no-untyped-call]
     assert w.grad is not None
     return w.grad
 
