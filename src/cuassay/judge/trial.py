@@ -27,6 +27,7 @@ from cuassay.contract.memory import GIB, Room
 from cuassay.contract.observe import related_inputs, value_facts, without_contradicted
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.slices import slice_cases
+from cuassay.contract.uses import with_uses
 from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs import plan
 from cuassay.inputs.budget import planned_memory_gib, with_contexts
@@ -110,6 +111,10 @@ class JudgeTrial:
         timeline: Timeline | None = None,
     ) -> None:
         self.timeline = timeline or Timeline()
+        self._facts: tuple[Known, ...] = stated_facts(problem)
+        if problem.origin != "native":
+            problem, used = with_uses(problem, reference, device=device)
+            self._facts = (*self._facts, *used)
         self._problem, self._reference = problem, reference
         self._isolated = isolated
         self._profile, self._device, self._root = profile, device, root_seed
@@ -124,7 +129,6 @@ class JudgeTrial:
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None
         self._own_alone = False
-        self._facts: tuple[Known, ...] = stated_facts(problem)
         self._built_condition = ""
         self._deterministic: bool | None = None
         self._reduced: tuple[str, ...] | None = None
@@ -444,7 +448,7 @@ class JudgeTrial:
         if self._problem.origin == "native":
             return
         problem, found = without_contradicted(self._problem, values, sizes)
-        if found:
+        if problem != self._problem:
             self._facts = (*self._facts, *found)
             self._take(problem)
             self._plans.clear()

@@ -34,11 +34,11 @@ def copied_as(
     read it. Raises LiftError for sparse and quantised inputs.
     """
     given = tensors_in(list(inputs))
-    uses = Counter(tensor.untyped_storage().data_ptr() for tensor in given)
+    strided = [tensor for tensor in given if tensor.layout is torch.strided]
+    uses = Counter(tensor.untyped_storage().data_ptr() for tensor in strided)
     made: dict[int, torch.Tensor] = {}
-    for tensor in given:
-        alone = uses[tensor.untyped_storage().data_ptr()] == 1
-        if borrow and alone and is_borrowed(tensor):
+    for tensor in strided if borrow else ():
+        if is_borrowed(tensor) and uses[tensor.untyped_storage().data_ptr()] == 1:
             wrapper = Lifted(tensor.detach(), tensor.dtype, owner, borrowed=True)
             made[id(tensor)] = wrapper.requires_grad_(tensor.requires_grad)
     rest = [tensor for tensor in given if id(tensor) not in made]
