@@ -113,7 +113,8 @@ def with_uses(
             read_only.add(spec.name)
         inputs.append(spec)
     made = dataclasses.replace(problem, inputs=tuple(inputs))
-    return dataclasses.replace(made, index_inputs=_index_inputs(made, read_only)), tuple(found)
+    made = dataclasses.replace(made, index_inputs=_index_inputs(made, read_only))
+    return (problem if made == problem else made), tuple(found)
 
 
 def _is_open(spec: InputSpec) -> bool:
