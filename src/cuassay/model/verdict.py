@@ -101,12 +101,16 @@ class Lane(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One piece of a trial's time, in seconds since the trial began."""
+    """One piece of a trial's time, in seconds since the trial began.
+
+    `parts_s`: what a scenario's seconds went into, by name (see `sandbox.host.parts`).
+    """
 
     lane: Lane
     what: str
     begin_s: float
     end_s: float
+    parts_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
