@@ -217,7 +217,7 @@ class _Apart(Execution):
         problem: Problem,
         candidate: Candidate,
         baseline: Mapping[str, str] | None,
-        parts: Parts,
+        parts: Parts | None = None,
     ) -> None:
         super().__init__(worker, segments, scenario, limits=limits, problem=problem, parts=parts)
         self._candidate, self._baseline = candidate, baseline
