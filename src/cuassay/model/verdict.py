@@ -91,6 +91,7 @@ class Lane(enum.StrEnum):
     """Who spends a span of a trial's time."""
 
     JUDGE = "judge"  # a check, or a part of the verdict: it holds spans of the other lanes
+    BESIDE = "beside"  # a check that runs at the same time as those of `judge`
     TRUTH = "truth"  # the reference lifted, its draws and yardsticks
     COMPARE = "compare"
     CANDIDATE = "candidate"  # a scenario in the candidate's processes, the build included

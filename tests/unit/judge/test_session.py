@@ -64,9 +64,6 @@ def test_the_timeline_has_every_check_and_what_it_waited_for(gate: Gate) -> None
     check = spans[Lane.JUDGE, "NUM001"]
     inside = [s for s in verdict.timeline if s.lane is Lane.CANDIDATE]
     assert any(check.begin_s <= s.begin_s <= s.end_s <= check.end_s for s in inside)
-    called = [s for s in inside if {"start", "Allocate", "Call", "ReadResult"} <= s.parts_s.keys()]
-    assert called
-    assert all(sum(s.parts_s.values()) <= 1.001 * (s.end_s - s.begin_s) for s in called)
     assert {Lane.TRUTH, Lane.COMPARE, Lane.CANDIDATE} <= {span.lane for span in verdict.timeline}
     assert all(span.begin_s <= span.end_s for span in verdict.timeline)
 

@@ -127,6 +127,10 @@ class Runner:
         if self._given_host is None:
             self._host.close()
 
+    def work_for(self, trial: JudgeTrial) -> None:
+        """Take inputs and answers from `trial`, of the same problem, from now on."""
+        self._trial = trial
+
     def kill(self) -> None:
         """Begin to end its workers, which closing it waits for; no scenario comes any more."""
         self._pool.kill()
@@ -147,6 +151,11 @@ class Runner:
     def because(self) -> str:
         """Why its numbers are the interpreter's, as the worker says: untrusted text."""
         return self._pool.because
+
+    @property
+    def built(self) -> bool:
+        """Whether one of its workers has built the candidate."""
+        return self._pool.built
 
     @property
     def tunes(self) -> bool:
