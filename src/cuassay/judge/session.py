@@ -307,10 +307,7 @@ def judge(
             generate_once(trial)
         machine = _use_machine(bench)
         _tune(bench, runner)
-        # Two first builds of the same sources would get into each other's way.
-        beside: Runner | None = None
-        if bench.has_beside:
-            beside = bench.runner(candidate, lazy=not runner.built, spares=1)
+        beside = _beside(bench, runner)
         if trial.problem.built:
             bench.beside("", lambda: follow_built_sizes(trial, runner))
         control = _control(bench)
@@ -434,6 +431,16 @@ def _tune(bench: _Bench, runner: Runner) -> None:
 
     if bench.device.startswith("cuda"):
         bench.beside("", tune)  # what goes wrong here goes wrong in a check, which says so
+
+
+def _beside(bench: _Bench, runner: Runner) -> Runner | None:
+    """Return what runs the checks beside others, if any are to run so.
+
+    Two first builds of the same sources would get into each other's way.
+    """
+    if not bench.has_beside:
+        return None
+    return bench.runner(bench.candidate, lazy=not runner.built, spares=1)
 
 
 def _control(bench: _Bench) -> Control:
