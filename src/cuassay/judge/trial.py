@@ -114,9 +114,7 @@ class JudgeTrial:
     ) -> None:
         self.timeline = timeline or Timeline()
         self._facts: tuple[Known, ...] = stated_facts(problem)
-        if problem.origin != "native":
-            problem, used = with_uses(problem, reference, device=device)
-            self._facts = (*self._facts, *used)
+        self._uses_known = problem.origin == "native"  # what its author says of inputs holds
         self._problem, self._reference = problem, reference
         self._isolated = isolated
         self._profile, self._device, self._root = profile, device, root_seed
@@ -292,6 +290,7 @@ class JudgeTrial:
         """
         if self._acceptor is not None or self._problem.origin == "native":
             return
+        self.learn_uses()
         self._acceptor = Acceptor(
             self._problem, self._reference, device=self._device, relieve=self.relieve
         )
@@ -474,6 +473,14 @@ class JudgeTrial:
         self._booking.take(with_contexts(needed))
         self._cap.allow(needed)
         return (least,)
+
+    def learn_uses(self) -> None:
+        """Run the reference to see what it does with its inputs, once."""
+        if not self._uses_known:
+            self._uses_known = True
+            problem, used = with_uses(self._problem, self._reference, device=self._device)
+            self._facts = (*self._facts, *used)
+            self._take(problem)
 
     def learn_values(
         self, values: Mapping[str, torch.Tensor | Scalar], sizes: Mapping[str, int]
