@@ -41,6 +41,8 @@ _LIMIT_S = {Profile.QUICK: 30.0, Profile.STANDARD: 60.0, Profile.DEEP: 240.0}
 _MOST_S = 3600.0  # that all launches of a recording may take
 _KEPT = 64
 _FUNCTION = "cuassay.build.machine.replay:replay"
+_SAMPLE = "cuassay.build.machine.sampled:replay"
+_SAMPLE_S, _SAMPLES_S = 10.0, 120.0  # for some blocks of one launch, and of all
 
 
 class HostNursery:
@@ -175,6 +177,27 @@ class Replayer:
             while len(self._seen) > _KEPT:
                 self._seen.popitem(last=False)
         self._seen.move_to_end(key)
+        self._of_cases[serial.dumps(scenario.cases)] = self._seen[key]
+        return self._seen[key]
+
+    def sampled(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
+        """Return what some blocks of launches show that came without memory, cached.
+
+        Only faults of memory count, and only where no address depends on data. Raises
+        CannotJudgeError where the machine's process ends without an answer.
+        """
+        data, key = _keyed(recording)
+        if key not in self._seen:
+            wait(self._begun.values())  # the machine does one thing at a time
+            wanted = json.dumps({"limit_s": _SAMPLE_S}).encode()
+            with self._timeline.span(Lane.MACHINE, scenario.label):
+                self._seen[key] = asked(
+                    self._machine(),
+                    _SAMPLE,
+                    [host_memory(data), memoryview(wanted)],
+                    MachineEvidence,
+                    timeout_s=_SAMPLES_S,
+                )
         self._of_cases[serial.dumps(scenario.cases)] = self._seen[key]
         return self._seen[key]
 

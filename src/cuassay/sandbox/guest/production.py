@@ -17,6 +17,7 @@ from cuassay.model.steps import (
     Disarm,
     Inspect,
     OpCheck,
+    Outline,
     Overwrite,
     ReadGuards,
     ReadLaunches,
@@ -41,6 +42,7 @@ from cuassay.sandbox.guest import (
     inspection,
     launches,
     layouts,
+    outlines,
     process_state,
     recordings,
     slices,
@@ -110,6 +112,8 @@ class Production:
                 return self._compiler.call(step, self.around)
             case TraceCall():
                 return call_trace.trace_call(self._host, step)
+            case Outline():
+                return outlines.outline(self._host, step, cases)
             case Time():
                 return timing.time_calls(self._host, step)
             case _:
