@@ -53,6 +53,8 @@ class Row:
     host_gib: float | None = None
     device_gib: float | None = None
     slowest: tuple[str, ...] = ()  # where a trial's time went: the start, then checks, seconds each
+    lanes: tuple[str, ...] = ()  # seconds by who spent them
+    spans: tuple[str, ...] = ()  # the longest spans below the checks: lane, what, seconds
 
     @property
     def id(self) -> str:
@@ -68,6 +70,8 @@ SETS = {
     "flashinfer": "flashinfer-references",
 }
 _SLOWEST = 6  # parts of a trial's time in its row
+_LOG_CHARACTERS = 30_000
+_SPANS = 12  # the longest spans of a trial in its row
 
 
 def key_of(kernel: Kernel) -> str:
@@ -214,6 +218,8 @@ class Bench:
         if ended is None:
             return
         row = replace(self._row(kernel, ended), device_gib=watch.most_gib)
+        if row.ending not in ("ACCEPTED", "READY"):
+            self._keep_log(row, ended)
         memory = f"judge {row.gpu_gib:.1f} GiB" if row.gpu_gib is not None else ""
         if row.device_gib is not None:
             memory += f", device {row.device_gib:.1f} GiB"
@@ -222,6 +228,14 @@ class Bench:
             f"{row.key:28s}{row.ending:13s}{row.seconds:6.1f} s {memory} "
             f"{' '.join(row.checks)} {row.reason[:140]}",
         )
+
+    def _keep_log(self, row: Row, ended: Ended) -> None:
+        """Write what a trial said on its way beside the journal: where it was, and for how long."""
+        journal = journal_path(self._given, self._device)
+        logs = journal.with_name(f"{journal.stem}-logs")
+        logs.mkdir(parents=True, exist_ok=True)
+        name = f"{row.key}-{row.seed}".replace("/", "_")
+        (logs / f"{name}.txt").write_text(ended.errors[-_LOG_CHARACTERS:], encoding="utf-8")
 
     def _row(self, kernel: Kernel, ended: Ended) -> Row:
         document: dict[str, Any] = {}
@@ -254,6 +268,8 @@ class Bench:
             gpu_gib=float(peak) if peak else None,
             host_gib=document.get("host_gib"),
             slowest=_slowest(document),
+            lanes=_lanes(document),
+            spans=_spans(document),
         )
 
 
@@ -264,6 +280,24 @@ def _slowest(document: Mapping[str, Any]) -> tuple[str, ...]:
     parts = {"beside checks": total - sum(checks.values()), **checks}
     ordered = sorted(parts.items(), key=lambda part: -part[1])[:_SLOWEST]
     return tuple(f"{name} {seconds:.1f}" for name, seconds in ordered if seconds >= 0.1)
+
+
+def _lanes(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the seconds that each lane spent, the most first; lanes overlap."""
+    spent: dict[str, float] = defaultdict(float)
+    for span in document.get("timeline", ()):
+        spent[span["lane"]] += span["end_s"] - span["begin_s"]
+    return tuple(f"{lane} {seconds:.1f}" for lane, seconds in Counter(spent).most_common())
+
+
+def _spans(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the longest spans that are no check or part of the verdict themselves."""
+    spans = [span for span in document.get("timeline", ()) if span["lane"] != "judge"]
+    spans.sort(key=lambda span: span["begin_s"] - span["end_s"])
+    return tuple(
+        f"{one['lane']} {one['what'][:100]} {one['end_s'] - one['begin_s']:.1f}"
+        for one in spans[:_SPANS]
+    )
 
 
 def journal_path(given: argparse.Namespace, device: str) -> Path:

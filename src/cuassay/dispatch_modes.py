@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import (
 )
 
 T = TypeVar("T")
+M = TypeVar("M", bound="UntracedMode")
 _NOT_TRACED = "__dynamo_disable"  # what torch._compile calls in a function's place
 
 
@@ -95,6 +96,32 @@ class UntracedMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
             super().__exit__(*raised)  # type: ignore[no-untyped-call]
         finally:
             _CONSTRUCTORS.moved_back()
+
+
+def outside_of_compiler(mode: type[M]) -> type[M]:
+    """Return a mode that torch's compiler leaves alone; `mode` itself where none is loaded.
+
+    To make the one of the other loads the compiler: a second or two of a process that compiles
+    nothing.
+    """
+    if "torch._dynamo" not in sys.modules:
+        return mode
+    made: Any = mode  # a type that mypy takes for a key
+    exempted: type[M] = _exempted(made)
+    return exempted
+
+
+@functools.cache
+def _exempted(mode: Any) -> Any:
+    dispatch: Any = mode.__torch_dispatch__
+
+    def same(
+        self: Any, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        return dispatch(self, func, types, args, kwargs)
+
+    own = {"_should_skip_dynamo": classmethod(lambda cls: True), "__torch_dispatch__": same}
+    return type(mode.__name__, (mode,), own)
 
 
 class _Meta(UntracedMode):

@@ -13,7 +13,6 @@ from __future__ import annotations
 import bisect
 import ctypes
 import struct
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from torch.multiprocessing import reductions
 
 from cuassay.build import zones
 from cuassay.build.recording.unwritten import UNWRITTEN
-from cuassay.dispatch_modes import UntracedMode
+from cuassay.dispatch_modes import UntracedMode, outside_of_compiler
 from ptxsan.launch import Buffer, Pointer
 
 _POINTER = struct.Struct("<Q")
@@ -221,8 +220,7 @@ class Arena:
             if isinstance(value, torch.Tensor):
                 self.add(value, name, written=name not in unwritten)
         try:
-            compiling = "torch._dynamo" in sys.modules
-            with _CompiledWatch(self) if compiling else _Watch(self):
+            with outside_of_compiler(_Watch)(self):
                 yield
         finally:
             self.clear()
@@ -250,19 +248,6 @@ class _Watch(UntracedMode):
             if isinstance(tensor, torch.Tensor):
                 self._arena.add(tensor)
         return made
-
-
-class _CompiledWatch(_Watch):
-    """The same for candidates that are compiled: their compiler is loaded, and stays outside."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return True
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 def _written(schema: Any, args: Any, kwargs: Mapping[str, Any]) -> Iterator[torch.Tensor]:

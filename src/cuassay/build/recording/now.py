@@ -47,8 +47,9 @@ def recording(
             stack.enter_context(intercepted(recorder))
         if recorder.pattern:
             from cuassay.build.recording.unwritten import Fill
+            from cuassay.dispatch_modes import outside_of_compiler
 
-            stack.enter_context(Fill(recorder.pattern, kind=device))
+            stack.enter_context(outside_of_compiler(Fill)(recorder.pattern, kind=device))
         yield
 
 

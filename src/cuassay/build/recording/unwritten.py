@@ -71,11 +71,6 @@ def lay(tensor: torch.Tensor, pattern: bytes) -> None:
 class Fill(UntracedMode):
     """Lays the pattern into what this thread's torch allocates on a device of `kind`."""
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Stay outside of what torch.compile compiles."""
-        return True
-
     def __init__(self, pattern: bytes, *, kind: str) -> None:
         super().__init__()
         self._pattern, self._kind = pattern, kind

@@ -7,7 +7,6 @@ mutation and aliasing, its fake kernel, its gradient registration, its tracing w
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from cuassay.dispatch_modes import UntracedMode
+from cuassay.dispatch_modes import UntracedMode, outside_of_compiler
 from cuassay.model.scenario import Poison
 from cuassay.model.steps import OpCheck
 from cuassay.sandbox.guest.interface import Around, Host, Made
@@ -51,24 +50,11 @@ class _Recorder(UntracedMode):
         return func(*args, **(kwargs or {}))
 
 
-class _CompiledRecorder(_Recorder):
-    """The same for candidates that are compiled: their compiler is loaded, and stays outside."""
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return True
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        return super().__torch_dispatch__(func, types, args, kwargs)
-
-
 def check(host: Host, step: OpCheck, around: Around) -> Made:
     """Execute an OpCheck: facts `operator NAME`, `failed NAME TEST`, or `skipped`."""
     if around.untraceable:
         return Made(facts=((SKIPPED, around.untraceable),))
-    recorder = _CompiledRecorder() if "torch._dynamo" in sys.modules else _Recorder()
+    recorder = outside_of_compiler(_Recorder)()
     outputs = host.destinations(step.slot, Poison.NAN)
     try:
         with recorder:
