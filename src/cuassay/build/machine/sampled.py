@@ -3,7 +3,7 @@
 The launches come without memory, as a call on hollow tensors made them (`sandbox.guest.outlines`).
 Buffers of their sizes show the same few megabytes over and over, and a few blocks run: the first
 and the last ones, those where a count of elements passes a power of two, and some between. What
-this finds counts only where no branch and no address depends on data, for there is none.
+this finds counts only for accesses that data has no say in, for there is none.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from cuassay.errors import CuassayError
 from cuassay.model import serial
 from cuassay.model.machine import LaunchEvidence, MachineEvidence
 from cuassay.model.recording import RecordedLaunch, Recording, decode
-from ptxsan import pages
+from ptxsan import isa, pages
 from ptxsan.errors import MachineError
 from ptxsan.options import Options
 from ptxsan.parser import parse
+from ptxsan.program import build
 from ptxsan.run import run
+from ptxsan.taint import decided_by_data
 
 _TEXT = 600
 _MOST_LAUNCHES = 24
 _PARTS = 8  # of a grid, at whose borders blocks run
 _POWERS = range(28, 33)  # of counts of elements where 32 bits may wrap
-_DATA = "its branches or addresses depend on data, which such a call has none of"
+_DATA = "what its addresses are depends on data, which such a call has none of"
 
 
 def replay(recording: memoryview, request: memoryview) -> bytes:
@@ -77,10 +79,20 @@ def _some_blocks(launch: RecordedLaunch, module: Any, limit_s: float) -> LaunchE
             kernel=launch.kernel[:_TEXT], grid=launch.grid, block=launch.block,
             target=module.target[:40], inconclusive=str(error)[:_TEXT],
         )  # fmt: skip
+    program = build(module, launch.kernel)
+    by_data = decided_by_data(program)
     found = evidence_of(launch, module, report)
-    if report.oblivious:
-        return found
-    return replace(found, faults=(), inconclusive=found.inconclusive or _DATA)
+    kept = tuple(
+        one for one in found.faults if by_data.isdisjoint(touch.ptx_line for touch in one.touches)
+    )
+    touching = [
+        one.line
+        for one in program.body
+        if isa.row(one).memory is not isa.Memory.NONE and isa.space_of(one) == "global"
+    ]
+    if not kept and touching and by_data.issuperset(touching):
+        return replace(found, faults=(), inconclusive=found.inconclusive or _DATA)
+    return replace(found, faults=kept)
 
 
 def blocks_of(

@@ -66,7 +66,8 @@ class Big002(MachineCheck):
         """Only where declared sizes are too large to run, and data is not what indexes."""
         if trial.device.startswith("cuda"):
             return "a GPU runs the declared sizes themselves"
-        if any(isinstance(spec, TensorSpec) and not spec.dtype.is_floating for spec in trial.problem.inputs):
+        tensors = [one for one in trial.problem.inputs if isinstance(one, TensorSpec)]
+        if not all(one.dtype.is_floating for one in tensors):
             return "its inputs hold indices or masks, which a call without data has none of"
         if not any(_sizes(trial.problem)):
             return "no declared size is too large to run"
