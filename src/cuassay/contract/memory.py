@@ -207,9 +207,10 @@ class Room:
         gpu = self._device.startswith("cuda")
         kind, wish = ("GPU memory", f" (--gpu-memory {wanted}GiB)") if gpu else ("memory", "")
         if instead is None:
+            how = "trials beside it waited" if gpu else "judge it alone"
             text = (
                 f"memory: the smallest case that the reference accepts ({sizes}) needs about "
-                f"{need:.1f} GiB of {kind}, more than the planned {limit:g}; judge it alone"
+                f"{need:.1f} GiB of {kind}, more than the planned {limit:g}; {how}"
             )
         else:
             text = (

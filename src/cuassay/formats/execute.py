@@ -78,6 +78,10 @@ def _checked(generator: Callable[..., object], problem: Problem) -> Generator:
         except CuassayError:
             raise
         except Exception as failure:
+            import torch  # whoever runs a generator has loaded it
+
+            if isinstance(failure, torch.OutOfMemoryError):
+                raise  # the judge's own doing: a smaller case may have room
             raise ReferenceError_(
                 f"the generator '{name}' of problem '{problem.name}' raised "
                 f"{describe(failure, path)}; correct it"

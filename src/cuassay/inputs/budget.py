@@ -196,3 +196,8 @@ def room_bytes(memory_gib: float) -> int:
 def planned_memory_gib(profile: Profile, given_gib: float | None) -> float | None:
     """Return how much GPU memory a trial plans with: what was given, else 8 GiB at `quick`."""
     return 8.0 if given_gib is None and profile is Profile.QUICK else given_gib
+
+
+def with_contexts(tensor_bytes: int) -> int:
+    """Return the GPU memory of a trial whose tensors take so much: CUDA itself takes some too."""
+    return tensor_bytes + int(_CONTEXTS_GIB * _GIB)

@@ -23,6 +23,7 @@ from cuassay.errors import CuassayError
 from cuassay.inputs.seeds import new_root
 from cuassay.judge import benchmark_rule, failures, power, selection, speed
 from cuassay.judge.blamed_lines import with_text
+from cuassay.judge.bookings import Booking, Queue, gpu_of
 from cuassay.judge.built_sizes import follow_built_sizes
 from cuassay.judge.choose import choose
 from cuassay.judge.clues import gather
@@ -250,6 +251,9 @@ def judge(
     )
     check_constraints(trial)
     with ExitStack() as stack:
+        waits = partial(_waits, emit)
+        with trial.timeline.span(Lane.JUDGE, "room on the GPU"):
+            trial.book(stack.enter_context(Booking(gpu_of(device), waits)))
         host = HostNursery(nursery)
         stack.callback(host.close)
         bench = _Bench(
@@ -346,6 +350,15 @@ def judge(
         proved=proved,
     )
     return Ended(verdict=verdict, graded=checked.graded)
+
+
+def _waits(emit: Callable[[Event], None], queue: Queue) -> None:
+    emit(
+        Progress(
+            text=f"waits for {queue.needed_bytes / 2**30:.1f} GiB of the GPU's memory; "
+            f"{queue.holders} other trials hold {queue.held_bytes / 2**30:.1f} GiB"
+        )
+    )
 
 
 def _proved(bench: _Bench, wanted: tuple[Property, ...]) -> tuple[Proof, ...]:

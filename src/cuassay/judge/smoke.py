@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from cuassay.errors import CannotJudgeError, ProblemError, ReferenceError_
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
@@ -30,12 +32,12 @@ def smoke(trial: JudgeTrial) -> Truth:
     Raises CannotJudgeError naming the output and the shapes where they disagree.
     """
     try:
-        truth = trial.truth(smallest_case(trial))
+        truth = _truth(trial)
     except (ReferenceError_, ProblemError):
         if trial.problem.origin == "native":
             raise  # its domains are declared: the reference must take what lies within
         trial.use_own_cases_alone()
-        truth = trial.truth(smallest_case(trial))
+        truth = _truth(trial)
     specs = trial.problem.outputs
     if len(truth.outputs) != len(specs):
         raise CannotJudgeError(
@@ -45,6 +47,14 @@ def smoke(trial: JudgeTrial) -> Truth:
     if trial.problem.origin == "native":
         _check_shapes(trial, truth)
     return truth
+
+
+def _truth(trial: JudgeTrial) -> Truth:
+    case = smallest_case(trial)
+    try:
+        return trial.truth(case)
+    except torch.OutOfMemoryError:
+        raise trial.too_large(case) from None
 
 
 def _check_shapes(trial: JudgeTrial, truth: Truth) -> None:

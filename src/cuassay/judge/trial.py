@@ -23,19 +23,20 @@ from cuassay.contract.facts import (
     StepOfSize,
     Tried,
 )
-from cuassay.contract.memory import Room
+from cuassay.contract.memory import GIB, Room
 from cuassay.contract.observe import related_inputs, value_facts, without_contradicted
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.slices import slice_cases
 from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs import plan
-from cuassay.inputs.budget import planned_memory_gib
+from cuassay.inputs.budget import planned_memory_gib, with_contexts
 from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
 from cuassay.judge import gradients, selection
-from cuassay.judge.memory import Cap, host_plan_gib, total_bytes
+from cuassay.judge.bookings import Booking
+from cuassay.judge.memory import Cap, available_bytes, host_plan_gib, total_bytes
 from cuassay.judge.reduced import reduced_axes
 from cuassay.judge.structure import matched
 from cuassay.judge.timeline import Timeline
@@ -118,6 +119,7 @@ class JudgeTrial:
         most_work = _MOST_WORK.get(profile) if gpu else None
         self._room = Room(reference, device=device, limit_gib=limit_gib, most_work=most_work)
         self._cap = Cap(device, self._room.bytes)
+        self._booking = Booking(None)
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None
         self._own_alone = False
@@ -186,6 +188,20 @@ class JudgeTrial:
     def machine(self) -> Machine | None:
         """The PTX machine of this trial; None where it has none."""
         return self._machine
+
+    def book(self, booking: Booking) -> None:
+        """Book what this trial plans to take of the GPU, and wait until that is free.
+
+        Where memory is not limited that is what the largest workload needs.
+        """
+        self._booking = booking
+        if self._memory_gib is not None:
+            booking.take(int(self._memory_gib * GIB))
+            return
+        workloads = [resolve(self._problem.axes, w.axes) for w in self._problem.workloads]
+        largest = max(workloads, key=lambda sizes: elements(self._problem, sizes))
+        case = own_case(self._problem, largest, seed=0, label="the largest workload")
+        booking.take(with_contexts(self._room.need(self._problem, case).total))
 
     def use_machine(self, machine: Machine) -> None:
         """Let checks execute recorded launches in `machine`."""
@@ -415,7 +431,9 @@ class JudgeTrial:
         least = min(large, key=lambda case: self._room.need(self._problem, case).total)
         self._possible(least)
         self._room.note(self._problem, least, None)
-        self._cap.allow(self._room.need(self._problem, least).total)
+        needed = self._room.need(self._problem, least).total
+        self._booking.take(with_contexts(needed))
+        self._cap.allow(needed)
         return (least,)
 
     def learn_values(
@@ -447,6 +465,18 @@ class JudgeTrial:
                 f"of {held / 2**30:,.0f} GiB, and this {where} has {total / 2**30:,.0f} GiB: "
                 "correct the problem's axes, or give smaller workloads"
             )
+
+    def too_large(self, case: Case) -> CannotJudgeError:
+        """Return why a case that was given all the memory there was ran out of it."""
+        needed, has = self._room.need(self._problem, case).total, total_bytes(self._device)
+        where = "GPU" if self._device.startswith("cuda") else "machine"
+        listed = ", ".join(f"{name}={size}" for name, size in case.axes.items())
+        return CannotJudgeError(
+            f"the smallest case that the reference accepts ({listed}) needs about "
+            f"{needed / GIB:,.0f} GiB, and this {where} has {has / GIB:,.0f} GiB, of which "
+            f"{available_bytes(self._device) / GIB:,.0f} are free: no verdict; judge it on a "
+            "larger one, or give smaller workloads"
+        )
 
     def _settle(self, case: Case) -> Case | None:
         return case if self._acceptor is None else self._acceptor.settle(case)
