@@ -107,4 +107,3 @@ def blocks_of(
     rows = {grid[0] - 1, grid[0]} if math.prod(cluster) == 1 else set()
     wanted = {one for one in ends | between | powers | rows if 0 <= one < units}
     return tuple(sorted(wanted, reverse=True))
-

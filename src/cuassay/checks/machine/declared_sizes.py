@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from cuassay.checks.base import Run, Trial
+from cuassay.checks.endings.findings import exception_text, first_raised
 from cuassay.checks.machine.faults import MachineCheck
 from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.checks.state.answers import placed
@@ -90,7 +91,9 @@ class Big002(MachineCheck):
         machine = trial.machine
         items = [record.items for _, record in done_steps(scenario, run.result, Outline)]
         if machine is None or not items or not items[0]:
-            raise CannotJudgeError("the call without memory did not end")
+            raised = first_raised(run)
+            why = f": {exception_text(raised)}" if raised is not None else ""
+            raise CannotJudgeError(f"the call without memory did not end{why}")
         evidence = machine.sampled(run.tensor(items[0][0]), scenario)
         faults = [(launch, one) for launch, one in evidence.faults if self.reports(one)]
         yield from self.found(machine, scenario, faults, case=scenario.cases[1])

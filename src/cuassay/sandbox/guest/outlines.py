@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
 from cuassay.build.machine import candidates as machine
 from cuassay.errors import MissingToolError
+from cuassay.inputs.scalars import sizes_given
 from cuassay.model.axes import shape_of
 from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
@@ -51,11 +52,11 @@ def outline(host: Host, step: Outline, cases: Sequence[Case]) -> Made:
 
 def _inputs(
     problem: Problem,
-    values: dict[str, torch.Tensor | Scalar],
-    sizes: dict[str, int],
+    values: Mapping[str, torch.Tensor | Scalar],
+    sizes: Mapping[str, int],
     mode: Hollow,
 ) -> list[torch.Tensor | Scalar]:
-    """Return a slot's values, tensors in the shapes that they have at other sizes."""
+    """Return a slot's values as they are at other sizes: tensors in their shapes, and lengths."""
     shapes = {
         spec.name: shape_of(spec.shape, sizes)
         for spec in problem.inputs
@@ -65,11 +66,11 @@ def _inputs(
         mode.tensor(shapes[name], value.dtype)
         if isinstance(value, torch.Tensor) and tuple(value.shape) != shapes[name]
         else value
-        for name, value in values.items()
+        for name, value in {**values, **sizes_given(problem, sizes)}.items()
     ]
 
 
-def _outputs(host: Host, sizes: dict[str, int], mode: Hollow) -> list[torch.Tensor]:
+def _outputs(host: Host, sizes: Mapping[str, int], mode: Hollow) -> list[torch.Tensor]:
     if host.convention is Convention.RETURNS:
         return []
     return [
