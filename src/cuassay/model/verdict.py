@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cuassay.model.diagnosis import Diagnosis
-from cuassay.model.machine import SourceView
+from cuassay.model.machine import LaunchCount, SourceView
 from cuassay.model.outcome import CheckReport, Failed, Finding, worst_first
 from cuassay.model.proofs import Proof
 
@@ -91,6 +91,7 @@ class Lane(enum.StrEnum):
     """Who spends a span of a trial's time."""
 
     JUDGE = "judge"  # a check, or a part of the verdict: it holds spans of the other lanes
+    BESIDE = "beside"  # a check that runs at the same time as those of `judge`
     TRUTH = "truth"  # the reference lifted, its draws and yardsticks
     COMPARE = "compare"
     CANDIDATE = "candidate"  # a scenario in the candidate's processes, the build included
@@ -101,12 +102,16 @@ class Lane(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One piece of a trial's time, in seconds since the trial began."""
+    """One piece of a trial's time, in seconds since the trial began.
+
+    `parts_s`: what a scenario's seconds went into, by name (see `sandbox.host.parts`).
+    """
 
     lane: Lane
     what: str
     begin_s: float
     end_s: float
+    parts_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +147,8 @@ class Verdict:
     `tried_sizes` are the sizes of the axes together, some hundred at most. `walls`
     says of each wall around the candidate's process whether it stood (see model.walls).
     `diagnoses` are the causes, the one to repair first in front; they explain the findings.
-    `proved` is what was asked to hold for all sizes, with its exact scope and answer.
+    `proved` is what was asked to hold for all sizes, with its exact scope and answer. `launches`
+    counts what the PTX machine judged of the launches that were recorded.
     """
 
     decision: Decision
@@ -172,6 +178,7 @@ class Verdict:
     timeline: tuple[Span, ...] = ()
     walls: Mapping[str, str] = field(default_factory=dict)
     proved: tuple[Proof, ...] = ()
+    launches: LaunchCount = field(default_factory=LaunchCount)
 
     @property
     def passed(self) -> bool:

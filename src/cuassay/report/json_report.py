@@ -65,6 +65,11 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "executed": [_executed(view) for view in verdict.sources],
         "walls": _texts(verdict.walls),
         "proved": [_proof(one) for one in verdict.proved],
+        "launches": {
+            "made": verdict.launches.made,
+            "judged": verdict.launches.judged,
+            "causes": {clean(why): count for why, count in verdict.launches.causes.items()},
+        },
     }
 
 
@@ -112,11 +117,13 @@ def _executed(view: SourceView) -> dict[str, Any]:
 
 
 def _span(span: Span) -> dict[str, Any]:
+    parts_s = {clean(name): round(seconds, 4) for name, seconds in span.parts_s.items()}
     return {
         "lane": span.lane.value,
         "what": clean(span.what),
         "begin_s": round(span.begin_s, 4),
         "end_s": round(span.end_s, 4),
+        **({"parts_s": parts_s} if parts_s else {}),
     }
 
 

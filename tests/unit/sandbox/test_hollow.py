@@ -7,7 +7,7 @@ import resource
 import pytest
 import torch
 
-from cuassay.sandbox.guest.hollow import NoDataError, hollow
+from cuassay.sandbox.guest.memory.hollow import NoDataError, hollow
 
 _SHAPE = (4096, 1 << 18)  # 4 GiB of float32
 

@@ -1,6 +1,6 @@
 """Some blocks of launches that are too large to run: whether their addresses stay within memory.
 
-The launches come without memory, as a call on hollow tensors made them (`sandbox.guest.outlines`).
+The launches come without memory, as a call on hollow tensors made them (`sandbox.guest.observe`).
 Buffers of their sizes show the same few megabytes over and over, and a few blocks run: the first
 and the last ones, those where a count of elements passes a power of two, and some between. What
 this finds counts only for accesses that data has no say in, for there is none.
