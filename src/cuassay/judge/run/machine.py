@@ -219,4 +219,4 @@ class Replayer:
 def _keyed(recording: torch.Tensor) -> tuple[torch.Tensor, str]:
     """Return a recording in the host's memory, and what names its bytes."""
     data = recording.cpu().contiguous()
-    return data, hashlib.sha256(memoryview(data.numpy())).hexdigest()
+    return data, hashlib.sha256(data.numpy().tobytes()).hexdigest()
