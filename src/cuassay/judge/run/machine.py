@@ -8,6 +8,7 @@ as it can do without kernels at all, but it cannot touch what is seen of a launc
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
@@ -253,4 +254,4 @@ class Replayer:
 def _keyed(recording: torch.Tensor) -> tuple[torch.Tensor, str]:
     """Return a recording in the host's memory, and what names its bytes."""
     data = recording.cpu().contiguous()
-    return data, sha256_fields(bytes(data.numpy()).hex())
+    return data, hashlib.sha256(data.numpy().tobytes()).hexdigest()
