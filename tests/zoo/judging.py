@@ -24,8 +24,8 @@ from cuassay import build
 from cuassay.checks.registry import all_checks
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
-from cuassay.judge.decide import condition_key
-from cuassay.judge.runner import Runner
+from cuassay.judge.decide.verdict import condition_key
+from cuassay.judge.run.runner import Runner
 from cuassay.judge.session import Ended, Plan, StartRunner, judge
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.model.candidate import Candidate

@@ -20,7 +20,7 @@ _STUB = '''"""Made by `cuassay guard recertify`; the calls are in {record}."""
 
 from pathlib import Path
 
-from cuassay.guard.recertify import problem_of
+from cuassay.guard.fleet.recertify import problem_of
 
 seen = problem_of(Path(__file__).with_name("{record}"))
 '''

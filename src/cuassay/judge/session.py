@@ -21,27 +21,29 @@ from cuassay.checks.state.apart import Apart001
 from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
 from cuassay.inputs.seeds import new_root
-from cuassay.judge import benchmark_rule, failures, power, selection, speed
-from cuassay.judge.blamed_lines import with_text
-from cuassay.judge.bookings import Booking, Queue, gpu_of
-from cuassay.judge.built_sizes import follow_built_sizes
-from cuassay.judge.choose import choose
-from cuassay.judge.clues import gather
-from cuassay.judge.control import Control, reference_candidate
-from cuassay.judge.decide import bind, conditions, decide, decide_proofs
+from cuassay.judge.decide import benchmark_rule
+from cuassay.judge.decide.built_sizes import follow_built_sizes
+from cuassay.judge.decide.control import Control, reference_candidate
+from cuassay.judge.decide.examine import BuildStopped, Examination, judge_scenario
+from cuassay.judge.decide.executed_by import executed_by
+from cuassay.judge.decide.tried import Tried
+from cuassay.judge.decide.verdict import bind, conditions, decide, decide_proofs
+from cuassay.judge.diagnose.blamed_lines import with_text
+from cuassay.judge.diagnose.clues import gather
+from cuassay.judge.diagnose.minimise import Minimiser
+from cuassay.judge.diagnose.source_views import source_views
 from cuassay.judge.environment import environment
-from cuassay.judge.examine import BuildStopped, Examination, judge_scenario
-from cuassay.judge.executed_by import executed_by
-from cuassay.judge.machine import HostNursery, Replayer
-from cuassay.judge.minimise import Minimiser
-from cuassay.judge.preconditions import check_constraints, generate_once
-from cuassay.judge.runner import Runner
-from cuassay.judge.smoke import smoke
-from cuassay.judge.source_views import source_views
-from cuassay.judge.stuck import ended_where_stuck
+from cuassay.judge.kept import failures
+from cuassay.judge.measure import power, selection, speed
+from cuassay.judge.measure.choose import choose
+from cuassay.judge.plan.preconditions import check_constraints, generate_once
+from cuassay.judge.plan.smoke import smoke
+from cuassay.judge.run.bookings import Booking, Queue, gpu_of
+from cuassay.judge.run.machine import HostNursery, Replayer
+from cuassay.judge.run.runner import Runner
+from cuassay.judge.run.stuck import ended_where_stuck
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import JudgeTrial, Truths
-from cuassay.judge.tried import Tried
 from cuassay.model import walls
 from cuassay.model.candidate import Candidate
 from cuassay.model.conditions import wanted_proofs
@@ -363,7 +365,7 @@ def _waits(emit: Callable[[Event], None], queue: Queue) -> None:
 
 def _proved(bench: _Bench, wanted: tuple[Property, ...]) -> tuple[Proof, ...]:
     """Return which properties hold of the candidate. Its host code is recorded on a CPU."""
-    from cuassay.judge.prove import proofs  # with ptxsan, which a judge can do without
+    from cuassay.judge.proofs.prove import proofs  # with ptxsan, which a judge can do without
 
     job = bench.job
     with bench.trial.timeline.span(Lane.MACHINE, "proofs"):

@@ -34,11 +34,12 @@ from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
-from cuassay.judge import gradients, selection
-from cuassay.judge.bookings import Booking
-from cuassay.judge.memory import Cap, available_bytes, host_plan_gib, total_bytes
-from cuassay.judge.reduced import reduced_axes
-from cuassay.judge.structure import matched
+from cuassay.judge.decide import gradients
+from cuassay.judge.decide.structure import matched
+from cuassay.judge.measure import selection
+from cuassay.judge.plan.reduced import reduced_axes
+from cuassay.judge.run.bookings import Booking
+from cuassay.judge.run.memory import Cap, available_bytes, host_plan_gib, total_bytes
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.axes import resolve, shape_of

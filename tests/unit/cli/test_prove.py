@@ -11,7 +11,7 @@ import pytest
 
 from cuassay.cli.main import main
 from cuassay.engine import run as engine
-from cuassay.judge.decide import decide_proofs
+from cuassay.judge.decide.verdict import decide_proofs
 from cuassay.model import serial
 from cuassay.model.conditions import wanted_proofs
 from cuassay.model.proofs import (

@@ -8,7 +8,7 @@ import pytest
 
 from cuassay.cli.run import _code, _sizes
 from cuassay.errors import UsageError
-from cuassay.judge.source_views import source_views
+from cuassay.judge.diagnose.source_views import source_views
 from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.machine import (
     LaunchEvidence,

@@ -47,8 +47,8 @@ from cuassay.model.trace import (
     StepRecord,
 )
 from cuassay.sandbox.guest.items import DTYPES, digest, host_memory
-from cuassay.sandbox.guest.placement import byte_of
-from cuassay.sandbox.guest.state_snapshot import TEXT_MOST, differences
+from cuassay.sandbox.guest.memory.placement import byte_of
+from cuassay.sandbox.guest.observe.state_snapshot import TEXT_MOST, differences
 from cuassay.sandbox.guest.transport import nbytes, place
 from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle

@@ -25,7 +25,7 @@ from cuassay.errors import CannotJudgeError
 from cuassay.home import private_dirs
 from cuassay.model.steps import Mode
 from cuassay.sandbox import environment, processes, trees
-from cuassay.sandbox.guest.zygote import CONTROL_CAP
+from cuassay.sandbox.guest.process.zygote import CONTROL_CAP
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.readable import readable
 
@@ -34,9 +34,9 @@ _COMPILING_S = 900.0  # the PTX machine's runtime, the first time on a busy comp
 _END_S = 20.0
 _YOUNG_S = 60.0
 _PREFIX = "py-sandbox-"  # in the paths that a candidate sees: it names nobody
-STATE = "cuassay.sandbox.guest.state_snapshot"
+STATE = "cuassay.sandbox.guest.observe.state_snapshot"
 ROOT = str(Path(cuassay.__file__).resolve().parent.parent)
-_PROGRAM = Path(__file__).parents[1] / "guest" / "apart.py"
+_PROGRAM = Path(__file__).parents[1] / "guest" / "process" / "apart.py"
 
 
 class NurseryError(CannotJudgeError):
@@ -279,7 +279,7 @@ class Plain(ForkServer):
         super().__init__(control, folder, initial="p")
         self._common = common
         imports = ("torch", "numpy", "triton", "triton.language")
-        self._tell({"imports": imports, "zygote": "cuassay.sandbox.guest.zygote"})
+        self._tell({"imports": imports, "zygote": "cuassay.sandbox.guest.process.zygote"})
 
     def spawn(
         self, *, channel: int, output: int, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
@@ -290,7 +290,7 @@ class Plain(ForkServer):
             **self._common,
             "do": "spawn",
             "id": self._count,
-            "confine": "cuassay.sandbox.guest.confine",
+            "confine": "cuassay.sandbox.guest.process.confine",
             "folder": str(folder),
             "outside": str(self.folder),
             "limits": dataclasses.asdict(limits),
