@@ -8,6 +8,7 @@ as it can do without kernels at all, but it cannot touch what is seen of a launc
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.guest.items import host_memory
 from cuassay.sandbox.host.call import Caller
 from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.host.turns import waiting
 
 SCHEDULES = {
     Profile.QUICK: (("forward", 0),),
@@ -168,9 +170,12 @@ class Replayer:
         data, key = _keyed(recording)
         begun = self._begun.pop(key, None)
         if begun is not None:
-            self._seen[key] = begun.result()
+            with waiting():
+                executed = begun.result()
+            self._seen[key] = executed
         elif key not in self._seen:
-            wait(self._begun.values())  # the machine does one thing at a time
+            with waiting():
+                wait(self._begun.values())  # the machine does one thing at a time
             self._seen[key] = self._execute(data, scenario, launches)
             while len(self._seen) > _KEPT:
                 self._seen.popitem(last=False)
@@ -214,4 +219,4 @@ class Replayer:
 def _keyed(recording: torch.Tensor) -> tuple[torch.Tensor, str]:
     """Return a recording in the host's memory, and what names its bytes."""
     data = recording.cpu().contiguous()
-    return data, sha256_fields(bytes(data.numpy()).hex())
+    return data, hashlib.sha256(data.numpy().tobytes()).hexdigest()
