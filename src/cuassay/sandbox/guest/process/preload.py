@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cuassay.build.cuda import toolkit
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate
 from cuassay.model.problem import Problem
@@ -97,7 +96,7 @@ def preload(device: str, *, machine: bool = False) -> list[str]:
                 missing.append(f"{name}: {error}")
     with contextlib.suppress(Exception):  # whatever the worker needs it for will say so
         serial.learn((Candidate, Problem, Step, StepRecord))
-        toolkit.versions()
+        importlib.import_module("cuassay.build.cuda.toolkit").versions()
     if device.startswith("cuda"):
         prepare_triton()
     if machine:
