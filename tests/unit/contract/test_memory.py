@@ -14,6 +14,7 @@ from torch.profiler import ProfilerActivity, profile
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.memory import GIB, Room
 from cuassay.formats.execute import load_reference
+from cuassay.inputs.budget import WorkLimit
 from cuassay.judge.decide import benchmark_rule
 from cuassay.judge.plan.search import Answer, Effort, search
 from cuassay.judge.trial import JudgeTrial
@@ -114,7 +115,12 @@ def test_every_process_counts_and_so_do_intermediates(tmp_path: Path) -> None:
 
 def test_work_bounds_the_cases_of_which_truth_is_made(tmp_path: Path) -> None:
     problem = _attention(tmp_path)
-    room = Room(load_reference(problem), device="cpu", limit_gib=8.0, most_work=2**24)
+    room = Room(
+        load_reference(problem),
+        device="cpu",
+        limit_gib=8.0,
+        work_limit=WorkLimit(ours=2**14, workloads=2**24),
+    )
     case = own_case(problem, {"rows": 2048, "cols": 16}, seed=1, label="long")
     assert room.work(problem, case.axes) > 2**24
     assert not room.holds(problem, case)
