@@ -184,7 +184,8 @@ def untraced_meta_functions() -> Iterator[None]:
 
     Some of them are never to be traced, and load the compiler to say so when they are called the
     first time. What they keep for later is taken away again: a compiler that comes must be told.
-    All of them ask whether a condition is symbolic, for which torch loads sympy, a second.
+    They ask whether a condition is symbolic, for which torch loads sympy, a second: products ask
+    nothing else of it, soft-max and sums do.
     """
     told = () if "torch._dynamo" in sys.modules else _meta_functions()
     for function in told:
