@@ -19,7 +19,6 @@ from cuassay.guard.capsules.replay import opened, replayed
 from cuassay.guard.capsules.shrink import shrunk
 from cuassay.guard.config import CapsulePolicy
 from cuassay.guard.trusted import Where
-from cuassay.model import serial
 from tests.support.guards import QUIET, inputs, rmsnorm, row_wrong
 
 
@@ -149,13 +148,11 @@ def test_replay_says_what_it_cannot_do(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_capsule_that_names_python_s_own_functions_is_not_called(tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     path = _capsule(tmp_path)
-    header, _ = evidence.read(path)
+    header, tensors = evidence.read(path)
     evil = replace(header, reference=Where(module="os", qualname="system"))
     target = tmp_path / "evil.capsule.safetensors"
-    save_file(load_file(path), target, metadata={evidence.KEY: serial.dumps(evil)})
+    evidence.save(target, evil, tensors)
     with pytest.raises(UsageError, match="it is not called"):
         opened(target, kernel="", device="cpu")
 

@@ -18,8 +18,10 @@ from cuassay.guard.capsules import evidence
 from cuassay.guard.events import Violation
 from cuassay.guard.sampled import arbiter, screen
 from cuassay.guard.sampled.drift import Drifting
-from cuassay.guard.sampled.judging import Judged, Judgement, differentiated
+from cuassay.guard.sampled.judging import Judgement, worst_of
 from cuassay.guard.watch import Entry, Watch, unix_s
+from cuassay.oracle.compare.outputs import Comparison
+from cuassay.oracle.gradients import differentiated
 
 _CALM = 4  # with more jobs waiting, only suspicious calls go to the oracle
 
@@ -117,8 +119,8 @@ class CheckJob:
         with self.snapshot.autocast.again(), torch.inference_mode(False):
             if self.gradient_of:
                 count = len(tensors) - self.upstream
-                run = differentiated(self._forward, self.gradient_of, count)
-                return list(run(*tensors))  # type: ignore[call-overload, no-any-return]
+                run = differentiated(self._forward, self.gradient_of, count=count)
+                return list(run(*tensors))
             with torch.no_grad():
                 return self._forward(*tensors)
 
@@ -230,23 +232,24 @@ def _draft(**fields: Any) -> Violation:
     return Violation(**{**blank, **fields})
 
 
-def _numeric(one: Judged, judgement: Judgement) -> Violation:
+def _numeric(one: Comparison, judgement: Judgement) -> Violation:
+    worst = worst_of(one)
     return _draft(
         kind="forward",
         output=one.output,
-        statistic=one.statistic,
-        measured=one.measured,
-        allowed=one.allowed,
-        group=one.group,
+        statistic=worst.name,
+        measured=worst.value,
+        allowed=worst.limit,
+        group=worst.group,
         judge=judgement.judge,
         message=(
-            f"output '{one.output}', {one.group}: {one.statistic} is {one.measured:.3g}, allowed "
-            f"{one.allowed:.3g}; relative error {one.relative_error:.2g}"
+            f"output '{one.output}', {worst.group}: {worst.name} is {worst.value:.3g}, allowed "
+            f"{worst.limit:.3g}; relative error {one.relative_error:.2g}"
         ),
     )
 
 
-def _drifting(found: Drifting, one: Judged) -> Violation:
+def _drifting(found: Drifting, one: Comparison) -> Violation:
     return _draft(
         kind="drift",
         output=one.output,

@@ -21,11 +21,12 @@ from torch import Tensor
 
 from cuassay.guard.calls import structure
 from cuassay.guard.calls.structure import Template, flatten
-from cuassay.guard.sampled.judging import Judgement, differentiated, judge
+from cuassay.guard.sampled.judging import Judgement, judge
 from cuassay.guard.trusted import Where, import_root, load
 from cuassay.model import serial
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
+from cuassay.oracle.gradients import differentiated
 from cuassay.oracle.truth.make import hit_counts, make_truth
 from cuassay.oracle.truth.types import Truth
 
@@ -110,10 +111,13 @@ def _judgement(request: Request, fn: Callable[..., object]) -> Judgement:
 
     tensors = load_file(request.file)
     inputs, got, want = (_numbered(tensors, kind) for kind in ("in", "got", "want"))
-    call = applied(fn, json.loads(request.template), request.mutated)
-    if request.gradient_of:
-        count = request.inputs - request.upstream
-        call = differentiated(call, request.gradient_of, count)
+    call = applied(
+        fn,
+        json.loads(request.template),
+        request.mutated,
+        gradient_of=request.gradient_of,
+        inputs=request.inputs - request.upstream,
+    )
     index_hits = {
         name: hit_counts(inputs[place], want[request.names.index(name)].shape[0])
         for name, place in request.hits.items()
@@ -134,9 +138,18 @@ def _judgement(request: Request, fn: Callable[..., object]) -> Judgement:
 
 
 def applied(
-    fn: Callable[..., object], template: Template, mutated: Sequence[int]
-) -> Callable[..., object]:
-    """Return a function of tensors alone that gives every output, written inputs last."""
+    fn: Callable[..., object],
+    template: Template,
+    mutated: Sequence[int],
+    *,
+    gradient_of: Sequence[int],
+    inputs: int,
+) -> Callable[..., Sequence[Tensor]]:
+    """Return a function of tensors alone that gives every output, written inputs last.
+
+    With `gradient_of` it takes upstream gradients behind the `inputs` tensors and gives the
+    gradients of those at these places.
+    """
 
     def call(*tensors: Tensor) -> list[Tensor]:
         given = list(tensors)
@@ -146,7 +159,7 @@ def applied(
         return [*outputs, *[given[place] for place in mutated]]
 
     call.__name__ = getattr(fn, "__name__", "trusted")
-    return call
+    return differentiated(call, gradient_of, count=inputs) if gradient_of else call
 
 
 def _numbered(tensors: Mapping[str, Tensor], kind: str) -> list[Tensor]:
