@@ -6,6 +6,7 @@ import dataclasses
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
@@ -157,11 +158,17 @@ class Examination:
         emit: Callable[[Event], None],
         name: Callable[[Finding], Finding],
         ahead: Callable[[Sequence[Scenario]], None] | None = None,
+        room: Callable[[Scenario], AbstractContextManager[None]] = lambda scenario: nullcontext(),
     ) -> None:
-        self._trial, self._run, self._control = trial, run, control
+        """`room` is entered around each scenario: it may wait until one has room beside others."""
+        self._trial, self._run, self._control, self._room = trial, run, control, room
         self._ahead = ahead
         self._emit, self._name = emit, name
         self._rejected = False
+
+    def take(self, beside: Examination) -> None:
+        """Know what another one that ran at the same time found wrong."""
+        self._rejected = self._rejected or beside._rejected
 
     def examine(self, check: Check) -> CheckReport:
         """Run one check to its end. Raises BuildStopped where the candidate cannot be built."""
@@ -221,7 +228,8 @@ class Examination:
             if len(proposed) > 1:
                 self._ahead(proposed)
         for scenario in proposed:
-            self._guarded(check, scenario, tally)
+            with self._room(scenario):
+                self._guarded(check, scenario, tally)
             if len(tally.wrong) >= _ENOUGH:
                 return tally.outcome()
         if check.searches:

@@ -40,6 +40,12 @@ class Tried:
             self._remember(scenario)
         return run
 
+    def take(self, beside: Tried) -> None:
+        """Add what checks tried that ran at the same time."""
+        self._together |= beside._together
+        for axis, by_code in beside._seen.items():
+            self._seen[axis] |= by_code
+
     def _remember(self, scenario: Scenario) -> None:
         for case in scenario.cases:
             if case.in_domain:

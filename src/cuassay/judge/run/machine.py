@@ -31,6 +31,7 @@ from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.guest.items import host_memory
 from cuassay.sandbox.host.call import Caller
 from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.host.turns import waiting
 
 SCHEDULES = {
     Profile.QUICK: (("forward", 0),),
@@ -168,9 +169,12 @@ class Replayer:
         data, key = _keyed(recording)
         begun = self._begun.pop(key, None)
         if begun is not None:
-            self._seen[key] = begun.result()
+            with waiting():
+                executed = begun.result()
+            self._seen[key] = executed
         elif key not in self._seen:
-            wait(self._begun.values())  # the machine does one thing at a time
+            with waiting():
+                wait(self._begun.values())  # the machine does one thing at a time
             self._seen[key] = self._execute(data, scenario, launches)
             while len(self._seen) > _KEPT:
                 self._seen.popitem(last=False)

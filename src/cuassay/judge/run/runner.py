@@ -34,6 +34,7 @@ from cuassay.sandbox.host import sanitizer
 from cuassay.sandbox.host.apart import Apart, NotLoadedError, clean, covers
 from cuassay.sandbox.host.client import DEFAULT_LIMITS, WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.host.parts import Parts
 from cuassay.sandbox.ran import Ran
 
 if TYPE_CHECKING:
@@ -126,6 +127,10 @@ class Runner:
         if self._given_host is None:
             self._host.close()
 
+    def work_for(self, trial: JudgeTrial) -> None:
+        """Take inputs and answers from `trial`, of the same problem, from now on."""
+        self._trial = trial
+
     def kill(self) -> None:
         """Begin to end its workers, which closing it waits for; no scenario comes any more."""
         self._pool.kill()
@@ -146,6 +151,11 @@ class Runner:
     def because(self) -> str:
         """Why its numbers are the interpreter's, as the worker says: untrusted text."""
         return self._pool.because
+
+    @property
+    def built(self) -> bool:
+        """Whether one of its workers has built the candidate."""
+        return self._pool.built
 
     @property
     def tunes(self) -> bool:
@@ -170,10 +180,10 @@ class Runner:
 
     def __call__(self, scenario: Scenario) -> Run:
         """Run one scenario. Raises CannotJudgeError for a candidate that hung too often."""
-        with self._trial.timeline.span(self._lane, scenario.label):
-            return self._ran(scenario)
+        with self._trial.timeline.span(self._lane, scenario.label) as parts:
+            return self._ran(scenario, parts)
 
-    def _ran(self, scenario: Scenario) -> Run:
+    def _ran(self, scenario: Scenario, parts: Parts) -> Run:
         needs_answers = any(
             isinstance(step, Call) and step.poison in (Poison.NEGATED, Poison.RIGHT)
             for step in scenario.steps
@@ -189,49 +199,56 @@ class Runner:
             self._spent_s += time.perf_counter() - started
             return found
         if any(isinstance(step, RecordLaunches) for step in scenario.steps):
-            return self._recording(scenario)
+            return self._recording(scenario, parts)
         scenario = self._patience.of(scenario)
         with keep_busy(scenario.busy):
-            run = self._once(scenario, answers, fresh=fresh)
+            run = self._once(scenario, answers, fresh=fresh, parts=parts)
             longer = self._patience.longer(scenario, run)
             if longer is not None:
-                run = self._pool.run(longer, self._trial.inputs, answers, fresh=True)
+                run = self._in_pool(longer, answers, fresh=True, parts=parts)
         self._patience.saw(run, longer=longer is not None)
         # A busy device may have room a moment later. Where it has room, a kernel that now and
         # then finds none is not asked again until it does.
         lacks = may_lack_memory(scenario, run)
         if lacks and shortage(self._device, scenario, self._trial.problem):
-            run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
+            run = self._in_pool(scenario, answers, fresh=True, parts=parts)
         for _ in range(_OTHER_WAYS):  # a new process takes the way that is left
             if not uncovered(run) or not self._candidate.names_triton:
                 break
-            run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
+            run = self._in_pool(scenario, answers, fresh=True, parts=parts)
         self.fresh = False
         # Answers are made inside the call: truth's time is counted as truth's.
         self._spent_s += time.perf_counter() - started - (self._trial.truth_s - truth_s)
         return run
 
-    def _once(self, scenario: Scenario, answers: MakeAnswers | None, *, fresh: bool) -> Ran:
+    def _in_pool(
+        self, scenario: Scenario, answers: MakeAnswers | None, *, fresh: bool, parts: Parts
+    ) -> Ran:
+        return self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh, parts=parts)
+
+    def _once(
+        self, scenario: Scenario, answers: MakeAnswers | None, *, fresh: bool, parts: Parts
+    ) -> Ran:
         """Run a scenario where nothing of cuassay is, if it can be run there, else in a worker.
 
         What raises or ends there is asked of a worker too, which can say more of it. A candidate
         that fails in the one alone has failed: what counts is what it does unwatched.
         """
         if self._leaves_traces or not covers(scenario):
-            return self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
+            return self._in_pool(scenario, answers, fresh=fresh, parts=parts)
         if not self._pool.built:
-            run = self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
+            run = self._in_pool(scenario, answers, fresh=fresh, parts=parts)
             if not clean(run) or not self._pool.built:
                 return run
         try:
             with self._one_apart:
-                unwatched = self._apart.run(scenario, self._trial.inputs, fresh=fresh)
+                unwatched = self._apart.run(scenario, self._trial.inputs, fresh=fresh, parts=parts)
         except NotLoadedError:  # APART001 says so, unless the reference cannot be loaded either
             self._leaves_traces = True
-            return self._pool.run(scenario, self._trial.inputs, answers, fresh=fresh)
+            return self._in_pool(scenario, answers, fresh=fresh, parts=parts)
         if clean(unwatched) or isinstance(unwatched.result.termination, TimedOut):
             return unwatched
-        run = self._pool.run(scenario, self._trial.inputs, answers, fresh=True)
+        run = self._in_pool(scenario, answers, fresh=True, parts=parts)
         return unwatched if clean(run) else run
 
     def _not_apart(self) -> str:
@@ -281,7 +298,7 @@ class Runner:
 
         return run
 
-    def _recording(self, scenario: Scenario) -> Run:
+    def _recording(self, scenario: Scenario, parts: Parts) -> Run:
         """Run a scenario that records launches, once for all checks that ask for it.
 
         Where the GPU executes them, a process that ran others may launch nothing: a candidate
@@ -292,11 +309,11 @@ class Runner:
         if key not in self._recorded:
             started = time.perf_counter()
             if any(isinstance(step, RecordLaunches) and step.on_gpu for step in scenario.steps):
-                run: Run = self._pool.run(scenario, self._trial.inputs, None, fresh=False)
+                run: Run = self._in_pool(scenario, None, fresh=False, parts=parts)
                 if _recorded_nothing(run):
-                    run = self._pool.run(scenario, self._trial.inputs, None, fresh=True)
+                    run = self._in_pool(scenario, None, fresh=True, parts=parts)
             else:
-                run = self._without_gpu().run(scenario, self._on_host, fresh=False)
+                run = self._without_gpu().run(scenario, self._on_host, fresh=False, parts=parts)
             self._recorded[key] = run
             self._spent_s += time.perf_counter() - started
             while len(self._recorded) > _RECORDED:

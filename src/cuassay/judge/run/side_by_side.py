@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from cuassay.model.scenario import Scenario
+from cuassay.sandbox.host.turns import waiting
 
 if TYPE_CHECKING:
     from cuassay.sandbox.ran import Ran
@@ -39,7 +40,8 @@ class SideBySide:
         for index, (begun, future) in enumerate(self._running):
             if begun is scenario or begun == scenario:
                 del self._running[index]
-                return future.result()
+                with waiting():
+                    return future.result()
         return self._start(scenario)()
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ from cuassay.home import private_dirs
 from cuassay.model.steps import Mode
 from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox.guest.process.zygote import CONTROL_CAP
+from cuassay.sandbox.host.turns import waiting
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.readable import readable
 
@@ -87,7 +88,9 @@ class ForkServer:
             left = end - time.monotonic()
             if left < 0:
                 raise TimeoutError
-            if select.select([self.control], [], [], left)[0]:
+            with waiting():
+                ready = select.select([self.control], [], [], left)[0]
+            if ready:
                 self.hear()
         self.pids.pop(worker, None)
         trees.remove(self.folder / f"{self._initial}{worker}")
@@ -98,9 +101,11 @@ class ForkServer:
         return worker in self._statuses
 
     def hear(self) -> None:
-        """Take in one report of the server. Raises NurseryError where it has died."""
+        """Take in one report of the server, if there is one. Raises NurseryError if it died."""
         try:
-            data = self.control.recv(CONTROL_CAP)
+            data = self.control.recv(CONTROL_CAP, socket.MSG_DONTWAIT)
+        except BlockingIOError:  # another thread that waited for it has taken it in
+            return
         except OSError:
             data = b""
         if not data:
@@ -209,7 +214,9 @@ class Nursery(ForkServer):
             left = end - time.monotonic()
             if left < 0:
                 raise NurseryError(f"the worker zygote was not ready within {limit_s:.0f} s")
-            if select.select([self.control], [], [], left)[0]:
+            with waiting():
+                ready = select.select([self.control], [], [], left)[0]
+            if ready:
                 self.hear()
 
     def spawn(
