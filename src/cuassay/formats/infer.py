@@ -18,7 +18,7 @@ from cuassay.formats.infer_names import (
     scalar_domain,
     sentinels,
 )
-from cuassay.formats.infer_reference import Evidence, IndexUse, read_reference
+from cuassay.formats.infer_reference import IndexUse, InputEvidence, read_reference
 from cuassay.model.axes import resolve
 from cuassay.model.domain import (
     Domain,
@@ -98,7 +98,7 @@ def _size_of(spec: ScalarSpec, problem: Problem) -> SizeOf | None:
 def _tensor(
     spec: TensorSpec,
     problem: Problem,
-    evidence: Evidence,
+    evidence: InputEvidence,
     *,
     drawn: Mapping[str, Domain],
     op_type: str,
@@ -127,7 +127,7 @@ def _label(fallback: Domain) -> str:
 
 def _float_evidence(
     spec: TensorSpec,
-    evidence: Evidence,
+    evidence: InputEvidence,
     drawn: Mapping[str, Domain],
     *,
     op_type: str,

@@ -24,7 +24,7 @@ def read_generator(problem: Problem) -> dict[str, Domain]:
     if name is None:
         return {}
     try:
-        tree = signature.parse(problem.reference.source, "reference")
+        tree = signature.syntax_tree(problem.reference.source, "reference")
     except SyntaxError:
         return {}
     for node in tree.body:

@@ -48,7 +48,7 @@ class IndexUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class InputEvidence:
     """What a reference tells about its inputs."""
 
     uses: tuple[IndexUse, ...] = ()
@@ -69,19 +69,19 @@ class _Value:
 _UNKNOWN = _Value()
 
 
-def read_reference(problem: Problem) -> Evidence:
+def read_reference(problem: Problem) -> InputEvidence:
     """Return the index uses of the problem's reference; empty where it cannot be followed."""
     try:
-        tree = signature.parse(problem.reference.source, "reference")
+        tree = signature.syntax_tree(problem.reference.source, "reference")
     except SyntaxError:
-        return Evidence()
+        return InputEvidence()
     name = problem.reference.function
     run = next(
         (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name),
         None,
     )
     if run is None:
-        return Evidence()
+        return InputEvidence()
     names = {}
     parameters = [*run.args.posonlyargs, *run.args.args]
     for parameter, spec in zip(parameters, problem.inputs, strict=False):
@@ -92,8 +92,10 @@ def read_reference(problem: Problem) -> Evidence:
         for statement in run.body:
             reader.visit(statement)
     except RecursionError:
-        return Evidence()
-    return Evidence(uses=tuple(dict.fromkeys(reader.uses)), positive=frozenset(reader.positive))
+        return InputEvidence()
+    return InputEvidence(
+        uses=tuple(dict.fromkeys(reader.uses)), positive=frozenset(reader.positive)
+    )
 
 
 @dataclass(kw_only=True)

@@ -87,7 +87,7 @@ class CapsuleHeader:
         return not any(one.why for one in self.tensors)
 
 
-def folder(policy: CapsulePolicy) -> Path:
+def capsule_folder(policy: CapsulePolicy) -> Path:
     """Return where capsules go."""
     return policy.folder or home() / "guard" / "capsules"
 
@@ -123,7 +123,7 @@ def _within(job: CheckJob, policy: CapsulePolicy) -> bool:
 
 
 def _write(job: CheckJob, violation: Violation, policy: CapsulePolicy) -> Path | None:
-    place = folder(policy)
+    place = capsule_folder(policy)
     place.mkdir(parents=True, exist_ok=True)
     held = sum(file.stat().st_size for file in place.glob(f"*{SUFFIX}"))
     call = arbiter.template_of(job)
@@ -168,12 +168,12 @@ def _write(job: CheckJob, violation: Violation, policy: CapsulePolicy) -> Path |
         job.watch.tally.add("capsules left out")
         return None
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(violation.unix_s))
-    path = place / f"{plain(violation.kernel)}-{stamp}-{secrets.token_hex(4)}{SUFFIX}"
-    save(path, header, stored)
+    path = place / f"{file_part(violation.kernel)}-{stamp}-{secrets.token_hex(4)}{SUFFIX}"
+    save_capsule(path, header, stored)
     return path
 
 
-def save(path: Path, header: CapsuleHeader, tensors: Mapping[str, Tensor]) -> None:
+def save_capsule(path: Path, header: CapsuleHeader, tensors: Mapping[str, Tensor]) -> None:
     """Write a capsule in one step, over what is there. Raises OSError."""
     from safetensors.torch import save_file
 
@@ -240,12 +240,12 @@ def environment() -> dict[str, str]:
     return found
 
 
-def plain(name: str) -> str:
+def file_part(name: str) -> str:
     """Return a kernel's name as part of a file's name."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:60] or "kernel"
 
 
-def read(path: Path) -> tuple[CapsuleHeader, dict[str, Tensor]]:
+def read_capsule(path: Path) -> tuple[CapsuleHeader, dict[str, Tensor]]:
     """Return a capsule. Raises UsageError where the file is none."""
     from safetensors import safe_open
 

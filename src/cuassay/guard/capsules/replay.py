@@ -21,12 +21,12 @@ from torch import Tensor
 
 from cuassay.errors import CannotJudgeError, CuassayError, UsageError
 from cuassay.formats.modules import import_file
-from cuassay.guard.capsules.evidence import CapsuleHeader, read, save
-from cuassay.guard.capsules.shrink import Shrunk, shrunk
+from cuassay.guard.capsules.evidence import CapsuleHeader, read_capsule, save_capsule
+from cuassay.guard.capsules.shrink import ShrunkInputs, shrunk
 from cuassay.guard.sampled.drift import Drift, Drifting
-from cuassay.guard.sampled.judging import Judgement, judge, worst_of
+from cuassay.guard.sampled.judging import Judgement, judge_call, worst_of
 from cuassay.guard.sampled.oracle_process import applied
-from cuassay.guard.trusted import Where, load
+from cuassay.guard.trusted import Where, import_operator
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.truth.make import make_truth
@@ -76,12 +76,12 @@ class Capsule:
                 self.call(self.reference), inputs, specs, seed=seed, accumulation=accumulation
             )
 
-        return judge(truth, got, want, self.header.names, seed=_SEED, by="oracle")
+        return judge_call(truth, got, want, self.header.names, seed=_SEED, by="oracle")
 
 
 def opened(path: Path, *, kernel: str, device: str) -> Capsule:
     """Return a capsule ready to run. Raises UsageError and CannotJudgeError."""
-    header, tensors = read(path)
+    header, tensors = read_capsule(path)
     missing = [one for one in header.tensors if one.why]
     if missing:
         raise CannotJudgeError(
@@ -100,7 +100,7 @@ def opened(path: Path, *, kernel: str, device: str) -> Capsule:
     for where in (header.reference, header.candidate):
         _refuse_foreign(where)
     try:
-        reference = load(header.reference)
+        reference = import_operator(header.reference)
     except Exception as failure:
         raise CannotJudgeError(
             f"the trusted operator {_name(header.reference)} cannot be loaded here: {failure}; "
@@ -137,7 +137,7 @@ def _kernel(recorded: Where, given: str) -> Call | None:
     if not recorded.module:
         return None
     try:
-        found: Any = load(recorded)
+        found: Any = import_operator(recorded)
     except Exception:
         return None
     call: Call = getattr(found, "kernel", found)  # a decorated kernel: the bare one
@@ -249,7 +249,7 @@ def _smaller(capsule: Capsule, path: Path) -> dict[str, Any]:
         except Exception:  # shapes that the operator does not take
             return False
 
-    found: Shrunk = shrunk(capsule.inputs, fails)
+    found: ShrunkInputs = shrunk(capsule.inputs, fails)
     if not found.changed:
         return {"tries": found.tries}
     target = path.with_name(path.name.replace(".capsule.", ".shrunk.capsule."))
@@ -259,7 +259,7 @@ def _smaller(capsule: Capsule, path: Path) -> dict[str, Any]:
         "want": capsule.outputs(capsule.reference, found.inputs),
     }
     named = {f"{kind}{i}": tensor for kind, part in parts.items() for i, tensor in enumerate(part)}
-    save(target, dataclasses.replace(capsule.header, tensors=()), named)
+    save_capsule(target, dataclasses.replace(capsule.header, tensors=()), named)
     return {
         "tries": found.tries,
         "shapes": [list(t.shape) for t in capsule.inputs],

@@ -142,9 +142,9 @@ class CheckJob:
     def _screened(self) -> tuple[list[float], list[list[float]]]:
         snapshot = self.snapshot
         pairs = zip(snapshot.outputs, self.wanted, strict=True)
-        vectors = [screen.measure(got, want) for got, want in pairs]
+        vectors = [screen.screened(got, want) for got, want in pairs]
         home = device.device_of(snapshot.tensors)
-        found = torch.cat([screen.sketch(snapshot.tensors), *[v.to(home) for v in vectors]])
+        found = torch.cat([screen.input_sketch(snapshot.tensors), *[v.to(home) for v in vectors]])
         numbers: list[float] = found.tolist()  # waits, in this thread, for this stream
         count, first = len(screen.STATISTICS), len(screen.SKETCH) + len(snapshot.tensors)
         rest = numbers[first:]
@@ -168,7 +168,7 @@ class CheckJob:
     def _judge(self, numbers: list[list[float]], names: list[str]) -> None:
         watch, entry = self.watch, self.entry
         started = time.perf_counter()
-        judgement = arbiter.judged(self, names)
+        judgement = arbiter.judged_call(self, names)
         if judgement is not None and judgement.judge == "oracle":  # waiting takes no time away
             watch.budget.spend(started - time.perf_counter())
         if judgement is None:
@@ -196,7 +196,7 @@ class CheckJob:
     def _drift(self, judgement: Judgement) -> None:
         drift = self.entry.drift
         kind = self.kind
-        if judgement.judge != "oracle" or not drift.new(arbiter.fingerprint(self)):
+        if judgement.judge != "oracle" or not drift.new(arbiter.call_fingerprint(self)):
             self.entry.breaker.clean()
             return
         for one in judgement.outputs:

@@ -40,7 +40,7 @@ class Judgement:
         return next((one.undecided for one in self.outputs if one.undecided), "")
 
 
-def judge(
+def judge_call(
     make_truth: MakeTruth,
     got: Sequence[Tensor],
     trusted: Sequence[Tensor],

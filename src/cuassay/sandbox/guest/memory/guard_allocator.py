@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from cuassay.sandbox.guest.memory.guard_zones import Block, Ledger, guard_bytes
+from cuassay.sandbox.guest.memory.guard_zones import GuardedBlock, ZoneLedger, guard_bytes
 
 _LEAST, _MULTIPLE = 1 << 14, 512
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: our calls do not end anybody's capture
@@ -97,7 +97,7 @@ class DeviceAccess:
             self._call("cuMemcpyHtoDAsync_v2", where, data, count, self._stream)
             self._call("cuStreamSynchronize", self._stream)
 
-    def free(self, block: Block) -> None:
+    def free(self, block: GuardedBlock) -> None:
         """Give a block back to the driver; nothing of the candidate may be running."""
         with contextlib.suppress(_DriverError), self.current():
             self._call("cuMemFree_v2", ctypes.c_uint64(block.address - block.guard))
@@ -110,7 +110,7 @@ class CudaAllocator:
     an allocation failed: torch then hands out a null pointer.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: ZoneLedger) -> None:
         self._ledger = ledger
         self._driver = ctypes.CDLL("libcuda.so.1")
         self._devices: dict[int, DeviceAccess] = {}
@@ -149,7 +149,7 @@ class CudaAllocator:
             access.fill(address, self.byte, size)
         pinned = access.captures(stream)
         self._ledger.add(
-            Block(address=address, size=size, guard=guard, access=access, pinned=pinned)
+            GuardedBlock(address=address, size=size, guard=guard, access=access, pinned=pinned)
         )
         return address
 

@@ -27,12 +27,12 @@ class Access(Protocol):
     def write(self, address: int, data: bytes) -> None:
         """Write bytes at an address."""
 
-    def free(self, block: Block) -> None:
+    def free(self, block: GuardedBlock) -> None:
         """Give the memory of a block back for good."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Block:
+class GuardedBlock:
     """One allocation: `size` bytes at `address` with `guard` bytes before and after them."""
 
     address: int
@@ -69,10 +69,10 @@ def _pattern(high: bytes, low: range) -> bytes:
 
 
 @dataclass(slots=True)
-class Ledger:
+class ZoneLedger:
     """Every guarded block of the process, live or freed and kept, and the damage seen so far."""
 
-    blocks: dict[int, Block] = field(default_factory=dict)
+    blocks: dict[int, GuardedBlock] = field(default_factory=dict)
     damage: list[Damage] = field(default_factory=list)
     _nan: bytes = field(default_factory=lambda: _pattern(b"\x7f\xff", range(0xF1, 0xFF)))
     _finite: bytes = field(default_factory=lambda: _pattern(b"\x3f\x3f", range(0x01, 0xFF)))
@@ -83,7 +83,7 @@ class Ledger:
         """The pattern that zones hold at present."""
         return self._nan if self._holds_nan else self._finite
 
-    def add(self, block: Block) -> None:
+    def add(self, block: GuardedBlock) -> None:
         """Take over a block and fill its zones."""
         self._fill_zones(block)
         self.blocks[block.address] = block
@@ -115,7 +115,7 @@ class Ledger:
             for zone, start, size in _zones(block):
                 self._compare(block, zone, start=start, size=size)
 
-    def _compare(self, block: Block, zone: str, *, start: int, size: int) -> None:
+    def _compare(self, block: GuardedBlock, zone: str, *, start: int, size: int) -> None:
         address = block.address + start
         want = self._expected(zone, size)
         got = block.access.read(address, size)
@@ -138,7 +138,7 @@ class Ledger:
     def _expected(self, zone: str, size: int) -> bytes:
         return self.pattern[-size:] if zone == "before" else self.pattern[:size]
 
-    def _fill_zones(self, block: Block) -> None:
+    def _fill_zones(self, block: GuardedBlock) -> None:
         block.access.write(block.address - block.guard, self._expected("before", block.guard))
         block.access.write(block.address + block.size, self._expected("after", block.guard))
 
@@ -154,7 +154,7 @@ class Ledger:
             block.access.free(block)
 
 
-def _zones(block: Block) -> Iterator[tuple[str, int, int]]:
+def _zones(block: GuardedBlock) -> Iterator[tuple[str, int, int]]:
     """Yield (zone, start relative to the block, bytes), in parts no longer than the pattern."""
     yield "before", -block.guard, block.guard
     yield "after", block.size, block.guard
