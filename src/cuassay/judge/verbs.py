@@ -130,7 +130,10 @@ def _warm_up() -> None:
 
     def context() -> None:
         with contextlib.suppress(Exception):  # reported by whatever needs the device first
-            torch.zeros(1, device="cuda")
+            for dtype in (torch.float64, torch.float32, torch.bfloat16):
+                one = torch.ones(16, 16, device="cuda", dtype=dtype)
+                one.mm(one).sum()  # the library of products: half a second of the first truth
+            torch.cuda.synchronize()
 
     for step in (context, prepare_triton):
         threading.Thread(target=step, daemon=True).start()
