@@ -25,7 +25,7 @@ from ptxsan.prove.machine import Axes, AxisDomain, Domain, Thread
 from ptxsan.prove.races import Parted, Unordered, ordered
 from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, replay
 from ptxsan.prove.solver import Countered, Open, Shown, Solver
-from ptxsan.prove.terms import Atom, Atoms
+from ptxsan.prove.terms import Atoms
 from ptxsan.syntax import SourceLine
 
 NARROWER = (1 << 29,)
@@ -257,7 +257,7 @@ def _in_order(
         return Proved(accesses=order.pairs, discharged=order.discharged, limit=limit)
     failures = []
     for one in order.failures:
-        sizes = None if one.values is None else _sizes(safe.axes, one.values)
+        sizes = None if one.values is None else safe.axes.sizes(one.values)
         match one:
             case Parted(line=line, reason=reason):
                 failures.append(_Failure(None, reason, line, sizes))
@@ -270,14 +270,6 @@ def _in_order(
                 text = f"{what}: {reason}" if reason else what
                 failures.append(_Failure(first, text, first.instruction.line, sizes))
     return _judged(law, failures, also, ORDER_FAULTS)
-
-
-def _sizes(axes: Axes, values: Mapping[Atom, int]) -> dict[str, int]:
-    """Return the sizes of axes in what z3 found."""
-    return {
-        name: values.get(atom, max(atom.low or 1, 1)) * axes.multiple(name)
-        for name, atom in axes.symbols.items()
-    }
 
 
 def _name(access: Access) -> str:
@@ -303,7 +295,7 @@ def _checked(
                 case Shown(by):
                     discharged[str(by)] += 1
                 case Countered(held):
-                    sizes = _sizes(axes, held)
+                    sizes = axes.sizes(held)
                     reason = (
                         f"a {access.what} of {access.nbytes} bytes {word} {_name(access)}, says z3"
                     )
