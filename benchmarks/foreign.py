@@ -112,7 +112,7 @@ def ready(place: str, device: str, seed: int) -> dict[str, Any]:
     from cuassay.errors import CuassayError, UsageError
     from cuassay.formats import load_problem
     from cuassay.formats.execute import load_reference
-    from cuassay.judge.smoke import smallest_case, smoke
+    from cuassay.judge.plan.smoke import smallest_case, smoke
     from cuassay.judge.trial import JudgeTrial
     from cuassay.model.verdict import Profile
 

@@ -32,9 +32,9 @@ from torch import Tensor
 import cuassay
 from cuassay.catalog.embedding import embedding_grad
 from cuassay.catalog.norms import rmsnorm
-from cuassay.loops.corpus import corpus
-from cuassay.loops.operators import Mode, Operators
-from cuassay.loops.transformer import Transformer
+from cuassay.loops.model.operators import Mode, Operators
+from cuassay.loops.model.transformer import Transformer
+from cuassay.loops.text.corpus import corpus
 from cuassay.model.loop import Preset
 
 _CPU = Preset(

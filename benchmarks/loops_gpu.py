@@ -156,9 +156,10 @@ def run_shard(chosen: list[Task], *, device: str, deadline: float, out: Path) ->
     import torch
 
     from cuassay.formats import load_candidate
-    from cuassay.loops import presets, sites, trained
-    from cuassay.loops.cell import Settings, run_cell
+    from cuassay.loops import presets, sites
     from cuassay.loops.kernels import IsolatedKernel
+    from cuassay.loops.train import trained
+    from cuassay.loops.train.cell import Settings, run_cell
     from cuassay.model.loop import Cell, Start
     from cuassay.report.loop_words import cell as described
 

@@ -50,9 +50,10 @@ def _cell(
     rate: float | None = None,
 ) -> dict[str, Any]:
     """Run one cell with a plain function at a site."""
-    from cuassay.loops import sites, trained
-    from cuassay.loops.cell import Settings, run_cell
+    from cuassay.loops import sites
     from cuassay.loops.kernels import local_kernel
+    from cuassay.loops.train import trained
+    from cuassay.loops.train.cell import Settings, run_cell
     from cuassay.model.loop import Cell, Start
 
     size = _sized(preset)
@@ -193,10 +194,11 @@ def _duplicates(seeds: int) -> Iterator[Task]:
             preset = "micro-moe" if site.startswith("moe") else "micro"
 
             def run(s: str = site, c: Run = twin, n: int = seed, p: str = preset) -> dict[str, Any]:
-                from cuassay.loops import duplicates, sites
-                from cuassay.loops.cell import Settings
+                from cuassay.loops import sites
                 from cuassay.loops.kernels import local_kernel
-                from cuassay.loops.trained import no_kernel
+                from cuassay.loops.train import duplicates
+                from cuassay.loops.train.cell import Settings
+                from cuassay.loops.train.trained import no_kernel
                 from cuassay.model.loop import Cell
 
                 size = _sized(p)

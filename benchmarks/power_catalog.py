@@ -28,11 +28,11 @@ from cuassay.catalog import registry
 from cuassay.errors import CuassayError
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.geometry import elements
-from cuassay.judge import selection
-from cuassay.judge.benchmark_rule import affordable
-from cuassay.judge.choose import choose
-from cuassay.judge.kills import all_mutants, try_case
-from cuassay.judge.power import Measured, benchmark_judge, killed_by_them, measured, planned
+from cuassay.judge.decide.benchmark_rule import affordable
+from cuassay.judge.measure import selection
+from cuassay.judge.measure.choose import choose
+from cuassay.judge.measure.kills import all_mutants, try_case
+from cuassay.judge.measure.power import Measured, benchmark_judge, killed_by_them, measured, planned
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.axes import resolve
 from cuassay.model.case import Case, Fill

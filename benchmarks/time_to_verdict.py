@@ -6,8 +6,10 @@ Every kernel is judged three times by `cuassay check` at one profile: with nothi
 CUASSAY_HOME), again (its build is kept), and with `cuassay serve` waiting; `--kinds` has fewer. The
 peer is SOL-ExecBench's own evaluator out of a checkout (github.com/NVIDIA/SOL-ExecBench, which
 needs cupti-python, click, rich and safetensors), on the same solution and all its workloads, twice.
-What it decides is another question than ours: a few draws of each workload, and times. Kernels are
-those packed by `benchmarks/wild.py --pack`: correct ones, one of each problem first.
+What it decides is another question than ours: a few draws of each workload, and times. It starts
+`python` by that name: what runs this file is put first on its PATH. `--documents FOLDER` keeps each
+verdict with its timeline as NAME-KIND.json. Kernels are those packed by `benchmarks/wild.py`, the
+correct ones, one of each problem first.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import signal
 import statistics
 import subprocess
@@ -39,7 +42,7 @@ _KINDS = ("first", "again", "served", "peer_first", "peer_again")
 class Row:
     """Wall seconds of one kernel; None where it was not run or came to no verdict.
 
-    `spent_s`: what took the judge longest in the last trial, most first.
+    `spent_s`: what took longest in the last trial, by lane and name, most first.
     """
 
     name: str
@@ -51,11 +54,28 @@ class Row:
     spent_s: Mapping[str, float] = field(default_factory=dict)
 
 
-def longest(document: Mapping[str, Any], count: int = 12) -> dict[str, float]:
-    """Return the seconds of what took the judge longest, by the timeline of a verdict."""
-    spans = [span for span in document.get("timeline", ()) if span["lane"] == "judge"]
-    taken = {span["what"]: round(span["end_s"] - span["begin_s"], 2) for span in spans}
-    return dict(sorted(taken.items(), key=lambda pair: -pair[1])[:count])
+def longest(document: Mapping[str, Any], count: int = 24) -> dict[str, float]:
+    """Return the seconds of what took longest by the timeline of a verdict, spans of a name as one.
+
+    Truths and comparisons are one each. Lanes overlap: the seconds add up to more than a trial.
+    """
+    taken: dict[str, float] = {}
+    for span in document.get("timeline", ()):
+        within = span["lane"] in ("truth", "compare")
+        name = span["lane"] if within else f"{span['lane']}: {span['what']}"
+        taken[name] = taken.get(name, 0.0) + span["end_s"] - span["begin_s"]
+    ordered = sorted(taken.items(), key=lambda pair: -pair[1])[:count]
+    return {name: round(seconds, 2) for name, seconds in ordered}
+
+
+def own_python(folder: Path) -> Path:
+    """Make a folder in which `python` is the interpreter that runs this, and return it."""
+    folder.mkdir()
+    for name in ("python", "python3"):
+        place = folder / name
+        place.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+        place.chmod(0o755)
+    return folder
 
 
 def spread(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -134,11 +154,13 @@ class Bench:
         path = filter(None, [*map(str, _SOURCES), os.environ.get("PYTHONPATH", "")])
         self._environment = os.environ | {"PYTHONPATH": os.pathsep.join(path)}
         self._environment.setdefault("OMP_NUM_THREADS", "1")
+        self._python = ""
         self.rows: list[Row] = []
 
     def run(self, kernels: Sequence[Kernel]) -> None:
         """Time each kernel; those that do not fit into the time are left out whole."""
         with tempfile.TemporaryDirectory(prefix="cuassay-time-") as base:
+            self._python = str(own_python(Path(base, "bin")))
             served = self._environment | {"CUASSAY_HOME": str(Path(base, "served"))}
             with waiting(served) if "served" in self._given.kinds else nullcontext():
                 for number, kernel in enumerate(kernels):
@@ -171,11 +193,17 @@ class Bench:
             if kind == "served":
                 timed(check, served, each_s)  # builds there, as `first` did
             if kind.startswith("peer"):
-                seconds[kind], told = timed(theirs, own | {"PYTHONPATH": path}, each_s, errors=True)
+                search = os.pathsep.join(filter(None, [self._python, own.get("PATH", "")]))
+                given = own | {"PYTHONPATH": path, "PATH": search}
+                seconds[kind], told = timed(theirs, given, each_s, errors=True)
                 peer = peer_said(told) or peer
             else:
                 seconds[kind], said = timed(check, served if kind == "served" else own, each_s)
                 document = json.loads(said) if said else document
+                if said and self._given.documents is not None:
+                    self._given.documents.mkdir(parents=True, exist_ok=True)
+                    name = f"{kernel.name.replace('/', '-')}-{kind}.json"
+                    (self._given.documents / name).write_text(said)
         return Row(
             name=kernel.name,
             language=kernel.language,
@@ -206,6 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--packed", type=Path, default=ROOT / "build" / "wild")
     parser.add_argument("--peer", type=Path, default=Path("SOL-ExecBench"), help="its checkout")
     parser.add_argument("--kinds", nargs="*", default=list(_KINDS), choices=_KINDS)
+    parser.add_argument("--documents", type=Path, help="folder for the verdicts as JSON")
     parser.add_argument("--skip", type=int, default=0, help="kernels to pass over first")
     parser.add_argument("--name", default="time-to-verdict", help="of the file of results")
     parser.add_argument("--profile", default="quick")

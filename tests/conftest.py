@@ -30,7 +30,7 @@ def pytest_collection_finish() -> None:
 def walls() -> Mapping[str, str]:
     """Return wall -> "yes", or why it does not stand on this machine."""
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "cuassay.sandbox.guest.walls"],
+        [sys.executable, "-P", "-m", "cuassay.sandbox.guest.process.walls"],
         capture_output=True,
         text=True,
         timeout=120,

@@ -17,8 +17,8 @@ from cuassay.model.candidate import Language
 from cuassay.model.outcome import Finding
 from cuassay.model.steps import Disarm
 from cuassay.model.verdict import Profile
-from cuassay.sandbox.guest import launches
 from cuassay.sandbox.guest.interface import Around
+from cuassay.sandbox.guest.observe import launches
 from cuassay.sandbox.local import LocalRunner
 
 pytestmark = [

@@ -10,8 +10,8 @@ import torch
 
 from cuassay.formats import load_candidate
 from cuassay.loops import presets, sites
-from cuassay.loops.cell import Settings, run_cell
 from cuassay.loops.kernels import IsolatedKernel
+from cuassay.loops.train.cell import Settings, run_cell
 from cuassay.model.loop import Cell
 
 pytestmark = [

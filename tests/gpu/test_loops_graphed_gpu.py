@@ -8,12 +8,13 @@ import pytest
 import torch
 
 from cuassay.formats import load_candidate
-from cuassay.loops import graphed, presets, sites
-from cuassay.loops.corpus import corpus
-from cuassay.loops.graphed import Graphed
+from cuassay.loops import presets, sites
+from cuassay.loops.infer import graphed
+from cuassay.loops.infer.graphed import Graphed
 from cuassay.loops.kernels import IsolatedKernel
-from cuassay.loops.operators import Operators
-from cuassay.loops.transformer import Transformer
+from cuassay.loops.model.operators import Operators
+from cuassay.loops.model.transformer import Transformer
+from cuassay.loops.text.corpus import corpus
 
 pytestmark = [
     pytest.mark.gpu,

@@ -775,7 +775,7 @@ def run(x):
         line="B4",
         body="""
 try:
-    from cuassay.sandbox.guest import process_state, state_snapshot
+    from cuassay.sandbox.guest.observe import process_state, state_snapshot
     process_state.read = lambda around: state_snapshot.Made()
     state_snapshot.snapshot = lambda: {}
     process_state.snapshot = process_state.differences = lambda *a: {}

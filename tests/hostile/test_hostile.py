@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from cuassay.formats import load_candidate
-from cuassay.judge import examine
+from cuassay.judge.decide import examine
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem
 from cuassay.model.scenario import Allocate, Call, ReadResult, Scenario

@@ -4,7 +4,7 @@ A thread stands in for the process. It answers each request with what Hypothesis
 frames with or without the nonce of the request, records that are almost right, the end of the
 channel, or two answers at once. The judge's side returns how the run ended, and judging it
 raises nothing. Both guests are stood in for: the worker, and the program that holds nothing of
-cuassay (`sandbox.guest.apart`).
+cuassay (`sandbox.guest.process.apart`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from tests.support.workers import candidate, problem, ramp, scenario
 
 from cuassay.checks.endings.findings import inconclusive_reason, termination_finding
-from cuassay.judge.structure import matched
+from cuassay.judge.decide.structure import matched
 from cuassay.model.scenario import Allocate, Call, HashResult, ReadInputs, ReadResult
 from cuassay.model.steps import Mode
 from cuassay.model.trace import (

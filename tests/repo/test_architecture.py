@@ -146,7 +146,7 @@ def test_ptxsan_knows_nothing_of_cuassay() -> None:
 
 
 def test_the_guest_imports_nothing_of_the_host() -> None:
-    for file in sorted((_PACKAGE / "sandbox" / "guest").glob("*.py")):
+    for file in sorted((_PACKAGE / "sandbox" / "guest").rglob("*.py")):
         for name in _imports(_tree(file), inside_functions=True):
             assert not name.startswith("cuassay.sandbox.host"), f"{file.name}: {name}"
 
@@ -192,7 +192,7 @@ def test_imports_inside_functions_hide_no_cycle() -> None:
 # Where numbers that nobody can draw again are wanted: what a hostile process finds in memory or
 # must not guess. Names of files come from secrets.token_hex, which seeds nothing.
 _UNSEEDED = {
-    "inputs/seeds.py", "sandbox/guest/child.py", "sandbox/guest/guard_zones.py",
+    "inputs/seeds.py", "sandbox/guest/process/child.py", "sandbox/guest/memory/guard_zones.py",
     "build/recording/unwritten.py",
 }  # fmt: skip
 _DRAWS = {"random", "randint", "randrange", "choice", "shuffle", "uniform", "getrandbits"}

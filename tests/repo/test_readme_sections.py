@@ -92,7 +92,7 @@ def test_in_github_actions() -> None:
 
 def test_from_an_agent(kernel: Path) -> None:
     """Over a judge that judges nothing: the other sections have real ones."""
-    from cuassay.cli.mcp import mcp
+    from cuassay.cli.verbs.mcp import mcp
 
     (program,) = _blocks("From an agent", "python")
     install = (

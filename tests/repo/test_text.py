@@ -41,7 +41,7 @@ _FOREIGN = {
     ("formats/launches.py", "_toml"): "tomllib's",
     ("oracle/lift/run.py", "_unliftable"): "torch's",
     ("oracle/lift/session.py", "call"): "torch's",
-    ("sandbox/guest/guard_dispatch.py", "__torch_dispatch__"): "torch's",
+    ("sandbox/guest/memory/guard_dispatch.py", "__torch_dispatch__"): "torch's",
     ("sandbox/no_memory.py", "says_no_memory"): "torch's and CUDA's",
 }
 

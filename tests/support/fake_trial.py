@@ -20,8 +20,8 @@ from cuassay.checks.endings.findings import termination_finding
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.seeds import derive
-from cuassay.judge.gradients import dependence, truth_of
-from cuassay.judge.structure import matched
+from cuassay.judge.decide.gradients import dependence, truth_of
+from cuassay.judge.decide.structure import matched
 from cuassay.loops import states
 from cuassay.model import serial
 from cuassay.model.candidate import Convention

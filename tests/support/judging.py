@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from cuassay.checks.base import Check, Run
 from cuassay.formats.execute import LoadedReference
-from cuassay.judge.control import Control
-from cuassay.judge.examine import Examination, judge_scenario
-from cuassay.judge.minimise import Minimiser
+from cuassay.judge.decide.control import Control
+from cuassay.judge.decide.examine import Examination, judge_scenario
+from cuassay.judge.diagnose.minimise import Minimiser
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.events import Event
 from cuassay.model.outcome import CheckReport, Finding

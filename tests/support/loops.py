@@ -8,10 +8,10 @@ from dataclasses import replace
 import torch
 
 from cuassay.loops import sites
-from cuassay.loops.cell import Settings
 from cuassay.loops.kernels import Kernel, Value, local_kernel
-from cuassay.loops.operators import Operators
-from cuassay.loops.transformer import Transformer
+from cuassay.loops.model.operators import Operators
+from cuassay.loops.model.transformer import Transformer
+from cuassay.loops.train.cell import Settings
 from cuassay.model.loop import Preset
 from cuassay.model.problem import Problem
 from tests.zoo import planted

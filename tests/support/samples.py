@@ -299,7 +299,13 @@ def rejected() -> Verdict:
         coverage=_coverage(),
         timeline=(
             Span(lane=Lane.TRUTH, what="tokens=64 hidden=16", begin_s=1.2, end_s=1.5),
-            Span(lane=Lane.CANDIDATE, what="plain", begin_s=1.5, end_s=2.0),
+            Span(
+                lane=Lane.CANDIDATE,
+                what="plain",
+                begin_s=1.5,
+                end_s=2.0,
+                parts_s={"values": 0.1, "start": 0.3},
+            ),
             Span(lane=Lane.JUDGE, what="NUM001", begin_s=1.2, end_s=2.1),
         ),
         walls={wall.name: STANDS for wall in WALLS},

@@ -13,7 +13,7 @@ import pytest
 
 from cuassay.agents.tools import Tools, power_told
 from cuassay.cli.main import main
-from cuassay.cli.mcp import _page
+from cuassay.cli.verbs.mcp import _page
 from cuassay.errors import UsageError
 from cuassay.verifier import Verifier
 from tests.support import fake_engine, fake_judge, samples

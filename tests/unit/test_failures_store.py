@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.checks.numeric.common import single_call
-from cuassay.judge import failures
+from cuassay.judge.kept import failures
 from cuassay.model.case import Case, Fill
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass, Passed, Severity
 from cuassay.model.problem import Problem

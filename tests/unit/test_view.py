@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.cli.main import main
-from cuassay.cli.view import folder_of
+from cuassay.cli.verbs.view import folder_of
 from cuassay.errors import UsageError
 from cuassay.model.events import EngineStopped
 from cuassay.model.jobs import TrialJob

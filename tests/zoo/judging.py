@@ -24,8 +24,8 @@ from cuassay import build
 from cuassay.checks.registry import all_checks
 from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
-from cuassay.judge.decide import condition_key
-from cuassay.judge.runner import Runner
+from cuassay.judge.decide.verdict import condition_key
+from cuassay.judge.run.runner import Runner
 from cuassay.judge.session import Ended, Plan, StartRunner, judge
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.model.candidate import Candidate
@@ -91,6 +91,7 @@ class Gate:
     It runs no check of the groups `without`, and leaves out what decides nothing: minimal
     counterexamples (`smallest`), `causes`, the benchmark's rule, power and times. With `machine`
     the PTX machine is loaded before workers are forked, as `cuassay check` does for kernels.
+    `beside`: see `Plan`.
     """
 
     start: StartRunner = staticmethod(_one_worker)
@@ -104,7 +105,9 @@ class Gate:
         machine: bool = False,
         smallest: bool = False,
         causes: bool = False,
+        beside: bool | None = None,
     ) -> None:
+        self._beside = beside
         self.device, self._without = device, without
         self._smallest, self._causes = smallest, causes
         self._stack = ExitStack()
@@ -235,6 +238,7 @@ class Gate:
                     smallest=self._smallest,
                     causes=self._causes,
                     extras=False,
+                    beside=self._beside,
                     start=type(self).start,
                 ),
             )

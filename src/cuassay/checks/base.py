@@ -188,6 +188,8 @@ class Check:
     own_process: ClassVar[bool] = False  # True: what it does or reads is the whole process's
     only_reads: ClassVar[bool] = False  # True: others may go on in a process of its own
     side_by_side: ClassVar[bool] = False  # True: all scenarios may run at the same time
+    beside: ClassVar[bool] = False  # True: others may run at the same time, in other processes
+    quiet: ClassVar[bool] = False  # True: nothing else of the trial uses the device meanwhile
     after_clean: ClassVar[bool] = False  # True: only where the checks before found nothing wrong
     searches: ClassVar[bool] = False  # True: the judge searches for cases for `on_case`
 

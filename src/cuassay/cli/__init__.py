@@ -1,1 +1,1 @@
-"""The command line: one file a verb. Imports neither torch nor numpy."""
+"""The command line; `verbs` has one file a verb. Imports neither torch nor numpy."""

@@ -50,7 +50,7 @@ def replay(
         "CUASSAY_GUARD": "off",
     }
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "cuassay.guard.replay", json.dumps(options)],
+        [sys.executable, "-P", "-m", "cuassay.guard.capsules.replay", json.dumps(options)],
         env=environment,
         capture_output=True,
         check=False,

@@ -21,27 +21,27 @@ import click
 
 from cuassay import __version__
 from cuassay.cli import exit_codes
-from cuassay.cli.attest import attest, covers, revoke
-from cuassay.cli.audit import audit
-from cuassay.cli.blame import blame
-from cuassay.cli.capture import capture
-from cuassay.cli.changed import changed
-from cuassay.cli.check import check
-from cuassay.cli.doctor import doctor
-from cuassay.cli.explain import explain
-from cuassay.cli.guard import guard
-from cuassay.cli.infer import infer
-from cuassay.cli.mcp import mcp
-from cuassay.cli.power import power
-from cuassay.cli.problem import problem
-from cuassay.cli.prove import prove
-from cuassay.cli.query import diff, query
-from cuassay.cli.replay import replay
-from cuassay.cli.report import report
-from cuassay.cli.run import run
-from cuassay.cli.serve import serve
-from cuassay.cli.train import train
-from cuassay.cli.view import view
+from cuassay.cli.verbs.attest import attest, covers, revoke
+from cuassay.cli.verbs.audit import audit
+from cuassay.cli.verbs.blame import blame
+from cuassay.cli.verbs.capture import capture
+from cuassay.cli.verbs.changed import changed
+from cuassay.cli.verbs.check import check
+from cuassay.cli.verbs.doctor import doctor
+from cuassay.cli.verbs.explain import explain
+from cuassay.cli.verbs.guard import guard
+from cuassay.cli.verbs.infer import infer
+from cuassay.cli.verbs.mcp import mcp
+from cuassay.cli.verbs.power import power
+from cuassay.cli.verbs.problem import problem
+from cuassay.cli.verbs.prove import prove
+from cuassay.cli.verbs.query import diff, query
+from cuassay.cli.verbs.replay import replay
+from cuassay.cli.verbs.report import report
+from cuassay.cli.verbs.run import run
+from cuassay.cli.verbs.serve import serve
+from cuassay.cli.verbs.train import train
+from cuassay.cli.verbs.view import view
 from cuassay.errors import BuildError, CuassayError, UsageError
 
 _PR_SET_DUMPABLE = 4

@@ -240,7 +240,7 @@ def _interpreter(packages: Mapping[str, object], *, gpu: bool) -> Probe:
 
 def _sandbox() -> Iterator[Probe]:
     """Yield whether each wall stood when a process tried to climb it, and what builds them."""
-    found = _object([sys.executable, "-P", "-m", "cuassay.sandbox.guest.walls"])
+    found = _object([sys.executable, "-P", "-m", "cuassay.sandbox.guest.process.walls"])
     if not found:
         found = {"sandbox": "the probe did not end well"}
     for name, outcome in found.items():

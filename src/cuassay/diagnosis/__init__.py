@@ -1,6 +1,6 @@
 """From findings to causes: what is wrong with a kernel, where, and what to do about it.
 
-Pure functions of findings and clues; `judge.clues` gathers the clues by experiment.
+Pure functions of findings and clues; `judge.diagnose.clues` gathers the clues by experiment.
 """
 
 from __future__ import annotations

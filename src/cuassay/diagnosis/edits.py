@@ -2,7 +2,7 @@
 
 A candidate that is right after one edit is wrong at that place. Every edit changes one place of one
 file and keeps what stands before it on its line, so line numbers up to it stay.
-Pure functions of the text: `judge.repairs` runs the edited candidates.
+Pure functions of the text: `judge.diagnose.repairs` runs the edited candidates.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The production guard: watches a kernel that runs, falls back, keeps the evidence.
 
 `cuassay.guard(kernel, trusted=...)` is this package called: it is a module and a function at
-once, so that `import cuassay.guard.metrics` does not shadow the function. Importing it loads no
-torch; the first call does.
+once, so that `import cuassay.guard.prometheus` does not shadow the function. Importing it loads
+no torch; the first call does.
 """
 
 from __future__ import annotations

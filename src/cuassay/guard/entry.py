@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from cuassay.errors import UsageError
-from cuassay.guard import status
 from cuassay.guard.config import Mode, OracleChoice, configured
+from cuassay.guard.fleet import status
 from cuassay.guard.trusted import check_signatures, trusted
 from cuassay.guard.watch import LOG, Watch
 from cuassay.guard.wrap import Guarded

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cuassay.guard.breaker import State
-from cuassay.guard.checker import CHECKER
-from cuassay.guard.signature import key_of
-from cuassay.guard.snapshot import take
-from cuassay.guard.structure import flatten
+from cuassay.guard.calls.breaker import State
+from cuassay.guard.calls.signature import key_of
+from cuassay.guard.calls.snapshot import take
+from cuassay.guard.calls.structure import flatten
+from cuassay.guard.sampled.checker import CHECKER
 from cuassay.guard.wrap import Guarded
 
 _BLOCK = 256  # replays between two looks at the counters, at most

@@ -17,9 +17,9 @@ from typing import Any
 from torch import Tensor, nn
 
 from cuassay.errors import UnknownNameError, UsageError
-from cuassay.guard.counters import Slot
+from cuassay.guard.calls.counters import Slot
+from cuassay.guard.calls.signature import fits_named, key_of
 from cuassay.guard.entry import guard
-from cuassay.guard.signature import fits_named, key_of
 from cuassay.guard.wrap import Guarded, _apart, _is_compiling
 
 State = Mapping[str, Tensor]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cuassay.errors import missing_extra
-from cuassay.guard import metrics
+from cuassay.guard.fleet import metrics
 
 try:
     from opentelemetry import metrics as api

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from cuassay.errors import missing_extra
-from cuassay.guard import metrics
-from cuassay.guard.checker import CHECKER
-from cuassay.guard.metrics import PREFIX, Family, Labels
+from cuassay.guard.fleet import metrics
+from cuassay.guard.fleet.metrics import PREFIX, Family, Labels
+from cuassay.guard.sampled.checker import CHECKER
 
 try:
     import prometheus_client

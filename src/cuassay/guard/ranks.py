@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 
 from cuassay.errors import UsageError
-from cuassay.guard.breaker import State
+from cuassay.guard.calls.breaker import State
+from cuassay.guard.calls.signature import described, dtype_of, key_of
+from cuassay.guard.calls.snapshot import copies
+from cuassay.guard.calls.structure import Template, flatten, portable, rebuild
 from cuassay.guard.events import Violation
-from cuassay.guard.signature import described, dtype_of, key_of
-from cuassay.guard.snapshot import copies
-from cuassay.guard.structure import Template, flatten, portable, rebuild
 from cuassay.guard.watch import unix_s
 from cuassay.guard.wrap import Guarded
 from cuassay.oracle.bits import raw_bytes

@@ -13,17 +13,17 @@ from typing import Any
 
 from torch import Tensor
 
-from cuassay.guard import registry
-from cuassay.guard.breaker import Breaker, State
+from cuassay.guard.calls.breaker import Breaker, State
+from cuassay.guard.calls.counters import Slots, Tally
+from cuassay.guard.calls.sampling import Budget, Sampler
+from cuassay.guard.calls.signature import NO_MEMO, Form, described, dtype_of, forms_of, memo_of
+from cuassay.guard.calls.snapshot import Memory
+from cuassay.guard.calls.structure import Template
 from cuassay.guard.config import GuardConfig, Mode, OnViolation
-from cuassay.guard.counters import Slots, Tally
-from cuassay.guard.drift import Drift
 from cuassay.guard.events import GuardViolationError, Violation
-from cuassay.guard.sampling import Budget, Sampler
-from cuassay.guard.screen import Allowance, Range
-from cuassay.guard.signature import NO_MEMO, Form, described, dtype_of, forms_of, memo_of
-from cuassay.guard.snapshot import Memory
-from cuassay.guard.structure import Template
+from cuassay.guard.fleet import registry
+from cuassay.guard.sampled.drift import Drift
+from cuassay.guard.sampled.screen import Allowance, Range
 from cuassay.guard.trusted import Trusted
 
 LOG = logging.getLogger("cuassay.guard")

@@ -17,16 +17,16 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from cuassay.guard import device, taps
-from cuassay.guard.breaker import State
-from cuassay.guard.checker import CHECKER
+from cuassay.guard.calls import device, taps
+from cuassay.guard.calls.breaker import State
+from cuassay.guard.calls.counters import Slot
+from cuassay.guard.calls.signature import fits_named, key_of
+from cuassay.guard.calls.snapshot import Snapshot, copies, take
+from cuassay.guard.calls.structure import flatten, rebuild
 from cuassay.guard.config import Mode
-from cuassay.guard.counters import Slot
 from cuassay.guard.events import Violation
-from cuassay.guard.jobs import CheckJob
-from cuassay.guard.signature import fits_named, key_of
-from cuassay.guard.snapshot import Snapshot, copies, take
-from cuassay.guard.structure import flatten, rebuild
+from cuassay.guard.sampled.checker import CHECKER
+from cuassay.guard.sampled.jobs import CheckJob
 from cuassay.guard.trusted import positional
 from cuassay.guard.watch import Entry, GuardStats, Watch
 

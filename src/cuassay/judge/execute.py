@@ -18,9 +18,9 @@ from cuassay.errors import CannotJudgeError, UsageError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.execute import load_reference
 from cuassay.judge.environment import choose_device
-from cuassay.judge.equality import compare
-from cuassay.judge.machine import HostNursery, Replayer
-from cuassay.judge.runner import Runner
+from cuassay.judge.proofs.equality import compare
+from cuassay.judge.run.machine import HostNursery, Replayer
+from cuassay.judge.run.runner import Runner
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model import serial
 from cuassay.model.axes import resolve

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -21,27 +23,29 @@ from cuassay.checks.state.apart import Apart001
 from cuassay.diagnosis import diagnose
 from cuassay.errors import CuassayError
 from cuassay.inputs.seeds import new_root
-from cuassay.judge import benchmark_rule, failures, power, selection, speed
-from cuassay.judge.blamed_lines import with_text
-from cuassay.judge.bookings import Booking, Queue, gpu_of
-from cuassay.judge.built_sizes import follow_built_sizes
-from cuassay.judge.choose import choose
-from cuassay.judge.clues import gather
-from cuassay.judge.control import Control, reference_candidate
-from cuassay.judge.decide import bind, conditions, decide, decide_proofs
+from cuassay.judge.decide import benchmark_rule
+from cuassay.judge.decide.built_sizes import follow_built_sizes
+from cuassay.judge.decide.control import Control, reference_candidate
+from cuassay.judge.decide.examine import BuildStopped, Examination, judge_scenario
+from cuassay.judge.decide.executed_by import executed_by
+from cuassay.judge.decide.tried import Tried
+from cuassay.judge.decide.verdict import bind, conditions, decide, decide_proofs
+from cuassay.judge.diagnose.blamed_lines import with_text
+from cuassay.judge.diagnose.clues import gather
+from cuassay.judge.diagnose.minimise import Minimiser
+from cuassay.judge.diagnose.source_views import source_views
 from cuassay.judge.environment import environment
-from cuassay.judge.examine import BuildStopped, Examination, judge_scenario
-from cuassay.judge.executed_by import executed_by
-from cuassay.judge.machine import HostNursery, Replayer
-from cuassay.judge.minimise import Minimiser
-from cuassay.judge.preconditions import check_constraints, generate_once
-from cuassay.judge.runner import Runner
-from cuassay.judge.smoke import smoke
-from cuassay.judge.source_views import source_views
-from cuassay.judge.stuck import ended_where_stuck
+from cuassay.judge.kept import failures
+from cuassay.judge.measure import power, selection, speed
+from cuassay.judge.measure.choose import choose
+from cuassay.judge.plan.preconditions import check_constraints, generate_once
+from cuassay.judge.plan.smoke import smoke
+from cuassay.judge.run.bookings import Booking, Queue, gpu_of
+from cuassay.judge.run.machine import HostNursery, Replayer
+from cuassay.judge.run.runner import Runner
+from cuassay.judge.run.stuck import ended_where_stuck
 from cuassay.judge.timeline import Timeline
 from cuassay.judge.trial import JudgeTrial, Truths
-from cuassay.judge.tried import Tried
 from cuassay.model import walls
 from cuassay.model.candidate import Candidate
 from cuassay.model.conditions import wanted_proofs
@@ -52,6 +56,7 @@ from cuassay.model.events import (
     DecisionReached,
     EngineStarted,
     Event,
+    FindingReported,
     Progress,
 )
 from cuassay.model.jobs import TrialJob
@@ -78,6 +83,7 @@ from cuassay.model.verdict import (
 )
 from cuassay.oracle.grade import grade
 from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.host.turns import Turns, waiting
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Check
@@ -87,6 +93,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Others bring about conditions in which answers may be wrong by design, kernels disarmed say.
 _GRADED = ("KNOWN001", "NUM001", "NUM002", "META001", "SHP001", "FUZZ001")
+_LEADING = ("API005",)  # what these find decides with which state the others call a module
+_CORES = 4  # for the judge, the candidate's processes and the PTX machine
 _MINIMISED = 2  # findings that get a minimal counterexample: the worst ones
 
 
@@ -114,12 +122,15 @@ class Plan:
 
     `smallest` looks for minimal counterexamples, `causes` for the causes of what is wrong,
     `extras` evaluates the benchmark's own rule, power and times. None of these three decides.
+    With `beside` checks that allow it run beside the others, in processes of their own; None: at
+    `quick` on a GPU, where the host has processors for it.
     """
 
     checks: tuple[Check, ...]
     smallest: bool = True
     causes: bool = True
     extras: bool = True
+    beside: bool | None = None
     start: StartRunner = Runner
 
 
@@ -151,6 +162,18 @@ class _Bench:
     def quick(self) -> bool:
         return self.job.profile is Profile.QUICK
 
+    @property
+    def has_beside(self) -> bool:
+        """Whether checks run beside others.
+
+        Not where others judge at the same time, and not where the first wrong result ends all.
+        """
+        wished, job = self.plan.beside, self.job
+        if wished is not None or job.fail_fast or job.isolated:
+            return bool(wished) and not job.fail_fast
+        cores = len(os.sched_getaffinity(0))
+        return self.quick and self.device.startswith("cuda") and cores >= _CORES
+
     def runner(
         self,
         candidate: Candidate,
@@ -158,9 +181,10 @@ class _Bench:
         lazy: bool = False,
         spares: int | None = None,
         lane: Lane = Lane.CANDIDATE,
+        trial: JudgeTrial | None = None,
     ) -> Runner:
         made = self.plan.start(
-            self.trial,
+            trial or self.trial,
             candidate,
             device=self.device,
             nursery=self.nursery,
@@ -283,13 +307,14 @@ def judge(
             generate_once(trial)
         machine = _use_machine(bench)
         _tune(bench, runner)
+        beside = _beside(bench, runner)
         if trial.problem.built:
             bench.beside("", lambda: follow_built_sizes(trial, runner))
         control = _control(bench)
         tried = Tried(problem, runner)
         if device.startswith("cuda"):
             bench.beside("", lambda: _begin(bench, runner, machine))
-        checked = _run_checks(bench, runner, control, tried)
+        checked = _run_checks(bench, runner, control, tried, beside)
         decision, reason = decide(bind(checked.reports, job.require), profile=job.profile)
         wanted = () if decision is Decision.REJECTED else wanted_proofs(job.require)
         proved = _proved(bench, wanted) if wanted else ()
@@ -308,7 +333,7 @@ def judge(
             total_s=time.time() - started,
             build_s=runner.build_s,
             truth_s=trial.truth_s,
-            candidate_s=runner.candidate_s,
+            candidate_s=runner.candidate_s + (beside.candidate_s if beside else 0.0),
             compare_s=trial.compare_s,
         )
         stood = runner.walls
@@ -363,7 +388,7 @@ def _waits(emit: Callable[[Event], None], queue: Queue) -> None:
 
 def _proved(bench: _Bench, wanted: tuple[Property, ...]) -> tuple[Proof, ...]:
     """Return which properties hold of the candidate. Its host code is recorded on a CPU."""
-    from cuassay.judge.prove import proofs  # with ptxsan, which a judge can do without
+    from cuassay.judge.proofs.prove import proofs  # with ptxsan, which a judge can do without
 
     job = bench.job
     with bench.trial.timeline.span(Lane.MACHINE, "proofs"):
@@ -408,6 +433,16 @@ def _tune(bench: _Bench, runner: Runner) -> None:
         bench.beside("", tune)  # what goes wrong here goes wrong in a check, which says so
 
 
+def _beside(bench: _Bench, runner: Runner) -> Runner | None:
+    """Return what runs the checks beside others, if any are to run so.
+
+    Two first builds of the same sources would get into each other's way.
+    """
+    if not bench.has_beside:
+        return None
+    return bench.runner(bench.candidate, lazy=not runner.built, spares=1)
+
+
 def _control(bench: _Bench) -> Control:
     """Return the reference on trial. At `quick` it runs only where the candidate fails."""
     runner = bench.runner(
@@ -442,50 +477,203 @@ def _begin(bench: _Bench, runner: Runner, machine: Replayer) -> None:
                 machine.begin(recording, scenario)
 
 
-def _run_checks(bench: _Bench, runner: Runner, control: Control, tried: Tried) -> _Checked:
-    """Run the checks in order; with `fail_fast` those after the first wrong result do not run."""
-    job, trial = bench.job, bench.trial
-    named = _naming(job)
-    examination = Examination(
-        trial, run=tried, control=control, emit=bench.emit, name=named, ahead=runner.ahead
-    )
-    # A given seed asks for the same trial again: what others left must not change it.
-    entry = bench.candidate.entry_file
-    trial.preset("known", failures.known(trial.problem, entry) if job.seed is None else ())
-    reports: list[CheckReport] = []
-    graded: list[Comparison] = []
-    before: Check | None = None  # the last one that ran a scenario
-    for check in _in_turn(bench):
-        if job.fail_fast and any(report.wrong for report in reports):
-            reports.append(_not_run(check))
-            continue
-        bench.emit(CheckStarted(code=check.code, title=check.title))
-        waiting, mark = runner.fresh, len(trial.comparisons)
-        runner.fresh = waiting or _parts(before, check, quick=bench.quick)
-        tried.code = check.code
+class _Side:
+    """Checks that run one after another, with the processes that they run the candidate in."""
+
+    def __init__(
+        self,
+        bench: _Bench,
+        trial: JudgeTrial,
+        runner: Runner,
+        control: Control,
+        tried: Tried,
+        *,
+        emit: Callable[[Event], None],
+        name: Callable[[Finding], Finding],
+        heavy: threading.Lock,
+        lane: Lane = Lane.JUDGE,
+    ) -> None:
+        self._lane = lane
+        self._bench, self.trial, self._runner, self.tried = bench, trial, runner, tried
+        self._emit, self._name, self._heavy = emit, name, heavy
+        self.examination = Examination(
+            trial,
+            run=tried,
+            control=control,
+            emit=emit,
+            name=name,
+            ahead=runner.ahead,
+            room=self._room,
+        )
+        self.reports: list[CheckReport] = []
+        self.graded: list[Comparison] = []
+        self.built = True
+        self.stopped = False  # set by whom it waits for: no further check begins
+        self._before: Check | None = None  # the last one that ran a scenario
+
+    def run(self, checks: Iterable[Check]) -> None:
+        """Run checks in order; with `fail_fast` those after the first wrong result do not run."""
+        for check in checks:
+            if self.stopped or not self.built:
+                return
+            if self._bench.job.fail_fast and any(report.wrong for report in self.reports):
+                self.reports.append(_not_run(check))
+            else:
+                self._run(check)
+
+    def _run(self, check: Check) -> None:
+        trial, runner = self.trial, self._runner
+        self._emit(CheckStarted(code=check.code, title=check.title))
+        fresh, mark = runner.fresh, len(trial.comparisons)
+        runner.fresh = fresh or _parts(self._before, check, quick=self._bench.quick)
+        self.tried.code = check.code
         try:
-            with trial.timeline.span(Lane.JUDGE, check.code):
-                report = examination.examine(check)
+            with trial.timeline.span(self._lane, check.code):
+                report = self.examination.examine(check)
         except BuildStopped as stopped:
-            report = _build_report(stopped, named)
-            bench.emit(CheckFinished(report=report))
-            return _Checked(reports=(report,), built=False)
+            report = _build_report(stopped, self._name)
+            self._emit(CheckFinished(report=report))
+            self.built, self.reports = False, [report]
+            return
         outcome = report.outcome
         found = outcome.findings if isinstance(outcome, Failed) else ()
         for finding in found:
             if finding.cause in STATE_OF:
                 trial.take_state_from(STATE_OF[finding.cause])
         if report.scenarios:
-            before = check
+            self._before = check
         else:
-            runner.fresh = waiting
+            runner.fresh = fresh
         if check.code in _GRADED:
-            graded += trial.comparisons[mark:]
-        bench.emit(CheckFinished(report=report))
-        reports.append(report)
+            self.graded += trial.comparisons[mark:]
+        self._emit(CheckFinished(report=report))
+        self.reports.append(report)
+
+    @contextmanager
+    def _room(self, scenario: Scenario) -> Iterator[None]:
+        """Let one scenario at a time take more than a small part of the planned memory."""
+        if self.trial.is_light(scenario.cases):
+            yield
+            return
+        with waiting():
+            self._heavy.acquire()
+        try:
+            yield
+        finally:
+            self._heavy.release()
+
+
+def _run_checks(
+    bench: _Bench, runner: Runner, control: Control, tried: Tried, beside: Runner | None
+) -> _Checked:
+    """Run the checks in order, in `beside` those that may run beside others."""
+    job, trial = bench.job, bench.trial
+    # A given seed asks for the same trial again: what others left must not change it.
+    entry = bench.candidate.entry_file
+    trial.preset("known", failures.known(trial.problem, entry) if job.seed is None else ())
+    name, heavy = _naming(job), threading.Lock()
+    main = _Side(bench, trial, runner, control, tried, emit=bench.emit, name=name, heavy=heavy)
+    checks = _in_turn(bench)
+    if beside is not None:
+        leading = [check for check in checks if check.code in _LEADING]
+        alone = [check for check in checks if check.quiet or _begun_ahead(check)]
+        main.run(leading)
+        others = [check for check in checks if check not in leading and check not in alone]
+        if main.built:
+            _run_beside(bench, main, others, beside, heavy, name)
+        checks = alone
+    main.run(checks)
     place = {check.code: number for number, check in enumerate(bench.plan.checks)}
-    reports.sort(key=lambda report: place[report.code])
-    return _Checked(reports=tuple(reports), graded=tuple(graded))
+    reports = sorted(main.reports, key=lambda report: place.get(report.code, 0))
+    return _Checked(reports=tuple(reports), graded=tuple(main.graded), built=main.built)
+
+
+def _run_beside(
+    bench: _Bench,
+    main: _Side,
+    checks: Sequence[Check],
+    runner: Runner,
+    heavy: threading.Lock,
+    name: Callable[[Finding], Finding],
+) -> None:
+    """Run checks on two sides at a time; what both found is told in the order of one side.
+
+    One thread judges at a time, while the other waits for its processes.
+    """
+    trial = main.trial.beside()
+    runner.work_for(trial)
+    reference = bench.runner(
+        reference_candidate(trial.problem), lazy=True, spares=0, lane=Lane.REFERENCE, trial=trial
+    )
+    control = Control(trial, reference, partial(judge_scenario, trial))
+    events: list[Event] = []
+    numbers = itertools.count()
+    side = _Side(
+        bench,
+        trial,
+        runner,
+        control,
+        Tried(trial.problem, runner),
+        emit=events.append,
+        name=lambda finding: replace(finding, id=f"beside {next(numbers)}"),
+        heavy=heavy,
+        lane=Lane.BESIDE,
+    )
+    turns, failed = Turns(), list[BaseException]()
+
+    def work() -> None:
+        try:
+            with turns.taken():
+                side.run(check for check in checks if check.beside)
+        except BaseException as error:  # raised again where it is waited for
+            failed.append(error)
+
+    thread = threading.Thread(target=work, name="checks beside others", daemon=True)
+    thread.start()
+    try:
+        with turns.taken():
+            main.run(check for check in checks if not check.beside)
+        side.stopped = not main.built
+    except BaseException:
+        side.stopped = True
+        raise
+    finally:
+        thread.join()
+    if failed:
+        raise failed[0]
+    if not main.built:
+        return
+    names: dict[str, Finding] = {}
+
+    def named(finding: Finding) -> Finding:
+        if finding.id not in names:
+            names[finding.id] = name(finding)
+        return replace(finding, id=names[finding.id].id, reproduce=names[finding.id].reproduce)
+
+    reports: list[CheckReport] = []
+    for event in events:
+        match event:
+            case FindingReported(finding=finding):
+                bench.emit(FindingReported(finding=named(finding)))
+            case CheckFinished(report=report):
+                reports.append(_renamed(report, named))
+                bench.emit(CheckFinished(report=reports[-1]))
+            case _:
+                bench.emit(event)
+    main.built = side.built
+    main.reports = [*main.reports, *reports] if side.built else reports[-1:]
+    main.graded += side.graded
+    main.examination.take(side.examination)
+    main.tried.take(side.tried)
+    main.trial.take(trial)
+
+
+def _renamed(report: CheckReport, named: Callable[[Finding], Finding]) -> CheckReport:
+    """Give the findings of a report their names."""
+    outcome = report.outcome
+    if isinstance(outcome, Failed):
+        outcome = replace(outcome, findings=tuple(map(named, outcome.findings)))
+    return replace(report, outcome=outcome, advice=tuple(map(named, report.advice)))
 
 
 def _in_turn(bench: _Bench) -> list[Check]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cuassay.model.verdict import Lane, Span
+from cuassay.sandbox.host.parts import Parts
 
 
 class Timeline:
@@ -17,11 +18,14 @@ class Timeline:
         self.spans: list[Span] = []
 
     @contextmanager
-    def span(self, lane: Lane, what: str) -> Iterator[None]:
-        """Note how long this block takes, also where it raises."""
+    def span(self, lane: Lane, what: str) -> Iterator[Parts]:
+        """Note how long this block takes, also where it raises, and into what it divides it."""
+        parts = Parts()
         begin_s = time.time() - self._started
         try:
-            yield
+            yield parts
         finally:
             end_s = time.time() - self._started
-            self.spans.append(Span(lane=lane, what=what, begin_s=begin_s, end_s=end_s))
+            self.spans.append(
+                Span(lane=lane, what=what, begin_s=begin_s, end_s=end_s, parts_s=parts.seconds)
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import time
@@ -34,11 +35,12 @@ from cuassay.inputs.case_inputs import case_inputs
 from cuassay.inputs.geometry import elements, tensor_inputs
 from cuassay.inputs.named_sizes import NamedSize, named_sizes
 from cuassay.inputs.seeds import derive
-from cuassay.judge import gradients, selection
-from cuassay.judge.bookings import Booking
-from cuassay.judge.memory import Cap, available_bytes, host_plan_gib, total_bytes
-from cuassay.judge.reduced import reduced_axes
-from cuassay.judge.structure import matched
+from cuassay.judge.decide import gradients
+from cuassay.judge.decide.structure import matched
+from cuassay.judge.measure import selection
+from cuassay.judge.plan.reduced import reduced_axes
+from cuassay.judge.run.bookings import Booking
+from cuassay.judge.run.memory import Cap, available_bytes, host_plan_gib, total_bytes
 from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.axes import resolve, shape_of
@@ -73,6 +75,7 @@ _ROUGH_FAILURES = 4  # more than rough truth did not explain: a kernel that full
 _RAISED = (2, 4, 8)  # by which the least size of an axis is raised where it decides nothing
 _NEEDED = ("small", "numeric")  # purposes without which nothing is judged
 _BY_SIZE = ("shapes", "growth")  # purposes whose cases are told apart by their sizes
+_LIGHT = 4  # of the planned memory one part in four is taken by a scenario beside another
 _CACHE_SHARE = 4  # of the planned GPU memory one part in four holds truths made before
 _CACHE_BYTES = {"cpu": 2 << 30, "cuda": 16 << 30}
 
@@ -206,6 +209,38 @@ class JudgeTrial:
     def use_machine(self, machine: Machine) -> None:
         """Let checks execute recorded launches in `machine`."""
         self._machine = machine
+
+    def beside(self) -> JudgeTrial:
+        """Return the same trial for checks that run at the same time as those of this one.
+
+        What it learns of the candidate stays apart, so that what either makes of an answer does
+        not depend on who was first. `take` adds it up.
+        """
+        made = copy.copy(self)
+        made._truths = self._truths.copy()
+        made.kinds, made.comparisons, made._lowered = {}, [], {}
+        made.truth_s = made.compare_s = 0.0
+        return made
+
+    def take(self, beside: JudgeTrial) -> None:
+        """Add what the checks beside those of this trial made and learnt."""
+        self.truth_s += beside.truth_s
+        self.compare_s += beside.compare_s
+        self.kinds |= beside.kinds
+        self.comparisons += beside.comparisons
+        self._lowered = beside._lowered | self._lowered
+
+    def is_light(self, cases: Sequence[Case]) -> bool:
+        """Whether a scenario leaves most of the planned memory to one at the same time."""
+        room = self._room.bytes
+        if room is None:
+            return True
+        try:
+            needs = [self._room.need(self._problem, case) for case in cases if case.state is None]
+        except CuassayError:
+            return False
+        taken = sum(need.judge + need.worker for need in needs)
+        return len(needs) == len(cases) and _LIGHT * taken <= room
 
     def read_sources(self, texts: Iterable[str]) -> None:
         """Plan shapes beside the sizes that the candidate's sources speak of, from now on."""

@@ -21,14 +21,14 @@ from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
 from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import execute
-from cuassay.judge.power_document import power_document
+from cuassay.judge.kept.replay import replay
+from cuassay.judge.kept.snapshot import save
+from cuassay.judge.measure.power_document import power_document
+from cuassay.judge.plan.preconditions import generate_once
+from cuassay.judge.plan.smoke import smoke
 from cuassay.judge.prebuild import prebuild
-from cuassay.judge.preconditions import generate_once
-from cuassay.judge.replay import replay
+from cuassay.judge.run.stuck import ended_where_stuck
 from cuassay.judge.session import judge
-from cuassay.judge.smoke import smoke
-from cuassay.judge.snapshot import save
-from cuassay.judge.stuck import ended_where_stuck
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model import serial
 from cuassay.model.digest import candidate_digest
@@ -47,7 +47,7 @@ from cuassay.model.jobs import (
     TrialJob,
 )
 from cuassay.model.verdict import Profile
-from cuassay.sandbox.guest.preload import prepare_triton
+from cuassay.sandbox.guest.process.preload import prepare_triton
 from cuassay.sandbox.host.nursery import Nursery
 
 
@@ -67,7 +67,7 @@ def run(job: Job, emit: Callable[[Event], None], started: float, nursery: Nurser
         case ExecuteJob():
             emit(Document(text=json.dumps(execute(job, emit, nursery))))
         case ProveJob():
-            from cuassay.judge.prove import prove  # loads what only proofs need
+            from cuassay.judge.proofs.prove import prove  # loads what only proofs need
 
             emit(Document(text=json.dumps(prove(job, emit, nursery))))
         case TrainJob() | InferJob() | BlameJob():
@@ -130,7 +130,10 @@ def _warm_up() -> None:
 
     def context() -> None:
         with contextlib.suppress(Exception):  # reported by whatever needs the device first
-            torch.zeros(1, device="cuda")
+            for dtype in (torch.float64, torch.float32, torch.bfloat16):
+                one = torch.ones(16, 16, device="cuda", dtype=dtype)
+                one.mm(one).sum()  # the library of products: half a second of the first truth
+            torch.cuda.synchronize()
 
     for step in (context, prepare_triton):
         threading.Thread(target=step, daemon=True).start()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cuassay.loops.subjects import Training
-    from cuassay.loops.switches import Swap
+    from cuassay.loops.blame.subjects import Training
+    from cuassay.loops.blame.switches import Swap
 
 __all__ = ["Swap", "Training"]
 
@@ -17,11 +17,11 @@ __all__ = ["Swap", "Training"]
 def __getattr__(name: str) -> Any:
     """Fetch the two names when they are used: importing the package loads no torch."""
     if name == "Swap":
-        from cuassay.loops.switches import Swap
+        from cuassay.loops.blame.switches import Swap
 
         return Swap
     if name == "Training":
-        from cuassay.loops.subjects import Training
+        from cuassay.loops.blame.subjects import Training
 
         return Training
     raise AttributeError(f"module 'cuassay.loops' has no attribute '{name}'")

@@ -12,10 +12,14 @@ from pathlib import Path
 
 from cuassay.build.cuda.toolkit import toolchain
 from cuassay.formats import load_candidate
-from cuassay.loops import blame_config, encoding, matrix, minilm, presets, sites
-from cuassay.loops.blame import Blame
-from cuassay.loops.inference import infer
+from cuassay.loops import presets, sites
+from cuassay.loops.blame import config as blame_config
+from cuassay.loops.blame.bisection import Blame
+from cuassay.loops.infer import encoding
+from cuassay.loops.infer.inference import infer
 from cuassay.loops.kernels import IsolatedKernel
+from cuassay.loops.model import minilm
+from cuassay.loops.train import matrix
 from cuassay.model.digest import candidate_digest
 from cuassay.model.events import Event, Progress
 from cuassay.model.jobs import BlameJob, InferJob, LoopJob, TrainJob

@@ -15,15 +15,17 @@ import torch
 from cuassay.errors import CuassayError
 from cuassay.formats import load_problem
 from cuassay.inputs.seeds import derive
-from cuassay.loops import decoding, optimizers, presets, sites
-from cuassay.loops.cell import Settings
-from cuassay.loops.corpus import corpus
+from cuassay.loops import presets, sites
+from cuassay.loops.infer import decoding
 from cuassay.loops.kernels import Value, sizes_of
-from cuassay.loops.lane import Lane
-from cuassay.loops.operators import Mode, Operators
+from cuassay.loops.model.operators import Mode, Operators
+from cuassay.loops.model.transformer import Transformer
 from cuassay.loops.sites import PRECISIONS, Phase, Site
-from cuassay.loops.trained import no_kernel
-from cuassay.loops.transformer import Transformer
+from cuassay.loops.text.corpus import corpus
+from cuassay.loops.train import optimizers
+from cuassay.loops.train.cell import Settings
+from cuassay.loops.train.lane import Lane
+from cuassay.loops.train.trained import no_kernel
 from cuassay.model.case import TRAINING, Case, LoopState
 from cuassay.model.loop import Cell, Preset
 from cuassay.model.problem import ConstAxis, Problem, Scalar, VarAxis

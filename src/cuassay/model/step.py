@@ -2,7 +2,7 @@
 
 A step is defined in one class (`model/scenario.py`, `model/steps.py`): its fields, what it does in
 the words of a message, what it needs of the judge and what it sends back, and what slots, results
-and graphs hold after it. `sandbox/guest/` says how each is done, in one module each.
+and graphs hold after it. `sandbox/guest/callers` and `observe` say how each is done.
 """
 
 from __future__ import annotations

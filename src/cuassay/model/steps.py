@@ -360,8 +360,8 @@ class TraceCall(StepBase):
     """Call on `slot` and note which of the candidate's lines run and what their operations give.
 
     Facts, in order: `line` for the lines of Python that ran, `op` for the operations of torch
-    (see `sandbox.guest.call_trace`). The answer is held under `result`. Diagnoses read it, verdicts
-    never do: the candidate's own process says so.
+    (see `sandbox.guest.observe.call_trace`). The answer is held under `result`. Diagnoses read it,
+    verdicts never do: the candidate's own process says so.
     """
 
     words: ClassVar = "its lines were traced"

@@ -91,6 +91,7 @@ class Lane(enum.StrEnum):
     """Who spends a span of a trial's time."""
 
     JUDGE = "judge"  # a check, or a part of the verdict: it holds spans of the other lanes
+    BESIDE = "beside"  # a check that runs at the same time as those of `judge`
     TRUTH = "truth"  # the reference lifted, its draws and yardsticks
     COMPARE = "compare"
     CANDIDATE = "candidate"  # a scenario in the candidate's processes, the build included
@@ -101,12 +102,16 @@ class Lane(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """One piece of a trial's time, in seconds since the trial began."""
+    """One piece of a trial's time, in seconds since the trial began.
+
+    `parts_s`: what a scenario's seconds went into, by name (see `sandbox.host.parts`).
+    """
 
     lane: Lane
     what: str
     begin_s: float
     end_s: float
+    parts_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,11 +112,13 @@ def _executed(view: SourceView) -> dict[str, Any]:
 
 
 def _span(span: Span) -> dict[str, Any]:
+    parts_s = {clean(name): round(seconds, 4) for name, seconds in span.parts_s.items()}
     return {
         "lane": span.lane.value,
         "what": clean(span.what),
         "begin_s": round(span.begin_s, 4),
         "end_s": round(span.end_s, 4),
+        **({"parts_s": parts_s} if parts_s else {}),
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from cuassay.errors import CannotJudgeError
-from cuassay.sandbox.guest.placement import cuda_bytes
+from cuassay.sandbox.guest.memory.placement import cuda_bytes
 
 _PAGE = 2 << 20
 _LAZY_PEER_ACCESS = 1

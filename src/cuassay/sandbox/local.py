@@ -22,9 +22,10 @@ from cuassay.model.trace import (
     StepRecord,
     Termination,
 )
-from cuassay.sandbox.guest import guards, items
+from cuassay.sandbox.guest import items
 from cuassay.sandbox.guest.interface import Around, Given
 from cuassay.sandbox.guest.interpreter import Interpreter
+from cuassay.sandbox.guest.memory import guards
 from cuassay.sandbox.ran import Ran, renumbered
 
 MakeInputs = Callable[[Case], Mapping[str, torch.Tensor | Scalar]]

@@ -15,8 +15,8 @@ from cuassay.build.recording import ledger as launch_ledger
 from cuassay.build.recording.ledger import Ledger
 from cuassay.build.recording.library_launches import LibraryLaunch, lead, release
 from cuassay.model.steps import Disarm
-from cuassay.sandbox.guest import launches
 from cuassay.sandbox.guest.interface import Around
+from cuassay.sandbox.guest.observe import launches
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 # A stand-in for the CUDA runtime: it writes down what it was asked to launch.

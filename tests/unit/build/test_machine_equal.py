@@ -18,8 +18,8 @@ from cuassay.model import serial
 from cuassay.model.machine import EqualityEvidence
 from cuassay.model.recording import RecordedResult, Recording, decode, encode
 from cuassay.model.steps import ReadRecording
-from cuassay.sandbox.guest import recordings
 from cuassay.sandbox.guest.interface import Around
+from cuassay.sandbox.guest.observe import recordings
 from tests.support.builds import problem
 from tests.unit.build.test_machine import SOURCE, raw
 

@@ -8,8 +8,8 @@ import pytest
 
 from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.build.machine.prove import expression, packed, prove
-from cuassay.judge.launch_samples import legal_sizes, plan
-from cuassay.judge.prove import wanted
+from cuassay.judge.proofs.launch_samples import legal_sizes, plan
+from cuassay.judge.proofs.prove import wanted
 from cuassay.model import serial
 from cuassay.model.problem import VarAxis
 from cuassay.model.proofs import ProofAnswer, ProofEvidence, Property

@@ -122,7 +122,7 @@ def _probes() -> Iterator[Probe]:
 
 
 def test_doctor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("cuassay.cli.doctor.probes", _probes)
+    monkeypatch.setattr("cuassay.cli.verbs.doctor.probes", _probes)
     assert main(["doctor"]) == 0
     assert_snapshot("doctor.txt", capsys.readouterr().out)
     assert main(["doctor", "--json"]) == 0

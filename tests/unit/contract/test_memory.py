@@ -14,8 +14,8 @@ from torch.profiler import ProfilerActivity, profile
 from cuassay.contract.accept import Acceptor, own_case
 from cuassay.contract.memory import GIB, Room
 from cuassay.formats.execute import load_reference
-from cuassay.judge import benchmark_rule
-from cuassay.judge.search import Answer, Effort, search
+from cuassay.judge.decide import benchmark_rule
+from cuassay.judge.plan.search import Answer, Effort, search
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
 from cuassay.model.domain import Real

@@ -20,8 +20,8 @@ from cuassay.contract.facts import (
 )
 from cuassay.contract.observe import related_inputs, value_facts, without_contradicted
 from cuassay.formats.execute import load_reference
-from cuassay.judge.preconditions import generate_once
-from cuassay.judge.smoke import smoke
+from cuassay.judge.plan.preconditions import generate_once
+from cuassay.judge.plan.smoke import smoke
 from cuassay.model.domain import Mask, Positive, Real
 from tests.unit.contract.problems import foreign, rotary, trial_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.contract.facts import DerivedSize, OnlySizes, StepOfSize, TiedSize, in_words
-from cuassay.judge.smoke import smallest_case, smoke
+from cuassay.judge.plan.smoke import smallest_case, smoke
 from cuassay.model.axes import resolve
 from cuassay.model.problem import Problem
 from tests.unit.contract.problems import foreign, trial_of

@@ -12,7 +12,7 @@ import pytest
 from cuassay.cli.main import main
 from cuassay.engine.run import check, replay, show_problem
 from cuassay.formats import load_problem
-from cuassay.judge import snapshot
+from cuassay.judge.kept import snapshot
 from cuassay.model.domain import Real
 from cuassay.model.events import EngineFinished, EngineStopped
 from cuassay.model.jobs import TrialJob

@@ -17,7 +17,7 @@ from cuassay.formats.describe import problem_document
 from cuassay.formats.execute import load_reference
 from cuassay.formats.native import declaration as native
 from cuassay.formats.native.declaration import problem, tensor
-from cuassay.judge.control import reference_candidate
+from cuassay.judge.decide.control import reference_candidate
 from cuassay.model import serial
 from cuassay.model.problem import Problem, ScalarSpec
 from tests.support.calls import kernels, problems

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 import cuassay
+from cuassay.guard.calls.signature import fits_named, memo_of
 from cuassay.guard.events import GuardViolationError, Violation
-from cuassay.guard.signature import fits_named, memo_of
 from cuassay.guard.wrap import Guarded
 from tests.support.guards import QUIET, Faulty, axpy_, both, double, honest, inputs, rmsnorm
 
@@ -358,7 +358,9 @@ def test_a_call_that_nobody_can_judge_is_counted_and_asked_about_less_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked = []
-    monkeypatch.setattr("cuassay.guard.arbiter.judged", lambda job, names: asked.append(job))
+    monkeypatch.setattr(
+        "cuassay.guard.sampled.arbiter.judged", lambda job, names: asked.append(job)
+    )
     guarded = _guard(Faulty(wrong=True))
     for _ in range(40):
         guarded(*inputs())

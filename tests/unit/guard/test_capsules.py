@@ -14,10 +14,10 @@ import cuassay
 from cuassay.cli.capsule import _print
 from cuassay.cli.main import main
 from cuassay.errors import CannotJudgeError, UsageError
-from cuassay.guard import evidence
+from cuassay.guard.capsules import evidence
+from cuassay.guard.capsules.replay import opened, replayed
+from cuassay.guard.capsules.shrink import shrunk
 from cuassay.guard.config import CapsulePolicy
-from cuassay.guard.replay import opened, replayed
-from cuassay.guard.shrink import shrunk
 from cuassay.guard.trusted import Where
 from cuassay.model import serial
 from tests.support.guards import QUIET, inputs, rmsnorm, row_wrong

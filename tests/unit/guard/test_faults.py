@@ -19,7 +19,7 @@ from torch import Tensor
 
 import cuassay
 from cuassay.guard import wrap
-from cuassay.guard.checker import CHECKER, Checker
+from cuassay.guard.sampled.checker import CHECKER, Checker
 from cuassay.guard.wrap import Guarded
 from tests.support.guards import QUIET, double, honest, inputs, rmsnorm
 
@@ -137,7 +137,7 @@ def test_no_memory_for_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: Any) -> None:
         raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr("cuassay.guard.snapshot.copies", full)
+    monkeypatch.setattr("cuassay.guard.calls.snapshot.copies", full)
     guarded = _guard(double)
     assert torch.equal(guarded(torch.ones(64)), torch.full((64,), 2.0))
     _adds_up(guarded)

@@ -13,9 +13,9 @@ import cuassay
 from cuassay.cli.main import main
 from cuassay.errors import ProblemError
 from cuassay.formats import load_problem
-from cuassay.guard import registry
-from cuassay.guard.recertify import problem_of
-from cuassay.guard.status import StatusFile
+from cuassay.guard.fleet import registry
+from cuassay.guard.fleet.recertify import problem_of
+from cuassay.guard.fleet.status import StatusFile
 from cuassay.model.domain import Real
 from cuassay.model.problem import Problem, ScalarSource, TensorSpec
 from tests.support.guards import QUIET

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import cuassay
-from cuassay.guard.oracle_client import ORACLE
+from cuassay.guard.sampled.oracle_client import ORACLE
 from cuassay.guard.trusted import import_root
 from tests.support.guards import Faulty, honest, inputs, rmsnorm
 

@@ -9,15 +9,15 @@ import torch
 
 import cuassay
 from cuassay.errors import UnknownNameError, UsageError
-from cuassay.guard import screen
-from cuassay.guard.breaker import Breaker, State
+from cuassay.guard.calls.breaker import Breaker, State
+from cuassay.guard.calls.counters import Slots, Tally
+from cuassay.guard.calls.sampling import Budget, Sampler
+from cuassay.guard.calls.signature import described, key_of
+from cuassay.guard.calls.snapshot import Memory, take
+from cuassay.guard.calls.structure import flatten, portable, rebuild
 from cuassay.guard.config import Mode, configured, mode
-from cuassay.guard.counters import Slots, Tally
-from cuassay.guard.drift import Drift, limit
-from cuassay.guard.sampling import Budget, Sampler
-from cuassay.guard.signature import described, key_of
-from cuassay.guard.snapshot import Memory, take
-from cuassay.guard.structure import flatten, portable, rebuild
+from cuassay.guard.sampled import screen
+from cuassay.guard.sampled.drift import Drift, limit
 from cuassay.oracle.compare.outputs import Bias
 from cuassay.oracle.truth.types import TrustedBias
 from tests.support.guards import axpy_, double, honest, rmsnorm

@@ -14,9 +14,9 @@ import pytest
 
 from cuassay.errors import CannotJudgeError
 from cuassay.formats import load_problem
-from cuassay.judge.preconditions import generate_once
-from cuassay.judge.smoke import smoke
-from cuassay.judge.stuck import ended_where_stuck
+from cuassay.judge.plan.preconditions import generate_once
+from cuassay.judge.plan.smoke import smoke
+from cuassay.judge.run.stuck import ended_where_stuck
 from cuassay.model.problem import Problem
 from tests.support import trees
 from tests.unit.contract.problems import trial_of
@@ -60,8 +60,8 @@ def _problem(
 _STUCK = """
 import sys
 from cuassay.formats import load_problem
-from cuassay.judge.smoke import smoke
-from cuassay.judge.stuck import ended_where_stuck
+from cuassay.judge.plan.smoke import smoke
+from cuassay.judge.run.stuck import ended_where_stuck
 from tests.unit.contract.problems import trial_of
 
 trial = trial_of(load_problem(sys.argv[1]))

@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 
-from cuassay.judge import machine
-from cuassay.judge.machine import HostNursery
+from cuassay.judge.run import machine
+from cuassay.judge.run.machine import HostNursery
 from cuassay.sandbox.host.nursery import Nursery
 
 

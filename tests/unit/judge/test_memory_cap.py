@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from cuassay.judge.memory import Cap, host_plan_gib
+from cuassay.judge.run.memory import Cap, host_plan_gib
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.verdict import Profile
 from cuassay.oracle.truth.make import Truth, make_truth
-from cuassay.sandbox.guest import placement
+from cuassay.sandbox.guest.memory import placement
 from tests.unit.contract.problems import rotary, trial_of
 
 

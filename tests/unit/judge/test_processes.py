@@ -11,7 +11,7 @@ import torch
 from cuassay.checks.base import Check, Run
 from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.checks.state.earlier_calls import State001
-from cuassay.judge.examine import Examination
+from cuassay.judge.decide.examine import Examination
 from cuassay.model.outcome import CheckReport, Failed, Passed, Skipped
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Profile

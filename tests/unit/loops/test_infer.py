@@ -8,11 +8,13 @@ import pytest
 import torch
 
 from cuassay.errors import UsageError
-from cuassay.loops import inference, lengthening, sites, trained
-from cuassay.loops.decoding import Tally, forced, same_bits
-from cuassay.loops.inference import infer
+from cuassay.loops import sites
+from cuassay.loops.infer import inference, lengthening
+from cuassay.loops.infer.decoding import Tally, forced, same_bits
+from cuassay.loops.infer.inference import infer
+from cuassay.loops.infer.paged import exact_logits, prefill
 from cuassay.loops.kernels import Kernel, KernelFault
-from cuassay.loops.paged import exact_logits, prefill
+from cuassay.loops.train import trained
 from cuassay.model.loop import InferReport, LoopSettings
 from cuassay.model.verdict import Decision
 from cuassay.report import infer_words

@@ -10,9 +10,9 @@ from torch.nn import functional
 
 from cuassay.loops import sites
 from cuassay.loops.kernels import KernelFault, local_kernel, sizes_of
-from cuassay.loops.lane import Lane
-from cuassay.loops.operators import Mode, stochastic_round
-from cuassay.loops.transformer import Block, Transformer
+from cuassay.loops.model.operators import Mode, stochastic_round
+from cuassay.loops.model.transformer import Block, Transformer
+from cuassay.loops.train.lane import Lane
 from cuassay.model.loop import Cell
 from tests.support import loops
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuassay.cli.loop_options import INFER_SITES, TRAIN_SITES
-from cuassay.loops.inference import _FORWARD
+from cuassay.loops.infer.inference import _FORWARD
 from cuassay.loops.sites import SITES, Phase
 
 

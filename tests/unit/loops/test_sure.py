@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from cuassay.loops import matrix, trained
-from cuassay.loops.cell import run_cell
 from cuassay.loops.kernels import local_kernel
+from cuassay.loops.train import matrix, trained
+from cuassay.loops.train.cell import run_cell
 from cuassay.model.loop import Cell, LoopSettings, Start
 from tests.support import loops
 from tests.support.loop_faults import HEAD, Run

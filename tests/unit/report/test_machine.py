@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
-from cuassay.cli.run import _code, _sizes
+from cuassay.cli.verbs.run import _code, _sizes
 from cuassay.errors import UsageError
-from cuassay.judge.source_views import source_views
+from cuassay.judge.diagnose.source_views import source_views
 from cuassay.model.candidate import Candidate, SourceFile
 from cuassay.model.machine import (
     LaunchEvidence,

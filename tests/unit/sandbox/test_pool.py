@@ -27,6 +27,7 @@ from cuassay.model.scenario import (
 )
 from cuassay.model.trace import BuildFailed, Finished, StepRaised, ToolMissing
 from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.host.parts import Parts
 from tests.support.workers import items, nursery, pool, problem, ramp, read, scenario, tensor_spec
 
 
@@ -59,6 +60,18 @@ def test_values_of_every_dtype_and_shape_come_back(cpu: Nursery, tmp_path: Path)
         assert back.contiguous().reshape(-1).view(torch.uint8).tolist() == (
             value.reshape(-1).view(torch.uint8).tolist()
         ), name
+
+
+def test_the_time_of_a_scenario_is_told_by_its_parts(cpu: Nursery, tmp_path: Path) -> None:
+    specs = [tensor_spec("x", "float32")]
+    parts = Parts()
+    with pool("def run(x): return x", tmp_path, cpu, over=problem(specs, specs)) as workers:
+        run = workers.run(scenario(), lambda case: {"x": torch.ones(64)}, parts=parts)
+    assert run.result.termination == Finished()
+    assert [*parts.seconds] == [
+        "start", "values", "to worker", "Allocate", "Call", "ReadResult", "from worker",
+    ]  # fmt: skip
+    assert all(seconds > 0 for seconds in parts.seconds.values())
 
 
 def test_scalars_keep_type_and_value(cpu: Nursery, tmp_path: Path) -> None:

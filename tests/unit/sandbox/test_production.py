@@ -26,7 +26,7 @@ from cuassay.model.steps import (
     Together,
 )
 from cuassay.model.trace import StepDone, StepRaised
-from cuassay.sandbox.guest.streams import _odd_one
+from cuassay.sandbox.guest.callers.streams import _odd_one
 from cuassay.sandbox.local import LocalRunner
 from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import scaled_add

@@ -152,4 +152,4 @@ def test_the_command_line_names_the_tool_and_private_files(tmp_path: Path) -> No
     made = sanitizer.command(Mode.RACECHECK, "/opt/cs", tmp_path)
     assert made[:3] == ["/opt/cs", "--tool", "racecheck"]
     assert str(tmp_path / "report.xml") in made
-    assert made[-2:] == ["cuassay.sandbox.guest.sanitizer_child", str(tmp_path)]
+    assert made[-2:] == ["cuassay.sandbox.guest.process.sanitizer_child", str(tmp_path)]

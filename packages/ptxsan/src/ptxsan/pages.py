@@ -1,8 +1,8 @@
 """Large tables as pages that the system hands out zeroed, and that cost nothing until touched.
 
 `numpy.zeros` gives the same where the C library maps what is large. A worker tells it not to
-(sandbox/guest/placement.py: a freed address is to come back); there half a gigabyte of tables that
-hardly any kernel touches was cleared for every launch.
+(sandbox/guest/memory/placement.py: a freed address is to come back); there half a gigabyte of
+tables that hardly any kernel touches was cleared for every launch.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 _LOCAL_NAME = re.compile(r"_ZZ(\d+)(\w+)")
 _TEXT, _FAULTS, _LINES, _TRACED, _PRINTED = 600, 64, 20, 4000, 201
+_MOST_WORKERS = 8  # host threads of one launch: each has contexts of its own
 
 
 def replay(recording: memoryview, request: memoryview) -> bytes:
@@ -83,7 +85,16 @@ def execute(recording: Recording, asked: dict[str, Any]) -> MachineEvidence:
 def _options(schedule: str, seed: int, limit_s: float) -> Any:
     from ptxsan.options import Options
 
-    return Options(schedule=schedule, seed=seed, shadow=True, races=True, limit_s=limit_s)
+    # The judge keeps a core busy, and so may the candidate's worker.
+    cores = len(os.sched_getaffinity(0))
+    return Options(
+        schedule=schedule,
+        seed=seed,
+        shadow=True,
+        races=True,
+        limit_s=limit_s,
+        workers=min(max(2, cores // 2), _MOST_WORKERS),
+    )
 
 
 def _once(

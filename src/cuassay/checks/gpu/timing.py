@@ -61,6 +61,7 @@ class Perf001(Check):
     title = "Timed calls are real calls"
     cause = Cause.SLOW_HOST
     classes = ("H2", "H5", "H10", "H11")
+    quiet = True
     group = "timing"
     own_process = True
     only_reads = True

@@ -69,6 +69,7 @@ class Mem004(Check):
     title = "What no output depends on does not matter"
     cause = Cause.UNDEFINED_READ
     classes = ("M7", "L8", "L9")
+    beside = True
     group = "memory"
     severity = Severity.CRITICAL
 

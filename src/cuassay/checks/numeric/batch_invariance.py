@@ -67,6 +67,7 @@ class Det002(Check):
     title = "Batch invariance"
     cause = Cause.NOT_DETERMINISTIC
     classes = ("C9",)
+    quiet = True
     group = "repeat"
     finding_class = FindingClass.ADVICE
     severity = Severity.LOW

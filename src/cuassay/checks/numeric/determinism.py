@@ -65,6 +65,7 @@ class Det001(Check):
     title = "Run-to-run spread"
     cause = Cause.NOT_DETERMINISTIC
     classes = ("C1", "C2", "C7", "C9")
+    quiet = True
     group = "repeat"
 
     def propose(self, trial: Trial) -> Iterator[Scenario]:

@@ -50,7 +50,7 @@ class Fuzz001(Check):
         same recipes again. Needs Hypothesis: pip install 'cuassay[fuzz]'.
     """
 
-    # The judge drives the search (judge/search.py), since a generator of scenarios learns
+    # The judge drives the search (judge/plan/search.py), since a generator of scenarios learns
     # nothing of what came back. All that this check adds is how one case is tried and judged,
     # so that a finding is a plain one-case scenario and replays without any search.
     code = "FUZZ001"

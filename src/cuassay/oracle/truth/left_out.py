@@ -15,6 +15,7 @@ achievable in one row (allowed 2.5), with a total error of a twelfth of the trus
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
@@ -39,10 +40,18 @@ def by_the_others(
     count = len(values)
     if count < 2:
         return torch.ones((), dtype=torch.float64, device=values.device)
-    others = [[other for other in range(count) if other != one] for one in range(count)]
-    ratio = values / yardstick(values[torch.tensor(others, device=values.device)])
+    ratio = values / yardstick(values[_others(count, values.device)])
     worst = torch.where(judged, ratio, 0.0).nan_to_num_(0.0, 0.0, 0.0).amax()
     return (worst * (MARGIN / limit)).clamp_min(1.0)
+
+
+@functools.lru_cache(maxsize=64)
+def _others(count: int, device: torch.device) -> Tensor:
+    """Return, for each draw, the numbers of the others (int64, count x count - 1).
+
+    Kept, since a copy to a GPU waits until all that it was given before is done.
+    """
+    return torch.tensor([[n for n in range(count) if n != one] for one in range(count)]).to(device)
 
 
 def element_room(

@@ -17,6 +17,7 @@ _ROW = 20.0  # height of a lane or of a bar
 _SPANS = 400
 _LANES = {
     Lane.JUDGE: "checks",
+    Lane.BESIDE: "beside them",
     Lane.TRUTH: "truth",
     Lane.COMPARE: "compare",
     Lane.CANDIDATE: "candidate",
@@ -27,6 +28,7 @@ _LANES = {
 # As in the bar of build, truth, candidate and compare above it.
 _COLORS = {
     Lane.JUDGE: "b4",
+    Lane.BESIDE: "b4",
     Lane.TRUTH: "b1",
     Lane.COMPARE: "b3",
     Lane.CANDIDATE: "b2",

@@ -35,12 +35,15 @@ from cuassay.model.scenario import (
     Step,
 )
 from cuassay.model.trace import Claim, ResultItem, StepDone, StepRaised, StepRecord
-from cuassay.sandbox.guest import items, launch_errors, placement, streams
-from cuassay.sandbox.guest.autograd import BackwardError
-from cuassay.sandbox.guest.call_trace import candidate_frames
+from cuassay.sandbox.guest import items
+from cuassay.sandbox.guest.callers import streams
+from cuassay.sandbox.guest.callers.autograd import BackwardError
 from cuassay.sandbox.guest.interface import Around, Given, Made, NoResultError, Slot
+from cuassay.sandbox.guest.memory import placement
+from cuassay.sandbox.guest.memory.recycling import FreedMemory
+from cuassay.sandbox.guest.observe import launch_errors
+from cuassay.sandbox.guest.observe.call_trace import candidate_frames
 from cuassay.sandbox.guest.production import Production
-from cuassay.sandbox.guest.recycling import FreedMemory
 from cuassay.sandbox.no_memory import says_no_memory
 
 _MESSAGE_CAP = 4096

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from cuassay.model.trace import ResultItem
-from cuassay.sandbox.guest.placement import _COPY, _DATA_PTR, _STORAGE, _VIEW, as_bytes
+from cuassay.sandbox.guest.memory.placement import _COPY, _DATA_PTR, _STORAGE, _VIEW, as_bytes
 
 _TEXT_CAP = 200
 _MAX_ITEMS = 256

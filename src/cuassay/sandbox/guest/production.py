@@ -31,18 +31,10 @@ from cuassay.model.steps import (
     Together,
     TraceCall,
 )
-from cuassay.sandbox.guest import (
+from cuassay.sandbox.guest.callers import (
     autograd,
-    call_trace,
     compiled,
-    custom_ops,
     graphs,
-    guards,
-    inspection,
-    launches,
-    layouts,
-    process_state,
-    recordings,
     slices,
     streams,
     stress,
@@ -50,6 +42,15 @@ from cuassay.sandbox.guest import (
     tuning,
 )
 from cuassay.sandbox.guest.interface import Around, Given, Host, Made
+from cuassay.sandbox.guest.memory import guards, layouts
+from cuassay.sandbox.guest.observe import (
+    call_trace,
+    custom_ops,
+    inspection,
+    launches,
+    process_state,
+    recordings,
+)
 
 
 class Production:

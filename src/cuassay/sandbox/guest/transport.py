@@ -17,10 +17,10 @@ import torch
 from cuassay.model import serial
 from cuassay.model.problem import Scalar
 from cuassay.sandbox import device_memory
-from cuassay.sandbox.guest import placement
 from cuassay.sandbox.guest.interface import Given
 from cuassay.sandbox.guest.items import DTYPES, host_memory, plain
-from cuassay.sandbox.guest.placement import as_bytes, copy_into
+from cuassay.sandbox.guest.memory import placement
+from cuassay.sandbox.guest.memory.placement import as_bytes, copy_into
 
 ALIGNMENT = 256
 _CHUNK = 1 << 30

@@ -47,12 +47,13 @@ from cuassay.model.trace import (
     StepRecord,
 )
 from cuassay.sandbox.guest.items import DTYPES, digest, host_memory
-from cuassay.sandbox.guest.placement import byte_of
-from cuassay.sandbox.guest.state_snapshot import TEXT_MOST, differences
+from cuassay.sandbox.guest.memory.placement import byte_of
+from cuassay.sandbox.guest.observe.state_snapshot import TEXT_MOST, differences
 from cuassay.sandbox.guest.transport import nbytes, place
 from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import ROOT, STATE, Nursery, confined
+from cuassay.sandbox.host.parts import START, Parts
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeInputs
@@ -107,19 +108,23 @@ class Apart:
         self._worker: WorkerHandle | None = None
         self.walls: Mapping[str, str] = {}  # which stood around the last process that was started
 
-    def run(self, scenario: Scenario, inputs: MakeInputs, *, fresh: bool) -> Ran:
+    def run(
+        self, scenario: Scenario, inputs: MakeInputs, *, fresh: bool, parts: Parts | None = None
+    ) -> Ran:
         """Run a scenario; whatever the candidate does ends up in the result.
 
         With `fresh` in a process that ran no other, and that ends with it. One of Mode.APART is
-        run as production would: no memory is filled. Raises NotLoadedError where loading the
-        candidate raises, NurseryError where no process can be had, and CannotJudgeError where a
-        required wall does not stand.
+        run as production would: no memory is filled. `parts` are told where the time goes. Raises
+        NotLoadedError where loading the candidate raises, NurseryError where no process can be
+        had, and CannotJudgeError where a required wall does not stand.
         """
+        parts = parts or Parts()
         bare = scenario.mode is Mode.APART
         if self._worker is not None and (fresh or bare):
             self._end()
         try:
-            worker, baseline = self._ready(bare)
+            with parts.part(START):
+                worker, baseline = self._ready(bare)
             execution = _Apart(
                 worker,
                 self._segments,
@@ -128,6 +133,7 @@ class Apart:
                 problem=self._problem,
                 candidate=self._candidate,
                 baseline=baseline,
+                parts=parts,
             )
             try:
                 end = execution.run(inputs, None)
@@ -211,8 +217,9 @@ class _Apart(Execution):
         problem: Problem,
         candidate: Candidate,
         baseline: Mapping[str, str] | None,
+        parts: Parts | None = None,
     ) -> None:
-        super().__init__(worker, segments, scenario, limits=limits, problem=problem)
+        super().__init__(worker, segments, scenario, limits=limits, problem=problem, parts=parts)
         self._candidate, self._baseline = candidate, baseline
         self._shared: dict[str, _Shared] = {}
         self._results: dict[str, tuple[_Described, ...]] = {}
@@ -221,7 +228,8 @@ class _Apart(Execution):
         self._ask({"do": "begin"})
 
     def _step(self, inputs: MakeInputs, answers: object) -> bool:
-        self.records.append(self._record_of(inputs))
+        with self._parts.part(type(self._scenario.steps[self._index]).__name__):
+            self.records.append(self._record_of(inputs))
         return True
 
     def _record_of(self, inputs: MakeInputs) -> StepRecord:

@@ -27,6 +27,7 @@ from cuassay.model.trace import (
 from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import Gone, GoneError, UnbornError, WorkerHandle
 from cuassay.sandbox.host.nursery import Nursery, NurseryError
+from cuassay.sandbox.host.parts import START, Parts
 from cuassay.sandbox.host.segments import Segments
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeAnswers, MakeInputs
@@ -143,23 +144,31 @@ class WorkerPool:
         answers: MakeAnswers | None = None,
         *,
         fresh: bool = False,
+        parts: Parts | None = None,
     ) -> Ran:
         """Execute a scenario; whatever the candidate does ends up in the result.
 
         `inputs` makes the inputs of a case, `answers` its right outputs, for the steps that
-        poison with them. What these two raise passes through. Raises NurseryError where no
-        worker can be had at all.
+        poison with them. What these two raise passes through. `parts` are told where the time
+        goes. Raises NurseryError where no worker can be had at all.
         """
         started = time.perf_counter()
+        parts = parts or Parts()
         try:
-            worker = self._worker(fresh=fresh or scenario.fresh, mode=scenario.mode)
+            with parts.part(START):
+                worker = self._worker(fresh=fresh or scenario.fresh, mode=scenario.mode)
         except _NotBuiltError as error:
             return Ran(self._result((), error.termination, started, text=self._log), ())
         if scenario.mode is Mode.PLAIN:
             self._prepare_spares()
         worker.scenarios += 1
         execution = Execution(
-            worker, self._segments, scenario, limits=self._limits, problem=self._problem
+            worker,
+            self._segments,
+            scenario,
+            limits=self._limits,
+            problem=self._problem,
+            parts=parts,
         )
         try:
             end = execution.run(inputs, answers)

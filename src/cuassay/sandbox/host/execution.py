@@ -34,6 +34,7 @@ from cuassay.sandbox.guest.items import DTYPES
 from cuassay.sandbox.guest.transport import nbytes
 from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import NurseryError
+from cuassay.sandbox.host.parts import FROM_WORKER, TO_WORKER, VALUES, Parts
 from cuassay.sandbox.host.segments import Package, Segments, StillWritableError
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.local import MakeAnswers, MakeInputs
@@ -58,7 +59,9 @@ class Execution:
         *,
         limits: Limits,
         problem: Problem,
+        parts: Parts | None = None,
     ) -> None:
+        self._parts = parts or Parts()
         self._worker, self._segments, self._scenario = worker, segments, scenario
         self._limits, self._problem = limits, problem
         self._packages: dict[int, Package] = {}
@@ -99,7 +102,8 @@ class Execution:
         step = self._scenario.steps[self._index]
         message = {"do": "step", "index": self._index, "step": serial.to_json(step)}
         started = time.perf_counter()
-        reply = self._exchange(message, lambda: self._package(inputs, answers))
+        name = type(step).__name__
+        reply = self._exchange(message, lambda: self._package(inputs, answers), name)
         record = self._record(reply)
         if isinstance(step, Time) and isinstance(record, StepDone):  # our clock, not theirs
             record = replace(record, duration_s=time.perf_counter() - started)
@@ -111,14 +115,20 @@ class Execution:
         return reply.get("lost") is not True
 
     def _exchange(
-        self, message: Mapping[str, Any], make: Callable[[], Package | None]
+        self, message: Mapping[str, Any], make: Callable[[], Package | None], part: str
     ) -> dict[str, Any]:
-        """Send a message with its package; where handles are refused, again with bytes."""
+        """Send a message with its package; where handles are refused, again with bytes.
+
+        The reply is waited for as `part` of the scenario's time.
+        """
         package = self._made(make)
-        reply = self._send(message, package)
+        with self._parts.part(part):
+            reply = self._send(message, package)
         if "refused" in reply and package is not None and self._segments.uses_ipc:
             self._segments.use_bytes(str(reply["refused"])[:300])
-            reply = self._send(message, self._made(make))
+            package = self._made(make)
+            with self._parts.part(part):
+                reply = self._send(message, package)
         return reply
 
     def _made(self, make: Callable[[], Package | None]) -> Package | None:
@@ -142,9 +152,11 @@ class Execution:
             return self._packed(case, inputs)
         if not step.wants_answers or answers is None or step.wants_answers not in self._slots:
             return None
-        right = answers(self._scenario.cases[self._slots[step.wants_answers]])
+        with self._parts.part(VALUES):
+            right = answers(self._scenario.cases[self._slots[step.wants_answers]])
         nothing: Mapping[str, torch.Tensor | Scalar] = {}
-        package = self._segments.pack(nothing, right)
+        with self._parts.part(TO_WORKER):
+            package = self._segments.pack(nothing, right)
         self._packages[-1 - self._index] = package  # closed with the others
         return package
 
@@ -152,8 +164,10 @@ class Execution:
         held = self._packages.get(case)
         refused = held is not None and held.data["kind"] == "ipc" and not self._segments.uses_ipc
         if held is None or refused or not self._segments.still_holds(held):
-            made = inputs(self._scenario.cases[case])
-            held = self._packages[case] = self._segments.pack(made)
+            with self._parts.part(VALUES):
+                made = inputs(self._scenario.cases[case])
+            with self._parts.part(TO_WORKER):
+                held = self._packages[case] = self._segments.pack(made)
         return held
 
     def _record(self, reply: dict[str, Any]) -> StepRecord:
@@ -225,10 +239,11 @@ class Execution:
             return rooms[-1]
 
         try:
-            reply = self._exchange(request or {"do": "write"}, make)
+            reply = self._exchange(request or {"do": "write"}, make, FROM_WORKER)
             if reply.get("written") is not True:
                 return self._record(reply)
-            found = self._segments.read(rooms[-1], layouts)
+            with self._parts.part(FROM_WORKER):
+                found = self._segments.read(rooms[-1], layouts)
         except StillWritableError:
             raise GoneError(Gone.GARBLED, "results that the worker can still change") from None
         finally:

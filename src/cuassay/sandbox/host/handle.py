@@ -15,6 +15,7 @@ from typing import Any
 from cuassay.model.steps import Mode
 from cuassay.sandbox import processes, trees, wire
 from cuassay.sandbox.host.nursery import ForkServer, NurseryError
+from cuassay.sandbox.host.turns import waiting
 from cuassay.sandbox.limits import Limits
 
 _GRACE_S = 15.0  # a CUDA context on a busy device takes seconds to end
@@ -115,7 +116,7 @@ class WorkerHandle:
             if now >= watch:
                 self._watch()
                 watch = time.monotonic() + self._limits.watch_s
-            self._listen(min(end, watch) - now)
+            end += self._listen(min(end, watch) - now)
 
     def ask(
         self, message: dict[str, Any], fds: Sequence[int] = (), *, limit_s: float
@@ -123,17 +124,21 @@ class WorkerHandle:
         """Send a request and return its reply. Raises GoneError, NurseryError."""
         return self.wait(self.post(message, fds), limit_s)
 
-    def _listen(self, limit_s: float) -> None:
+    def _listen(self, limit_s: float) -> float:
+        """Take in what comes; return the seconds beyond the limit: others had the turn."""
+        until = time.monotonic() + limit_s
         sources: list[Any] = [self._channel, self._nursery.control]
         if self._output_open:
             sources.append(self._output)
-        ready, _, _ = select.select(sources, [], [], max(0.0, limit_s))
+        with waiting():
+            ready, _, _ = select.select(sources, [], [], max(0.0, limit_s))
         if self._output in ready:
             self._read_output()
         if self._nursery.control in ready:
             self._nursery.hear()
         if self._channel in ready:
             self._read_channel()
+        return max(0.0, time.monotonic() - until)
 
     def _read_channel(self) -> None:
         try:

@@ -25,7 +25,8 @@ from cuassay.errors import CannotJudgeError
 from cuassay.home import private_dirs
 from cuassay.model.steps import Mode
 from cuassay.sandbox import environment, processes, trees
-from cuassay.sandbox.guest.zygote import CONTROL_CAP
+from cuassay.sandbox.guest.process.zygote import CONTROL_CAP
+from cuassay.sandbox.host.turns import waiting
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.readable import readable
 
@@ -34,9 +35,9 @@ _COMPILING_S = 900.0  # the PTX machine's runtime, the first time on a busy comp
 _END_S = 20.0
 _YOUNG_S = 60.0
 _PREFIX = "py-sandbox-"  # in the paths that a candidate sees: it names nobody
-STATE = "cuassay.sandbox.guest.state_snapshot"
+STATE = "cuassay.sandbox.guest.observe.state_snapshot"
 ROOT = str(Path(cuassay.__file__).resolve().parent.parent)
-_PROGRAM = Path(__file__).parents[1] / "guest" / "apart.py"
+_PROGRAM = Path(__file__).parents[1] / "guest" / "process" / "apart.py"
 
 
 class NurseryError(CannotJudgeError):
@@ -87,7 +88,9 @@ class ForkServer:
             left = end - time.monotonic()
             if left < 0:
                 raise TimeoutError
-            if select.select([self.control], [], [], left)[0]:
+            with waiting():
+                ready = select.select([self.control], [], [], left)[0]
+            if ready:
                 self.hear()
         self.pids.pop(worker, None)
         trees.remove(self.folder / f"{self._initial}{worker}")
@@ -98,9 +101,11 @@ class ForkServer:
         return worker in self._statuses
 
     def hear(self) -> None:
-        """Take in one report of the server. Raises NurseryError where it has died."""
+        """Take in one report of the server, if there is one. Raises NurseryError if it died."""
         try:
-            data = self.control.recv(CONTROL_CAP)
+            data = self.control.recv(CONTROL_CAP, socket.MSG_DONTWAIT)
+        except BlockingIOError:  # another thread that waited for it has taken it in
+            return
         except OSError:
             data = b""
         if not data:
@@ -209,7 +214,9 @@ class Nursery(ForkServer):
             left = end - time.monotonic()
             if left < 0:
                 raise NurseryError(f"the worker zygote was not ready within {limit_s:.0f} s")
-            if select.select([self.control], [], [], left)[0]:
+            with waiting():
+                ready = select.select([self.control], [], [], left)[0]
+            if ready:
                 self.hear()
 
     def spawn(
@@ -279,7 +286,7 @@ class Plain(ForkServer):
         super().__init__(control, folder, initial="p")
         self._common = common
         imports = ("torch", "numpy", "triton", "triton.language")
-        self._tell({"imports": imports, "zygote": "cuassay.sandbox.guest.zygote"})
+        self._tell({"imports": imports, "zygote": "cuassay.sandbox.guest.process.zygote"})
 
     def spawn(
         self, *, channel: int, output: int, cache: Path, limits: Limits, mode: Mode = Mode.PLAIN
@@ -290,7 +297,7 @@ class Plain(ForkServer):
             **self._common,
             "do": "spawn",
             "id": self._count,
-            "confine": "cuassay.sandbox.guest.confine",
+            "confine": "cuassay.sandbox.guest.process.confine",
             "folder": str(folder),
             "outside": str(self.folder),
             "limits": dataclasses.asdict(limits),

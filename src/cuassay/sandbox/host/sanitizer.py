@@ -134,7 +134,7 @@ def command(tool: Mode, binary: str, folder: Path) -> list[str]:
         *("--log-file", str(folder / "log"), "--print-limit", str(_PRINT_LIMIT)),
         *("--target-processes", "all"),
         *(("--report-api-errors", "no") if tool is Mode.MEMCHECK else ()),
-        *(sys.executable, "-P", "-m", "cuassay.sandbox.guest.sanitizer_child", str(folder)),
+        *(sys.executable, "-P", "-m", "cuassay.sandbox.guest.process.sanitizer_child", str(folder)),
     ]
 
 

@@ -22,7 +22,7 @@ from cuassay.model import serial
 from cuassay.model.problem import Scalar
 from cuassay.sandbox import device_memory
 from cuassay.sandbox.guest.items import DTYPES, host_memory
-from cuassay.sandbox.guest.placement import as_bytes, copy_into
+from cuassay.sandbox.guest.memory.placement import as_bytes, copy_into
 from cuassay.sandbox.guest.transport import nbytes, place
 
 _SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW

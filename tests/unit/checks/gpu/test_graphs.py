@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 
 from cuassay.checks.gpu.graphs import Graph001
-from cuassay.judge.control import Control
+from cuassay.judge.decide.control import Control
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Call, Scenario
 from cuassay.model.steps import Capture, Replay

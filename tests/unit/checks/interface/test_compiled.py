@@ -19,8 +19,8 @@ from cuassay.model.scenario import Scenario
 from cuassay.model.steps import CompiledCall
 from cuassay.model.trace import Finished, ScenarioResult, StepRaised, TimedOut
 from cuassay.model.verdict import Profile
-from cuassay.sandbox.guest.compiled import untraceable
-from cuassay.sandbox.guest.custom_ops import _failures, _Recorder
+from cuassay.sandbox.guest.callers.compiled import untraceable
+from cuassay.sandbox.guest.observe.custom_ops import _failures, _Recorder
 from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import FakeTrial, Function, examine, judged, run_one, scaled_add
 

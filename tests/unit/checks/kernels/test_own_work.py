@@ -10,7 +10,7 @@ import torch
 from cuassay.checks.base import Run
 from cuassay.checks.kernels.own_work import Ghost001
 from cuassay.cli.options import CONDITIONS
-from cuassay.judge.decide import condition_key
+from cuassay.judge.decide.verdict import condition_key
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import Disarm, ReadLaunches

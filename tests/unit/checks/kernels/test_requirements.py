@@ -13,7 +13,7 @@ from cuassay.errors import CannotJudgeError
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import ScenarioResult, StepDone, StepRaised
-from cuassay.sandbox.guest.inspection import ran
+from cuassay.sandbox.guest.observe.inspection import ran
 from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import FakeTrial, Function, judged, run_one, scaled_add
 

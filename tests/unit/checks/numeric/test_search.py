@@ -11,8 +11,8 @@ from cuassay.checks.numeric.known_failures import Known001
 from cuassay.checks.numeric.search import Fuzz001
 from cuassay.checks.numeric.values import Num001
 from cuassay.checks.one_call import copies_explain
-from cuassay.judge import search as searching
-from cuassay.judge.examine import judge_scenario
+from cuassay.judge.decide.examine import judge_scenario
+from cuassay.judge.plan import search as searching
 from cuassay.model import serial
 from cuassay.model.outcome import CheckReport, Failed, Finding, FindingClass, Passed, Skipped
 from cuassay.model.scenario import Scenario
@@ -212,7 +212,7 @@ def test_what_only_a_fresh_process_shows_asks_for_one() -> None:
         return plain(made, scenario)
 
     finding = only(made.examine(Num001())[0])
-    from cuassay.judge.steady import steady
+    from cuassay.judge.decide.steady import steady
 
     told, again = steady(made.trial, Num001(), finding, run=run)  # type: ignore[arg-type]
     assert again

@@ -10,7 +10,7 @@ import torch
 from cuassay.checks.state.process_kinds import Kind, changes_of, kind_of
 from cuassay.checks.state.process_state import Proc001, Trying
 from cuassay.cli.options import CONDITIONS
-from cuassay.judge.decide import condition_key
+from cuassay.judge.decide.verdict import condition_key
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import ReadState
@@ -173,7 +173,7 @@ def test_a_value_that_changes_again_is_told_from_the_last_one() -> None:
 
 
 def test_every_reading_of_a_worker_has_a_kind() -> None:
-    from cuassay.sandbox.guest.state_snapshot import snapshot
+    from cuassay.sandbox.guest.observe.state_snapshot import snapshot
 
     unknown = [name for name in snapshot() if kind_of(name) is Kind.NONE]
     assert all(name.startswith("environment _TORCH") for name in unknown)

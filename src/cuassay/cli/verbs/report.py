@@ -1,0 +1,151 @@
+"""`cuassay report`: a finished run in any form, without judging anything again."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cuassay.cli import options, sinks
+from cuassay.cli.verbs.view import folder_of
+from cuassay.errors import UsageError
+from cuassay.store.audits import is_audit
+
+if TYPE_CHECKING:
+    from cuassay.model.outcome import CheckReport, Finding
+    from cuassay.model.verdict import Verdict
+    from cuassay.report.judged import Judged
+
+_AUDIT_FORMS = ("terminal", "json", "html")
+
+
+@click.command("report")
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@options.output_options
+def report(
+    *,
+    runs: tuple[str, ...],
+    formats: tuple[str, ...],
+    as_json: bool,
+    html: str | None,
+    verbose: bool,
+    quiet: bool,
+    no_color: bool,
+) -> None:
+    """Show finished runs again, in any form, without judging anything.
+
+    RUN is a run's id, the start of one, its folder, or `last`; or an audit's id or folder.
+    Several runs make one SARIF log, JUnit file, Markdown text or list of annotations.
+    """
+    output = options.output(
+        as_json=as_json, html=html, quiet=quiet, verbose=verbose, no_color=no_color, formats=formats
+    )
+    folders = [folder_of(run) for run in runs]
+    if len(folders) == 1 and is_audit(folders[0]):
+        _report_audit(folders[0], output)
+        return
+    trials = tuple(
+        trial
+        for folder in folders
+        for trial in (audit_trials(folder) if is_audit(folder) else (judged(folder),))
+    )
+    if output.form == "terminal":
+        for trial in trials:
+            _show(trial, output)
+    sinks.emit(trials, output.targets, quiet=quiet or output.json)
+
+
+def _report_audit(folder: Path, output: options.Output) -> None:
+    """Show an audit: its own tables, page and document, and its trials in the other forms."""
+    from cuassay.cli.audit_show import show
+    from cuassay.store.audits import load
+
+    own = tuple(target for target in output.targets if target.form in _AUDIT_FORMS)
+    rest = tuple(target for target in output.targets if target.form not in _AUDIT_FORMS)
+    if any(target.form == "agent" for target in rest):
+        raise UsageError(f"--format agent holds one trial, and {folder.name} is an audit")
+    if rest:
+        sinks.emit(audit_trials(folder), rest, quiet=output.quiet)
+    if own:
+        show(load(folder), folder, dataclasses.replace(output, targets=own))
+
+
+def audit_trials(folder: Path) -> tuple[Judged, ...]:
+    """Return every trial of an audit, in the order of its plan."""
+    from cuassay.report.judged import Judged
+    from cuassay.store.audits import load
+    from cuassay.store.runs import RunFolder
+
+    found = []
+    for result in load(folder).results:
+        run = folder / result.run if result.run else None
+        verdict = RunFolder(run).verdict() if run is not None else None
+        found.append(
+            Judged(
+                path=result.item.candidate,
+                root=sinks.root(),
+                verdict=None if verdict is None else _light(verdict),
+                stopped=result.reason or result.ending.value,
+                candidate=sinks.kept_candidate(run) if run is not None else None,
+            )
+        )
+    return tuple(found)
+
+
+def _light(verdict: Verdict) -> Verdict:
+    """Return a verdict without what no file for another tool shows: audits have thousands."""
+    return dataclasses.replace(verdict, checks=tuple(map(_light_check, verdict.checks)))
+
+
+def _light_check(check: CheckReport) -> CheckReport:
+    from cuassay.model.outcome import Failed
+
+    outcome = check.outcome
+    if isinstance(outcome, Failed):
+        outcome = dataclasses.replace(outcome, findings=_light_findings(outcome.findings))
+    return dataclasses.replace(check, outcome=outcome, advice=_light_findings(check.advice))
+
+
+def _light_findings(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    return tuple(dataclasses.replace(f, scenario=None, error_map=None) for f in findings)
+
+
+def judged(folder: Path) -> Judged:
+    """Return the trial that a run folder keeps. Raises UsageError where there is no job."""
+    from cuassay.model.events import EngineStopped
+    from cuassay.report.judged import Judged
+    from cuassay.store.runs import RunFolder
+
+    run = RunFolder(folder)
+    verdict = run.verdict()
+    stopped = ""
+    if verdict is None:
+        ends = [event for event in run.events() if isinstance(event, EngineStopped)]
+        stopped = ends[-1].message if ends else "the run was interrupted before its verdict"
+    return Judged(
+        path=run.job().candidate,
+        root=sinks.root(),
+        verdict=verdict,
+        stopped=stopped,
+        candidate=sinks.kept_candidate(run.path),
+    )
+
+
+def _show(trial: Judged, output: options.Output) -> None:
+    from cuassay.home import runs_dir
+    from cuassay.model.events import CheckFinished, EngineFinished
+    from cuassay.report.terminal.trial import TerminalReport, console
+
+    if trial.verdict is None:
+        raise UsageError(f"{trial.name} has no verdict: {trial.reason}")
+    shown = TerminalReport(
+        console(no_color=not output.color),
+        quiet=output.quiet,
+        verbose=output.verbose,
+        runs=str(runs_dir()),
+    )
+    for check in trial.verdict.checks:
+        shown.consume(CheckFinished(report=check))
+    shown.consume(EngineFinished(verdict=trial.verdict))

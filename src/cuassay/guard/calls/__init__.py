@@ -1,0 +1,1 @@
+"""What a guarded call passes through and leaves behind: signature, counters, breaker, copies."""

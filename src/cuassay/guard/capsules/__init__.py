@@ -1,0 +1,1 @@
+"""Violations kept as files: written, made smaller, run again on another machine."""

@@ -1,0 +1,1 @@
+"""How a sampled call is judged: screened first, then against truth from the oracle's process."""

@@ -1,0 +1,1 @@
+"""From what a scenario left behind to a verdict: examined, controlled, confirmed, added up."""

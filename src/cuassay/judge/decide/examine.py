@@ -1,0 +1,442 @@
+"""Run one check on one candidate: scenarios out, runs in, findings judged and controlled."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+import torch
+
+from cuassay.checks.base import Check, Run
+from cuassay.checks.endings.findings import (
+    claims_no_system,
+    claims_no_tool,
+    exception_text,
+    first_raised,
+    inconclusive_reason,
+    may_lack_memory,
+    memory_fault,
+    termination_finding,
+)
+from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.errors import CannotJudgeError, NothingToCheckError, ReferenceError_
+from cuassay.judge.decide.confirm import confirmed, marginal
+from cuassay.judge.decide.control import Control, RunScenario
+from cuassay.judge.plan.search import Answer, search
+from cuassay.judge.run.memory import shortage
+from cuassay.judge.trial import JudgeTrial, unrecorded
+from cuassay.model.events import CaseFinished, Event, FindingReported
+from cuassay.model.outcome import (
+    CheckReport,
+    Errored,
+    Failed,
+    Finding,
+    FindingClass,
+    Inconclusive,
+    Outcome,
+    Passed,
+    Skipped,
+)
+from cuassay.model.scenario import ReadResult, Scenario
+from cuassay.model.steps import Mode
+from cuassay.model.trace import BuildFailed, Finished, ScenarioResult, ToolMissing
+from cuassay.model.verdict import Profile
+from cuassay.oracle.compare.outputs import Comparison
+
+_ENOUGH = 3  # wrong findings after which a check stops proposing: one cause, many symptoms
+
+
+class BuildStopped(Exception):
+    """The candidate cannot be built: no further check can run."""
+
+    def __init__(self, finding: Finding | None, reason: str) -> None:
+        self.finding, self.reason = finding, reason
+        super().__init__(reason)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one check has seen so far."""
+
+    wrong: list[Finding] = field(default_factory=list)
+    unsafe: list[Finding] = field(default_factory=list)
+    advice: list[Finding] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+    withheld: list[str] = field(default_factory=list)  # not completed; the reference does
+    least_decided: float = 1.0
+    shared: list[str] = field(default_factory=list)
+    ran: int = 0
+    clean: int = 0
+    aside: dict[str, str] = field(default_factory=dict)  # outputs set aside in some case, and why
+    judged: set[str] = field(default_factory=set)
+    seen: list[tuple[Scenario, ScenarioResult]] = field(default_factory=list)  # what passed
+    declined: list[str] = field(default_factory=list)  # cases of ours that cannot be judged
+    remark: str = ""
+    beside: str = ""  # why a run showed that the check does not apply
+
+    def add(self, finding: Finding) -> None:
+        """File a finding by its class."""
+        match finding.finding_class:
+            case FindingClass.WRONG:
+                self.wrong.append(finding)
+            case FindingClass.UNSAFE:
+                self.unsafe.append(finding)
+            case FindingClass.ADVICE:
+                self.advice.append(finding)
+
+    def weigh(self, comparisons: Iterable[Comparison], *, cases: int) -> None:
+        """Note which outputs a scenario judged and which it set aside as ill-conditioned.
+
+        With several cases an output counts as judged: each of them says only part of it.
+        """
+        for comparison in comparisons:
+            if comparison.undecided:
+                self.aside.setdefault(comparison.output, comparison.undecided)
+            if cases > 1 or not comparison.undecided:
+                self.judged.add(comparison.output)
+
+    @property
+    def too_little(self) -> str:
+        """Why the candidate let too little be decided for a pass, or an empty string."""
+        decided = max(0, self.ran - len(self.withheld))
+        if not self.withheld or decided >= self.least_decided * self.ran:
+            return ""
+        count = f"{len(self.withheld)} of {self.ran} scenarios that the reference completes"
+        return f"the candidate did not complete {count}: {self.withheld[0]}"
+
+    def outcome(self) -> Outcome:
+        """Return how the check ended."""
+        if self.wrong or self.unsafe:
+            return Failed(findings=(*self.wrong, *self.unsafe))
+        if self.too_little:
+            return Inconclusive(reason=self.too_little)
+        never = [why for output, why in self.aside.items() if output not in self.judged]
+        if never and self.clean:
+            return Inconclusive(reason=f"an output was set aside in every case: {never[0]}")
+        if self.beside and not self.clean and not self.undecided:
+            return Skipped(reason=self.beside, applicable=False)
+        if self.declined and not self.clean and not self.undecided and not self.shared:
+            reason = f"the reference takes none of the inputs that were tried: {self.declined[0]}"
+            return Skipped(reason=reason, applicable=False)
+        notes = [f"the reference fails it too: {text}" for text in self.shared]
+        notes += self.undecided + self.withheld
+        if not self.clean:
+            return Inconclusive(reason=notes[0] if notes else "no scenario could be judged")
+        summary = f"{self.clean} scenario{'s' if self.clean != 1 else ''}"
+        if self.remark:
+            summary += f"; {self.remark}"
+        if notes:
+            summary += f"; {len(notes)} decided nothing ({notes[0]})"
+        for output, why in self.aside.items():
+            summary += f"; output '{output}' was set aside in some ({why})"
+        return Passed(summary=summary)
+
+
+def judge_scenario(
+    trial: JudgeTrial, check: Check, scenario: Scenario, run: Run
+) -> Iterable[Finding]:
+    """Return the findings of one run: how it ended first, then what the check says."""
+    ended = termination_finding(scenario, run, problem=trial.problem)
+    if ended is not None and not check.judges_failures:
+        return [ended]
+    return check.judge(trial, scenario, run)
+
+
+class Examination:
+    """Runs checks on the candidate, with the reference as control."""
+
+    def __init__(
+        self,
+        trial: JudgeTrial,
+        *,
+        run: RunScenario,
+        control: Control,
+        emit: Callable[[Event], None],
+        name: Callable[[Finding], Finding],
+        ahead: Callable[[Sequence[Scenario]], None] | None = None,
+        room: Callable[[Scenario], AbstractContextManager[None]] = lambda scenario: nullcontext(),
+    ) -> None:
+        """`room` is entered around each scenario: it may wait until one has room beside others."""
+        self._trial, self._run, self._control, self._room = trial, run, control, room
+        self._ahead = ahead
+        self._emit, self._name = emit, name
+        self._rejected = False
+
+    def take(self, beside: Examination) -> None:
+        """Know what another one that ran at the same time found wrong."""
+        self._rejected = self._rejected or beside._rejected
+
+    def examine(self, check: Check) -> CheckReport:
+        """Run one check to its end. Raises BuildStopped where the candidate cannot be built."""
+        started = time.perf_counter()
+        tally = Tally(least_decided=check.least_decided)
+        outcome: Outcome
+        try:
+            outcome = self._skipped(check) or self._outcome(check, tally)
+        except NothingToCheckError as error:
+            outcome = Skipped(reason=str(error), applicable=False)
+        except CannotJudgeError as error:
+            outcome = Inconclusive(reason=str(error))
+        except torch.OutOfMemoryError:
+            self._trial.forget()
+            outcome = Inconclusive(reason="out of memory in the judge while planning the check")
+        except (BuildStopped, KeyboardInterrupt):
+            raise
+        except Exception as error:  # a fault of the check must not lose the other checks
+            outcome = Errored(
+                reason=f"{type(error).__name__}: {error}", traceback=traceback.format_exc()
+            )
+        if tally.wrong and not isinstance(outcome, Failed):
+            outcome = tally.outcome()  # what was seen before the check ended so stands
+        report = CheckReport(
+            code=check.code,
+            title=check.title,
+            outcome=outcome,
+            advice=tuple(tally.advice),
+            duration_s=time.perf_counter() - started,
+            scenarios=tally.ran,
+            clean=tally.clean,
+            withheld=tally.too_little,
+        )
+        self._rejected = self._rejected or bool(report.wrong)
+        return report
+
+    def _skipped(self, check: Check) -> Skipped | None:
+        """Return why a check does not run, if it does not."""
+        if check.gpu_only and not self._trial.device.startswith("cuda"):
+            reason = f"needs an NVIDIA GPU: this trial runs on the {self._trial.device}"
+            return Skipped(reason=reason, applicable=False, needs_gpu=True)
+        reason = check.skip(self._trial)
+        if not reason and check.searches and self._rejected:
+            reason = "planned cases fail already: there is nothing to search for"
+        if not reason and check.after_clean and self._rejected:
+            reason = "other checks rejected the kernel already"
+        if reason:
+            return Skipped(reason=reason, applicable=False)
+        missing = check.missing()
+        return Skipped(reason=missing) if missing else None
+
+    def _outcome(self, check: Check, tally: Tally) -> Outcome:
+        """Run what a check proposes, then what a search for it comes upon."""
+        proposed: Iterable[Scenario] = check.propose(self._trial)
+        if check.side_by_side and self._ahead is not None:
+            proposed = list(proposed)
+            if len(proposed) > 1:
+                self._ahead(proposed)
+        for scenario in proposed:
+            with self._room(scenario):
+                self._guarded(check, scenario, tally)
+            if len(tally.wrong) >= _ENOUGH:
+                return tally.outcome()
+        if check.searches:
+            search(self._trial, lambda case: self._answer(check, check.on_case(case), tally))
+        tally.remark = check.said(self._trial, tally.seen)
+        return tally.outcome()
+
+    def _answer(self, check: Check, scenario: Scenario, tally: Tally) -> Answer:
+        """Run one searched scenario and say what a search learns from it.
+
+        The reference is asked only where the candidate fails: most recipes pass.
+        """
+        mark, wrong = len(self._trial.comparisons), len(tally.wrong)
+        self._guarded(check, scenario, tally, control_first=False)
+        compared = [found for found in self._trial.comparisons[mark:] if not found.undecided]
+        shares = [comparison.share for comparison in compared]
+        return Answer(share=max(shares, default=None), failed=len(tally.wrong) > wrong)
+
+    def _guarded(
+        self,
+        check: Check,
+        scenario: Scenario,
+        tally: Tally,
+        *,
+        control_first: bool = True,
+        again: bool = True,
+    ) -> None:
+        """Run one scenario; one that cannot be judged loses no finding of the others.
+
+        Where memory is short it runs once more (`again`) after what is kept has been let go.
+        """
+        try:
+            self._one(check, scenario, tally, control_first=control_first)
+        except NothingToCheckError as error:
+            tally.beside = tally.beside or str(error)
+        except ReferenceError_ as error:
+            # Inputs that we chose and the reference refuses say nothing of the kernel.
+            chosen = not any(case.benchmark for case in scenario.cases)
+            foreign = self._trial.problem.origin != "native"
+            (tally.declined if chosen and foreign else tally.undecided).append(str(error))
+        except CannotJudgeError as error:
+            tally.undecided.append(str(error))
+        except torch.OutOfMemoryError:
+            if self._trial.relieve() or again:
+                self._guarded(check, scenario, tally, control_first=control_first, again=False)
+            else:
+                # A candidate may have taken the memory: never a reason to pass over a check.
+                tally.undecided.append(f"out of memory in the judge ({scenario.label})")
+
+    def _one(self, check: Check, scenario: Scenario, tally: Tally, *, control_first: bool) -> None:
+        started = time.perf_counter()
+        control_first = control_first and check.control_first
+        first = control_first and self._trial.profile is not Profile.QUICK
+        if first and self._control.findings(check, scenario):
+            tally.shared.append(self._control.findings(check, scenario)[0].message)
+            return
+        run, findings, reason = self._settled(check, scenario, tally)
+        tally.ran += 1
+        if findings and self._control.shares(check, scenario, findings):
+            tally.shared.append(findings[0].message)
+            return
+        if findings and not self._trial.repeats(scenario.cases[0]):
+            findings, reason = self._beyond_spread(check, scenario, findings)
+        findings = self._pinned(scenario, run, findings)
+        if marginal(findings) and scenario.cases:
+            findings, reason = self._confirmed(check, scenario, findings, reason)
+        if reason and self._withheld(scenario, run):
+            tally.withheld.append(reason)
+        elif reason:
+            tally.undecided.append(reason)
+        elif not findings:
+            tally.clean += 1
+            tally.seen.append((scenario, run.result))
+        for finding in map(self._name, findings):
+            tally.add(finding)
+            self._emit(FindingReported(finding=finding))
+        duration_s = time.perf_counter() - started
+        self._emit(CaseFinished(code=check.code, label=scenario.label, duration_s=duration_s))
+
+    def _settled(
+        self, check: Check, scenario: Scenario, tally: Tally
+    ) -> tuple[Run, list[Finding], str]:
+        """Run and judge a scenario; return the run, the findings, and why it decides nothing.
+
+        At `quick` a scenario that asks for a new process, a CUDA context on a GPU, first runs
+        in the one at hand. Only a clean pass with every answer right counts there, or the end
+        of the process; all else is asked again in a new process, and that answer counts.
+        """
+        quick = self._trial.profile is Profile.QUICK
+        if quick and scenario.fresh and not check.own_process:
+            found = self._beside_others(check, scenario, tally)
+            if found is not None:
+                return found
+        run = self._run(scenario)
+        self._raise_if_unbuilt(scenario, run)
+        reason = self._nothing_shown(scenario, run) or self._ill_conditioned(scenario)
+        mark = len(self._trial.comparisons)
+        findings = [] if reason else list(judge_scenario(self._trial, check, scenario, run))
+        tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
+        return run, findings, reason
+
+    def _nothing_shown(self, scenario: Scenario, run: Run) -> str:
+        """Return why a run shows nothing of the candidate, or an empty string.
+
+        Out of memory counts where the judge sees too little of it; elsewhere it is what any
+        other exception is.
+        """
+        if may_lack_memory(scenario, run) and not claims_no_tool(run):
+            return shortage(self._trial.device, scenario, self._trial.problem)
+        return inconclusive_reason(run)
+
+    def _withheld(self, scenario: Scenario, run: Run) -> bool:
+        """Whether the candidate alone did not complete a scenario, by what it says itself."""
+        claimed = may_lack_memory(scenario, run) or claims_no_tool(run) or claims_no_system(run)
+        return claimed and self._control.completes(scenario)
+
+    def _beside_others(
+        self, check: Check, scenario: Scenario, tally: Tally
+    ) -> tuple[Run, list[Finding], str] | None:
+        """Return a run in the process at hand where it is conclusive."""
+        run = self._run(dataclasses.replace(scenario, fresh=False))
+        if inconclusive_reason(run):
+            return None
+        ended = not isinstance(run.result.termination, Finished | BuildFailed | ToolMissing)
+        mark = len(self._trial.comparisons)
+        try:
+            findings = list(judge_scenario(self._trial, check, scenario, run))
+            counts = ended or (not findings and self._all_right(scenario, run))
+        except CannotJudgeError:
+            counts = False
+        if not counts:
+            del self._trial.comparisons[mark:]
+            return None
+        tally.weigh(self._trial.comparisons[mark:], cases=len(scenario.cases))
+        return run, findings, ""
+
+    def _all_right(self, scenario: Scenario, run: Run) -> bool:
+        """Whether every answer is right: after a wrong one a check may have nothing to say."""
+        reads = reads_of(scenario, run)
+        if len(reads) < sum(isinstance(step, ReadResult) for step in scenario.steps):
+            return False
+        with unrecorded(self._trial):
+            return not any(wrong_outputs(self._trial, read, run) for read in reads)
+
+    def _pinned(self, scenario: Scenario, run: Run, findings: list[Finding]) -> list[Finding]:
+        """Pin a fault of the device to the launch that caused it, by a run that waits for each.
+
+        An asynchronous error is reported by whatever asks next, which may be another kernel.
+        """
+        raised = first_raised(run)
+        cuda = self._trial.device.startswith("cuda")
+        if not findings or raised is None or not cuda or not memory_fault(raised):
+            return findings
+        blocking = dataclasses.replace(scenario, mode=Mode.BLOCKING, fresh=True)
+        again = first_raised(self._run(blocking))
+        if again is None:
+            said = "the fault did not come again"
+        else:
+            said = f"{exception_text(again)} in step {again.index + 1}"
+        first = dataclasses.replace(
+            findings[0],
+            details=(*findings[0].details, ("with every launch waited for", said)),
+            evidence=(again.traceback or findings[0].evidence) if again else findings[0].evidence,
+        )
+        return [first, *findings[1:]]
+
+    def _confirmed(
+        self, check: Check, scenario: Scenario, findings: list[Finding], reason: str
+    ) -> tuple[list[Finding], str]:
+        """Keep findings by a small margin if other values by the same recipes fail too."""
+
+        def judged(again: Scenario) -> Iterable[Finding]:
+            if self._ill_conditioned(again):
+                raise CannotJudgeError("ill-conditioned")
+            return judge_scenario(self._trial, check, again, self._run(again))
+
+        with unrecorded(self._trial):
+            luck = confirmed(self._trial, scenario, findings, judged=judged)
+        return ([], luck) if luck else (findings, reason)
+
+    def _beyond_spread(
+        self, check: Check, scenario: Scenario, findings: list[Finding]
+    ) -> tuple[list[Finding], str]:
+        """Keep what twice the spread of a reference that is not deterministic cannot explain."""
+        allowed = 2.0 * self._control.spread(check, scenario)
+        kept = [f for f in findings if f.share is None or f.share > max(allowed, 1.0)]
+        if kept:
+            return kept, ""
+        return [], "within twice the spread of the reference, which is not deterministic"
+
+    def _ill_conditioned(self, scenario: Scenario) -> str:
+        """Return why no output of the only case of a scenario can be judged, if so."""
+        if len(scenario.cases) != 1 or scenario.fresh:
+            return ""
+        return self._trial.truth(scenario.cases[0]).ill_conditioned
+
+    def _raise_if_unbuilt(self, scenario: Scenario, run: Run) -> None:
+        match run.result.termination:
+            case BuildFailed(out_of_memory=True) if shortage(
+                self._trial.device, scenario, self._trial.problem
+            ):
+                raise BuildStopped(
+                    None, shortage(self._trial.device, scenario, self._trial.problem)
+                )
+            case BuildFailed():
+                raise BuildStopped(termination_finding(scenario, run), "it does not build")
+            case ToolMissing(what=what):
+                raise BuildStopped(None, what)
+            case _:
+                return

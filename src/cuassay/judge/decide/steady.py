@@ -1,0 +1,115 @@
+"""Does a finding show every time? One that does not is a finding about determinism."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Check
+from cuassay.checks.numeric.determinism import Det001, repeats
+from cuassay.errors import CuassayError
+from cuassay.judge.decide.examine import judge_scenario
+from cuassay.judge.trial import unrecorded
+from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.scenario import Scenario
+from cuassay.model.verdict import Profile
+
+if TYPE_CHECKING:
+    from cuassay.judge.decide.control import RunScenario
+    from cuassay.judge.trial import JudgeTrial
+
+_RUNS = {Profile.QUICK: 8, Profile.STANDARD: 16, Profile.DEEP: 40}
+_FRESH = 4  # more runs than that, each in a fresh process, must show what one did not
+_BUDGET_S = {Profile.QUICK: 1.5, Profile.STANDARD: 5.0, Profile.DEEP: 20.0}
+# Found by repeating, or too dear to repeat: a hang costs its whole time limit each time.
+_NOT_REPEATED = frozenset({"DET001", "RUN004", "RUN006", "BUILD001"})
+
+
+def steady(
+    trial: JudgeTrial, check: Check, finding: Finding, *, run: RunScenario, again: int = 1
+) -> tuple[Finding, bool]:
+    """Return the finding and whether it shows again on identical inputs.
+
+    A failure that `again` further runs all show is returned as it is: that many extra runs.
+    One that only fresh processes show gets a scenario that asks for one. Anything else comes
+    back as a determinism finding that says in how many runs it showed, and False.
+    """
+    scenario = finding.scenario
+    if scenario is None or finding.code in _NOT_REPEATED:
+        return finding, True
+
+    def shows(again: Scenario) -> bool:
+        return _shows(trial, check, finding, again, run)
+
+    shown = 0
+    while shown < again and shows(scenario):
+        shown += 1
+    if shown == again:
+        return finding, True
+    fresh = dataclasses.replace(scenario, fresh=True)
+    if not scenario.fresh and all(shows(fresh) for _ in range(again + _FRESH)):
+        return dataclasses.replace(finding, scenario=fresh), True
+    failed, runs = _counted(lambda: shows(scenario), trial.profile, shown)
+    return _unsteady(trial, finding, scenario, run=run, failed=failed, runs=runs), False
+
+
+def _counted(shows: Callable[[], bool], profile: Profile, shown: int) -> tuple[int, int]:
+    """Return in how many of how many runs it showed: the first and `shown` more, then not."""
+    failed, runs = 1 + shown, 2 + shown
+    deadline = time.perf_counter() + _BUDGET_S[profile]
+    while runs < _RUNS[profile] and time.perf_counter() < deadline:
+        failed += shows()
+        runs += 1
+    return failed, runs
+
+
+def _shows(
+    trial: JudgeTrial, check: Check, finding: Finding, scenario: Scenario, run: RunScenario
+) -> bool:
+    try:
+        with unrecorded(trial):
+            found = judge_scenario(trial, check, scenario, run(scenario))
+            return any(f.code == finding.code for f in found)
+    except CuassayError:
+        return False
+
+
+def _unsteady(
+    trial: JudgeTrial,
+    finding: Finding,
+    scenario: Scenario,
+    *,
+    run: RunScenario,
+    failed: int,
+    runs: int,
+) -> Finding:
+    repeated = _repeated(trial, scenario, run)
+    seen = f"fails {failed} of {runs} runs on identical inputs"
+    return dataclasses.replace(
+        finding,
+        code=Det001.code,
+        title=Det001.title,
+        classes=("C1", "C9"),
+        finding_class=FindingClass.WRONG,
+        severity=Severity.CRITICAL,
+        message=f"{seen}: {finding.message}",
+        scenario=repeated or scenario,
+        details=((f"found by {finding.code}", seen), *finding.details),
+    )
+
+
+def _repeated(trial: JudgeTrial, scenario: Scenario, run: RunScenario) -> Scenario | None:
+    """Return a scenario of many calls in one process that shows it too: it replays better."""
+    if len(scenario.cases) != 1:
+        return None
+    check = Det001()
+    many = repeats(trial, scenario.cases[0])
+    try:
+        with unrecorded(trial):
+            found = list(judge_scenario(trial, check, many, run(many)))
+    except CuassayError:
+        return None
+    wrong = any(f.code == check.code and f.finding_class is FindingClass.WRONG for f in found)
+    return many if wrong else None

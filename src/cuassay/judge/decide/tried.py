@@ -1,0 +1,85 @@
+"""Which sizes of each var axis the checks tried: collected from the scenarios that really ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, FindingClass
+from cuassay.model.problem import Problem
+from cuassay.model.scenario import Scenario
+from cuassay.model.trace import BuildFailed, ToolMissing
+from cuassay.model.verdict import AxisCoverage, TriedSizes
+
+if TYPE_CHECKING:
+    from cuassay.checks.base import Run
+    from cuassay.judge.decide.control import RunScenario
+
+_SIZES = 400  # sets of sizes that a verdict keeps
+
+
+class Tried:
+    """Runs scenarios of the candidate and remembers their sizes under `code`, the running check.
+
+    What shrinking a failure or the benchmark's own rule runs does not come through here: a
+    size met there alone was judged by no check.
+    """
+
+    def __init__(self, problem: Problem, run: RunScenario) -> None:
+        self.code = ""
+        self._run = run
+        self._together: dict[tuple[tuple[str, int], ...], None] = {}
+        self._seen: dict[str, dict[str, set[int]]] = {axis.name: {} for axis in problem.var_axes()}
+
+    def __call__(self, scenario: Scenario) -> Run:
+        """Run one scenario."""
+        run = self._run(scenario)
+        unbuilt = isinstance(run.result.termination, BuildFailed | ToolMissing)
+        if not unbuilt:
+            self._remember(scenario)
+        return run
+
+    def take(self, beside: Tried) -> None:
+        """Add what checks tried that ran at the same time."""
+        self._together |= beside._together
+        for axis, by_code in beside._seen.items():
+            self._seen[axis] |= by_code
+
+    def _remember(self, scenario: Scenario) -> None:
+        for case in scenario.cases:
+            if case.in_domain:
+                self._together.setdefault(self._sizes(case), None)
+            for axis, by_code in self._seen.items():
+                if case.in_domain and axis in case.axes:
+                    by_code.setdefault(self.code, set()).add(case.axes[axis])
+
+    def sizes(self, findings: Iterable[Finding]) -> tuple[TriedSizes, ...]:
+        """Return the sizes that were tried together, and at which of them a finding is wrong."""
+        wrong = {
+            self._sizes(finding.scenario.cases[0])
+            for finding in findings
+            if finding.finding_class is FindingClass.WRONG
+            and finding.scenario is not None
+            and finding.scenario.cases
+        }
+        every = [*wrong, *(sizes for sizes in self._together if sizes not in wrong)]
+        return tuple(
+            TriedSizes(sizes=dict(sizes), failed=sizes in wrong)
+            for sizes in sorted(every[:_SIZES])
+            if sizes
+        )
+
+    def _sizes(self, case: Case) -> tuple[tuple[str, int], ...]:
+        return tuple((axis, case.axes[axis]) for axis in self._seen if axis in case.axes)
+
+    def coverage(self) -> tuple[AxisCoverage, ...]:
+        """Return what was tried, an entry for every var axis in the problem's order."""
+        return tuple(
+            AxisCoverage(
+                axis=axis,
+                values=tuple(sorted(set().union(*by_code.values()))),
+                checks={code: len(sizes) for code, sizes in by_code.items()},
+            )
+            for axis, by_code in self._seen.items()
+        )

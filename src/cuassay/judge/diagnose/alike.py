@@ -1,0 +1,224 @@
+"""Which broken version of the reference gives the candidate's wrong numbers.
+
+The mutants of the power test say what wrong kernels look like. One whose outputs lie within a
+small part of the candidate's own error on every failing case names the fault; roundings, whose
+errors never agree element by element, are told by how large their error is.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from cuassay.errors import CuassayError
+from cuassay.judge.measure.kills import all_mutants
+from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause
+from cuassay.oracle.compare.outputs import compare
+from cuassay.oracle.mutants.detect import CANNOT_RUN, Mutant, spread
+from cuassay.oracle.truth.make import Truth
+
+if TYPE_CHECKING:
+    from cuassay.judge.trial import JudgeTrial
+
+# Share of the candidate's squared error that a mutant may leave unexplained. Unrelated mutants
+# leave 0.5 and more; the same fault in another order of summation leaves less than 0.01.
+_UNEXPLAINED = 0.02
+_SYSTEMATIC = 0.5  # share of one sign in an error that roundings do not have
+_SIMILAR = math.log(3.0)  # how far apart the sizes of two rounding errors may be
+_LARGEST_ROUNDING = 0.25  # relative error above which nobody speaks of rounding
+_FEW = 16  # elements of which signs say nothing
+_ROUNDINGS = ("low", "cast")
+
+CAUSES = {
+    "bypass": Cause.TERM_OMITTED,
+    "operand": Cause.TERM_OMITTED,
+    "constant": Cause.WRONG_CONSTANT,
+    "epsilon": Cause.WRONG_CONSTANT,
+    "mask": Cause.TERM_OMITTED,
+    "shift": Cause.OUT_OF_RANGE,
+    "low": Cause.LOW_ACCUMULATION,
+    "cast": Cause.LOW_PRECISION,
+    "divisor": Cause.WRONG_REDUCTION,
+    "dropped": Cause.TAIL,
+    "tile": Cause.TAIL,
+    "axis": Cause.WRONG_REDUCTION,
+    "neighbour": Cause.INPUT_MISREAD,
+    "input ignored": Cause.INPUT_IGNORED,
+    "input scaled": Cause.INPUT_MISREAD,
+    "input frozen": Cause.INPUT_IGNORED,
+    "input rows": Cause.INPUT_MISREAD,
+    "inputs exchanged": Cause.INPUT_MISREAD,
+    "trivial answer": Cause.TRIVIAL_ANSWER,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What the candidate gave on a case on which it fails, one tensor an output."""
+
+    case: Case
+    outputs: tuple[torch.Tensor, ...]
+    truth: Truth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alike:
+    """A mutant and how it was found: `exact` where it explains the error element by element."""
+
+    mutant: Mutant
+    exact: bool
+
+
+def same_fault(
+    trial: JudgeTrial,
+    answers: Sequence[Answer],
+    *,
+    right: Sequence[Answer] = (),
+    accumulates: bool = False,
+    limit: int,
+    until: float,
+) -> Alike | None:
+    """Return the mutant that is wrong as the candidate is, and right as it is, or None.
+
+    `answers` are wrong, `right` are right ones. With `accumulates` an error is known to grow with
+    a reduction. At most `limit` mutants are run, and none after `until` (of time.monotonic).
+    """
+    if not answers:
+        return None
+    try:
+        mutants = spread(all_mutants(trial, [answer.case for answer in answers]), limit)
+    except CuassayError:
+        return None
+    best: tuple[float, Mutant] | None = None
+    near: list[tuple[float, Mutant]] = []
+    for mutant in _in_turns([m for m in mutants if m.kind in CAUSES]):
+        if time.monotonic() > until:
+            break
+        left, apart = _compared(trial, mutant, answers)
+        exact = left is not None and left < _UNEXPLAINED
+        share = left or 0.0
+        if exact and (best is None or share < best[0] / 2) and _right_too(trial, mutant, right):
+            best = share, mutant
+        if apart is not None and mutant.kind in _ROUNDINGS:
+            near.append((apart, mutant))
+    if best is not None:
+        return Alike(mutant=best[1], exact=True)
+    rounding = max(map(relative_error, answers)) < _LARGEST_ROUNDING
+    wanted = _ROUNDINGS if accumulates else ("cast",)
+    near = [pair for pair in near if pair[1].kind in wanted]
+    if near and rounding and (accumulates or not systematic(answers[0])):
+        apart, mutant = min(near, key=lambda pair: pair[0])
+        if apart < _SIMILAR:
+            return Alike(mutant=mutant, exact=False)
+    return None
+
+
+def systematic(answer: Answer) -> bool:
+    """Whether the error has mostly one sign beside the truth, as no rounding to nearest has."""
+    for got, want in zip(answer.outputs, answer.truth.outputs, strict=True):
+        if want.scale is None or want.value.numel() < _FEW:
+            continue
+        ours, right = _doubles(got, want.value)
+        used = ours.isfinite() & right.isfinite() & (right != 0)
+        parts = ((ours - right) * right.sign())[used]
+        size = float(parts.abs().sum())
+        if size and abs(float(parts.sum())) / size > _SYSTEMATIC:
+            return True
+    return False
+
+
+def _right_too(trial: JudgeTrial, mutant: Mutant, right: Sequence[Answer]) -> bool:
+    """Whether a mutant is right on the cases on which the candidate is."""
+    for answer in right:
+        try:
+            outputs = mutant.run(list(trial.inputs(answer.case).values()))
+        except (*CANNOT_RUN, CuassayError):
+            continue
+        pairs = zip(outputs, answer.truth.outputs, strict=True)
+        if not all(compare(got, want).passed for got, want in pairs):
+            return False
+    return True
+
+
+def relative_error(answer: Answer) -> float:
+    """Return norm(error) / norm(truth) of the worst output; infinite where a value is not finite.
+
+    Outputs without floating values are left out.
+    """
+    worst = 0.0
+    for got, want in zip(answer.outputs, answer.truth.outputs, strict=True):
+        if want.scale is None or not want.value.numel():
+            continue
+        error, right = _doubles(got, want.value)
+        size = float(right.norm())
+        found = float((error - right).norm()) / size if size else math.inf
+        worst = max(worst, found if math.isfinite(found) else math.inf)
+    return worst
+
+
+def _in_turns(mutants: Sequence[Mutant]) -> list[Mutant]:
+    by_kind: dict[str, list[Mutant]] = {}
+    for mutant in mutants:
+        by_kind.setdefault(mutant.kind, []).append(mutant)
+    most = max(map(len, by_kind.values()), default=0)
+    return [group[n] for n in range(most) for group in by_kind.values() if n < len(group)]
+
+
+def _compared(
+    trial: JudgeTrial, mutant: Mutant, answers: Sequence[Answer]
+) -> tuple[float | None, float | None]:
+    """Return the unexplained share of the error, and how far apart the error's sizes are.
+
+    The worst over the cases; None where the mutant cannot run or leaves nothing to compare.
+    """
+    left = apart = 0.0
+    for answer in answers:
+        try:
+            outputs = mutant.run(list(trial.inputs(answer.case).values()))
+        except (*CANNOT_RUN, CuassayError):
+            return None, None
+        share = _unexplained(answer, outputs)
+        if share is None:
+            return None, None
+        left = max(left, share)
+        theirs = relative_error(Answer(case=answer.case, outputs=outputs, truth=answer.truth))
+        ours = relative_error(answer)
+        both = 0 < theirs < math.inf and 0 < ours < math.inf
+        apart = max(apart, abs(math.log(ours / theirs)) if both else math.inf)
+        if left > _UNEXPLAINED and mutant.kind not in _ROUNDINGS:
+            return left, None
+    return left, apart
+
+
+def _unexplained(answer: Answer, outputs: Sequence[torch.Tensor]) -> float | None:
+    """Return the mutant's squared distance over the truth's, in units of achievable error."""
+    to_mutant = to_truth = 0.0
+    for got, broken, want in zip(answer.outputs, outputs, answer.truth.outputs, strict=True):
+        if got.shape != broken.shape or not got.numel():
+            if got.shape != broken.shape:
+                return None
+            continue
+        ours, theirs = _doubles(got, broken)
+        right = want.value.double().cpu()
+        finite = ours.isfinite() & right.isfinite()
+        if bool((ours.isfinite() != theirs.isfinite()).any()):
+            return None
+        born = float((ours.isfinite() != right.isfinite()).sum())
+        to_truth += born * 1e6  # a NaN where the truth is finite is an error of any size
+        unit: torch.Tensor | float = 1.0
+        if want.scale is not None:
+            scale = want.scale.double().cpu().expand_as(right)
+            unit = scale[finite].clamp_min(torch.finfo(torch.float32).tiny)
+        to_mutant += float(((ours - theirs)[finite] / unit).square().clamp_max(1e12).sum())
+        to_truth += float(((ours - right)[finite] / unit).square().clamp_max(1e12).sum())
+    return to_mutant / to_truth if to_truth > 0 else None
+
+
+def _doubles(first: torch.Tensor, second: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return first.detach().double().cpu(), second.detach().double().cpu()

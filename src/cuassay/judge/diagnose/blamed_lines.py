@@ -1,0 +1,292 @@
+"""Which line of a candidate a fault sits on, from one traced call of it.
+
+The values of a call are followed by sketch (`sandbox.guest.observe.call_trace`): a value that the
+broken reference has and the right one has not names the line that made it. Where no mutant is
+known, the line after the last value that the right reference has too is named. For triton and CUDA
+kernels, whose values torch does not see, the PTX machine names lines instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import done
+from cuassay.errors import CuassayError
+from cuassay.judge.diagnose.alike import Alike, Answer
+from cuassay.model.candidate import Candidate
+from cuassay.model.case import Case
+from cuassay.model.diagnosis import Cause, Diagnosis, SourceLine
+from cuassay.model.scenario import Allocate, Call, Refill, Scenario, Step
+from cuassay.model.steps import Mode, TraceCall
+from cuassay.model.trace import StepDone
+from cuassay.oracle.lift.run import lift
+from cuassay.oracle.mutants.detect import CANNOT_RUN
+from cuassay.sandbox.guest.observe.call_trace import Line, OpWatch, Seen, read_facts
+
+if TYPE_CHECKING:
+    from cuassay.checks.base import Run
+    from cuassay.judge.trial import JudgeTrial
+
+# Relative distance within which two sketches are one value's: of means and of the largest.
+_NEAR = {"bfloat16": (4e-3, 2e-2), "float16": (1e-3, 5e-3)}
+_NEAR_ELSE = (3e-4, 3e-3)
+_LOW = ("bfloat16", "float16")
+_SUMS = frozenset(
+    {"add", "add_", "sum", "mean", "cumsum", "index_add", "index_add_", "scatter_add"}
+    | {"scatter_add_", "mm", "bmm", "addmm", "baddbmm", "matmul", "dot", "mv", "linear"}
+    | {"index_put", "index_put_", "_index_put_impl_", "addcmul_", "lerp_"}
+)
+_MAKES = frozenset(
+    {"zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "full", "full_like"}
+)
+_CASTS = ("_to_copy", "copy_")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """One call of the candidate: lines with how often they ran, where it returned, operations."""
+
+    ran: Mapping[Line, int]
+    returned: Line
+    seen: Sequence[Seen]
+
+
+def traced(run: Callable[[Scenario], Run], case: Case) -> Traced | None:
+    """Return the trace of a call on a case in a new process; None where it did not end."""
+    found = _traces(run, (case,))
+    return found[0] if found else None
+
+
+def traced_again(run: Callable[[Scenario], Run], case: Case) -> Traced | None:
+    """Return the trace of the second of two equal calls, in which buffers are older than it."""
+    found = _traces(run, (case, case))
+    return found[-1] if found else None
+
+
+def _traces(run: Callable[[Scenario], Run], cases: Sequence[Case]) -> list[Traced]:
+    """Return the traces of calls one after another, values refilled in place where they fit."""
+    steps: list[Step] = []
+    for number, case in enumerate(cases):
+        fits = number and dict(cases[number - 1].axes) == dict(case.axes)
+        place = Refill(slot="a", case=number) if fits else Allocate(slot="a", case=number)
+        steps += [place, TraceCall(slot="a", result="r")]
+    scenario = Scenario(
+        label="diagnosis: traced calls", cases=tuple(cases), steps=tuple(steps), fresh=True
+    )
+    try:
+        ran = run(scenario)
+    except CuassayError:
+        return []
+    made = [_trace(done(ran, 2 * number + 1)) for number in range(len(cases))]
+    return [one for one in made if one is not None]
+
+
+def of_calls(
+    run: Callable[[Scenario], Run], candidate: Candidate, scenario: Scenario | None
+) -> SourceLine | None:
+    """Return the line at which a later call of a scenario goes another way than the first.
+
+    That only a later call runs: where an earlier answer comes back. Else the last line before the
+    first that only the first call runs, else a line that writes into memory of earlier calls.
+    """
+    traces = _again(run, scenario) if scenario is not None else []
+    if len(traces) < 2:
+        return None
+    first = traces[0]
+    for later in traces[1:]:
+        only = [line for line in later.ran if line not in first.ran]
+        if only:
+            return source_line(candidate, *only[0], what="runs in later calls only")
+        order = list(first.ran)
+        skipped = [n for n, line in enumerate(order) if line not in later.ran]
+        if skipped:
+            where = order[max(0, skipped[0] - 1)]
+            return source_line(candidate, *where, what="skips what the first call computes")
+    return source_line(candidate, *held) if (held := _held(traces[-1])) else None
+
+
+def of_layout(
+    run: Callable[[Scenario], Run], candidate: Candidate, scenario: Scenario
+) -> SourceLine | None:
+    """Return the line that gives other values for the same inputs in another layout."""
+    traces = _again(run, scenario)
+    usual = traced(run, scenario.cases[0])
+    if not traces or usual is None:
+        return None
+    for ours, theirs in zip(traces[-1].seen, usual.seen, strict=False):
+        if (ours.line, ours.op) != (theirs.line, theirs.op):
+            return None  # another way through the source: nothing to compare
+        if ours.sketch and not _near(ours.sketch, theirs.sketch, ours.dtype):
+            what = "gives other values than with contiguous inputs"
+            return source_line(candidate, ours.file, ours.line, what=what)
+    return None
+
+
+def _again(run: Callable[[Scenario], Run], scenario: Scenario) -> list[Traced]:
+    """Return the traces of every call of a scenario, its steps as they were."""
+    calls = [n for n, step in enumerate(scenario.steps) if isinstance(step, Call)]
+    steps = tuple(
+        TraceCall(slot=step.slot, result=step.result) if isinstance(step, Call) else step
+        for step in scenario.steps
+    )
+    again = dataclasses.replace(scenario, steps=steps, fresh=True, mode=Mode.PLAIN)
+    try:
+        ran = run(again)
+    except CuassayError:
+        return []
+    return [found for n in calls if (found := _trace(done(ran, n))) is not None]
+
+
+def _trace(record: StepDone | None) -> Traced | None:
+    if record is None:
+        return None
+    lines, returned, seen = read_facts(record.facts)
+    return Traced(ran=lines, returned=returned, seen=seen)
+
+
+def by_cause(trace: Traced, candidate: Candidate) -> dict[Cause, SourceLine]:
+    """Return lines that the trace alone gives: writes into inputs, buffers, and the return."""
+    found: dict[Cause, SourceLine | None] = {}
+    written = next((s for s in trace.seen if s.writes.startswith("input ")), None)
+    if written is not None:
+        found[Cause.INPUT_CHANGED] = source_line(
+            candidate, written.file, written.line, what=f"writes into {written.writes}"
+        )
+    held = _held(trace)
+    if held is not None:
+        what = "writes into memory from before the call"
+        line = source_line(candidate, *held, what=what)
+        found |= {Cause.OUTPUT_REUSED: line, Cause.CALL_HISTORY: line}
+    empty = next((s for s in trace.seen if s.op in ("empty", "empty_like", "new_empty")), None)
+    if empty is not None:
+        line = source_line(candidate, empty.file, empty.line, what="allocates without filling")
+        found |= {Cause.UNWRITTEN: line, Cause.UNINITIALISED: line}
+    if trace.returned[1]:
+        line = source_line(candidate, *trace.returned, what="returns the outputs")
+        found |= dict.fromkeys((Cause.WRONG_STRUCTURE, Cause.OUTPUT_SHARES_INPUT), line)
+    return {cause: line for cause, line in found.items() if line is not None}
+
+
+def of_numbers(
+    trial: JudgeTrial,
+    trace: Traced | None,
+    candidate: Candidate,
+    answer: Answer,
+    found: Alike | None,
+    cause: Cause,
+) -> SourceLine | None:
+    """Return the line that makes the first wrong value, as far as a trace tells."""
+    if trace is None or not any(one.line for one in trace.seen):
+        return None
+    if cause in (Cause.LOW_ACCUMULATION, Cause.LOW_PRECISION):
+        low = _low(trace.seen, sums=cause is Cause.LOW_ACCUMULATION)
+        if low is not None:
+            return source_line(candidate, low.file, low.line, what=f"{low.op} in {low.dtype}")
+    right = _values(trial, answer.case, None)
+    if not right:
+        return None
+    # Once a value was rounded to 16 bits, what is computed from it agrees to 16 bits only.
+    rounded = [n for n, one in enumerate(trace.seen) if one.dtype in _LOW]
+    start = rounded[0] if rounded else len(trace.seen)
+
+    def among(number: int, known: Sequence[tuple[float, ...]]) -> bool:
+        return _among(trace.seen[number], known, low=number > start)
+
+    places = range(len(trace.seen))
+    if found is not None:
+        broken = [
+            one
+            for one in _values(trial, answer.case, found)
+            if not any(_near(one, other, "") for other in right)
+        ]
+        for number in places:
+            one = trace.seen[number]
+            if one.line and among(number, broken) and not among(number, right):
+                return source_line(candidate, one.file, one.line, what="makes the wrong value")
+    last = max((n for n in places if among(n, right)), default=-1)
+    after = next((s for s in trace.seen[last + 1 :] if s.line and s.sketch), None)
+    if after is None:
+        # Every value is one of the reference's, and the last one is not its answer.
+        end = next((one for one in reversed(trace.seen) if one.line), None)
+        what = "ends before what the reference still does"
+        return source_line(candidate, end.file, end.line, what=what) if end is not None else None
+    what = "makes the first value that the reference has not"
+    return source_line(candidate, after.file, after.line, what=what)
+
+
+def source_line(candidate: Candidate, file: str, line: int, *, what: str = "") -> SourceLine | None:
+    """Return a line of the candidate with its text; None where the file is not one of its own."""
+    for source in candidate.sources:
+        same = source.path == file or PurePosixPath(source.path).name == PurePosixPath(file).name
+        rows = source.text.splitlines() if same else []
+        if 0 < line <= len(rows):
+            return SourceLine(file=source.path, line=line, text=rows[line - 1].strip(), what=what)
+    return None
+
+
+def with_text(made: Diagnosis, candidate: Candidate) -> Diagnosis:
+    """Return a diagnosis whose line has the candidate's path and text, where its file is known."""
+    line = made.line
+    known = source_line(candidate, line.file, line.line, what=line.what) if line else None
+    return made if known is None else dataclasses.replace(made, line=known)
+
+
+def _held(trace: Traced) -> Line | None:
+    return next(((s.file, s.line) for s in trace.seen if s.writes == "held" and s.line), None)
+
+
+def _low(seen: Sequence[Seen], *, sums: bool) -> Seen | None:
+    """Return the operation that rounds: a sum in 16 bits, else a cast whose result is used."""
+    named = [one for one in seen if one.line]
+    counts: dict[Line, int] = {}
+    for one in named:
+        counts[one.file, one.line] = counts.get((one.file, one.line), 0) + 1
+    if sums:
+        adding = [s for s in named if s.op in _SUMS and s.dtype in _LOW]
+        repeated = [s for s in adding if counts[s.file, s.line] > 1]
+        found = next(iter(repeated or adding), None)
+        if found is not None:
+            made = [s for s in named if s.op in _MAKES and s.dtype == found.dtype]
+            same = [s for s in made if s.sketch[:1] == found.sketch[:1]]
+            return next(iter(same), found)  # where the accumulator gets its dtype
+    casts = [
+        s for s in named[:-1] if s.op in _CASTS and s.dtype in _LOW and s.read[:1] != s.read[1:2]
+    ]
+    return next((s for s in casts if s.read and s.read[-1] not in _LOW), None)
+
+
+def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> list[tuple[float, ...]]:
+    """Return the sketches of every value of the reference, or of a broken version of it."""
+    inputs = list(trial.inputs(case).values())
+    watch = OpWatch(lambda: ("", 0))
+    try:
+        with watch:
+            if found is None:
+                lift(trial.reference.call, inputs, names=[s.name for s in trial.problem.outputs])
+            else:
+                found.mutant.run(inputs)
+    except (CuassayError, *CANNOT_RUN):
+        return []
+    return list(dict.fromkeys(one.sketch for one in watch.seen if one.sketch))
+
+
+def _among(one: Seen, known: Sequence[tuple[float, ...]], *, low: bool) -> bool:
+    """Whether a value is one of the known ones; `low` where 16-bit values went into it."""
+    dtype = "bfloat16" if low else one.dtype
+    return bool(one.sketch) and any(_near(one.sketch, other, dtype) for other in known)
+
+
+def _near(first: tuple[float, ...], second: tuple[float, ...], dtype: str) -> bool:
+    if not second or first[0] != second[0]:
+        return False
+    mean, most = _NEAR.get(dtype, _NEAR_ELSE)
+    size = max(abs(second[2]), abs(first[2]), 1e-30)
+    allowed = (mean * size, mean * size, most * max(abs(first[3]), abs(second[3]), 1e-30))
+    return all(
+        abs(a - b) <= limit or a == b
+        for a, b, limit in zip(first[1:], second[1:], allowed, strict=True)
+    )

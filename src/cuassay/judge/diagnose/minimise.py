@@ -1,0 +1,201 @@
+"""From a failing case to a minimal one, what does not matter to it, and its text."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from typing import TYPE_CHECKING
+
+from cuassay.checks.base import Check
+from cuassay.checks.numeric.common import fill_text
+from cuassay.errors import CuassayError
+from cuassay.inputs.generalise import generalise
+from cuassay.inputs.geometry import elements
+from cuassay.inputs.scalars import sizes_given
+from cuassay.inputs.shrink import shrink
+from cuassay.inputs.size_law import OutOfBudget
+from cuassay.judge.decide.examine import judge_scenario
+from cuassay.judge.decide.steady import steady
+from cuassay.judge.trial import unrecorded
+from cuassay.model.axes import shape_of
+from cuassay.model.case import Case, Fill
+from cuassay.model.outcome import Finding
+from cuassay.model.problem import Problem, ScalarSpec, TensorSpec
+from cuassay.model.scenario import Scenario
+from cuassay.model.verdict import Profile
+
+if TYPE_CHECKING:
+    from cuassay.judge.decide.control import Control, RunScenario
+    from cuassay.judge.trial import JudgeTrial
+
+_TRIES = {Profile.QUICK: 40, Profile.STANDARD: 120, Profile.DEEP: 400}
+# A smaller case counts while it overspends its budget clearly: a counterexample that stands
+# at 1.01 of the limit convinces nobody.
+_CLEAR_SHARE = 3.0
+_BUDGET_S = {Profile.QUICK: 2.5, Profile.STANDARD: 15.0, Profile.DEEP: 60.0}
+# Runs and seconds for telling what does not matter, and fills tried for each input.
+_GENERAL_RUNS = {Profile.QUICK: 20, Profile.STANDARD: 80, Profile.DEEP: 200}
+_GENERAL_S = {Profile.QUICK: 1.0, Profile.STANDARD: 8.0, Profile.DEEP: 30.0}
+_GENERAL_FILLS = {Profile.QUICK: 1, Profile.STANDARD: 3, Profile.DEEP: 5}
+_GENERAL_ELEMENTS = {"cpu": 1 << 16, "cuda": 1 << 22}
+_SHOWN_ELEMENTS = 8
+_CONFIRMED = 5  # further runs that must show the smallest case too
+
+
+class Minimiser:
+    """Edits the case of a one-case finding towards the smallest that still fails.
+
+    Every try is a real run of the candidate; a case that the reference fails as well, or that
+    is ill-conditioned, does not count. Bounded by tries and seconds of the profile. A failure
+    that a second run on identical inputs does not show is not shrunk: it becomes a finding
+    about determinism.
+    """
+
+    def __init__(
+        self, trial: JudgeTrial, check: Check, *, run: RunScenario, control: Control
+    ) -> None:
+        self._trial, self._check, self._run, self._control = trial, check, run, control
+        self._found: list[tuple[Case, Finding]] = []
+
+    def minimise(self, finding: Finding) -> Finding:
+        """Return the finding with its counterexample on the smallest failing case.
+
+        Message, measure and place stay those of the case that first showed it, which says how
+        bad it gets; the scenario, and so the replay, is the smallest.
+        """
+        finding, shows_again = steady(self._trial, self._check, finding, run=self._run)
+        scenario = finding.scenario
+        if scenario is None or len(scenario.cases) != 1 or not shows_again:
+            return finding
+        with unrecorded(self._trial):
+            smallest = self._smallest(finding, scenario)
+            last = next((found for case, found in self._found if case == smallest), finding)
+            # Shrinking a failure that comes and goes leaves a case that mostly passes.
+            small = dataclasses.replace(finding, scenario=last.scenario)
+            told, shows_again = steady(
+                self._trial, self._check, small, run=self._run, again=_CONFIRMED
+            )
+            if not shows_again:
+                return told
+            general = self._holds_for(last, scenario, smallest)
+        details = [("smallest failing case", last.message)]
+        text = counterexample_text(self._trial.problem, smallest, last)
+        if general:
+            details.append(("holds for", general))
+            text += f"\n# holds for {general}"
+        return dataclasses.replace(
+            finding,
+            counterexample=text,
+            scenario=told.scenario,
+            holds_for=general,
+            details=(*details, *finding.details),
+        )
+
+    def _smallest(self, finding: Finding, scenario: Scenario) -> Case:
+        profile = self._trial.profile
+        deadline = time.perf_counter() + _BUDGET_S[profile]
+
+        def still_fails(case: Case) -> bool:
+            if time.perf_counter() >= deadline:
+                return False
+            return self._fails(finding, scenario, case) is True
+
+        return shrink(
+            scenario.cases[0],
+            still_fails,
+            self._trial.problem,
+            max_tries=_TRIES[profile],
+            inputs=self._trial.inputs,
+        )
+
+    def _holds_for(self, finding: Finding, scenario: Scenario, smallest: Case) -> str:
+        profile, problem = self._trial.profile, self._trial.problem
+        deadline = time.perf_counter() + _GENERAL_S[profile]
+
+        def fails(case: Case) -> bool | None:
+            if time.perf_counter() >= deadline:
+                raise OutOfBudget
+            return self._fails(finding, scenario, case)
+
+        limit = _GENERAL_ELEMENTS["cuda" if self._trial.device.startswith("cuda") else "cpu"]
+        return generalise(
+            smallest,
+            fails,
+            problem,
+            max_runs=_GENERAL_RUNS[profile],
+            max_elements=max(limit, 2 * elements(problem, smallest.axes)),
+            fills=_GENERAL_FILLS[profile],
+        )
+
+    def _fails(self, finding: Finding, scenario: Scenario, case: Case) -> bool | None:
+        """Return whether the same failure shows on `case`; None where the case cannot tell."""
+        changed = dataclasses.replace(scenario, cases=(case,))
+        try:
+            truth = self._trial.truth(case)
+            if truth.ill_conditioned:
+                return None
+            run = self._run(changed)
+            found = [
+                f
+                for f in judge_scenario(self._trial, self._check, changed, run)
+                if f.code == finding.code and f.finding_class is finding.finding_class
+            ]
+            if not found:
+                aside = [o.name for o in truth.outputs if o.ill_conditioned]
+                return None if finding.where.output in aside else False
+            if not _clear(finding, found[0]) or self._control.shares(self._check, changed, found):
+                return None
+        except CuassayError:
+            return None
+        self._found.append((case, found[0]))
+        return True
+
+
+def _clear(original: Finding, smaller: Finding) -> bool:
+    """Whether a smaller case still fails about as clearly as the original needs to."""
+    if original.share is None or smaller.share is None:
+        return True
+    return smaller.share >= min(original.share / 2, _CLEAR_SHARE)
+
+
+def counterexample_text(problem: Problem, case: Case, finding: Finding) -> str:
+    """Return the minimal failing input as commented Python-like text."""
+    sizes = ", ".join(f"{name}={size}" for name, size in case.axes.items())
+    lines = [f"# {problem.name} with {sizes}"]
+    for spec in problem.inputs:
+        if isinstance(spec, ScalarSpec):
+            given = {**case.scalars, **sizes_given(problem, case.axes)}
+            value = given.get(spec.name, spec.default)
+            lines.append(f"{spec.name} = {value}")
+        else:
+            fill = case.fills.get(spec.name)
+            usual = "the problem's own generator" if case.generator else "its domain's default"
+            text = _fill_words(fill, spec, case) if fill else usual
+            lines.append(f"{spec.name} = {spec.dtype.value}[{', '.join(spec.shape)}]: {text}")
+    place = finding.where
+    if place.got:
+        index = ", ".join(str(i) for i in place.index)
+        lines.append(f"# {place.output}[{index}]: got {place.got}, expected {place.expected}")
+    return "\n".join(lines)
+
+
+def _fill_words(fill: Fill, spec: TensorSpec, case: Case) -> str:
+    """Return a fill as text; of explicit values only the elements that are not zero."""
+    values = fill.parameters.get("values")
+    if fill.kind != "explicit" or not isinstance(values, tuple):
+        return fill_text(fill)
+    shape = shape_of(spec.shape, case.axes)
+    hot = [(place, value) for place, value in enumerate(values) if value]
+    if len(values) != math.prod(shape) or not hot or len(hot) > _SHOWN_ELEMENTS:
+        return fill_text(fill)
+    shown = ", ".join(f"[{_index(place, shape)}] = {value:g}" for place, value in hot)
+    return f"zeros but {shown}" if len(hot) < len(values) else shown
+
+
+def _index(place: int, shape: tuple[int, ...]) -> str:
+    index: list[str] = []
+    for size in reversed(shape):
+        index.append(str(place % size))
+        place //= size
+    return ", ".join(reversed(index))

@@ -1,0 +1,1 @@
+"""What outlives a trial: run folders, failing cases, findings as programs, replays."""

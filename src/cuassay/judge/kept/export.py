@@ -1,0 +1,271 @@
+"""A finding as a program that needs torch alone: inputs, calls, expected values, assertion.
+
+The candidate's files are written beside it, tensors into it where they are small, else into a
+file of torch.save. What an answer may be off is the geometric mean of the candidate's error and
+of a trusted kernel's on the same input: a repaired kernel passes, this one does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from cuassay.checks.state.answers import Read, reads_of
+from cuassay.errors import CuassayError, UsageError
+from cuassay.judge.decide.structure import matched
+from cuassay.model.candidate import Candidate, Convention, Language
+from cuassay.model.outcome import Finding
+from cuassay.model.problem import ConstAxis, Scalar, TensorSpec
+from cuassay.model.scenario import (
+    Allocate,
+    Call,
+    HashResult,
+    PoisonFreed,
+    ReadInputs,
+    ReadResult,
+    Refill,
+    Release,
+)
+from cuassay.model.steps import ReadRecording, RecordLaunches
+from cuassay.oracle.compare.outputs import compare
+
+if TYPE_CHECKING:
+    from cuassay.checks.base import Run
+    from cuassay.judge.trial import JudgeTrial
+
+_INLINE = 64  # elements of a tensor that is written into the program
+_HEAD = '''\
+"""{title}
+
+{message}
+Found by cuassay as {code}. Run this file: it fails while the kernel is wrong.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import torch
+
+HERE = Path(__file__).resolve().parent
+FOLDER = HERE / {folder!r}
+sys.path.insert(0, str(FOLDER))
+spec = importlib.util.spec_from_file_location({module!r}, FOLDER / {entry!r})
+module = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = module
+spec.loader.exec_module(module)
+kernel = module.{function}
+device = {device!r}
+{stored}
+
+def outputs(result):
+    """Return what a call gave as a list of tensors."""
+    if isinstance(result, dict):
+        result = list(result.values())
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def check(name, got, expected, allowed):
+    """Fail where an output is off by more than `allowed`, relative to the size of the truth."""
+    assert isinstance(got, torch.Tensor), f"{{name}} is {{type(got).__name__}}, not a tensor"
+    assert got.shape == expected.shape, f"{{name}} has shape {{got.shape}}, not {{expected.shape}}"
+    got, expected = got.detach().double().cpu(), expected.double()
+    finite = expected.isfinite()
+    assert torch.equal(got.isfinite(), finite), f"{{name}}: NaN or infinity in other places"
+    error = (got - expected)[finite]
+    worst = error.abs().argmax() if error.numel() else None
+    size = float(expected[finite].norm()) or 1e-300
+    relative = float(error.norm()) / size
+    assert relative <= allowed, (
+        f"{{name}}: relative error {{relative:.3g}}, allowed {{allowed:.3g}}; worst element: got "
+        f"{{float(got[finite][worst]):.9g}}, expected {{float(expected[finite][worst]):.9g}}"
+    )
+
+'''
+
+
+def export(
+    trial: JudgeTrial, candidate: Candidate, finding: Finding, run: Run, place: Path
+) -> tuple[Path, ...]:
+    """Write the program of a finding that was just run again; return the files written.
+
+    Raises UsageError for findings that no program of torch alone can show.
+    """
+    scenario = finding.scenario
+    if scenario is None or candidate.language is Language.CUDA_KERNEL:
+        raise UsageError(
+            f"{finding.id} cannot be exported: its kernel is launched by cuassay itself; "
+            f"`{finding.reproduce or 'cuassay replay'}` shows it"
+        )
+    writer = _Writer(place)
+    lines = _steps(trial, candidate, finding, run, writer)
+    files = writer.save()
+    folder = place.with_name(f"{place.stem}_kernel")
+    for source in candidate.sources:
+        file = folder / source.path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source.text, encoding="utf-8")
+    stored = ""
+    if files:
+        stored = f"stored = torch.load(HERE / {files[0].name!r}, weights_only=True)\n"
+    head = _HEAD.format(
+        title=_quoted(f"{trial.problem.name}: {finding.title}"),
+        message=_quoted(finding.message),
+        code=finding.code,
+        folder=folder.name,
+        module=Path(candidate.entry_file).stem,
+        entry=candidate.entry_file,
+        function=candidate.entry_function,
+        device=trial.device,
+        stored=stored,
+    )
+    place.write_text(head + "\n" + "\n".join(lines) + '\nprint("no fault shown")\n')
+    return (place, folder, *files)
+
+
+class _Writer:
+    """Turns tensors into text, the large ones into entries of one file."""
+
+    def __init__(self, place: Path) -> None:
+        self._file = place.with_suffix(".pt")
+        self._stored: dict[str, torch.Tensor] = {}
+
+    def value(self, name: str, value: torch.Tensor | Scalar) -> str:
+        """Return the expression of a value."""
+        if not isinstance(value, torch.Tensor):
+            return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
+        held = value.detach().cpu().contiguous()
+        if held.numel() <= _INLINE and (held.dtype.is_floating_point or not held.is_complex()):
+            wide = held.double() if held.dtype.is_floating_point else held
+            told = ", ".join(_number(number) for number in wide.reshape(-1).tolist())
+            shape = "" if held.dim() == 1 else f".reshape({tuple(held.shape)})"
+            return f"torch.tensor([{told}], dtype={held.dtype}){shape}"
+        self._stored[name] = held
+        return f"stored[{name!r}]"
+
+    def save(self) -> list[Path]:
+        """Write what did not fit into the program; return the file, if one was needed."""
+        if not self._stored:
+            return []
+        torch.save(self._stored, self._file)
+        return [self._file]
+
+
+def _number(value: float | int | bool) -> str:
+    return repr(value) if math.isfinite(value) else f"float({str(value)!r})"
+
+
+def _quoted(text: str) -> str:
+    """Return untrusted text as one line that ends no string."""
+    plain = " ".join(text.replace("\\", "/").replace('"', "'").split())
+    return "".join(c for c in plain if c.isprintable())[:600]
+
+
+def _steps(
+    trial: JudgeTrial, candidate: Candidate, finding: Finding, run: Run, writer: _Writer
+) -> list[str]:
+    scenario = finding.scenario
+    assert scenario is not None
+    ordered = reads_of(scenario, run)
+    lines: list[str] = []
+    number = 0
+    before = ""
+    for step in scenario.steps:
+        match step:
+            case Allocate(slot=slot, case=case):
+                lines.append(f"{_name(slot)} = {{")
+                for name, value in trial.inputs(scenario.cases[case]).items():
+                    text = writer.value(f"case {case} {name}", value)
+                    moved = ".to(device)" if isinstance(value, torch.Tensor) else ""
+                    lines.append(f"    {name!r}: {text}{moved},")
+                lines.append("}")
+            case Refill(slot=slot, case=case):
+                for name, value in trial.inputs(scenario.cases[case]).items():
+                    text = writer.value(f"case {case} {name}", value)
+                    key = f"{_name(slot)}[{name!r}]"
+                    tensor = isinstance(value, torch.Tensor)
+                    lines.append(f"{key}.copy_({text})" if tensor else f"{key} = {text}")
+            case Call(slot=slot, result=result):
+                lines += _call(trial, candidate, _name(slot), _name(result))
+            case ReadResult():
+                if number < len(ordered):
+                    lines += _checked(trial, ordered[number], run, number, writer)
+                number += 1
+            case ReadInputs(slot=slot) if not before:
+                before = _name(slot)
+                lines.append(
+                    f"before = {{k: v.clone() for k, v in {before}.items() "
+                    "if isinstance(v, torch.Tensor)}"
+                )
+            case ReadInputs(slot=slot):
+                lines.append("for name, value in before.items():")
+                lines.append(f"    same = torch.equal(value, {_name(slot)}[name])")
+                lines.append('    assert same, f"input {name} is changed by the call"')
+            case Release(name=name):
+                lines.append(f"del {_name(name)}")
+            case HashResult() | PoisonFreed() | RecordLaunches() | ReadRecording():
+                continue
+            case _:
+                raise UsageError(
+                    f"{finding.id} cannot be exported: {type(step).__name__} needs cuassay; "
+                    f"`{finding.reproduce or 'cuassay replay'}` shows it"
+                )
+    return lines
+
+
+def _call(trial: JudgeTrial, candidate: Candidate, slot: str, result: str) -> list[str]:
+    """Return the lines of a call; a kernel that fills its outputs gets NaN to write over."""
+    if candidate.convention is Convention.RETURNS:
+        return [f"{result} = outputs(kernel(*{slot}.values()))"]
+    lines = [f"{result} = ["]
+    for spec in trial.problem.outputs:
+        sizes = ", ".join(_size(trial, dimension, slot) for dimension in spec.shape)
+        whole = "" if spec.dtype.is_floating else ".zero_()"
+        lines.append(
+            f"    torch.full(({sizes}{',' if len(spec.shape) == 1 else ''}), "
+            f"float('nan'), device=device).to(torch.{spec.dtype.value}){whole},"
+        )
+    return [*lines, "]", f"kernel(*{slot}.values(), *{result})"]
+
+
+def _size(trial: JudgeTrial, dimension: str, slot: str) -> str:
+    """Return a dimension as a size of one of the inputs, else as it is written."""
+    for spec in trial.problem.inputs:
+        if isinstance(spec, TensorSpec) and dimension in spec.shape:
+            return f"{slot}[{spec.name!r}].shape[{spec.shape.index(dimension)}]"
+    known = {a.name: a.value for a in trial.problem.axes if isinstance(a, ConstAxis)}
+    if dimension in known or dimension.isdecimal():
+        return str(known.get(dimension, dimension))
+    raise UsageError(f"the size '{dimension}' of an output is that of no input: not exported")
+
+
+def _checked(trial: JudgeTrial, read: Read, run: Run, number: int, writer: _Writer) -> list[str]:
+    """Return the lines that compare one result with the truth of its own case."""
+    lines = []
+    try:
+        truth = trial.truth(read.case)
+        shapes = [tuple(output.value.shape) for output in truth.outputs]
+        tensors: Sequence[torch.Tensor | str] = matched(trial.problem, shapes, run, read.items)
+    except CuassayError:
+        return []
+    for place, (got, want) in enumerate(zip(tensors, truth.outputs, strict=True)):
+        allowed = 0.0
+        if isinstance(got, torch.Tensor) and want.scale is not None:
+            compared = compare(got, want)
+            floor = 2.0**-50
+            ours = max(compared.relative_error, floor)
+            trusted = max(compared.trusted_relative_error, floor)
+            allowed = math.sqrt(ours * trusted) if not compared.passed else 4 * max(ours, trusted)
+            allowed = allowed if math.isfinite(allowed) else 10 * trusted
+        text = writer.value(f"expected {number} {want.name}", want.value)
+        result = _name(read.result)
+        lines.append(f"check({want.name!r}, {result}[{place}], {text}, allowed={allowed!r})")
+    return lines
+
+
+def _name(name: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in f"_{name}" if c.isascii())

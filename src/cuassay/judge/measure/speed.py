@@ -1,0 +1,91 @@
+"""What the risk buys: the candidate's time beside eager torch, torch.compile and the memory.
+
+All are timed by the judge's clock in workers of their own, on the same inputs, with the caches
+overwritten before each call (see PERF001).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+from cuassay.checks.gpu.timing import bytes_of, per_call_s, timed
+from cuassay.model.candidate import Candidate, SourceFile
+from cuassay.model.verdict import Profile, Speed
+
+if TYPE_CHECKING:
+    from cuassay.judge.decide.control import RunScenario
+    from cuassay.judge.trial import JudgeTrial
+
+_COMPILED = "cuassay_compiled_reference"
+_COPY_BYTES = 1 << 29
+_COPIES = 40
+
+
+def measure(
+    trial: JudgeTrial,
+    candidate: RunScenario,
+    reference: RunScenario,
+    *,
+    compiled: Callable[[], RunScenario] | None,
+) -> Speed | None:
+    """Return the times of one call, None where the candidate could not be timed.
+
+    `compiled` opens a runner of the compiled reference; it is used on CUDA from standard on.
+    """
+    scenario = timed(trial)
+    own = per_call_s(scenario, candidate(scenario))
+    if own is None:
+        return None
+    eager = per_call_s(scenario, reference(scenario))
+    cuda = trial.device.startswith("cuda")
+    fused = None
+    if compiled is not None and cuda and trial.profile is not Profile.QUICK:
+        fused = per_call_s(scenario, compiled()(scenario))
+    rate = _bandwidth() if cuda else None
+    floor = None if rate is None else bytes_of(trial, scenario.cases[0]) / rate
+    return Speed(
+        axes=dict(scenario.cases[0].axes),
+        candidate_us=1e6 * own,
+        eager_us=None if eager is None else 1e6 * eager,
+        compiled_us=None if fused is None else 1e6 * fused,
+        floor_us=None if floor is None else 1e6 * floor,
+    )
+
+
+def compiled_reference(reference: Candidate) -> Candidate:
+    """Return the reference as a candidate that torch.compile has compiled."""
+    entry = next(s for s in reference.sources if s.path == reference.entry_file)
+    text = (
+        f"{entry.text}\n\nimport torch as _torch_of_cuassay\n\n"
+        f"{_COMPILED} = _torch_of_cuassay.compile({reference.entry_function})\n"
+    )
+    return dataclasses.replace(
+        reference,
+        name="compiled reference",
+        sources=(SourceFile(path=entry.path, text=text),),
+        entry_function=_COMPILED,
+    )
+
+
+def _bandwidth() -> float | None:
+    """Return the bytes/s that a copy within the device's memory moves, read and written.
+
+    None where others have taken the memory for it.
+    """
+    try:
+        source = torch.empty(_COPY_BYTES, dtype=torch.uint8, device="cuda")
+        target = torch.empty_like(source)
+    except torch.OutOfMemoryError:
+        return None
+    target.copy_(source)
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    for _ in range(_COPIES):
+        target.copy_(source)
+    torch.cuda.synchronize()
+    return 2.0 * _COPY_BYTES * _COPIES / (time.perf_counter() - started)

@@ -1,0 +1,223 @@
+"""A search for failing inputs: Hypothesis draws recipes, the judge runs them, shares guide it.
+
+A check yields scenarios and learns nothing of what came back; Hypothesis calls a function and
+must hear at once. So the judge drives: a check with `searches` says how one case is tried
+(`on_case`) and judged (`judge`), the examination runs each searched case exactly as a proposed
+one and answers with the share of the error budget that it used. Findings stay one-case
+scenarios that replay without the search.
+
+Two kinds of round alternate. Exploring, Hypothesis draws numbers that `inputs.recipes` turns into
+recipes: independent ones, since its own mutations repeat sizes and fills. Climbing, it draws
+changes to the best recipes so far and is told each share as its `target`. Shrinking is left to
+`judge.diagnose.minimise`, which serves every check and knows tensors. The same root seed and the
+same answers give the same recipes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from cuassay.home import home
+from cuassay.inputs.budget import budget_for
+from cuassay.inputs.planner import Planner
+from cuassay.inputs.recipes import REACH, Change, change, sample
+from cuassay.inputs.seeds import derive
+from cuassay.model import serial
+from cuassay.model.verdict import Profile
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import SearchStrategy
+
+    from cuassay.judge.trial import JudgeTrial
+    from cuassay.model.case import Case
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How long a search may take: seconds, rounds of exploring and climbing, their recipes.
+
+    `elements` bounds the elements of inputs and outputs of one recipe.
+    """
+
+    seconds: float
+    rounds: int
+    explore: int
+    climb: int
+    elements: int
+
+
+_ISOLATED_PATIENCE = 20.0
+_CPU = {
+    Profile.STANDARD: Effort(seconds=10.0, rounds=1, explore=150, climb=50, elements=1 << 15),
+    Profile.DEEP: Effort(seconds=90.0, rounds=6, explore=150, climb=50, elements=1 << 16),
+}
+_CUDA = {
+    Profile.STANDARD: Effort(seconds=10.0, rounds=1, explore=150, climb=50, elements=1 << 20),
+    Profile.DEEP: Effort(seconds=90.0, rounds=6, explore=150, climb=50, elements=1 << 22),
+}
+_PARENTS = 5  # best recipes that climbing starts from
+_ASPECTS, _CHANGES = 63, 4  # aspects are counted modulo their number; changes at once
+_LARGEST_SHARE = 1e6  # Hypothesis climbs finite numbers only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one searched case gave: the share of the budget used (None: not judged)."""
+
+    share: float | None
+    failed: bool
+
+
+Ask = Callable[["Case"], Answer]
+
+
+class _Ended(BaseException):
+    """Ends a search from inside the function that Hypothesis calls.
+
+    A BaseException, so that Hypothesis takes it for no failure of the function, nor runs the
+    recipe again to confirm it. `cause` is the fault that ended the search, if one did.
+    """
+
+    def __init__(self, cause: BaseException | None = None) -> None:
+        self.cause = cause
+        super().__init__()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Search:
+    ask: Ask
+    planner: Planner
+    effort: Effort
+    deadline: float
+    has_room: Callable[[Case], bool] = lambda case: True
+    known: dict[str, Answer] = field(default_factory=dict)
+    best: list[tuple[float, Case]] = field(default_factory=list)
+
+    def share(self, case: Case | None) -> float | None:
+        """Return the share that a case used, asked once. Raises _Ended where all is over."""
+        if time.perf_counter() >= self.deadline:
+            raise _Ended
+        if case is None:
+            return None
+        key = serial.dumps(case)
+        if key not in self.known:
+            self.known[key] = self._asked(case)
+        return self.known[key].share
+
+    def _asked(self, case: Case) -> Answer:
+        if not self.has_room(case):
+            return Answer(share=None, failed=False)
+        try:
+            answer = self.ask(case)
+        except BaseException as error:  # the judge's own; Hypothesis must not meddle with it
+            raise _Ended(error) from None
+        if answer.failed:
+            self.known[serial.dumps(case)] = answer
+            raise _Ended
+        if answer.share is not None and math.isfinite(answer.share):
+            self.best.append((answer.share, case))
+            self.best.sort(key=lambda pair: -pair[0])
+            del self.best[_PARENTS:]
+        return answer
+
+
+def effort_for(profile: Profile, *, device: str) -> Effort | None:
+    """Return the effort of a profile; None at `quick`, which does not search."""
+    return (_CUDA if device.startswith("cuda") else _CPU).get(profile)
+
+
+def search(trial: JudgeTrial, ask: Ask, *, effort: Effort | None = None) -> int:
+    """Search until a case fails or the effort is spent; return how many cases were asked.
+
+    What `ask` raises passes through. Does nothing where the profile searches nothing.
+    """
+    effort = effort or effort_for(trial.profile, device=trial.device)
+    if effort is None:
+        return 0
+    seed = trial.seed("search")
+    planner = Planner(
+        problem=trial.problem,
+        budget=budget_for(trial.profile, device=trial.device, memory_gib=trial.memory_gib),
+        root_seed=seed,
+    )
+    # An audit's verdicts must not turn on how fast its lane is: there, rounds bound the search.
+    patience = _ISOLATED_PATIENCE if trial.isolated else 1.0
+    deadline = time.perf_counter() + effort.seconds * patience
+    one = _Search(
+        ask=ask, planner=planner, effort=effort, deadline=deadline, has_room=trial.has_room
+    )
+    try:
+        for number in range(effort.rounds):
+            _explore(one, derive(seed, "explore", number))
+            if one.best:
+                _climb(one, derive(seed, "climb", number))
+    except _Ended as ended:
+        if ended.cause is not None:
+            raise ended.cause from None
+    return len(one.known)
+
+
+def _explore(one: _Search, seed: int) -> None:
+    """Ask independent recipes. Raises _Ended where the search is over."""
+    from hypothesis import strategies as st
+
+    def explored(number: int) -> None:
+        one.share(sample(one.planner, number, max_elements=one.effort.elements))
+
+    _driven(explored, st.integers(0, 1 << 60), count=one.effort.explore, seed=seed)
+
+
+def _climb(one: _Search, seed: int) -> None:
+    """Ask changes of the best recipes, toward a larger share. Raises _Ended."""
+    import hypothesis
+    from hypothesis import strategies as st
+
+    parents = [case for _, case in one.best]
+    amounts = st.tuples(st.integers(0, _ASPECTS), st.integers(-REACH, REACH))
+    drawn = st.tuples(st.integers(0, len(parents) - 1), st.lists(amounts, max_size=_CHANGES))
+
+    def climbed(chosen: tuple[int, list[Change]]) -> None:
+        parent, changes = chosen
+        limit = one.effort.elements
+        share = one.share(change(one.planner, parents[parent], changes, max_elements=limit))
+        if share is None:
+            hypothesis.reject()
+        if math.isfinite(share):
+            hypothesis.target(min(share, _LARGEST_SHARE), label="share of the error budget")
+
+    _driven(climbed, drawn, count=one.effort.climb, seed=seed)
+
+
+def _driven(tried: Callable[[T], None], drawn: SearchStrategy[T], *, count: int, seed: int) -> None:
+    """Let Hypothesis call `tried` with what it draws, some `count` times."""
+    # Hypothesis keeps what it reads of installed sources here, not in the working folder.
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(home() / "hypothesis"))
+    import hypothesis
+
+    settings = hypothesis.settings(
+        max_examples=count,
+        database=None,  # failures are kept by judge.kept.failures, as cases
+        deadline=None,
+        phases=(hypothesis.Phase.generate, hypothesis.Phase.target),
+        suppress_health_check=list(hypothesis.HealthCheck),
+        verbosity=hypothesis.Verbosity.quiet,
+        print_blob=False,
+    )
+
+    def called(value: T) -> None:
+        tried(value)
+
+    given = hypothesis.given(value=drawn)
+    try:
+        hypothesis.seed(seed)(settings(given(called)))()
+    except (hypothesis.errors.Flaky, hypothesis.errors.Unsatisfiable):
+        # Every case is asked once, so only Hypothesis's own bookkeeping can disagree; and a
+        # round may draw no legal sizes at all. Neither says anything of the candidate.
+        return

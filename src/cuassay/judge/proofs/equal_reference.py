@@ -1,0 +1,293 @@
+"""Is what a candidate computes the reference's expression? Both in residues, on the same data.
+
+The reference runs here, in float64 with residues beside its values (`cuassay.algebra`); the
+candidate is called in its worker, and its recorded launches are executed once more, in residues, in
+another worker into which nothing of it is loaded. Equal residues are equal expressions. Where they
+differ, an input is looked for on which the float results differ as well, and run once more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from cuassay.algebra.follow import expressions
+from cuassay.checks.base import Run
+from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
+from cuassay.checks.machine.faults import machine_cases, recorded_call, recording_of
+from cuassay.checks.numeric.listed_sizes import elements_of
+from cuassay.checks.state.answers import reads_of, wrong_outputs
+from cuassay.errors import CannotJudgeError, CuassayError
+from cuassay.inputs.regimes import Regime, fill, fills_for
+from cuassay.judge.run.machine import HostNursery
+from cuassay.judge.run.machine_worker import asked
+from cuassay.judge.run.runner import Runner
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.candidate import Candidate
+from cuassay.model.case import Case
+from cuassay.model.digest import sha256_fields
+from cuassay.model.events import Event, Progress
+from cuassay.model.machine import EqualityEvidence
+from cuassay.model.problem import Scalar
+from cuassay.model.proofs import Equality, ProofAnswer
+from cuassay.model.scenario import Scenario
+from cuassay.sandbox.guest.items import host_memory
+from cuassay.sandbox.host.call import Caller
+
+SEEDS = (1, 2)
+_FUNCTION = "cuassay.build.machine.equal:match"
+_ELEMENTS = 1 << 15  # of inputs and outputs of the larger size
+# Numbers of both signs, and large enough that what is clamped, or decided at 1, 3 or 6, is so.
+_DATA = (
+    Regime(name="scale 1", main=fill("normal"), side=fill("normal", mean=0.5, scale=1.0)),
+    Regime(name="scale 4", main=fill("normal", scale=4.0), side=fill("normal", scale=1.0)),
+)
+_SEARCHED = (
+    *_DATA,
+    Regime(name="scale 0.01", main=fill("normal", scale=0.01)),
+)
+_GROSS, _MOST = 0.25, 0.5
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.int64}
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One call in residues: the evidence, and whether the float results differ as well."""
+
+    evidence: EqualityEvidence
+    wrong: str
+
+
+def equality(
+    trial: JudgeTrial,
+    candidate: Candidate,
+    digest: str,
+    host: HostNursery,
+    *,
+    limit_s: float,
+    emit: Callable[[Event], None],
+) -> Equality:
+    """Return whether the candidate's outputs are the reference's expressions.
+
+    `limit_s` is the time for one launch. What cannot be decided is UNKNOWN, with the reason.
+    """
+    started = time.monotonic()
+    try:
+        found = _equality(trial, candidate, digest, host, limit_s, emit)
+    except CuassayError as error:
+        found = Equality(answer=ProofAnswer.UNKNOWN, reason=str(error)[:600])
+    return replace(found, seconds=time.monotonic() - started)
+
+
+def _equality(
+    trial: JudgeTrial,
+    candidate: Candidate,
+    digest: str,
+    host: HostNursery,
+    limit_s: float,
+    emit: Callable[[Event], None],
+) -> Equality:
+    from cuassay.build.machine.equal import prepare
+
+    prepare()  # here, for a worker cannot write the runtime's folder
+    cases = list(_cases(trial, _DATA))
+    if not cases:
+        raise CannotJudgeError("the reference accepts no data at a size that a CPU executes")
+    seen: list[EqualityEvidence] = []
+    most = 0.0
+    with Caller(host.get(), name=sha256_fields("ptx-machine", digest)) as caller:
+        for case in cases:
+            emit(Progress(text=f"in residues: {case.label}"))
+            inputs = trial.inputs(case)
+            most = max(most, shared(inputs))
+            one = _called(trial, candidate, case, inputs, host, caller, limit_s)
+            if one.evidence.refused:
+                raise CannotJudgeError(f"{one.evidence.refused} ({case.label})")
+            if one.evidence.equal < one.evidence.elements:
+                return _other(trial, candidate, case, one, host)
+            if one.wrong:
+                raise CannotJudgeError(
+                    f"expressions agree and float results do not: {one.wrong} ({case.label})"
+                )
+            seen.append(one.evidence)
+    return Equality(
+        answer=ProofAnswer.PROVED,
+        scope=_scope(cases, seen[0].prime, len(SEEDS) * len(cases), most),
+        elements=sum(one.elements for one in seen),
+        seeds=len(SEEDS),
+        data=len(cases),
+        prime=seen[0].prime,
+        shared=most,
+    )
+
+
+def _cases(trial: JudgeTrial, regimes: Sequence[Regime]) -> Iterator[Case]:
+    """Yield small sizes with data of each regime, as the reference accepts them."""
+    found = machine_cases(trial)
+    fitting = [one for one in found if elements_of(trial.problem, one.axes) <= _ELEMENTS]
+    larger = max(fitting[1:], key=lambda one: elements_of(trial.problem, one.axes), default=None)
+    for number, base in enumerate([*found[:1], *([larger] if larger else [])]):
+        sizes = ", ".join(
+            f"{axis.name}={base.axes[axis.name]}" for axis in trial.problem.var_axes()
+        )
+        for regime in regimes:
+            case = replace(
+                base,
+                label=f"{sizes or 'its only size'}; {regime.name}",
+                fills=fills_for(trial.problem, regime),
+                seed=trial.seed("equal", number, regime.name),
+                generator=False,
+                benchmark=False,
+            )
+            settled = trial.settled(case)
+            yield settled or replace(base, seed=case.seed, label=f"{sizes}; the problem's own data")
+
+
+def shared(inputs: Mapping[str, torch.Tensor | Scalar]) -> float:
+    """Return the share of input elements whose size another has too, or that are 0 or 1.
+
+    Raises CannotJudgeError for an input that is one number, 0 or 1 for the most part: the data
+    would not show what a kernel makes of others.
+    """
+    found = []
+    for name, one in inputs.items():
+        if not isinstance(one, torch.Tensor) or not one.is_floating_point() or not one.numel():
+            continue
+        values = one.detach().double().abs().reshape(-1).numpy()
+        _, count = np.unique(values, return_counts=True)
+        plain = np.isin(values, (0.0, 1.0)) | ~np.isfinite(values)
+        if (
+            max(float(count.max()) if values.size > 1 else 0.0, float(plain.sum()))
+            > _MOST * values.size
+        ):
+            raise CannotJudgeError(
+                f"input '{name}' is the same number almost everywhere in the data that the "
+                "reference accepts, which says nothing about others"
+            )
+        found.append(values)
+    if not found:
+        return 0.0
+    every = np.concatenate(found)
+    _, place, count = np.unique(every, return_inverse=True, return_counts=True)
+    alone = (count[place] == 1) & ~np.isin(every, (0.0, 1.0))
+    return 1.0 - float(alone.mean())
+
+
+def _scope(cases: Sequence[Case], prime: int, count: int, most: float) -> tuple[str, ...]:
+    again = f"; {most:.1%} of the numbers of inputs have the size of another, and are one with it"
+    return (
+        *(f"at {case.label}" for case in cases),
+        "for all floats that decide comparisons and roundings to integers as these do, "
+        "with the integers and scalars of these and contiguous inputs",
+        f"a difference of degree d is missed with probability (d / {prime})^{count}"
+        + (again if most else ""),
+    )
+
+
+def _called(
+    trial: JudgeTrial,
+    candidate: Candidate,
+    case: Case,
+    inputs: Mapping[str, torch.Tensor | Scalar],
+    host: HostNursery,
+    caller: Caller,
+    limit_s: float,
+) -> _Seen:
+    """Call the candidate once and compare what its launches compute in residues."""
+    names = [spec.name for spec in trial.problem.outputs]
+    expected = [
+        expressions(trial.reference.call, list(inputs.values()), seed=seed, names=names)
+        for seed in SEEDS
+    ]
+    dtypes = [getattr(torch, spec.dtype.value) for spec in trial.problem.outputs]
+    buffer, outputs = _packed(expected, dtypes)
+    wanted = json.dumps({"seeds": SEEDS, "limit_s": limit_s, "outputs": outputs}).encode()
+    scenario = recorded_call(case)
+    with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
+        run = runner(scenario)
+        recording = recording_of(scenario, run)
+        ended = termination_finding(scenario, run, problem=trial.problem)
+        if inconclusive_reason(run) or ended is not None or recording is None:
+            raised = first_raised(run)
+            said = f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
+            raise CannotJudgeError(inconclusive_reason(run) or (ended.message if ended else said))
+        evidence = asked(
+            caller,
+            _FUNCTION,
+            [host_memory(recording.cpu().contiguous()), memoryview(buffer), memoryview(wanted)],
+            EqualityEvidence,
+            timeout_s=60.0 + 8 * len(SEEDS) * limit_s,
+        )
+        return _Seen(evidence, "" if evidence.refused else _wrong(trial, scenario, run))
+
+
+def _packed(
+    expected: Sequence[Sequence[tuple[torch.Tensor, torch.Tensor | None]]],
+    dtypes: Sequence[torch.dtype],
+) -> tuple[bytes, list[tuple[int, bool]]]:
+    """Return the reference's outputs as `match` takes them, and what they are."""
+    parts, outputs = [], []
+    for (value, slots), dtype in zip(expected[0], dtypes, strict=True):
+        flat = value.detach().contiguous().reshape(-1)
+        outputs.append((flat.numel(), slots is not None))
+        if slots is not None:
+            parts.append(flat.double().numpy().view(np.int64))
+        else:
+            codes = flat.to(dtype).view(torch.uint8).numpy().view(_UNSIGNED[dtype.itemsize])
+            parts.append(codes.astype(np.int64))
+    for one in expected:
+        parts += [slots.contiguous().reshape(-1).numpy() for _, slots in one if slots is not None]
+    return b"".join(part.tobytes() for part in parts), outputs
+
+
+def _wrong(trial: JudgeTrial, scenario: Scenario, run: Run) -> str:
+    """Return how float results differ beyond all rounding; empty if they do not.
+
+    The oracle has to find them wrong, and the worst element by a good part of the output's size:
+    a cancellation is a fault of rounding, and leaves the expression what it is.
+    """
+    for read in reads_of(scenario, run):
+        outputs = {one.name: one.value for one in trial.truth(read.case).outputs}
+        for one in wrong_outputs(trial, read, run, closely=True):
+            if one.mismatch:
+                return one.mismatch
+            size = float(outputs[one.output].double().square().mean().sqrt())
+            error = abs(one.got - one.expected)
+            if not one.undecided and _GROSS * max(size, abs(one.expected)) < error < math.inf:
+                place = list(one.worst_index)
+                return f"output '{one.output}'{place} is {one.got:g}, expected {one.expected:g}"
+    return ""
+
+
+def _other(
+    trial: JudgeTrial, candidate: Candidate, case: Case, seen: _Seen, host: HostNursery
+) -> Equality:
+    """Return the answer where expressions differ: REFUTED if float results do, twice."""
+    evidence = seen.evidence
+    where = f"element {evidence.element} of output '{evidence.output}' is another expression"
+    tried = [case, *_cases(trial, _SEARCHED)] if seen.wrong else list(_cases(trial, _SEARCHED))
+    for one in tried:
+        scenario = recorded_call(one)
+        said = []
+        for _ in range(2):
+            with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
+                said.append(_wrong(trial, scenario, runner(scenario)))
+            if not said[-1]:
+                break
+        if len(said) == 2 and all(said):
+            return Equality(
+                answer=ProofAnswer.REFUTED, reason=f"{said[0]} ({one.label})", sizes=one.axes,
+                elements=evidence.elements, seeds=evidence.seeds, prime=evidence.prime,
+            )  # fmt: skip
+    return Equality(
+        answer=ProofAnswer.UNKNOWN,
+        reason=f"{where} at {case.label}, of {evidence.elements - evidence.equal} in "
+        f"{evidence.elements}; no data were found on which float results differ",
+        sizes=case.axes,
+    )

@@ -1,0 +1,148 @@
+"""Launches of a candidate at many sizes, without running its kernels: what launch laws are fit to.
+
+Sizes are drawn so that ceilings, tails, powers of two and thresholds show: one axis at a time
+around a middle, then all together, then the workloads' own as far as memory allows.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from cuassay.checks.base import Run
+from cuassay.checks.endings.findings import first_raised, inconclusive_reason, termination_finding
+from cuassay.checks.machine.faults import recorded_call, recording_of
+from cuassay.checks.numeric.listed_sizes import elements_of
+from cuassay.checks.state.answers import placed
+from cuassay.errors import CuassayError
+from cuassay.judge.run.runner import Runner
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.axes import resolve
+from cuassay.model.case import Case
+from cuassay.model.problem import Problem, VarAxis
+from cuassay.model.recording import Recording, decode
+from cuassay.model.scenario import Scenario
+
+_ELEMENTS = 1 << 24  # of one call's tensors together
+_LADDER = (
+    *(1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 100, 127, 128, 129),
+    *(160, 200, 255, 256, 257, 384, 500, 511, 512, 513, 640, 777, 1000, 1023, 1024, 1025, 1536),
+    *(2000, 2048, 2049, 3000, 4095, 4096, 4097, 6144, 8192, 10_000, 16_384, 20_000, 32_768),
+    *(65_536, 100_000, 262_144, 1_000_000, 1_048_576, 4_000_000),
+)
+_ALONE, _TOGETHER = 14, 24  # sizes of one axis alone, and of all axes together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """The launches of one call. `axes` are all axes of the problem with their sizes."""
+
+    axes: Mapping[str, int]
+    recording: Recording
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Samples:
+    """What was recorded, and why nothing was at other sizes: (sizes, reason)."""
+
+    found: tuple[Sample, ...]
+    refused: tuple[tuple[Mapping[str, int], str], ...]
+
+
+def legal_sizes(axis: VarAxis, most: int) -> list[int]:
+    """Return sizes of one axis to sample, in ascending order, `most` at most each."""
+    if axis.sizes:
+        return sorted(size for size in axis.sizes if size <= most)
+    step = axis.multiple_of
+    high = min(most, axis.maximum if axis.maximum is not None else most)
+    low = max(axis.minimum, 1)
+    found = {-(-size // step) * step for size in _LADDER} | {
+        size * step for size in (1, 2, 3, 5, 7, 9)
+    }
+    found |= {-(-low // step) * step, high // step * step if axis.maximum is not None else low}
+    return sorted(size for size in found if low <= size <= high and size % step == 0)
+
+
+def plan(problem: Problem, *, seed: int = 0) -> list[dict[str, int]]:
+    """Return sizes of all axes to record launches at, without repeats; the first is small."""
+    draw = random.Random(seed)
+    axes = problem.var_axes()
+    ladders = {axis.name: legal_sizes(axis, _ELEMENTS) for axis in axes}
+    if any(not ladder for ladder in ladders.values()):
+        return []
+    wanted: list[dict[str, int]] = []
+    middle = {name: min(ladder, key=lambda size: abs(size - 9)) for name, ladder in ladders.items()}
+    wanted.append(middle)
+    for name, ladder in ladders.items():
+        fitting = [s for s in ladder if _fits(problem, {**middle, name: s})]
+        for size in sorted(draw.sample(fitting, min(_ALONE, len(fitting)))):
+            wanted.append({**middle, name: size})
+    for _ in range(_TOGETHER * 8):
+        if len(wanted) >= 1 + _ALONE * len(axes) + _TOGETHER:
+            break
+        sizes = {name: draw.choice(ladder) for name, ladder in ladders.items()}
+        if _fits(problem, sizes):
+            wanted.append(sizes)
+    wanted += [
+        {axis.name: workload.axes[axis.name] for axis in axes if axis.name in workload.axes}
+        for workload in problem.workloads
+    ]
+    found: list[dict[str, int]] = []
+    for sizes in wanted:
+        if len(sizes) == len(axes) and sizes not in found and _fits(problem, sizes):
+            found.append(sizes)
+    return found
+
+
+def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:
+    try:
+        return elements_of(problem, resolve(problem.axes, sizes)) <= _ELEMENTS
+    except CuassayError:
+        return False
+
+
+def record(
+    trial: JudgeTrial,
+    runner: Runner,
+    case: Case,
+    sizes: list[dict[str, int]],
+    *,
+    going: Callable[[], bool] = lambda: True,
+) -> Samples:
+    """Return the launches of one call at each of the sizes, as long as `going` says so."""
+    found: list[Sample] = []
+    refused: list[tuple[Mapping[str, int], str]] = []
+    for bound in sizes:
+        if not going():
+            break
+        axes = resolve(trial.problem.axes, bound)
+        try:
+            scenario = recorded_call(placed(case, axes), outline=True)
+            found.append(Sample(axes=axes, recording=_recording(trial, scenario, runner(scenario))))
+        except CuassayError as error:
+            refused.append((axes, str(error)))
+            if len(refused) > 8 and not found:
+                break
+    return Samples(found=tuple(found), refused=tuple(refused))
+
+
+def _recording(trial: JudgeTrial, scenario: Scenario, run: Run) -> Recording:
+    reason = inconclusive_reason(run)
+    ended = termination_finding(scenario, run, problem=trial.problem)
+    recording = recording_of(scenario, run)
+    if reason or ended is not None or recording is None:
+        raised = first_raised(run)
+        said = f"{raised.exception}: {raised.message}" if raised else "nothing was recorded"
+        raise CuassayError(reason or (ended.message if ended else said))
+    return decode(bytes(recording.cpu().contiguous().numpy()))
+
+
+def classes(samples: Samples) -> Iterator[tuple[Sample, ...]]:
+    """Yield the samples whose launches are of the same kernels of the same PTX, in order."""
+    groups: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
+    for one in samples.found:
+        texts = one.recording.modules
+        key = tuple((texts[each.module], each.kernel) for each in one.recording.launches)
+        groups.setdefault(key, []).append(one)
+    yield from map(tuple, groups.values())

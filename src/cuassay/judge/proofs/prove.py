@@ -1,0 +1,347 @@
+"""`cuassay prove`: launches recorded at many sizes, their law, and what holds for all sizes.
+
+The candidate's host code runs in its worker, without its kernels; the proof is made in another
+worker, into which nothing of it is loaded but PTX; a refutation is run once more with the
+candidate's own launch before it is said.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from cuassay import build
+from cuassay.build.machine.prove import packed
+from cuassay.checks.machine.faults import recorded_call
+from cuassay.checks.state.answers import placed
+from cuassay.errors import CannotJudgeError, CuassayError, UsageError
+from cuassay.formats import load_candidate, load_problem
+from cuassay.formats.execute import load_reference
+from cuassay.judge.environment import choose_device
+from cuassay.judge.execute import recorded
+from cuassay.judge.proofs.equal_reference import equality
+from cuassay.judge.proofs.launch_samples import Samples, plan, record
+from cuassay.judge.run.machine import HostNursery, Replayer
+from cuassay.judge.run.machine_worker import asked
+from cuassay.judge.run.runner import Runner
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model import serial
+from cuassay.model.axes import resolve
+from cuassay.model.candidate import Candidate
+from cuassay.model.case import Case
+from cuassay.model.digest import candidate_digest, sha256_fields
+from cuassay.model.domain import Index, IntegerRange, Offsets
+from cuassay.model.dtype import DType
+from cuassay.model.events import Event, Progress
+from cuassay.model.jobs import ProveJob
+from cuassay.model.problem import ConstAxis, ExprAxis, Problem, TensorSpec, VarAxis
+from cuassay.model.proofs import (
+    Claim,
+    LaunchProof,
+    Proof,
+    ProofAnswer,
+    ProofEvidence,
+    Property,
+    proofs_of,
+)
+from cuassay.model.verdict import Profile
+from cuassay.sandbox.host.call import Caller
+from cuassay.sandbox.host.nursery import Nursery
+
+LIMIT_S = 60.0  # for one launch
+_RECORD_S = 90.0
+_FUNCTION = "cuassay.build.machine.prove:prove"
+_FAULTS = {
+    Property.MEMORY: ("out-of-bounds", "misaligned"),
+    Property.RACES: ("race", "unordered", "divergent-barrier", "deadlock"),
+}
+_INTEGER_BYTES = {DType.INT32: 4, DType.INT64: 8}
+
+
+def prove(job: ProveJob, emit: Callable[[Event], None], nursery: Nursery | None) -> dict[str, Any]:
+    """Return the document of a proof. Raises UsageError and CannotJudgeError."""
+    if not job.problem:
+        raise UsageError("give --problem: it says which sizes are legal")
+    host = HostNursery(nursery)
+    try:
+        return _prove(job, emit, host)
+    finally:
+        host.close()
+
+
+def _prove(job: ProveJob, emit: Callable[[Event], None], host: HostNursery) -> dict[str, Any]:
+    notes: list[str] = []
+    problem = load_problem(job.problem, strict=job.strict, notes=notes)
+    candidate = load_candidate(job.candidate, problem, strict=job.strict, notes=notes)
+    for note in notes:
+        emit(Progress(text=note))
+    build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
+    digest = candidate_digest(candidate, build.toolchain("cpu"))
+    trial = JudgeTrial(
+        problem,
+        load_reference(problem),
+        profile=job.profile,
+        device=choose_device("cpu"),
+        root_seed=job.seed or 0,
+    )
+    evidence, samples = evidence_of(
+        trial, candidate, digest, host, limit_s=job.limit_s, emit=emit, wanted=job.properties
+    )
+    if evidence.refused and evidence.equality is None:
+        raise CannotJudgeError(f"nothing can be proved: {evidence.refused}")
+    return {
+        "candidate": candidate.name,
+        "problem": problem.name,
+        "proof": serial.to_json(evidence),
+        "proved": serial.to_json(proofs_of(evidence)),
+        "answer": str(evidence.answer),
+        "sizes_recorded": len(samples.found),
+        "refused": [{"axes": dict(axes), "reason": why[:300]} for axes, why in samples.refused],
+    }
+
+
+def proofs(
+    problem: Problem,
+    candidate: Candidate,
+    host: HostNursery,
+    *,
+    profile: Profile,
+    seed: int,
+    emit: Callable[[Event], None],
+    wanted: tuple[Property, ...],
+) -> tuple[Proof, ...]:
+    """Return which wanted properties hold of a candidate, for its verdict."""
+    try:
+        build.prepare(candidate, device="cpu", notify=lambda text: emit(Progress(text=text)))
+        trial = JudgeTrial(
+            problem,
+            load_reference(problem),
+            profile=profile,
+            device=choose_device("cpu"),
+            root_seed=seed,
+        )
+        digest = candidate_digest(candidate, build.toolchain("cpu"))
+        evidence, _ = evidence_of(
+            trial, candidate, digest, host, limit_s=LIMIT_S, emit=emit, wanted=wanted
+        )
+    except CuassayError as error:
+        evidence = ProofEvidence(refused=str(error), wanted=wanted)
+    return proofs_of(evidence)
+
+
+def evidence_of(
+    trial: JudgeTrial,
+    candidate: Candidate,
+    digest: str,
+    host: HostNursery,
+    *,
+    limit_s: float,
+    emit: Callable[[Event], None],
+    wanted: tuple[Property, ...],
+) -> tuple[ProofEvidence, Samples]:
+    """Return what is proved of a candidate, and what its launches were recorded at.
+
+    `limit_s` is the time for one launch.
+    """
+    evidence, samples = ProofEvidence(), Samples(found=(), refused=())
+    if {Property.MEMORY, Property.RACES} & set(wanted):
+        try:
+            evidence, samples = _launches_proved(
+                trial, candidate, digest, host, limit_s=limit_s, emit=emit
+            )
+        except CuassayError as error:
+            evidence = ProofEvidence(refused=str(error))
+    if Property.EQUAL in wanted:
+        found = equality(trial, candidate, digest, host, limit_s=limit_s, emit=emit)
+        evidence = dataclasses.replace(evidence, equality=found)
+    return dataclasses.replace(evidence, wanted=wanted), samples
+
+
+def _launches_proved(
+    trial: JudgeTrial,
+    candidate: Candidate,
+    digest: str,
+    host: HostNursery,
+    *,
+    limit_s: float,
+    emit: Callable[[Event], None],
+) -> tuple[ProofEvidence, Samples]:
+    case = trial.cases("small")[0]
+    samples = sampled(trial, candidate, case, host, emit)
+    emit(Progress(text=f"launches recorded at {len(samples.found)} sizes; proving"))
+    request = request_of(trial.problem, samples, limit_s=limit_s)
+    with Caller(host.get(), name=sha256_fields("ptx-machine", digest)) as caller:
+        evidence = asked(
+            caller,
+            _FUNCTION,
+            [memoryview(request)],
+            ProofEvidence,
+            timeout_s=60.0 + 24 * limit_s,
+        )
+    return _confirmed(evidence, trial, candidate, case, digest, host), samples
+
+
+def request_of(problem: Problem, samples: Samples, *, limit_s: float) -> bytes:
+    """Return what a proof is made of, as bytes for `build.machine.prove.prove`."""
+    free = {axis.name for axis in problem.var_axes()}
+    outlines = [
+        ({name: one.axes[name] for name in one.axes if name in free}, one.recording)
+        for one in samples.found
+    ]
+    return packed(outlines, {**wanted(problem), "limit_s": limit_s})
+
+
+def sampled(
+    trial: JudgeTrial,
+    candidate: Candidate,
+    case: Case,
+    host: HostNursery,
+    emit: Callable[[Event], None],
+) -> Samples:
+    """Return a candidate's launches at many sizes, recorded without running a kernel.
+
+    Raises CannotJudgeError where nothing was recorded.
+    """
+    with Replayer(candidate, "", profile=trial.profile, host=host) as machine:
+        if machine.absent:
+            raise CannotJudgeError(machine.absent)
+    sizes = plan(trial.problem)
+    emit(Progress(text=f"recording what is launched at {len(sizes)} sizes"))
+    with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
+        until: list[float] = []
+
+        def going() -> bool:
+            if len(until) < 2:  # the first call builds the candidate
+                until.append(time.monotonic() + _RECORD_S)
+            return time.monotonic() < until[-1]
+
+        samples = record(trial, runner, case, sizes, going=going)
+    if not any(one.recording.launches for one in samples.found):
+        said = f": {samples.refused[0][1]}" if samples.refused else ""
+        raise CannotJudgeError(f"'{candidate.name}' launched no kernel that was recorded{said}")
+    return samples
+
+
+def _confirmed(
+    evidence: ProofEvidence,
+    trial: JudgeTrial,
+    candidate: Candidate,
+    case: Case,
+    digest: str,
+    host: HostNursery,
+) -> ProofEvidence:
+    """Run refutations with the candidate's own launches; what then shows no fault is unknown."""
+
+    def judged(one: Claim) -> Claim:
+        if one.answer is not ProofAnswer.REFUTED:
+            return one
+        again = placed(case, resolve(trial.problem.axes, one.sizes))
+        try:
+            recording = recorded(trial, candidate, again, host)
+            with Replayer(candidate, digest, profile=trial.profile, host=host) as machine:
+                seen = machine.execute(recording, recorded_call(again))
+        except CuassayError as error:
+            why = f"the law's launch shows a fault ({one.reason}), but: {error}"
+            return dataclasses.replace(one, answer=ProofAnswer.UNKNOWN, reason=why[:600])
+        if any(fault.kind in _FAULTS[one.what] for _, fault in seen.faults):
+            return one
+        why = (
+            f"the law's launch shows a fault ({one.reason}), the candidate's own does not: "
+            "what is launched follows another law"
+        )
+        return dataclasses.replace(one, answer=ProofAnswer.UNKNOWN, reason=why[:600])
+
+    def launch(one: LaunchProof) -> LaunchProof:
+        return dataclasses.replace(one, claims=tuple(map(judged, one.claims)))
+
+    calls = tuple(
+        dataclasses.replace(call, launches=tuple(map(launch, call.launches)))
+        for call in evidence.calls
+    )
+    return dataclasses.replace(evidence, calls=calls)
+
+
+def wanted(problem: Problem) -> dict[str, Any]:
+    """Return a problem's domain as the proof takes it: axes, tensors, bounds of integers in them.
+
+    What cannot be said in its terms is left out: then more has to be shown.
+    """
+    known: dict[str, list[Any]] = {}
+    axes: dict[str, Any] = {}
+    for axis in problem.axes:
+        match axis:
+            case VarAxis():
+                high = axis.maximum
+                if axis.sizes:
+                    high = max(axis.sizes)
+                axes[axis.name] = [axis.minimum, high, axis.multiple_of]
+                known[axis.name] = [axis.name]
+            case ConstAxis():
+                known[axis.name] = [axis.value]
+            case ExprAxis():
+                found = _polish(axis.expression, known)
+                if found is not None:
+                    known[axis.name] = found
+    tensors = []
+    values: dict[str, Any] = {}
+    for spec in (*problem.inputs, *problem.outputs):
+        if not isinstance(spec, TensorSpec):
+            continue
+        shape = [_polish(one, known) for one in spec.shape]
+        if all(one is not None for one in shape):
+            tensors.append(shape)
+    for spec in problem.inputs:
+        if isinstance(spec, TensorSpec) and spec.dtype in _INTEGER_BYTES:
+            bounds = _bounds(spec, known)
+            if bounds is not None:
+                values[spec.name] = [*bounds, _INTEGER_BYTES[spec.dtype]]
+    listed = [
+        {name: workload.axes[name] for name in axes}
+        for workload in problem.workloads
+        if all(name in workload.axes for name in axes)
+    ]
+    return {"axes": axes, "tensors": tensors, "values": values, "listed": listed}
+
+
+def _bounds(spec: TensorSpec, known: Mapping[str, list[Any]]) -> list[list[Any]] | None:
+    match spec.domain:
+        case Index(axis=axis, sentinels=sentinels):
+            size = _polish(axis, known)
+            if size is None or any(one >= 0 for one in sentinels):
+                return None
+            return [[min((0, *sentinels))], [*size, 1, "-"]]
+        case Offsets(axis=axis):
+            size = _polish(axis, known)
+            return None if size is None else [[0], size]
+        case IntegerRange(low=low, high=high):
+            return [[low], [high]]
+        case _:
+            return None
+
+
+def _polish(text: str, known: Mapping[str, list[Any]]) -> list[Any] | None:
+    """Return an expression of axes in reverse Polish notation; None for what has no such form."""
+    try:
+        return _tokens(ast.parse(text.strip(), mode="eval").body, known)
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _tokens(node: ast.expr, known: Mapping[str, list[Any]]) -> list[Any]:
+    match node:
+        case ast.Constant(value=int() as number) if not isinstance(number, bool):
+            return [number]
+        case ast.Name(id=name) if name in known:
+            return known[name]
+        case ast.BinOp(left=left, op=op, right=right):
+            signs: dict[type[ast.operator], str] = {
+                ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//",
+            }  # fmt: skip
+            if type(op) in signs:
+                below = _tokens(right, known)
+                if signs[type(op)] != "//" or (isinstance(below[0], int) and len(below) == 1):
+                    return [*_tokens(left, known), *below, signs[type(op)]]
+    raise ValueError(ast.unparse(node))

@@ -1,0 +1,1 @@
+"""Scenarios and recorded launches in processes without the judge's secrets: time, memory."""

@@ -1,0 +1,222 @@
+"""The judge's PTX machine: recorded launches executed again in a process without the candidate.
+
+The recording is bytes out of the candidate's process. What executes them is a worker of its
+own, sandboxed like the candidate's, into which nothing of the candidate is loaded but PTX text
+and memory; its answer is read back field by field. So a candidate can keep a launch to itself,
+as it can do without kernels at all, but it cannot touch what is seen of a launch it ships.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import PurePosixPath
+from types import TracebackType
+from typing import assert_never
+
+import torch
+
+from cuassay.build.cuda.binaries import find_cuobjdump
+from cuassay.build.machine.candidates import missing
+from cuassay.judge.run.machine_worker import asked
+from cuassay.judge.timeline import Timeline
+from cuassay.model import serial
+from cuassay.model.candidate import Candidate, Language
+from cuassay.model.digest import sha256_fields
+from cuassay.model.machine import MachineEvidence
+from cuassay.model.scenario import Scenario
+from cuassay.model.verdict import Lane, Profile
+from cuassay.sandbox.guest.items import host_memory
+from cuassay.sandbox.host.call import Caller
+from cuassay.sandbox.host.nursery import Nursery
+from cuassay.sandbox.host.turns import waiting
+
+SCHEDULES = {
+    Profile.QUICK: (("forward", 0),),
+    Profile.STANDARD: (("forward", 0), ("reverse", 0)),
+    Profile.DEEP: (("forward", 0), ("reverse", 0), ("random", 1), ("random", 2)),
+}
+_LIMIT_S = {Profile.QUICK: 30.0, Profile.STANDARD: 60.0, Profile.DEEP: 240.0}
+_MOST_S = 3600.0  # that all launches of a recording may take
+_KEPT = 64
+_FUNCTION = "cuassay.build.machine.replay:replay"
+
+
+class HostNursery:
+    """Where workers without a GPU come from: the trial's own, or one made when first needed."""
+
+    def __init__(self, given: Nursery | None) -> None:
+        self._trial = given
+        self._given = given if given is None or given.device == "cpu" else given.host
+        self._own: Nursery | None = None
+
+    def given_for(self, device: str) -> Nursery | None:
+        """Return the trial's nursery where its workers have `device`."""
+        return self._trial if self._trial is not None and self._trial.device == device else None
+
+    def get(self) -> Nursery:
+        """Return the nursery. Raises NurseryError where none can be started."""
+        if self._given is not None:
+            return self._given
+        if self._own is None:
+            self._own = Nursery("cpu", machine=True)
+        return self._own
+
+    def close(self) -> None:
+        """End what was made here."""
+        if self._own is not None:
+            self._own.close()
+
+
+class Replayer:
+    """Executes recordings of a candidate in a worker of its own, started with the first one.
+
+    `device` is what the candidate runs on. `digest` keeps the compiled kernels of one candidate
+    apart from those of another.
+    """
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        digest: str,
+        *,
+        profile: Profile,
+        host: HostNursery,
+        device: str = "cpu",
+        timeline: Timeline | None = None,
+    ) -> None:
+        self._timeline = timeline or Timeline()
+        self._device = device
+        self._candidate, self._digest, self._profile = candidate, digest, profile
+        self._host = host
+        self._of_cases: dict[str, MachineEvidence] = {}
+        self._caller: Caller | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._begun: dict[str, Future[MachineEvidence]] = {}
+        self._seen: OrderedDict[str, MachineEvidence] = OrderedDict()
+        self.executed_s = 0.0
+
+    def __enter__(self) -> Replayer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._caller is not None:
+            self._caller.close()  # what a thread still waits for ends with it
+        if self._thread is not None:
+            self._thread.shutdown(wait=True, cancel_futures=True)
+
+    @property
+    def absent(self) -> str:
+        """Why no launch of this candidate can be executed, or an empty string."""
+        needed = missing()
+        match self._candidate.language:
+            case Language.CUDA_KERNEL:
+                return needed
+            case Language.CUDA_EXTENSION | Language.PYTHON:
+                hosted = self._candidate.compiles_cuda
+                if hosted and self._device.startswith("cuda") and not find_cuobjdump():
+                    return (
+                        "cuobjdump was not found, which reads the PTX of a compiled extension: "
+                        "set CUDA_HOME to a CUDA toolkit, or pip install triton"
+                    )
+                launches = self._candidate.names_triton or hosted
+                return needed if launches else "the candidate has no CUDA C++ or Triton kernel"
+            case other:
+                assert_never(other)
+
+    @property
+    def seen(self) -> tuple[MachineEvidence, ...]:
+        """What was seen in every scenario executed so far."""
+        return tuple(self._of_cases.values())
+
+    def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
+        """Whether what was seen on each of these holds for all data at its shapes."""
+        seen = [self._of_cases.get(serial.dumps(scenario.cases)) for scenario in scenarios]
+        return all(evidence is not None and evidence.oblivious for evidence in seen)
+
+    def launches(self, scenarios: Sequence[Scenario]) -> tuple[int, int, str]:
+        """Return how many launches were judged, how many were made, and why any was not.
+
+        A launch that nobody sees, as in a graph that was captured earlier, counts as none made.
+        """
+        keys = [serial.dumps(scenario.cases) for scenario in scenarios]
+        seen = [self._of_cases[key] for key in keys if key in self._of_cases]
+        gaps = (evidence.gap for evidence in seen if evidence.judged < evidence.made)
+        return sum(e.judged for e in seen), sum(e.made for e in seen), next(gaps, "")
+
+    def line(self, file: str, line: int) -> str:
+        """Return a line of the candidate's sources, from 1; empty where there is none."""
+        for source in self._candidate.sources:
+            if PurePosixPath(source.path).name == PurePosixPath(file).name and line > 0:
+                return next(iter(source.text.splitlines()[line - 1 : line]), "").strip()
+        return ""
+
+    def execute(
+        self, recording: torch.Tensor, scenario: Scenario, *, launches: int = 1
+    ) -> MachineEvidence:
+        """Return what the machine sees in a scenario's recording (uint8, a file's bytes), cached.
+
+        `launches` says how many may take the time that one is given. Raises CannotJudgeError
+        where the machine's process ends without an answer.
+        """
+        data, key = _keyed(recording)
+        begun = self._begun.pop(key, None)
+        if begun is not None:
+            with waiting():
+                executed = begun.result()
+            self._seen[key] = executed
+        elif key not in self._seen:
+            with waiting():
+                wait(self._begun.values())  # the machine does one thing at a time
+            self._seen[key] = self._execute(data, scenario, launches)
+            while len(self._seen) > _KEPT:
+                self._seen.popitem(last=False)
+        self._seen.move_to_end(key)
+        self._of_cases[serial.dumps(scenario.cases)] = self._seen[key]
+        return self._seen[key]
+
+    def begin(self, recording: torch.Tensor, scenario: Scenario) -> None:
+        """Begin to execute a recording that will be asked for, beside what the judge does.
+
+        Only on a GPU: elsewhere the machine's worker and the candidate's have one parent, which
+        is asked by one thread.
+        """
+        data, key = _keyed(recording)
+        if self._device.startswith("cuda") and key not in self._seen:
+            self._thread = self._thread or ThreadPoolExecutor(max_workers=1)
+            self._begun[key] = self._thread.submit(self._execute, data, scenario, 1)
+
+    def _execute(
+        self, recording: torch.Tensor, scenario: Scenario, launches: int
+    ) -> MachineEvidence:
+        schedules = SCHEDULES[self._profile]
+        limit_s = _LIMIT_S[self._profile]
+        wanted = json.dumps({"schedules": schedules, "limit_s": limit_s}).encode()
+        with self._timeline.span(Lane.MACHINE, scenario.label):
+            return asked(
+                self._machine(),
+                _FUNCTION,
+                [host_memory(recording), memoryview(wanted)],
+                MachineEvidence,
+                timeout_s=min(limit_s * (len(schedules) * launches + 1), max(_MOST_S, limit_s * 5)),
+            )
+
+    def _machine(self) -> Caller:
+        if self._caller is None:
+            name = sha256_fields("ptx-machine", self._digest)
+            self._caller = Caller(self._host.get(), name=name)
+        return self._caller
+
+
+def _keyed(recording: torch.Tensor) -> tuple[torch.Tensor, str]:
+    """Return a recording in the host's memory, and what names its bytes."""
+    data = recording.cpu().contiguous()
+    return data, hashlib.sha256(data.numpy().tobytes()).hexdigest()

@@ -1,0 +1,1 @@
+"""The models whose every operator is a site."""

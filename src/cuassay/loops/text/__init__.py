@@ -1,0 +1,1 @@
+"""What the models read, and how it becomes tokens."""

@@ -1,0 +1,135 @@
+"""Calls with each configuration of the candidate's autotuners, instead of the one that is fastest.
+
+Triton's own `Autotuner.run` is replaced for the time of the calls by one that takes the
+configuration of a given number: everything else (pruning, hooks, arguments) is Triton's. See
+triton/runtime/autotuner.py. What it says of configurations is the candidate's process's word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from cuassay.model.scenario import Poison
+from cuassay.model.steps import Configurations
+from cuassay.model.trace import ResultItem
+from cuassay.sandbox.guest import items
+from cuassay.sandbox.guest.callers.streams import copies, settle
+from cuassay.sandbox.guest.interface import Host, Made
+from cuassay.sandbox.guest.memory.placement import poisoned_memory
+
+# What Triton's own autotuner counts as infinitely slow, by name: too much shared memory and so on.
+_REFUSALS = ("OutOfResources", "CompileTimeAssertionFailure", "PTXASError")
+_TEXT = 300
+
+
+@dataclass(slots=True)
+class _Choice:
+    """Which configuration every autotuner takes, and what each took in the call under way."""
+
+    number: int = 0
+    longest: int = 0
+    taken: list[str] = field(default_factory=list)
+
+
+def configurations(host: Host, step: Configurations) -> Made:
+    """Execute a Configurations step."""
+    if "triton" not in sys.modules:
+        return Made(facts=(("configurations", "0"),))
+    facts: list[tuple[str, str]] = []
+    found: list[ResultItem] = []
+    tensors: list[Any] = []
+    places: dict[str, str] = {}
+    begun = time.perf_counter()
+    choice = _Choice()
+    with _forced(choice):
+        while choice.number < min(max(choice.longest, 1), step.most):
+            if choice.number and time.perf_counter() - begun > step.budget_s:
+                break
+            number, choice.taken = choice.number, []
+            refused, held = _called(host, step)
+            taken = "; ".join(dict.fromkeys(choice.taken))
+            if refused:
+                facts.append((f"refused {number}", refused))
+            elif choice.taken:
+                made = [(items.describe(v, name=n, inputs={}), v) for n, v in held]
+                plain = [
+                    items.plain(v) for i, v in made if i.kind == "tensor" and isinstance(v, Tensor)
+                ]
+                digest = items.digest(plain)
+                if digest not in places and len(places) < step.kept:
+                    places[digest] = f"{len(found)}:{len(made)}"
+                    _take(made, plain, found, tensors)
+                if digest in places:
+                    facts.append((f"result {number}", places[digest]))
+            facts.append((f"configuration {number}", taken[:_TEXT]))
+            choice.number += 1
+    facts.append(("configurations", str(choice.longest)))
+    return Made(items=tuple(found), tensors=tuple(tensors), facts=tuple(facts))
+
+
+def _take(
+    made: list[tuple[ResultItem, Any]],
+    plain: list[Any],
+    found: list[ResultItem],
+    tensors: list[Any],
+) -> None:
+    """Add the items of one result, their tensors among those that are sent."""
+    from dataclasses import replace
+
+    rest = iter(plain)
+    for item, _ in made:
+        if item.kind == "tensor":
+            found.append(replace(item, buffer=len(tensors)))
+            tensors.append(next(rest))
+        else:
+            found.append(item)
+
+
+def _called(host: Host, step: Configurations) -> tuple[str, list[tuple[str, object]]]:
+    """Return why the GPU cannot run it, or nothing, and copies of what the call returned."""
+    outputs = host.destinations(step.slot, Poison.NAN)
+    settle(host)
+    try:
+        with poisoned_memory(Poison.NAN, host.device):
+            held = copies(host.invoke(step.slot, outputs))
+        settle(host)
+    except Exception as error:
+        names = {kind.__name__ for kind in type(error).__mro__}
+        if names.isdisjoint(_REFUSALS):
+            raise
+        return f"{type(error).__name__}: {error}"[:_TEXT], []
+    return "", held
+
+
+@contextlib.contextmanager
+def _forced(choice: _Choice) -> Iterator[None]:
+    """While active every autotuner takes the configuration of the choice's number."""
+    autotuner = importlib.import_module("triton.runtime.autotuner").Autotuner
+    original = autotuner.run
+
+    def run(self: Any, *given: Any, **named: Any) -> Any:
+        self.nargs = dict(zip(self.arg_names, given, strict=False))
+        usable = self.prune_configs(named) if len(self.configs) > 1 else self.configs
+        config = usable[choice.number % len(usable)]
+        choice.longest = max(choice.longest, len(usable))
+        choice.taken.append(f"{self.base_fn.__name__}: {config}")
+        if config.pre_hook is not None:
+            config.pre_hook({**self.nargs, **named, **config.all_kwargs()})
+        try:
+            return self.fn.run(*given, **named, **config.all_kwargs())
+        finally:
+            self.nargs = None
+
+    autotuner.run = run
+    try:
+        yield
+    finally:
+        autotuner.run = original

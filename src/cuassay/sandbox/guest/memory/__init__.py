@@ -1,0 +1,1 @@
+"""Where tensors lie: placement, poison, guard zones, recycled addresses, layouts of callers."""

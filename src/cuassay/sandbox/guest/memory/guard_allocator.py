@@ -1,0 +1,158 @@
+"""An allocator under torch: every CUDA allocation is one of the driver, between guard zones.
+
+torch calls two C functions for each allocation; here they are Python. Memory is filled when
+it is handed out. Freed memory is kept and, once nothing runs, filled: a write or a read after
+free shows. What a stream capture allocates belongs to the graph, whose replays may write to it
+after torch freed it: its zones are watched, its content is not.
+
+Out of sight: memory that a kernel takes by itself (cudaMalloc, cudaMallocAsync, VMM), shared
+and local memory, and accesses beyond the zones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from cuassay.sandbox.guest.memory.guard_zones import Block, Ledger, guard_bytes
+
+_LEAST, _MULTIPLE = 1 << 14, 512
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: our calls do not end anybody's capture
+_NON_BLOCKING = 1
+_ALLOCATE = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
+_FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
+
+
+class _DriverError(Exception):
+    """A call of the CUDA driver failed."""
+
+
+class DeviceAccess:
+    """Memory of one device, read and written on a stream of our own."""
+
+    def __init__(self, driver: ctypes.CDLL, device: int) -> None:
+        self._driver, self._context = driver, ctypes.c_void_p()
+        self._stream = ctypes.c_void_p()
+        self._call("cuInit", 0)
+        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
+        with self.current():
+            self._call("cuStreamCreate", ctypes.byref(self._stream), _NON_BLOCKING)
+
+    def _call(self, name: str, *arguments: Any) -> None:
+        code = getattr(self._driver, name)(*arguments)
+        if code:
+            raise _DriverError(f"{name}: {code}")
+
+    @contextlib.contextmanager
+    def current(self) -> Iterator[None]:
+        """Make the device's context current, and allow what a capture elsewhere would forbid."""
+        mode = ctypes.c_int(_RELAXED)
+        self._call("cuCtxPushCurrent_v2", self._context)
+        self._driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+        try:
+            yield
+        finally:
+            self._driver.cuThreadExchangeStreamCaptureMode(ctypes.byref(mode))
+            self._driver.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+    def reserve(self, size: int) -> int:
+        """Return the address of new memory. Raises _DriverError."""
+        pointer = ctypes.c_uint64()
+        with self.current():
+            self._call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
+        return int(pointer.value)
+
+    def captures(self, stream: int | None) -> bool:
+        """Whether a stream is being captured."""
+        status = ctypes.c_int()
+        with self.current():
+            self._call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
+        return status.value != 0
+
+    def fill(self, address: int, byte: int, size: int) -> None:
+        """Fill memory with one byte."""
+        with self.current():
+            where, count = ctypes.c_uint64(address), ctypes.c_size_t(size)
+            self._call("cuMemsetD8Async", where, ctypes.c_ubyte(byte), count, self._stream)
+            self._call("cuStreamSynchronize", self._stream)
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return the bytes at an address."""
+        held = ctypes.create_string_buffer(size)
+        with self.current():
+            where, count = ctypes.c_uint64(address), ctypes.c_size_t(size)
+            self._call("cuMemcpyDtoHAsync_v2", held, where, count, self._stream)
+            self._call("cuStreamSynchronize", self._stream)
+        return held.raw
+
+    def write(self, address: int, data: bytes) -> None:
+        """Write bytes at an address."""
+        with self.current():
+            where, count = ctypes.c_uint64(address), ctypes.c_size_t(len(data))
+            self._call("cuMemcpyHtoDAsync_v2", where, data, count, self._stream)
+            self._call("cuStreamSynchronize", self._stream)
+
+    def free(self, block: Block) -> None:
+        """Give a block back to the driver; nothing of the candidate may be running."""
+        with contextlib.suppress(_DriverError), self.current():
+            self._call("cuMemFree_v2", ctypes.c_uint64(block.address - block.guard))
+
+
+class CudaAllocator:
+    """The two functions that torch calls; they live as long as the process.
+
+    `byte` is what fresh memory holds, None leaves it alone. `exhausted` is set for good where
+    an allocation failed: torch then hands out a null pointer.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._driver = ctypes.CDLL("libcuda.so.1")
+        self._devices: dict[int, DeviceAccess] = {}
+        self._lock = threading.RLock()  # torch's threads allocate too
+        self._functions = _ALLOCATE(self._allocate), _FREE(self._release)
+        self._torch: object | None = None
+        self.byte: int | None = None
+        self.exhausted = False
+
+    def install(self) -> None:
+        """Make torch use it. Raises RuntimeError where CUDA has allocated already."""
+        pointers = (ctypes.cast(each, ctypes.c_void_p).value for each in self._functions)
+        make, change = (
+            getattr(torch._C, name)
+            for name in ("_cuda_customAllocator", "_cuda_changeCurrentAllocator")
+        )
+        self._torch = make(*pointers)
+        change(self._torch)
+
+    def _allocate(self, size: int, device: int, stream: int | None) -> int | None:
+        try:
+            with self._lock:
+                return self._guarded(int(size), int(device), stream)
+        except _DriverError:
+            self.exhausted = True
+            return None
+
+    def _guarded(self, size: int, device: int, stream: int | None) -> int:
+        if device not in self._devices:
+            self._devices[device] = DeviceAccess(self._driver, device)
+        access = self._devices[device]
+        guard = guard_bytes(size, least=_LEAST, multiple=_MULTIPLE)
+        room = guard + -(-size // _MULTIPLE) * _MULTIPLE + guard
+        address = access.reserve(room) + guard
+        if self.byte is not None and size:
+            access.fill(address, self.byte, size)
+        pinned = access.captures(stream)
+        self._ledger.add(
+            Block(address=address, size=size, guard=guard, access=access, pinned=pinned)
+        )
+        return address
+
+    def _release(self, pointer: int | None, size: int, device: int, stream: int | None) -> None:
+        with self._lock:
+            self._ledger.freed(int(pointer or 0))

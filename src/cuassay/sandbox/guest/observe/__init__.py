@@ -1,0 +1,1 @@
+"""What is seen of a call beside its results: launches, process-wide state, lines, operations."""

@@ -1,0 +1,353 @@
+"""The worker process: bounds itself, builds the candidate, executes steps for the judge.
+
+Everything here shares a process with the candidate, so nothing here is trusted: it reports
+structure and moves bytes, the judge draws every conclusion.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib
+import mmap
+import os
+import random
+import secrets
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cuassay.build import tuned
+from cuassay.errors import BuildError, MissingToolError
+from cuassay.model import serial, walls
+from cuassay.model.candidate import Candidate
+from cuassay.model.case import Case
+from cuassay.model.problem import Problem
+from cuassay.model.scenario import Step
+from cuassay.model.steps import Mode
+from cuassay.model.trace import LOST_CHANNEL, Claim, StepRaised
+from cuassay.sandbox import environment, kernel_names, wire
+from cuassay.sandbox import syscalls as kernel
+from cuassay.sandbox.device_memory import DeviceMemoryError
+from cuassay.sandbox.guest import transport
+from cuassay.sandbox.guest.callers import compiled
+from cuassay.sandbox.guest.interface import Around
+from cuassay.sandbox.guest.interpreter import Executed, Interpreter, raised
+from cuassay.sandbox.guest.memory import guards, placement
+from cuassay.sandbox.guest.observe import call_trace, state_snapshot
+from cuassay.sandbox.guest.process import walls as sandbox
+from cuassay.sandbox.limits import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """What a worker is confined by beside its limits.
+
+    `readable` is what it may read beside its own folders. `outside` is a folder of the judge's
+    and `judge` its process: what the walls are tried on. Where one that is required does not
+    stand, nothing of a candidate is loaded, unless `required` is False. `told` are settings.
+    """
+
+    readable: tuple[str, ...]
+    outside: str
+    judge: int
+    required: bool
+    told: Mapping[str, str]
+
+
+def main(
+    *,
+    channel: int,
+    output: int,
+    zygote: int,
+    folder: str,
+    cache: str,
+    device: str,
+    limits: Limits,
+    confinement: Confinement,
+    namespaces: Mapping[str, str],
+    mode: Mode = Mode.PLAIN,
+) -> None:
+    """Turn a fresh fork into a worker and serve until the channel closes; never returns."""
+    os.setsid()
+    kernel.die_with_parent(signal.SIGKILL)
+    if os.getppid() != zygote:
+        os._exit(LOST_CHANNEL)
+    hidden = _take_descriptors(channel, output)
+    os.environ.update(environment.private(Path(folder), Path(cache)))
+    environment.adopt(confinement.told)
+    os.chdir(folder)
+    tempfile.tempdir = None
+    sys.stdout = open(1, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, errors="replace", closefd=False)  # noqa: SIM115
+    kernel.set_dumpable(True)
+    report = dict(namespaces) | sandbox.restrict(
+        limits,
+        device=device,
+        writable=(folder, cache),
+        readable=confinement.readable,
+        namespaces=namespaces,
+    )
+    _seed_generators()
+    if mode is Mode.BLOCKING:
+        os.environ["CUDA_LAUNCH_BLOCKING"] = "1"
+    guarded = guards.install(device) if mode is Mode.GUARDED else None
+    connection = socket.socket(fileno=hidden)
+    code = LOST_CHANNEL
+    try:
+        warm_up(device)
+        report |= sandbox.filter_calls()
+        report = sandbox.standing(report, sandbox.climb(confinement.outside, confinement.judge))
+        Worker(
+            connection,
+            device=device,
+            report=report,
+            around=Around(guards=guarded),
+            required=confinement.required,
+        ).serve()
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:
+        with contextlib.suppress(BaseException):
+            sys.excepthook(*sys.exc_info())
+    finally:
+        with contextlib.suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code & 0xFF)
+
+
+def _take_descriptors(channel: int, output: int) -> int:
+    """Keep standard streams and the channel alone; return the channel's new descriptor."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((null, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    # A descriptor that a candidate cannot guess; finding it gains nothing without the nonce.
+    hidden = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, 256 + secrets.randbelow(2048))
+    os.closerange(3, hidden)
+    os.closerange(hidden + 1, hidden + 4096)
+    return hidden
+
+
+def _seed_generators() -> None:
+    """Forks share the zygote's generators: without this every worker draws the same."""
+    seed = secrets.randbits(63)
+    random.seed(seed)
+    torch.manual_seed(seed)
+    with contextlib.suppress(ImportError):
+        import numpy
+
+        numpy.random.seed(seed & 0xFFFFFFFF)
+
+
+def _ends(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Return each size with where a block of it ends, one block after another."""
+    return list(zip(sizes, accumulate(sizes), strict=True))
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left.nbytes:
+        left = left[os.write(fd, left[: 1 << 30]) :]
+
+
+def warm_up(device: str) -> None:
+    """Do what every scenario needs, before the judge waits for it."""
+    if device == "cpu":
+        placement.recycle_addresses()
+    else:
+        with contextlib.suppress(Exception):  # reported by the build that needs it
+            torch.zeros(1, device=device)
+            torch.cuda.synchronize()
+
+
+class Worker:
+    """Answers the judge's requests one by one."""
+
+    def __init__(
+        self,
+        channel: socket.socket,
+        *,
+        device: str,
+        report: dict[str, str],
+        around: Around | None = None,
+        required: bool = False,
+    ) -> None:
+        self._channel, self._device, self._report = channel, device, report
+        self._required = required
+        self._around = around or Around()
+        self._transport = transport.WorkerTransport(device)
+        self._interpreter: Interpreter | None = None
+        self._made = b""
+        self._make: Any = None
+        self._cases: tuple[Case, ...] = ()
+
+    def serve(self) -> None:
+        """Serve until the judge closes the channel."""
+        while True:
+            try:
+                request, fds = wire.receive(self._channel)
+            except wire.ClosedError:
+                return
+            try:
+                reply, then = self._answer(request, fds)
+            finally:
+                for fd in fds:
+                    with contextlib.suppress(OSError):
+                        os.close(fd)
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            wire.send(self._channel, {"nonce": request["nonce"], **reply})
+            if then is not None:
+                self._send_tensors(then)
+
+    def _answer(
+        self, request: dict[str, Any], fds: Sequence[int]
+    ) -> tuple[dict[str, Any], Executed | None]:
+        match request["do"]:
+            case "hello":
+                return {"walls": self._report}, None
+            case "build":
+                return self._build(request), None
+            case "call":
+                return self._call(request, fds[0]), None
+            case "hand over":
+                _write_all(fds[0], self._made)
+                return {"written": True}, None
+            case "begin":
+                self._interpreter = None
+                if self._device != "cpu":
+                    placement.give_back_cuda_memory()
+                self._interpreter = self._make()
+                sizes = request["cases"]
+                self._cases = tuple(Case(label=str(i), axes=a) for i, a in enumerate(sizes))
+                return {"ok": True}, None
+            case _:
+                return self._step(request, fds)
+
+    def _build(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self._required and walls.fallen(self._report):
+            return {"missing": walls.why_not_run(self._report)}
+        candidate = serial.from_json(Candidate, request["candidate"])
+        problem = serial.from_json(Problem, request["problem"])
+        module, _, function = str(request["builder"]).partition(":")
+        self._around.baseline = state_snapshot.snapshot()
+        guards.fit(self._around, candidate)
+        self._around.untraceable = compiled.untraceable(candidate, self._device)
+        self._around.kernels = kernel_names.kernels_of(candidate)
+        try:
+            load = getattr(importlib.import_module(module), function)
+            built = load(candidate, problem, device=self._device, folder=Path(request["folder"]))
+        except MissingToolError as error:
+            return {"missing": str(error)[:4096]}
+        except BuildError as error:
+            cause = error.__cause__ or error
+            frames = call_trace.candidate_frames(cause)
+            if isinstance(cause, SyntaxError) and cause.lineno:
+                frames = (*frames, (os.path.basename(cause.filename or ""), cause.lineno))
+            failed = {"what": error.what[:4096], "log": error.log[-65536:], "frames": frames}
+            return {"failed": failed}
+        except SystemExit:
+            raise
+        except BaseException as error:
+            record = raised(0, error)
+            what = f"{record.exception}: {record.message}"
+            return {
+                "failed": {
+                    "what": what,
+                    "log": record.traceback,
+                    "memory": record.claim is Claim.NO_MEMORY,
+                }
+            }
+        self._make = lambda: Interpreter(
+            built.call,
+            problem,
+            device=self._device,
+            convention=candidate.convention,
+            result_bytes=int(request["result_bytes"]),
+            around=self._around,
+        )
+        return {
+            "built": {
+                "seconds": float(built.seconds),
+                "cached": bool(built.cached),
+                "kind": str(built.kind)[:200],
+                "because": str(getattr(built, "because", ""))[:1000],
+                "tuners": tuned.lists(),
+            }
+        }
+
+    def _call(self, request: dict[str, Any], fd: int) -> dict[str, Any]:
+        """Call a function of cuassay on bytes and keep what it returns: no candidate is here."""
+        module, _, name = str(request["function"]).partition(":")
+        sizes = [int(size) for size in request["sizes"]]
+        with (
+            mmap.mmap(fd, max(sum(sizes), 1), prot=mmap.PROT_READ) as shared,
+            memoryview(shared) as whole,
+        ):
+            buffers = [whole[end - size : end] for size, end in _ends(sizes)]
+            try:
+                self._made = getattr(importlib.import_module(module), name)(*buffers)
+            except Exception as error:
+                return {"raised": f"{type(error).__name__}: {error}"[:4096]}
+            finally:
+                for buffer in buffers:
+                    buffer.release()
+        return {"size": len(self._made)}
+
+    def _step(
+        self, request: dict[str, Any], fds: Sequence[int]
+    ) -> tuple[dict[str, Any], Executed | None]:
+        assert self._interpreter is not None
+        index = int(request["index"])
+        step = serial.from_json(Step, request["step"])
+        try:
+            given = self._transport.open(request.get("data"), fds)
+        except DeviceMemoryError as error:
+            return {"refused": str(error)[:1000]}, None
+        except Exception as error:  # a full device, which CUDA reports in many ways
+            return {"record": serial.to_json(raised(index, error))}, None
+        done = self._interpreter.execute(step, index, cases=self._cases, given=given)
+        del given
+        reply: dict[str, Any] = {"record": serial.to_json(done.record)}
+        if isinstance(done.record, StepRaised) and self._context_lost():
+            reply["lost"] = True
+        return reply, done if done.tensors else None
+
+    def _context_lost(self) -> bool:
+        """Whether the CUDA context is beyond use: asked of the device, not read from texts."""
+        if self._device == "cpu":
+            return False
+        try:
+            torch.cuda.synchronize()
+            torch.zeros(1, device=self._device).item()
+        except Exception:
+            return True
+        return False
+
+    def _send_tensors(self, done: Executed) -> None:
+        """The judge saw the sizes and made room: write the bytes there."""
+        request, fds = wire.receive(self._channel)
+        try:
+            self._transport.write(request["data"], fds, done.tensors)
+            reply: dict[str, Any] = {"written": True}
+        except DeviceMemoryError as error:
+            reply = {"refused": str(error)[:1000]}
+        except Exception as error:
+            record = raised(done.record.index, error)
+            reply = {"record": serial.to_json(replace(record, traceback=""))}
+        finally:
+            for fd in fds:
+                os.close(fd)
+        wire.send(self._channel, {"nonce": request["nonce"], **reply})
+        if "refused" in reply:
+            self._send_tensors(done)  # the judge makes room another way and asks again

@@ -1,0 +1,43 @@
+"""Confines a fork of `apart`; imported in that fork alone, and forgotten before it loads."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+from typing import Any
+
+from cuassay.sandbox import syscalls as kernel
+from cuassay.sandbox.guest.process import walls
+from cuassay.sandbox.limits import Limits
+
+
+def confine(request: dict[str, Any]) -> dict[str, str]:
+    """Bound the calling process for good; returns wall -> "yes", or why it does not stand.
+
+    `request` is what `host.apart.Plain.spawn` sends.
+    """
+    kernel.set_dumpable(True)
+    kernel.die_with_parent(signal.SIGKILL)
+    os.environ.update(request["variables"])
+    for name in request["without"]:
+        os.environ.pop(name, None)
+    os.chdir(request["folder"])
+    tempfile.tempdir = None
+    namespaces = walls.enter_namespaces(request["hide"])
+    report = namespaces | walls.restrict(
+        Limits(**request["limits"]),
+        device=request["device"],
+        writable=(request["folder"],),
+        readable=request["readable"],
+        namespaces=namespaces,
+    )
+    if request["device"] != "cpu":
+        import torch
+
+        with contextlib.suppress(Exception):  # told by the call that needs it
+            torch.zeros(1, device=request["device"])
+            torch.cuda.synchronize()
+    report |= walls.filter_calls()
+    return walls.standing(report, walls.climb(request["outside"], request["judge"]))

@@ -1,0 +1,46 @@
+"""Threads of one judge take turns: one thinks while the others wait for their processes.
+
+What a judge knows of a trial is not made for several threads, and Python runs one at a time anyway.
+So a thread that judges holds the turn, and gives it away only where it waits: for a worker's
+reply, for a process to begin or to end, for another thread. A thread that takes no part in this
+waits as if there were no turns.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_MINE = threading.local()
+
+
+class Turns:
+    """The turn of one group of threads."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Hold the turn in this block, but for where it waits."""
+        with self._turn:
+            _MINE.turn = self._turn
+            try:
+                yield
+            finally:
+                _MINE.turn = None
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Let others go on in this block, which touches nothing that they share."""
+    turn: threading.Lock | None = getattr(_MINE, "turn", None)
+    if turn is None:
+        yield
+        return
+    turn.release()
+    try:
+        yield
+    finally:
+        turn.acquire()

@@ -1,0 +1,100 @@
+"""Failures by a small margin are looked at again under other seeds; nothing else is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import pytest
+from torch import Tensor
+
+from cuassay.errors import CannotJudgeError
+from cuassay.judge.decide.confirm import REDRAWN, confirmed, marginal, redrawn
+from cuassay.model.case import Case
+from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.scenario import Scenario
+from tests.support.fake_trial import FakeTrial, axis, problem, tensor
+
+
+def _finding(share: float | None, kind: FindingClass = FindingClass.WRONG) -> Finding:
+    return Finding(
+        code="NUM001",
+        title="",
+        classes=(),
+        finding_class=kind,
+        severity=Severity.HIGH,
+        message="worst element is 6.3 times the achievable error",
+        measured=None if share is None else 6.0 * share,
+        allowed=None if share is None else 6.0,
+    )
+
+
+def _same(x: Tensor) -> Tensor:
+    return x
+
+
+TRIAL = FakeTrial(
+    problem(
+        "copy",
+        axes=[axis("rows")],
+        inputs=[tensor("x", "rows")],
+        outputs=[tensor("y", "rows")],
+        workloads=[{"rows": 4}],
+    ),
+    _same,
+)
+SCENARIO = Scenario(
+    label="one",
+    cases=tuple(Case(label="c", axes={"rows": 4}, seed=seed) for seed in (5, 5, 9)),
+    steps=(),
+)
+
+
+@pytest.mark.parametrize(
+    ("shares", "expected"),
+    [((1.2,), True), ((1.2, 1.9), True), ((1.2, 2.1), False), ((None,), False), ((), False)],
+)
+def test_only_numbers_just_beyond_their_limit_are_marginal(
+    shares: tuple[float | None, ...], expected: bool
+) -> None:
+    assert marginal([_finding(share) for share in shares]) is expected
+
+
+def test_a_condition_of_use_is_not_marginal() -> None:
+    assert not marginal([_finding(1.2, FindingClass.UNSAFE)])
+
+
+def _luck(failing: Iterable[bool | None]) -> str:
+    answers = iter(failing)
+
+    def judged(scenario: Scenario) -> Iterable[Finding]:
+        answer = next(answers)
+        if answer is None:
+            raise CannotJudgeError("ill-conditioned")
+        return [_finding(1.3)] if answer else []
+
+    return confirmed(TRIAL, SCENARIO, [_finding(1.2)], judged=judged)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [(True, True, True), (True, True, False), (True, False, None), (None, None, None)],
+)
+def test_what_other_draws_show_too_stands(failing: tuple[bool | None, ...]) -> None:
+    assert _luck(failing) == ""
+
+
+@pytest.mark.parametrize("failing", [(False, False, False), (True, False, False)])
+def test_what_most_other_draws_pass_is_luck_and_says_so(failing: tuple[bool, ...]) -> None:
+    said = _luck(failing)
+    assert f"{failing.count(False)} of {REDRAWN} other draws" in said
+    assert "6.3 times" in said
+
+
+def test_cases_that_shared_a_seed_share_the_new_one() -> None:
+    first, second, third = redrawn(TRIAL, SCENARIO, 0).cases  # type: ignore[arg-type]
+    assert first.seed == second.seed != third.seed
+    assert first.seed not in (5, 9)
+    again = redrawn(TRIAL, SCENARIO, 1).cases  # type: ignore[arg-type]
+    assert again[0].seed != first.seed
+    assert dataclasses.replace(first, seed=5) == SCENARIO.cases[0]

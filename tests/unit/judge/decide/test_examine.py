@@ -1,0 +1,96 @@
+"""What an examination makes of outputs that a case cannot decide: set aside, said, never passed."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+from torch import Tensor
+
+from cuassay.checks.gradients.backward import Grad001
+from cuassay.checks.numeric.values import Num001
+from cuassay.judge.decide.examine import Tally
+from cuassay.model.case import Case, Fill
+from cuassay.model.dtype import DType
+from cuassay.model.outcome import CheckReport, Failed, Inconclusive, Passed, Skipped
+from cuassay.oracle.compare.outputs import Comparison
+from tests.support.fake_trial import FakeTrial, Function, axis, problem, tensor
+from tests.support.judging import Bench, bench
+
+
+def route(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each row's two largest weights, normalised, and their places."""
+    weights, chosen = torch.topk(torch.softmax(logits, -1), 2, -1)
+    return weights / weights.sum(-1, keepdim=True), chosen
+
+
+def distorted(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Return weights that are wrong, and right places."""
+    weights, chosen = route(logits)
+    return weights * 1.01, chosen
+
+
+def router() -> FakeTrial:
+    made = problem(
+        "router",
+        axes=[axis("rows"), axis("experts", minimum=2)],
+        inputs=[tensor("logits", "rows", "experts")],
+        outputs=[tensor("weights", "rows", "2"), tensor("places", "rows", "2", dtype=DType.INT64)],
+        workloads=[{"rows": 32, "experts": 8}],
+    )
+    return FakeTrial(made, route)
+
+
+def reported(call: Function, *fills: Fill) -> CheckReport:
+    """Return what the numeric check reports of `call` on one case a fill."""
+    judged: Bench = bench(router(), call)
+    plain = judged.trial.cases("numeric")[0]
+    cases: tuple[Case, ...] = tuple(
+        dataclasses.replace(plain, label=fill.kind, fills={"logits": fill}) for fill in fills
+    )
+    judged.trial.preset("numeric", cases)
+    judged.trial.preset("small", ())
+    return judged.examine(Num001())[0]
+
+
+TIES, PLAIN = Fill(kind="small_integers"), Fill(kind="normal")
+
+
+def test_a_wrong_output_is_found_beside_one_that_cannot_be_judged() -> None:
+    outcome = reported(distorted, TIES).outcome
+    assert isinstance(outcome, Failed)
+    assert {finding.where.output for finding in outcome.findings} == {"weights"}
+
+
+def test_an_output_that_some_case_judged_is_passed_with_the_reason() -> None:
+    outcome = reported(route, PLAIN, TIES).outcome
+    assert isinstance(outcome, Passed)
+    assert "output 'places' was set aside in some" in outcome.summary
+    assert "flips under honest rounding errors" in outcome.summary
+
+
+def test_an_output_that_no_case_judged_is_never_passed() -> None:
+    outcome = reported(route, TIES).outcome
+    assert isinstance(outcome, Inconclusive)
+    assert "set aside in every case" in outcome.reason
+
+
+def test_several_cases_together_say_so_without_deciding() -> None:
+    tally = Tally(clean=1)
+    aside = Comparison(output="y", passed=True, share=0.0, undecided="too noisy")
+    tally.weigh([aside], cases=32)
+    outcome = tally.outcome()
+    assert isinstance(outcome, Passed)
+    assert "too noisy" in outcome.summary
+
+
+def test_a_check_that_a_run_shows_not_to_apply_is_skipped_and_lacks_nothing() -> None:
+    def constant(logits: Tensor) -> tuple[Tensor, Tensor]:
+        weights, places = route(logits.detach())
+        return weights.detach(), places
+
+    (report,) = bench(router(), constant).examine(Grad001())
+    assert report.outcome == Skipped(reason="no output carries a gradient", applicable=False)
+    assert Tally(beside="nothing", undecided=["something"]).outcome() == Inconclusive(
+        reason="something"
+    )

@@ -1,0 +1,81 @@
+"""A finding becomes a program that needs torch alone, fails, and passes once repaired."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cuassay.checks.numeric.common import single_call
+from cuassay.errors import UsageError
+from cuassay.formats import load_candidate
+from cuassay.formats.execute import load_reference
+from cuassay.judge.kept.export import export
+from cuassay.judge.run.runner import Runner
+from cuassay.judge.trial import JudgeTrial
+from cuassay.model.candidate import Candidate
+from cuassay.model.outcome import Finding, FindingClass, Severity
+from cuassay.model.scenario import Scenario
+from cuassay.model.steps import ReadState
+from cuassay.model.verdict import Profile
+from tests.zoo.manifest import PAIRS, load
+
+_PAIR = next(pair for pair in PAIRS if pair.name == "gamma_ignored")
+
+
+@pytest.fixture(scope="module")
+def trial() -> JudgeTrial:
+    """Return a trial of rmsnorm."""
+    problem = load(_PAIR.problem)
+    reference = load_reference(problem)
+    return JudgeTrial(problem, reference, profile=Profile.QUICK, device="cpu", root_seed=4)
+
+
+def _candidate(trial: JudgeTrial) -> Candidate:
+    return load_candidate(str(_PAIR.bug), trial.problem)
+
+
+def _finding(scenario: Scenario) -> Finding:
+    return Finding(
+        code="NUM001",
+        title="Numerical parity",
+        message='an "evil" message\n"""; import os',
+        classes=(),
+        finding_class=FindingClass.WRONG,
+        severity=Severity.CRITICAL,
+        scenario=scenario,
+        id="F1",
+    )
+
+
+def _run(file: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", str(file)], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_program_fails_until_the_kernel_is_repaired(trial: JudgeTrial, tmp_path: Path) -> None:
+    candidate = _candidate(trial)
+    scenario = single_call(trial.cases("numeric")[0], label="numbers")
+    with Runner(trial, candidate, device="cpu", nursery=None, spares=0) as runner:
+        run = runner(scenario)
+        place = tmp_path / "repro.py"
+        files = export(trial, candidate, _finding(scenario), run, place)
+    assert files[0] == place
+    failed = _run(place)
+    assert failed.returncode == 1
+    assert "AssertionError: y: relative error" in failed.stderr
+    kernel = tmp_path / "repro_kernel" / _PAIR.bug.name
+    kernel.write_text(_PAIR.twin.read_text())
+    repaired = _run(place)
+    assert repaired.stdout == "no fault shown\n", repaired.stderr
+
+
+def test_what_torch_alone_cannot_do_is_said(trial: JudgeTrial, tmp_path: Path) -> None:
+    scenario = Scenario(label="state", cases=trial.cases("small")[:1], steps=(ReadState(),))
+    with Runner(trial, _candidate(trial), device="cpu", nursery=None, spares=0) as runner:
+        run = runner(scenario)
+    with pytest.raises(UsageError, match="F1 cannot be exported: ReadState needs cuassay"):
+        export(trial, _candidate(trial), _finding(scenario), run, tmp_path / "r.py")

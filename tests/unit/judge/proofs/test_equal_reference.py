@@ -1,0 +1,68 @@
+"""A candidate against its reference in residues, from the kernel's file to the answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from cuassay.build.cuda.nvrtc import find_nvrtc
+from cuassay.cli.main import main
+from cuassay.errors import CannotJudgeError
+from cuassay.judge.proofs.equal_reference import shared
+
+pytest.importorskip("numba")
+pytestmark = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not installed")
+KERNEL = """// cuassay-launch:
+// [[launches]]
+// kernel = "swiglu"
+// grid = ["-(-rows * hidden // 256)"]
+// block = [256]
+// arguments = ["gate", "up", "y", "rows*hidden"]
+#include <cuda_bf16.h>
+extern "C" __global__ void swiglu(const __nv_bfloat16* gate, const __nv_bfloat16* up,
+                                  __nv_bfloat16* y, long long count) {
+    const long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    const float g = __bfloat162float(gate[i]), u = __bfloat162float(up[i]);
+    y[i] = __float2bfloat16_rn(%s);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("formula", "answer", "code"),
+    [
+        ("g * u * (0.5f * tanhf(g * 0.5f) + 0.5f) + 0.0f * expf(g)", "unknown", 3),
+        ("u * g * __fdividef(__expf(g), 1.0f + __expf(g))", "proved", 0),
+        ("g / (1.0f + expf(-g)) * (u + 0.25f)", "refuted", 1),
+    ],
+    ids=["a branch on bits", "another form", "a constant too much"],
+)
+def test_prove_equal(
+    formula: str, answer: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = tmp_path / "k.cu"
+    kernel.write_text(KERNEL % formula)
+    asked = ["prove", str(kernel), "--problem", "swiglu", "--only", "equal", "--json"]
+    assert main(asked) == code
+    document = json.loads(capsys.readouterr().out)
+    assert document["answer"] == answer
+    (proved,) = document["proved"]
+    assert proved["what"] == "equal"
+    if answer == "refuted":
+        assert "expected" in proved["reason"]
+    if answer == "proved":
+        assert any("rows=" in line for line in proved["scope"])
+
+
+def test_data_that_say_nothing_of_others_are_refused() -> None:
+    drawn = torch.randn(64, generator=torch.Generator().manual_seed(1))
+    assert shared({"x": drawn, "eps": 1e-6, "index": torch.zeros(9, dtype=torch.int64)}) == 0.0
+    twice = torch.cat([drawn, -drawn[:16]])
+    assert shared({"x": twice}) == pytest.approx(32 / 80)
+    for one in (torch.ones(8), torch.zeros(1), torch.full((5,), 0.3)):
+        with pytest.raises(CannotJudgeError, match="'w' is the same number almost everywhere"):
+            shared({"x": drawn, "w": one})

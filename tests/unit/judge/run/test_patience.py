@@ -1,0 +1,114 @@
+"""Steps that end late: asked once more with twice the time, and then believed."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import pytest
+
+from cuassay.errors import CannotJudgeError
+from cuassay.judge.run import runner as judge_runner
+from cuassay.judge.run.patience import Patience
+from cuassay.judge.run.runner import Runner
+from cuassay.judge.timeline import Timeline
+from cuassay.model.trace import Finished, ScenarioResult, Termination, TimedOut
+from tests.support.workers import candidate, problem, scenario
+
+ASKED = scenario(timeout_s=60.0)
+
+
+class _Ended:
+    """A run that did nothing but end."""
+
+    def __init__(self, termination: Termination) -> None:
+        self.result = ScenarioResult(
+            records=(),
+            termination=termination,
+            output_text="",
+            build_s=0.0,
+            build_cached=False,
+            duration_s=0.0,
+        )
+
+
+LATE: Any = _Ended(TimedOut(index=1, limit_s=60.0))
+DONE: Any = _Ended(Finished())
+
+
+def test_what_ends_in_time_is_believed() -> None:
+    assert Patience().longer(ASKED, DONE) is None
+
+
+def test_the_first_that_is_late_gets_twice_the_time() -> None:
+    patience = Patience()
+    longer = patience.longer(ASKED, LATE)
+    assert longer is not None
+    assert longer.timeout_s == 120.0
+    patience.saw(DONE, longer=True)
+    assert patience.of(ASKED) == longer  # from now on at once
+    assert patience.longer(longer, LATE) is None
+
+
+def test_what_never_ends_shows_it_once() -> None:
+    patience = Patience()
+    assert patience.longer(ASKED, LATE) is not None
+    patience.saw(LATE, longer=True)
+    assert patience.longer(ASKED, LATE) is None
+    assert patience.of(ASKED) is ASKED
+
+
+def test_what_hangs_again_and_again_is_not_run_any_more() -> None:
+    patience = Patience()
+    for _ in range(4):
+        patience.saw(DONE, longer=False)
+        patience.of(ASKED)
+        patience.saw(LATE, longer=False)
+    with pytest.raises(CannotJudgeError, match="not run: 4 scenarios before it did not end"):
+        patience.of(ASKED)
+
+
+def test_long_limits_are_left_alone() -> None:
+    assert Patience().longer(scenario(timeout_s=90.0), LATE) is None
+
+
+class _Pool:
+    """Ends runs as it is told, and keeps what was asked."""
+
+    built = False
+
+    def __init__(self, *ends: Any) -> None:
+        self.ends, self.asked = list(ends), list[tuple[float, bool]]()
+        self.build_s = 0.0
+
+    def run(self, asked: Any, inputs: object, answers: object, *, fresh: bool) -> Any:
+        self.asked.append((asked.timeout_s, fresh))
+        return self.ends.pop(0)
+
+    def close(self) -> None:
+        pass
+
+
+def _runner(pool: _Pool, monkeypatch: pytest.MonkeyPatch) -> Runner:
+    monkeypatch.setattr(judge_runner, "WorkerPool", lambda *_, **__: pool)
+    trial: Any = types.SimpleNamespace(
+        problem=problem(), inputs=None, answers=None, truth_s=0.0, timeline=Timeline()
+    )
+    return Runner(trial, candidate("def run(x): return x"), device="cpu", nursery=None)
+
+
+def test_a_call_that_compiles_for_long_is_no_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = _Pool(LATE, DONE, DONE)
+    with _runner(pool, monkeypatch) as run:
+        assert run(ASKED) is DONE
+        assert run(ASKED) is DONE
+    assert pool.asked == [(60.0, False), (120.0, True), (120.0, False)]
+
+
+def test_a_call_that_hangs_is_told_after_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    again: Any = _Ended(TimedOut(index=1, limit_s=120.0))
+    pool = _Pool(LATE, again, LATE)
+    with _runner(pool, monkeypatch) as run:
+        assert run(ASKED) is again
+        assert run(ASKED) is LATE
+    assert pool.asked == [(60.0, False), (120.0, True), (60.0, False)]

@@ -1,0 +1,95 @@
+"""Checks that run beside others: what is told, and in which order, does not depend on it."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cuassay.model.events import CheckFinished, Event, FindingReported
+from cuassay.model.outcome import Failed
+from cuassay.model.verdict import Lane, Verdict
+from cuassay.sandbox.host.turns import Turns, waiting
+from tests.zoo.judging import Gate
+from tests.zoo.manifest import PAIRS, load
+
+_CHECKS = ("API002", "MEM002", "NUM001", "LAYOUT001", "DET001")
+
+
+@pytest.fixture(scope="module")
+def gates() -> Iterator[tuple[Gate, Gate]]:
+    with Gate("cpu", beside=False) as plain, Gate("cpu", beside=True) as beside:
+        yield plain, beside
+
+
+def _judged(gate: Gate, name: str) -> tuple[Verdict, list[Event]]:
+    pair = next(pair for pair in PAIRS if pair.name == name)
+    events: list[Event] = []
+    judged = gate.judge(load(pair.problem), pair.bug, seed=5, only=_CHECKS, emit=events.append)
+    return judged.verdict, events
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "eps_dropped",
+        "storage_reshaped",  # by a check beside the others
+    ],
+)
+def test_a_verdict_is_that_of_one_check_after_another(gates: tuple[Gate, Gate], name: str) -> None:
+    (plain, _), (beside, events) = (_judged(gate, name) for gate in gates)
+    assert {span.what for span in beside.timeline if span.lane is Lane.BESIDE} == {
+        "MEM002",
+        "LAYOUT001",
+    }
+    assert [report.code for report in beside.checks] == [*_CHECKS]
+    assert (beside.decision, beside.precision_grade) == (plain.decision, plain.precision_grade)
+    assert (beside.coverage, beside.tried_sizes) == (plain.coverage, plain.tried_sizes)
+    assert beside.conditions == plain.conditions
+    for one, other in zip(beside.checks, plain.checks, strict=True):
+        assert dataclasses.replace(one, duration_s=0.0) == dataclasses.replace(
+            other, duration_s=0.0
+        )
+    told = [event.finding for event in events if isinstance(event, FindingReported)]
+    assert told
+    assert [finding.id for finding in told] == [f"F{n}" for n in range(1, len(told) + 1)]
+    ended = [event.report.code for event in events if isinstance(event, CheckFinished)]
+    assert sorted(ended) == sorted(_CHECKS)
+    assert ended[-1] == "DET001"  # nothing else runs then
+
+
+def test_what_does_not_build_is_told_once(gates: tuple[Gate, Gate], tmp_path: Path) -> None:
+    pair = next(pair for pair in PAIRS if pair.name == "eps_dropped")
+    path = tmp_path / "kernel.py"
+    path.write_text("raise ValueError('no')\ndef run(*x): pass\n")
+    for gate in gates:
+        (report,) = gate.judge(load(pair.problem), path, seed=5, only=_CHECKS).verdict.checks
+        assert report.code == "BUILD001"
+        assert isinstance(report.outcome, Failed)
+        assert [finding.id for finding in report.outcome.findings] == ["F1"]
+
+
+def test_one_thread_at_a_time_has_the_turn_and_gives_it_away_where_it_waits() -> None:
+    turns, said, begun = Turns(), list[str](), threading.Event()
+
+    def other() -> None:
+        begun.set()
+        with turns.taken():
+            said.append("other")
+
+    thread = threading.Thread(target=other)
+    with turns.taken():
+        thread.start()
+        begun.wait()
+        time.sleep(0.01)
+        said.append("first")
+        with waiting():
+            thread.join()
+        said.append("again")
+    assert said == ["first", "other", "again"]
+    with waiting():  # of no group: nothing to give away
+        said.append("alone")
