@@ -35,7 +35,9 @@ class Row:
     """How cuassay judged one kernel. `decision` is TIMEOUT or ERROR where there is no verdict.
 
     `checks` are the codes with wrong findings, by number of findings; `machine` says how each
-    check on the PTX machine ended; `checks_s` the seconds of each check.
+    check on the PTX machine ended; `checks_s` the seconds of each check. Of the launches that were
+    recorded `made` is how many there were, `judged` how many the machine executed to the end, and
+    `causes` why the others were not. `slowest` are the longest spans of the timeline.
     """
 
     set: str
@@ -53,6 +55,10 @@ class Row:
     checks_s: dict[str, float] = field(default_factory=dict)
     reason: str = ""
     messages: tuple[str, ...] = ()
+    made: int = 0
+    judged: int = 0
+    causes: dict[str, int] = field(default_factory=dict)
+    slowest: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -150,6 +156,7 @@ class Bench:
             decision = "TIMEOUT" if ended.timed_out else "ERROR"
         found = [one for one in document.get("findings", ()) if one["finding_class"] == "wrong"]
         checks = {one["code"]: one for one in document.get("checks", ())}
+        launches = document.get("launches", {})
         return Row(
             set=kernel.set,
             name=kernel.name,
@@ -170,6 +177,10 @@ class Bench:
             checks_s={code: round(one["duration_s"], 2) for code, one in checks.items()},
             reason=str(document.get("reason") or ended.errors[-600:] or "")[:600],
             messages=tuple(str(one["message"])[:300] for one in found[:6]),
+            made=int(launches.get("made", 0)),
+            judged=int(launches.get("judged", 0)),
+            causes={why[:200]: int(count) for why, count in launches.get("causes", {}).items()},
+            slowest=_slowest(document.get("timeline", ())),
         )
 
 
@@ -205,6 +216,12 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "correct rejected": [row.name for row in correct if row.decision == "REJECTED"],
         "not judged": [row.name for row in rows if row.decision not in _JUDGED],
         "machine": dict(machine),
+        "launches": {
+            language: _launches([row for row in rows if row.language == language])
+            for language in sorted({row.language for row in rows if row.made})
+        },
+        "kernels with recorded launches": sum(bool(row.made) for row in rows),
+        "machine gave no launch": _unseen(rows),
         "machine judged nothing": sum(
             bool(row.machine) and not any(_machine_judged(text) for text in row.machine.values())
             for row in rows
@@ -212,6 +229,32 @@ def summary(rows: Sequence[Row]) -> dict[str, Any]:
         "seconds": round(sum(row.seconds for row in rows), 1),
         "median_s": sorted(row.seconds for row in rows)[len(rows) // 2] if rows else 0.0,
     }
+
+
+def _launches(rows: Sequence[Row]) -> dict[str, Any]:
+    """Return how many launches of some kernels were judged, and why others were not."""
+    made, judged = sum(row.made for row in rows), sum(row.judged for row in rows)
+    causes: Counter[str] = Counter()
+    for row in rows:
+        causes.update(row.causes)
+    share = round(judged / made, 4) if made else None
+    return {"made": made, "judged": judged, "share": share, "causes": dict(causes.most_common(12))}
+
+
+def _unseen(rows: Sequence[Row]) -> dict[str, int]:
+    """Count kernels none of whose launches were recorded, by what MEM101 says of it."""
+    return dict(
+        Counter(
+            row.machine["MEM101"][:160] for row in rows if "MEM101" in row.machine and not row.made
+        )
+    )
+
+
+def _slowest(timeline: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """Return lane, what and seconds of the longest spans."""
+    spans = [(span["end_s"] - span["begin_s"], span["lane"], span["what"]) for span in timeline]
+    ordered = sorted(spans, reverse=True)[:14]
+    return tuple(f"{lane} {what[:80]} {seconds:.1f}" for seconds, lane, what in ordered)
 
 
 def _fate(row: Row) -> str:
@@ -237,7 +280,10 @@ def show(rows: Sequence[Row]) -> dict[str, Any]:
         of = [row for row in rows if row.profile == profile]
         found[profile] = counted = summary(of)
         print(f"\n{profile}: {counted['kernels']} kernels, median {counted['median_s']} s")
-        for name in ("wrong", "correct", "conditions", "machine", "machine judged nothing"):
+        for name in (
+            "wrong", "correct", "conditions", "machine", "machine judged nothing", "launches",
+            "kernels with recorded launches", "machine gave no launch",
+        ):  # fmt: skip
             print(f"  {name:24s}{counted[name]}")
         for code, cell in sorted(counted["classes"].items()):
             print(f"  class {code:28s}{cell}")

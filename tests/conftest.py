@@ -7,10 +7,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from cuassay.sandbox.host.nursery import Nursery
 
 _SOURCE = Path(__file__).resolve().parent.parent / "src"
 
@@ -51,3 +56,29 @@ def judge_without_walls_where_there_are_none(request: pytest.FixtureRequest) -> 
 
     if fallen(request.getfixturevalue("walls")):
         os.environ["CUASSAY_SANDBOX"] = "off"
+
+
+@pytest.fixture(scope="session")
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """Return what workers are forked from, one for all tests of a process that need no own.
+
+    It has the PTX machine loaded, and its workers can import builders of `tests`.
+    """
+    from cuassay.sandbox.host.nursery import Nursery
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(_SOURCE), str(_SOURCE.parent)]))
+        patch.setenv("CUASSAY_HOME", str(tmp_path_factory.mktemp("home")))
+        made = Nursery("cpu", machine=True)
+    with made:
+        yield made
+
+
+@pytest.fixture
+def judge_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what the engine asks of a judge be done in this process: see `JudgeHere`."""
+    from cuassay.engine import run
+    from tests.support.judge_here import JudgeHere
+
+    made = partial(JudgeHere, lambda: request.getfixturevalue("nursery"))
+    monkeypatch.setattr(run, "JudgeProcess", made)

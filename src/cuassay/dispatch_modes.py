@@ -36,7 +36,7 @@ def without_memory(call: Callable[[], T]) -> T:
     """
     with contextlib.suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with _untraced_meta_functions(), _Meta(), _Attention():
+        with untraced_meta_functions(), _Meta(), _Attention():
             return call()
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -49,6 +49,16 @@ def without_memory(call: Callable[[], T]) -> T:
             return call()
     finally:
         logger.disabled = before
+
+
+def on_meta(func: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """Return what an operation of torch returns, with sizes and strides and without data.
+
+    Inside of `untraced_meta_functions`. Raises what the operation raises on the device `meta`.
+    """
+    with _Meta() as mode:
+        given = pytree.tree_map_only(torch.Tensor, mode.without_data, (tuple(args), dict(named)))
+        return func(*given[0], **given[1])
 
 
 class UntracedMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -133,7 +143,7 @@ class _Meta(UntracedMode):
         given = [one for one in pytree.tree_leaves((args, named)) if isinstance(one, torch.Tensor)]
         makes = any(one.name == "device" for one in func._schema.arguments)
         if any(one.is_meta for one in given) or (makes and (not given or named.get("device"))):
-            args, named = pytree.tree_map_only(torch.Tensor, self._without_data, (args, named))
+            args, named = pytree.tree_map_only(torch.Tensor, self.without_data, (args, named))
             if makes:
                 named["device"] = torch.device("meta")
                 named.pop("pin_memory", None)
@@ -153,7 +163,8 @@ class _Meta(UntracedMode):
         dtype = given.get("dtype") or (torch.int64 if "high" in names else None)
         return torch.empty(given["size"], dtype=dtype, device="meta")
 
-    def _without_data(self, tensor: torch.Tensor) -> torch.Tensor:
+    def without_data(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the tensor's size and strides on the device `meta`, the same for the same one."""
         if tensor.is_meta:
             return tensor
         if id(tensor) not in self._taken:
@@ -167,7 +178,7 @@ class _Meta(UntracedMode):
 
 
 @contextlib.contextmanager
-def _untraced_meta_functions() -> Iterator[None]:
+def untraced_meta_functions() -> Iterator[None]:
     """Let torch's functions for the device `meta` run without torch's compiler.
 
     Some of them are never to be traced, and load the compiler to say so when they are called the

@@ -8,16 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from cuassay.sandbox.host.nursery import Nursery
 from tests.zoo.judging import Gate
 
 
 @pytest.fixture(scope="session")
-def gate() -> Iterator[Gate]:
+def gate(nursery: Nursery) -> Iterator[Gate]:
     """Return the gate on this machine's CPU.
 
     What the PTX machine says of Triton kernels has tests of its own, and takes seconds a kernel.
     """
-    with Gate("cpu", without=("machine",), machine=True) as opened:
+    with Gate("cpu", without=("machine",), nursery=nursery) as opened:
         yield opened
 
 

@@ -90,8 +90,8 @@ class Gate:
 
     It runs no check of the groups `without`, and leaves out what decides nothing: minimal
     counterexamples (`smallest`), `causes`, the benchmark's rule, power and times. With `machine`
-    the PTX machine is loaded before workers are forked, as `cuassay check` does for kernels.
-    `beside`: see `Plan`.
+    the PTX machine is loaded before workers are forked, as `cuassay check` does for kernels. A
+    `nursery` that is given serves others too, and stays open. `beside`: see `Plan`.
     """
 
     start: StartRunner = staticmethod(_one_worker)
@@ -105,6 +105,7 @@ class Gate:
         machine: bool = False,
         smallest: bool = False,
         causes: bool = False,
+        nursery: Nursery | None = None,
         beside: bool | None = None,
     ) -> None:
         self._beside = beside
@@ -113,8 +114,9 @@ class Gate:
         self._stack = ExitStack()
         self._home = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
         with _home(self._home):
-            nursery = Nursery(device, machine=machine) if self.isolated else None
-            self._nursery = nursery and self._stack.enter_context(nursery)
+            if nursery is None and self.isolated:
+                nursery = self._stack.enter_context(Nursery(device, machine=machine))
+            self._nursery = nursery
             self._toolchain: Mapping[str, str] = build.toolchain(device)
         self._references: dict[int, tuple[Problem, LoadedReference]] = {}
         self._key: tuple[str, int] | None = None

@@ -54,6 +54,13 @@ class Machine(Protocol):
     def execute(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
         """Execute the launches (uint8, cached) of a scenario. Raises CannotJudgeError."""
 
+    def sampled(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
+        """Run some blocks of launches that came without memory (uint8, cached).
+
+        Only faults of memory count, and only where no address depends on data. Raises
+        CannotJudgeError.
+        """
+
     def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
         """Whether what was seen on each of these holds for all data at its shapes."""
 

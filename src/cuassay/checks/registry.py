@@ -57,6 +57,7 @@ _CHECKS = {
     "RACE101": "machine.races",
     "SYNC101": "machine.barriers",
     "PREC101": "machine.precision",
+    "BIG002": "machine.declared_sizes",
     "APART001": "state.apart",
     "PERF001": "gpu.timing",
     "STREAM001": "gpu.streams",

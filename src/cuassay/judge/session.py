@@ -373,6 +373,7 @@ def judge(
         walls=stood,
         diagnoses=diagnoses,
         proved=proved,
+        launches=machine.count(),
     )
     return Ended(verdict=verdict, graded=checked.graded)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 
@@ -33,8 +34,7 @@ def evaluate(expression: str, names: Mapping[str, int]) -> int:
             f"most {_LONGEST}"
         )
     try:
-        tree = ast.parse(expression.strip(), mode="eval")
-        value = _value(tree.body, names)
+        value = names[expression] if expression in names else _value(_parsed(expression), names)
     except ZeroDivisionError as error:
         raise NoSizeError(f"axis expression '{expression}' cannot be evaluated: {error}") from None
     except (SyntaxError, OverflowError, RecursionError, ValueError) as error:
@@ -44,6 +44,11 @@ def evaluate(expression: str, names: Mapping[str, int]) -> int:
             f"axis expression '{expression}' gives {value:g}, expected an integer of at most 2^48"
         )
     return int(value)
+
+
+@functools.lru_cache(maxsize=4096)  # a trial asks for the same shapes thousands of times
+def _parsed(expression: str) -> ast.expr:
+    return ast.parse(expression.strip(), mode="eval").body
 
 
 def _value(node: ast.expr, names: Mapping[str, int]) -> float:

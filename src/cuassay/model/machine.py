@@ -127,6 +127,18 @@ class OrderDependence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchCount:
+    """How many launches of recorded calls were made, as far as they were seen, and judged.
+
+    `causes` counts those that were not judged by why they were not.
+    """
+
+    made: int = 0
+    judged: int = 0
+    causes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EqualityEvidence:
     """How many output elements of two kernels are the same expression in real numbers.
 
@@ -175,6 +187,13 @@ class MachineEvidence:
     def judged(self) -> int:
         """How many launches were executed to the end."""
         return sum(not one.inconclusive for one in self.launches)
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Why each launch that was not judged was not."""
+        noted = next(iter(self.notes), "it was not recorded")
+        unfinished = (one.inconclusive for one in self.launches if one.inconclusive)
+        return (*[noted] * self.left_out, *unfinished)
 
     @property
     def gap(self) -> str:

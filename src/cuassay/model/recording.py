@@ -23,6 +23,7 @@ from cuassay.errors import UsageError
 VERSION = 1
 _KEY = "cuassay-launches"
 LIMIT_BYTES = 4 << 30  # of a file, and of the memory of one launch
+_LIMIT_ADDRESSES = 1 << 47  # of a launch that is kept without its memory
 _HEADER_LIMIT_BYTES = 100 * 2**20  # the format's own limit
 _LAUNCHES = _REGIONS = 4096
 _TEXT = 400
@@ -228,8 +229,9 @@ def _launch(item: Mapping[str, Any], blob: Any, modules: int) -> RecordedLaunch:
         for n, b, s, *kind in listed
     )
     total = sum(region.nbytes for region in regions)
-    if any(region.nbytes < 0 for region in regions) or total > LIMIT_BYTES:
-        raise ValueError(f"a launch with {total} bytes of memory, expected 0 to {LIMIT_BYTES}")
+    most = LIMIT_BYTES if item["contents"] else _LIMIT_ADDRESSES
+    if any(region.nbytes < 0 for region in regions) or total > most:
+        raise ValueError(f"a launch with {total} bytes of memory, expected 0 to {most}")
     if any(not 0 <= region.base < (1 << 64) - region.nbytes for region in regions):
         raise ValueError("a region outside of 64-bit addresses")
     contents = _bytes_of(item["contents"], regions, blob)

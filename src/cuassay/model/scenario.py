@@ -25,6 +25,7 @@ from cuassay.model.steps import (
     Inspect,
     Mode,
     OpCheck,
+    Outline,
     Overwrite,
     ReadGuards,
     ReadLaunches,
@@ -213,6 +214,7 @@ Production: TypeAlias = (
     | CompiledCall
     | Configurations
     | TraceCall
+    | Outline
 )
 Step: TypeAlias = Plain | Production
 

@@ -13,36 +13,21 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cuassay.errors import UsageError
 
 T = TypeVar("T")
+_PLAIN = frozenset((str, int, bool, type(None)))  # written as they are
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def to_json(value: object) -> Any:
     """Return `value` as plain JSON data; non-finite floats become {"float": "NaN"} and so on."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {
-            field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
-        return {"type": type(value).__name__, **fields}
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {str(key): to_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_json(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise TypeError(f"{type(value).__name__} is not a model value")
+    kind: Any = type(value)
+    return value if kind in _PLAIN else _writer(kind)(value)
 
 
 def from_json(kind: Any, data: Any) -> Any:
@@ -50,28 +35,7 @@ def from_json(kind: Any, data: Any) -> Any:
 
     Raises UsageError where the data does not fit.
     """
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (typing.Union, types.UnionType):
-        return _union(arguments, data)
-    if origin is tuple:
-        if not isinstance(data, list):
-            raise UsageError(f"expected a JSON array, got {type(data).__name__}")
-        if len(arguments) == 2 and arguments[1] is Ellipsis:
-            return tuple(from_json(arguments[0], item) for item in data)
-        if len(arguments) != len(data):
-            raise UsageError(f"expected {len(arguments)} items, got {len(data)}")
-        return tuple(from_json(kind, item) for kind, item in zip(arguments, data, strict=True))
-    if origin is not None and issubclass(origin, Mapping):
-        return {key: from_json(arguments[1], item) for key, item in _dict(data).items()}
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _dataclass(kind, _dict(data))
-    if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        try:
-            return kind(data)
-        except ValueError:
-            legal = ", ".join(str(member.value) for member in kind)
-            raise UsageError(f"{kind.__name__} is one of {legal}, got {data!r}") from None
-    return _plain(kind, data)
+    return _reader(kind)(data)
 
 
 def dumps(value: object, *, indent: int | None = None) -> str:
@@ -88,6 +52,92 @@ def loads(kind: type[T] | Any, text: str) -> Any:
     return from_json(kind, data)
 
 
+@functools.cache
+def _writer(kind: type) -> Callable[[Any], Any]:
+    """Return what writes values of a type: what has to be known of the type is found once."""
+    if dataclasses.is_dataclass(kind):
+        names = tuple(field.name for field in dataclasses.fields(kind))
+        return lambda value: {
+            "type": kind.__name__,
+            **{name: to_json(getattr(value, name)) for name in names},
+        }
+    if issubclass(kind, enum.Enum):
+        return lambda value: value.value
+    if issubclass(kind, Path):
+        return str
+    if issubclass(kind, Mapping):
+        return lambda value: {str(key): to_json(item) for key, item in value.items()}
+    if issubclass(kind, list | tuple):
+        return lambda value: [to_json(item) for item in value]
+    if issubclass(kind, float):
+        return _float
+    if issubclass(kind, int | str):
+        return lambda value: value
+    raise TypeError(f"{kind.__name__} is not a model value")
+
+
+def _float(value: float) -> Any:
+    if math.isfinite(value):
+        return value
+    return {"float": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
+
+
+@functools.cache
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """Return what reads values of an annotation: what has to be known of it is found once."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (typing.Union, types.UnionType):
+        return functools.partial(_union, arguments)
+    if origin is tuple:
+        return functools.partial(_tuple, arguments)
+    if origin is not None and issubclass(origin, Mapping):
+        return lambda data: {
+            key: from_json(arguments[1], item) for key, item in _dict(data).items()
+        }
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return lambda data: _dataclass(kind, _dict(data))
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return functools.partial(_member, kind)
+    return functools.partial(_plain, kind)
+
+
+def _tuple(arguments: tuple[Any, ...], data: Any) -> tuple[Any, ...]:
+    if not isinstance(data, list):
+        raise UsageError(f"expected a JSON array, got {type(data).__name__}")
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(from_json(arguments[0], item) for item in data)
+    if len(arguments) != len(data):
+        raise UsageError(f"expected {len(arguments)} items, got {len(data)}")
+    return tuple(from_json(kind, item) for kind, item in zip(arguments, data, strict=True))
+
+
+def _member(kind: type[enum.Enum], data: Any) -> enum.Enum:
+    try:
+        return kind(data)
+    except ValueError:
+        legal = ", ".join(str(member.value) for member in kind)
+        raise UsageError(f"{kind.__name__} is one of {legal}, got {data!r}") from None
+
+
+def learn(kinds: Sequence[Any]) -> None:
+    """Find out now what reading values of these annotations asks of their types the first time.
+
+    Where a process is forked for every value, that takes each of them milliseconds.
+    """
+    known: set[Any] = set()
+    asked = list(kinds)
+    while asked:
+        kind = asked.pop()
+        if kind in known or kind is Ellipsis:
+            continue
+        known.add(kind)
+        _reader(kind)
+        asked += typing.get_args(kind)
+        if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+            hints = typing.get_type_hints(kind)
+            asked += [hints[name] for name in _fields(kind)]
+
+
 def _dict(data: Any) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise UsageError(f"expected a JSON object, got {type(data).__name__}")
@@ -95,20 +145,22 @@ def _dict(data: Any) -> dict[str, Any]:
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+def _fields(kind: type) -> Mapping[str, Callable[[Any], Any]]:
+    """Return what reads each field of a dataclass."""
+    hints = typing.get_type_hints(kind)
+    return {field.name: _reader(hints[field.name]) for field in dataclasses.fields(kind)}
 
 
 def _dataclass(kind: type, data: dict[str, Any]) -> Any:
     tag = data.get("type", kind.__name__)
     if tag != kind.__name__:
         raise UsageError(f"expected a {kind.__name__}, got a {tag}")
-    hints = _hints(kind)
-    unknown = set(data) - set(hints) - {"type"}
+    fields = _fields(kind)
+    unknown = set(data) - set(fields) - {"type"}
     if unknown:
         raise UsageError(f"{kind.__name__} has no field '{sorted(unknown)[0]}'")
     try:
-        return kind(**{k: from_json(hints[k], v) for k, v in data.items() if k in hints})
+        return kind(**{k: fields[k](v) for k, v in data.items() if k in fields})
     except TypeError as error:
         raise UsageError(f"{kind.__name__} is incomplete: {error}") from None
 

@@ -289,6 +289,27 @@ class ReadRecording(StepBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outline(StepBase):
+    """Call once on tensors that have the shapes of `case` and take no memory; no kernel runs.
+
+    Scalars, and tensors of the same shape, are those of `slot`. What is launched with which
+    arguments comes back as one uint8 tensor, as of a ReadRecording: as far as the call went
+    without asking for data, and for `budget_s` at most. What it raises is a note of the recording.
+    """
+
+    words: ClassVar = "being called on tensors without memory"
+    sends: ClassVar = True
+
+    slot: str
+    case: int
+    budget_s: float = 30.0
+
+    def follow(self, held: Held) -> int | None:
+        """Return the case it works on."""
+        return self.case
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configurations(StepBase):
     """Call once with each configuration that the candidate's Triton autotuners may choose.
 

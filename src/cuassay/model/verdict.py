@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cuassay.model.diagnosis import Diagnosis
-from cuassay.model.machine import SourceView
+from cuassay.model.machine import LaunchCount, SourceView
 from cuassay.model.outcome import CheckReport, Failed, Finding, worst_first
 from cuassay.model.proofs import Proof
 
@@ -147,7 +147,8 @@ class Verdict:
     `tried_sizes` are the sizes of the axes together, some hundred at most. `walls`
     says of each wall around the candidate's process whether it stood (see model.walls).
     `diagnoses` are the causes, the one to repair first in front; they explain the findings.
-    `proved` is what was asked to hold for all sizes, with its exact scope and answer.
+    `proved` is what was asked to hold for all sizes, with its exact scope and answer. `launches`
+    counts what the PTX machine judged of the launches that were recorded.
     """
 
     decision: Decision
@@ -177,6 +178,7 @@ class Verdict:
     timeline: tuple[Span, ...] = ()
     walls: Mapping[str, str] = field(default_factory=dict)
     proved: tuple[Proof, ...] = ()
+    launches: LaunchCount = field(default_factory=LaunchCount)
 
     @property
     def passed(self) -> bool:

@@ -49,6 +49,7 @@ _BY_CODE = {
     "current stream",
     "DEVICE001": "launch on the device of the inputs (torch.cuda.device), not on device 0",
     "BIG001": "compute offsets in 64 bits",
+    "BIG002": "compute indexes, strides and loop counters in 64 bits",
     "RACE001": "separate dependent writes and reads by a barrier, or use atomics",
     "PERF001": "no work on the host that grows with the data; no synchronisation inside the call",
     "MEM101": "compare every index with the tensor's bounds, also in the last tile and with "

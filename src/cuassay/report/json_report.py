@@ -65,6 +65,11 @@ def document(verdict: Verdict, *, findings: tuple[Finding, ...] | None = None) -
         "executed": [_executed(view) for view in verdict.sources],
         "walls": _texts(verdict.walls),
         "proved": [_proof(one) for one in verdict.proved],
+        "launches": {
+            "made": verdict.launches.made,
+            "judged": verdict.launches.judged,
+            "causes": {clean(why): count for why, count in verdict.launches.causes.items()},
+        },
     }
 
 

@@ -78,6 +78,7 @@ def test_an_unknown_option_is_2_with_one_message(
         "serve --workers 0",
     ],
 )
+@pytest.mark.usefixtures("judge_here")
 def test_what_cannot_be_is_2_with_one_message(
     call: str,
     tmp_path: Path,

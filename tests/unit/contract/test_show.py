@@ -10,6 +10,8 @@ import pytest
 from cuassay.cli.main import main
 from tests.unit.contract.problems import rotary
 
+pytestmark = pytest.mark.usefixtures("judge_here")
+
 
 def test_facts_have_evidence_and_breaks_an_outcome(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -59,6 +59,7 @@ def test_a_good_kernel_is_accepted_and_its_run_can_be_opened(tmp_path: Path) -> 
     assert open_run("last").verdict() == verdict
 
 
+@pytest.mark.usefixtures("judge_here")
 def test_a_wrong_kernel_is_rejected_alike_twice_and_replays(tmp_path: Path) -> None:
     kernel = _kernel(tmp_path, _BAD)
     first, second = (_verdict(check(_job(kernel, seed=7))) for _ in range(2))
@@ -73,6 +74,7 @@ def test_a_wrong_kernel_is_rejected_alike_twice_and_replays(tmp_path: Path) -> N
     assert [f.code for f in again.findings] == [finding.code]
 
 
+@pytest.mark.usefixtures("judge_here")
 def test_a_candidate_that_does_not_import_is_rejected(tmp_path: Path) -> None:
     verdict = _verdict(
         check(_job(_kernel(tmp_path, "import no_such_module_here\ndef run(x, weight, eps): ...")))
@@ -82,6 +84,7 @@ def test_a_candidate_that_does_not_import_is_rejected(tmp_path: Path) -> None:
     assert "no_such_module_here" in verdict.findings[0].evidence + verdict.findings[0].message
 
 
+@pytest.mark.usefixtures("judge_here")
 def test_usage_errors_come_back_as_one_message(tmp_path: Path) -> None:
     (stopped,) = check(_job(tmp_path / "absent.py"))
     assert isinstance(stopped, EngineStopped)
@@ -92,6 +95,7 @@ def test_usage_errors_come_back_as_one_message(tmp_path: Path) -> None:
         show_problem("rmsnrm")
 
 
+@pytest.mark.usefixtures("judge_here")
 def test_a_reference_that_fails_is_no_verdict_on_the_kernel(tmp_path: Path) -> None:
     problem = tmp_path / "p.py"
     problem.write_text(

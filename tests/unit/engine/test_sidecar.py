@@ -19,6 +19,8 @@ from cuassay.model.jobs import TrialJob
 from cuassay.model.verdict import Decision, Profile, Verdict
 from cuassay.store.runs import open_run
 
+# Each asks for several verdicts or messages, none for how a judge starts or ends.
+pytestmark = pytest.mark.usefixtures("judge_here")
 DATA = Path(__file__).parents[2] / "data" / "formats"
 # Right for x >= 0 alone: the square root of a negative number is NaN here, of its size there.
 _DEFINITION = {

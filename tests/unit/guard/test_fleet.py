@@ -101,6 +101,7 @@ def test_a_record_of_other_shapes_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("judge_here")
 def test_recertify_judges_the_bare_kernel(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -28,13 +28,13 @@ from cuassay.model.scenario import (
 from cuassay.model.trace import BuildFailed, Finished, StepRaised, ToolMissing
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.parts import Parts
-from tests.support.workers import items, nursery, pool, problem, ramp, read, scenario, tensor_spec
+from tests.support.workers import items, pool, problem, ramp, read, scenario, tensor_spec
+from tests.support.workers import nursery as opened_nursery
 
 
 @pytest.fixture(scope="module")
-def cpu() -> Iterator[Nursery]:
-    with nursery() as opened:
-        yield opened
+def cpu(nursery: Nursery) -> Nursery:
+    return nursery
 
 
 DTYPES = [dtype for dtype in DType if dtype is not DType.FLOAT4_E2M1FN_X2]
@@ -257,7 +257,7 @@ def run(x):
 def test_the_compiler_is_imported_before_workers_of_a_candidate_that_uses_it_are_forked(
     tmp_path: Path,
 ) -> None:
-    with nursery() as own:
+    with opened_nursery() as own:
         for text, imported in (
             (_COMPILER_IMPORTED, 0.0),
             (f"# torch.compile{_COMPILER_IMPORTED}", 1.0),

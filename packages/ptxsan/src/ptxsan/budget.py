@@ -36,8 +36,8 @@ def of(program: Program, code: Code, launch: Launch, options: Options) -> Budget
     two), with races 16 bytes for every granule and a copy for the second look.
     """
     kernel = sum(int(one.data.size) for one in buffers_of(launch))
-    each = 2.0
-    if options.shadow or program.copies:
+    each = 0.0 if options.blocks else 2.0  # of blocks alone, buffers may show a few megabytes
+    if (options.shadow or program.copies) and not options.blocks:
         each += 2
     if options.races:
         each += 16 / program.granule["global"]
@@ -54,11 +54,20 @@ def of(program: Program, code: Code, launch: Launch, options: Options) -> Budget
 def demand(program: Program, code: Code, launch: Launch, options: Options) -> None:
     """Raise MachineError if a launch would need more memory than the options allow."""
     threads = math.prod(launch.grid) * math.prod(launch.block)
-    if threads > L.MOST_THREADS:
+    # Threads have numbers of 26 bits where races are looked for, else of 32 bits.
+    most = 1 << 32 if options.blocks else L.MOST_THREADS
+    if threads > most:
         raise MachineError(
-            f"kernel '{program.name}' over {threads} threads: the machine runs {L.MOST_THREADS} "
+            f"kernel '{program.name}' over {threads} threads: the machine runs {most} "
             "at most; use a smaller grid"
         )
+    room = 1 << (L.REGION_SHIFT - 1)
+    for one in buffers_of(launch):
+        if one.data.size > room:
+            raise MachineError(
+                f"kernel '{program.name}': '{one.name}' has {one.data.size} bytes, and the machine "
+                f"has addresses for {room} bytes of one allocation; use a smaller launch"
+            )
     need = of(program, code, launch, options)
     if need.state_bytes > options.memory_bytes:
         raise MachineError(

@@ -25,6 +25,10 @@ class Options:
     LLVM's quickest selection, for kernels that run little: the same bits, made up to 40 times as
     fast. With `predict` a launch in which atomics decided who comes first is run in the other
     order as well, if accesses depend on that alone.
+
+    With `blocks` only the clusters with these numbers run, in this order, and buffers may be
+    `pages.mirror`s: what is said of accesses to memory holds where no address depends on data.
+    Neither shadows nor races are looked at then.
     """
 
     schedule: str = "forward"
@@ -39,6 +43,7 @@ class Options:
     advice: bool = False
     optimise: bool = True
     predict: bool = True
+    blocks: tuple[int, ...] = ()
 
     @property
     def kind(self) -> str:

@@ -181,12 +181,18 @@ def _allocation(
     size = data.size
     if buffer is not None and buffer.initialised is not None:
         init = buffer.initialised.view(np.uint8)
+    elif options.blocks:
+        init = pages.mirror(size, 1)
     else:
         init = np.ones(size, np.uint8)
     shadow = buffer.shadow if buffer is not None else None
     if shadow is None:
         whole = options.shadow or program.copies
-        shadow = pages.zeros(size // 2 + 4 if whole else 4, np.float32)
+        count = size // 2 + 4 if whole else 4
+        if options.blocks:
+            shadow = pages.mirror(4 * count).view(np.float32)
+        else:
+            shadow = pages.zeros(count, np.float32)
         if buffer is not None and options.shadow:
             buffer.shadow = shadow
     granules = size // program.granule["global"] + 2 if options.races else 0

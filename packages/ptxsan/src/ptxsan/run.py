@@ -118,6 +118,8 @@ def run(module: Module, launch: Launch, *, options: Options | None = None) -> Ma
     kernel contains that the machine cannot execute makes the report inconclusive.
     """
     options = options or Options()
+    if options.blocks:
+        options = replace(options, shadow=False, races=False)
     try:
         loaded = load(module, launch.kernel, options)
     except MachineError as error:
@@ -170,7 +172,7 @@ class _Run:
         self._heap = module_heap(module, loaded.program)
         self._one_by_one = (
             loaded.interplay is Interplay.UPDATES and options.schedule != "random"
-            and math.prod(launch.cluster) == 1
+            and math.prod(launch.cluster) == 1 and not options.blocks
         )  # fmt: skip
         again = options.races or self._one_by_one
         self._watch = watching.Snapshot(launch, self._variables, self._heap) if again else None
@@ -321,6 +323,7 @@ class _Run:
         grid = self._launch.grid
         units = grid[0] * grid[1] * grid[2] // size
         order = _order(units, self._options)
+        units = len(order)
         state.keep.append(order)
         function = _RUN(symbols.run_address())
 
@@ -416,6 +419,8 @@ def _fill_code(state: LaunchState, loaded: Loaded) -> None:
 
 
 def _order(units: int, options: Options) -> Any:
+    if options.blocks:
+        return np.array([one for one in options.blocks if one < units], np.uint32)
     order = np.arange(units, dtype=np.uint32)
     if options.schedule == "reverse":
         return order[::-1].copy()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ptxsan import isa
 from ptxsan.dataflow import definitions, registers_of, uses
-from ptxsan.isa import Memory
+from ptxsan.isa import Ends, Memory
 from ptxsan.program import Program
 from ptxsan.syntax import Address, Instruction
 
@@ -36,6 +36,82 @@ def data_dependent(program: Program) -> tuple[int, ...]:
                 changed = True
     lines = {one.line for one in program.body if not tainted.isdisjoint(_steering(one))}
     return tuple(sorted(lines))
+
+
+def decided_by_data(program: Program) -> frozenset[int]:
+    """Return the PTX lines that data has a say in: whether they run, or where they point.
+
+    All other lines run for the same threads at the same addresses whatever buffers hold, also
+    where a branch beside them depends on data. A register that is written where data decides who
+    comes counts as data itself.
+    """
+    deciding = _deciding_blocks(program)
+    block_of = {
+        site: number
+        for number, block in enumerate(program.blocks)
+        for site in range(block.start, block.end)
+    }
+    tainted: set[str] = set()
+    memory: set[str] = {"global", "generic"}
+    by_data: set[int] = set()  # blocks that only some data leads to
+    changed = True
+    while changed:
+        before = len(tainted), len(memory), len(by_data)
+        for site, one in enumerate(program.body):
+            here = block_of[site] in by_data
+            space = isa.space_of(one)
+            writes = isa.row(one).memory in (Memory.WRITE, Memory.UPDATE, Memory.COPY)
+            if space not in memory and ((here and writes) or _puts_data(one, tainted, memory)):
+                memory.add(space)
+            if here or _is_data(one, memory) or not tainted.isdisjoint(uses(one)):
+                tainted.update(definitions(one))
+        for number, branches in deciding.items():
+            last = (program.body[program.blocks[one].end - 1] for one in branches)
+            if any(
+                one.predicate is not None and one.predicate.name in tainted for one in last
+            ) or not by_data.isdisjoint(branches):
+                by_data.add(number)
+        changed = before != (len(tainted), len(memory), len(by_data))
+    return frozenset(
+        one.line
+        for site, one in enumerate(program.body)
+        if block_of[site] in by_data or not tainted.isdisjoint(_steering(one))
+    )
+
+
+def _deciding_blocks(program: Program) -> dict[int, set[int]]:
+    """Return, for every block, the blocks whose last instruction decides whether it runs.
+
+    Control dependence: Ferrante, Ottenstein and Warren, "The Program Dependence Graph", 1987.
+    """
+    end = len(program.blocks)
+    after: list[tuple[int, ...]] = []
+    for block in program.blocks:
+        last = program.body[block.end - 1]
+        leaves = isa.row(last).ends not in (Ends.NO, Ends.JUMP) or not block.successors
+        after.append((*block.successors, end) if leaves else block.successors)
+    everything = (1 << (end + 1)) - 1
+    always = [everything] * end + [1 << end]  # blocks on every way from here to the end
+    changed = True
+    while changed:
+        changed = False
+        for number in reversed(range(end)):
+            common = everything
+            for following in after[number]:
+                common &= always[following]
+            found = common | 1 << number
+            changed = changed or found != always[number]
+            always[number] = found
+    decides: dict[int, set[int]] = {number: set() for number in range(end)}
+    for number in range(end):
+        for following in after[number]:
+            strict = always[number] & ~(1 << number)
+            only_here = always[following] & ~strict & ~(1 << end)
+            while only_here:
+                lowest = only_here & -only_here
+                decides[lowest.bit_length() - 1].add(number)
+                only_here ^= lowest
+    return decides
 
 
 def _is_data(one: Instruction, memory: set[str]) -> bool:

@@ -18,7 +18,7 @@ from ptxsan.parser import parse
 from ptxsan.program import Program, build
 from ptxsan.prove import transfer
 from ptxsan.syntax import Instruction
-from ptxsan.taint import data_dependent
+from ptxsan.taint import data_dependent, decided_by_data
 
 _ROOT = Path(ptxsan.__file__).parent
 # What tests the machine spells PTX itself; the runtime names its handlers after instructions;
@@ -133,3 +133,40 @@ def test_an_unknown_instruction_is_named_with_its_line() -> None:
     one = Instruction(opcode="tcgen05.mma", parts=("tcgen05", "mma"), operands=(), line=7)
     with pytest.raises(MachineError, match=re.escape("PTX line 7: 'tcgen05.mma' is an instr")):
         isa.row(one)
+
+
+_DECIDED = """.visible .entry k(.param .u64 a)
+{
+.reg .b64 %rd<8>; .reg .pred %p<4>; .reg .b32 %r<4>;
+ld.param.u64 %rd1, [a];
+mov.u32 %r1, %tid.x;
+mul.wide.s32 %rd2, %r1, 4;
+add.s64 %rd3, %rd1, %rd2;
+ld.global.u32 %r2, [%rd3];
+setp.eq.s32 %p1, %r2, 0;
+@%p1 bra other;
+st.global.u32 [%rd3], %r1;
+add.s64 %rd4, %rd3, 8;
+bra joined;
+other:
+add.s64 %rd4, %rd3, 16;
+joined:
+st.global.u32 [%rd3+4], %r2;
+st.global.u32 [%rd4], %r2;
+setp.gt.s32 %p2, %r1, 7;
+@%p2 bra done;
+st.global.u32 [%rd3+12], %r2;
+done:
+ret;
+}
+"""
+
+
+def test_an_access_beside_a_branch_on_data_is_not_decided_by_it() -> None:
+    program = _program(_DECIDED)
+    text = (_HEADER + _DECIDED).split("\n")
+    decided = {text[line - 1] for line in decided_by_data(program)}
+    assert "st.global.u32 [%rd3], %r1;" in decided  # it runs for some data only
+    assert "st.global.u32 [%rd4], %r2;" in decided  # its address is chosen by data
+    for free in ("st.global.u32 [%rd3+4], %r2;", "st.global.u32 [%rd3+12], %r2;", "@%p2 bra done;"):
+        assert free not in decided

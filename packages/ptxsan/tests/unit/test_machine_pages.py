@@ -59,3 +59,12 @@ def test_a_table_is_writable_zeros_of_its_shape(shape: int | tuple[int, ...]) ->
 def test_a_table_that_nothing_can_hold_says_its_size() -> None:
     with pytest.raises(MemoryError, match=str(1 << 60)):
         pages.zeros(1 << 60)
+
+
+def test_a_mirror_shows_the_same_megabytes_over_and_over() -> None:
+    held = pages.mirror(3 << 30, 1)
+    assert held.nbytes == 3 << 30
+    assert held[0] == held[1 << 30] == held[-1] == 1
+    held[5] = 7
+    assert held[5 + (1 << 28)] == 7
+    assert pages.mirror(10).tolist() == [0] * 10

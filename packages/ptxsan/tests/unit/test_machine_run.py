@@ -414,3 +414,15 @@ def test_shared_addresses_are_truncated_to_32_bits(ahead: int, kinds: set[Kind])
     if not kinds:
         assert report.findings == ()
         assert first.data.view(np.int32)[0] == 7
+
+
+def test_some_blocks_of_a_launch_run_alone() -> None:
+    body = "ld.global.u32 %r6, [%rd4]; st.global.u32 [%rd5], %r6; ret;"
+    report, a, b = execute(body, grid=4, block=32, options=Options(blocks=(3, 1, 99)))
+    assert report.statistics.lane_instructions
+    assert not report.findings
+    ran = np.repeat([False, True, False, True], 32)
+    assert (b[ran] == a[ran]).all()
+    assert not b[~ran].any()
+    report, _, _ = execute(body, grid=5, block=32, options=Options(blocks=(4,)))
+    assert {one.kind for one in report.findings} == {Kind.OUT_OF_BOUNDS}

@@ -8,6 +8,8 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -109,8 +111,7 @@ def toolchain(device: str) -> dict[str, str]:
     """
     import torch
 
-    names = {"python": platform.python_version(), "torch": torch.__version__}
-    names |= {name: version for name in ("triton", "ml_dtypes") if (version := _version(name))}
+    names = {"python": platform.python_version(), "torch": torch.__version__, **versions()}
     arch = architecture(device)
     if arch:
         names["arch"] = arch
@@ -120,11 +121,14 @@ def toolchain(device: str) -> dict[str, str]:
     return names
 
 
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+@cache
+def versions() -> Mapping[str, str]:
+    """Return the versions of the installed packages among those that decide on a build."""
+    found = {}
+    for name in ("triton", "ml_dtypes"):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 @cache

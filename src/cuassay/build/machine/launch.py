@@ -180,6 +180,7 @@ class MachineLauncher:
             )
             if self.recorder.on and self.recorder.outline:
                 self.recorder.keep(ptx, plain)
+                self.recorder.keep_variables(self._variables(ptx, entry))
                 return
             if self.recorder.on:
                 self.recorder.before(ptx, plain, self.arena)
@@ -236,8 +237,11 @@ class MachineLauncher:
         return self._modules[key]
 
 
-def prepared(launch: RecordedLaunch, arena: Arena) -> Any:
-    """Return a launch as the machine takes it, its addresses resolved in the arena."""
+def prepared(launch: RecordedLaunch, arena: Arena, *, hollow: bool = False) -> Any:
+    """Return a launch as the machine takes it, its addresses resolved in the arena.
+
+    The memory of a `hollow` one holds nothing, pointers neither.
+    """
     from ptxsan.launch import Launch
 
     return Launch(
@@ -252,7 +256,7 @@ def prepared(launch: RecordedLaunch, arena: Arena) -> Any:
             *_inside_structures(launch, arena),
         ),
         buffers=tuple(region.buffer for region in arena.regions),
-        stored_pointers=arena.stored_pointers(),
+        stored_pointers=() if hollow else arena.stored_pointers(),
     )
 
 

@@ -112,7 +112,7 @@ def _once(
         furnish(arena, launch)
         module = modules[launch.module]
         try:
-            _set_variables(module, launch)
+            set_variables(module, launch)
             report = run(module, prepared(launch, arena), options=options)
         except MachineError as error:
             seen.append(
@@ -126,14 +126,14 @@ def _once(
                 )
             )
             continue
-        evidence = _evidence(launch, module, report)
+        evidence = evidence_of(launch, module, report)
         compared = None if report.inconclusive else agreement(launch, arena)
         seen.append(replace(evidence, agreement=compared))
     left = {region.buffer.name: region.buffer.data.tobytes() for region in arena.regions}
     return seen, left
 
 
-def _set_variables(module: Module, launch: RecordedLaunch) -> None:
+def set_variables(module: Module, launch: RecordedLaunch) -> None:
     """Give a module's own variables the values that the launch found."""
     from ptxsan.globals import module_memory
     from ptxsan.program import build
@@ -164,7 +164,8 @@ def furnish(arena: Arena, launch: RecordedLaunch) -> None:
         arena.place(region.base, region.name, data, flags)
 
 
-def _evidence(launch: RecordedLaunch, module: Module, report: MachineReport) -> LaunchEvidence:
+def evidence_of(launch: RecordedLaunch, module: Module, report: MachineReport) -> LaunchEvidence:
+    """Return what the machine saw in a launch, as data for another process."""
     return LaunchEvidence(
         kernel=launch.kernel[:_TEXT],
         grid=launch.grid,

@@ -104,11 +104,24 @@ class MachineCheck(Check):
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report the distinct faults of this check's kinds, worst first."""
         machine, evidence = _executed(trial, scenario, run)
-        faults = _distinct((a, b) for a, b in evidence.faults if self.reports(b))
-        for launch, fault in sorted(faults, key=lambda pair: pair[1].severity != "wrong")[:_SHOWN]:
-            yield self._finding_of(machine, scenario, launch, fault)
+        faults = [(launch, one) for launch, one in evidence.faults if self.reports(one)]
+        yield from self.found(machine, scenario, faults, case=scenario.cases[0])
         if not faults:
             _require_complete(evidence)
+
+    def found(
+        self,
+        machine: Machine,
+        scenario: Scenario,
+        faults: Sequence[tuple[LaunchEvidence, MachineFault]],
+        *,
+        case: Case,
+    ) -> Iterator[Finding]:
+        """Yield a finding for each distinct fault, the worst ones alone where there are many."""
+        distinct = _distinct(faults)
+        ordered = sorted(distinct, key=lambda pair: pair[1].severity != "wrong")
+        for launch, fault in ordered[:_SHOWN]:
+            yield self._finding_of(machine, scenario, launch, fault, case)
 
     def reports(self, fault: MachineFault) -> bool:
         """Whether a fault is this check's business."""
@@ -135,7 +148,12 @@ class MachineCheck(Check):
         return f"{self.clean_words}; {counted}; {reach}; {_COVERS}"
 
     def _finding_of(
-        self, machine: Machine, scenario: Scenario, launch: LaunchEvidence, fault: MachineFault
+        self,
+        machine: Machine,
+        scenario: Scenario,
+        launch: LaunchEvidence,
+        fault: MachineFault,
+        case: Case,
     ) -> Finding:
         kind, severity = self.classed(fault)
         first = fault.touches[0] if fault.touches else None
@@ -143,7 +161,7 @@ class MachineCheck(Check):
         return self.finding(
             f"{launch.kernel}{place}: {fault.text}",
             scenario=scenario,
-            where=Where(axes=dict(scenario.cases[0].axes), group=launch.kernel),
+            where=Where(axes=dict(case.axes), group=launch.kernel),
             details=tuple(_details(machine, launch, fault)),
             finding_class=kind,
             severity=severity,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import PurePosixPath
@@ -26,7 +26,7 @@ from cuassay.judge.timeline import Timeline
 from cuassay.model import serial
 from cuassay.model.candidate import Candidate, Language
 from cuassay.model.digest import sha256_fields
-from cuassay.model.machine import MachineEvidence
+from cuassay.model.machine import LaunchCount, MachineEvidence
 from cuassay.model.scenario import Scenario
 from cuassay.model.verdict import Lane, Profile
 from cuassay.sandbox.guest.items import host_memory
@@ -43,6 +43,8 @@ _LIMIT_S = {Profile.QUICK: 30.0, Profile.STANDARD: 60.0, Profile.DEEP: 240.0}
 _MOST_S = 3600.0  # that all launches of a recording may take
 _KEPT = 64
 _FUNCTION = "cuassay.build.machine.replay:replay"
+_SAMPLE = "cuassay.build.machine.sampled:replay"
+_SAMPLE_S, _SAMPLES_S = 10.0, 120.0  # for some blocks of one launch, and of all
 
 
 class HostNursery:
@@ -93,6 +95,7 @@ class Replayer:
         self._candidate, self._digest, self._profile = candidate, digest, profile
         self._host = host
         self._of_cases: dict[str, MachineEvidence] = {}
+        self._sampled: set[str] = set()  # keys of these of which some blocks ran
         self._caller: Caller | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._begun: dict[str, Future[MachineEvidence]] = {}
@@ -152,6 +155,15 @@ class Replayer:
         gaps = (evidence.gap for evidence in seen if evidence.judged < evidence.made)
         return sum(e.judged for e in seen), sum(e.made for e in seen), next(gaps, "")
 
+    def count(self) -> LaunchCount:
+        """Return how many launches of all recorded calls were judged, and why others were not."""
+        seen = [one for key, one in self._of_cases.items() if key not in self._sampled]
+        return LaunchCount(
+            made=sum(one.made for one in seen),
+            judged=sum(one.judged for one in seen),
+            causes=dict(Counter(cause for one in seen for cause in one.causes)),
+        )
+
     def line(self, file: str, line: int) -> str:
         """Return a line of the candidate's sources, from 1; empty where there is none."""
         for source in self._candidate.sources:
@@ -181,6 +193,29 @@ class Replayer:
                 self._seen.popitem(last=False)
         self._seen.move_to_end(key)
         self._of_cases[serial.dumps(scenario.cases)] = self._seen[key]
+        return self._seen[key]
+
+    def sampled(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
+        """Return what some blocks of launches show that came without memory, cached.
+
+        Only faults of memory count, and only where no address depends on data. Raises
+        CannotJudgeError where the machine's process ends without an answer.
+        """
+        data, key = _keyed(recording)
+        if key not in self._seen:
+            wait(self._begun.values())  # the machine does one thing at a time
+            wanted = json.dumps({"limit_s": _SAMPLE_S}).encode()
+            with self._timeline.span(Lane.MACHINE, scenario.label):
+                self._seen[key] = asked(
+                    self._machine(),
+                    _SAMPLE,
+                    [host_memory(data), memoryview(wanted)],
+                    MachineEvidence,
+                    timeout_s=_SAMPLES_S,
+                )
+        cases = serial.dumps(scenario.cases)
+        self._of_cases[cases] = self._seen[key]
+        self._sampled.add(cases)
         return self._seen[key]
 
     def begin(self, recording: torch.Tensor, scenario: Scenario) -> None:

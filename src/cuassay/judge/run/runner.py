@@ -26,7 +26,7 @@ from cuassay.model.candidate import Candidate, Language
 from cuassay.model.case import Case
 from cuassay.model.problem import Scalar
 from cuassay.model.scenario import Call, Poison, Scenario
-from cuassay.model.steps import Mode, RecordLaunches
+from cuassay.model.steps import Mode, Outline, RecordLaunches
 from cuassay.model.trace import Claim, Garbled, ScenarioResult, StepDone, TimedOut
 from cuassay.model.verdict import Lane, Profile
 from cuassay.model.walls import WALLS
@@ -198,7 +198,7 @@ class Runner:
                 found = self._tools.result(scenario)
             self._spent_s += time.perf_counter() - started
             return found
-        if any(isinstance(step, RecordLaunches) for step in scenario.steps):
+        if any(isinstance(step, RecordLaunches | Outline) for step in scenario.steps):
             return self._recording(scenario, parts)
         scenario = self._patience.of(scenario)
         with keep_busy(scenario.busy):

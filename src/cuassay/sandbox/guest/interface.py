@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
+from cuassay.model.candidate import Convention
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar
 from cuassay.model.reports import Report
@@ -106,6 +107,10 @@ class Host(Protocol):
     @property
     def problem(self) -> Problem:
         """The operator, as far as the worker knows it."""
+
+    @property
+    def convention(self) -> Convention:
+        """Whether the candidate returns its outputs or fills what it is given."""
 
     def slot(self, name: str) -> Slot:
         """Return a slot. Raises NoResultError."""

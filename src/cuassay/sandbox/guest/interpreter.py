@@ -173,6 +173,11 @@ class Interpreter:
         return self._call
 
     @property
+    def convention(self) -> Convention:
+        """Whether the candidate returns its outputs or fills what it is given."""
+        return self._convention
+
+    @property
     def problem(self) -> Problem:
         """The operator, as far as the worker knows it."""
         return self._problem

@@ -17,6 +17,7 @@ from cuassay.model.steps import (
     Disarm,
     Inspect,
     OpCheck,
+    Outline,
     Overwrite,
     ReadGuards,
     ReadLaunches,
@@ -48,6 +49,7 @@ from cuassay.sandbox.guest.observe import (
     custom_ops,
     inspection,
     launches,
+    outlines,
     process_state,
     recordings,
 )
@@ -111,6 +113,8 @@ class Production:
                 return self._compiler.call(step, self.around)
             case TraceCall():
                 return call_trace.trace_call(self._host, step)
+            case Outline():
+                return outlines.outline(self._host, step, cases)
             case Time():
                 return timing.time_calls(self._host, step)
             case _:

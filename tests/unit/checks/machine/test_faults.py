@@ -47,6 +47,9 @@ class FakeMachine:
         self.executed.append(scenario)
         return self.evidence
 
+    def sampled(self, recording: torch.Tensor, scenario: Scenario) -> MachineEvidence:
+        return self.execute(recording, scenario)
+
     def oblivious(self, scenarios: Sequence[Scenario]) -> bool:
         return self.evidence.oblivious
 

@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cuassay.cli import loop_drive
 from cuassay.cli.main import main
-from cuassay.engine import run
-from cuassay.judge.loops import run_loop
 from cuassay.loops.train import duplicates, matrix
 from cuassay.loops.train.cell import Settings
-from cuassay.model.jobs import LoopJob, TrainJob
+from cuassay.model.jobs import TrainJob
 from cuassay.model.loop import Cell, CellResult, Duplicates, Start
 from tests.zoo import planted
-
-
-@pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare the judge's own process: its start takes longer than these runs."""
-
-    def loop(job: LoopJob, *, progress: Callable[[str], None]) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = json.loads(run_loop(job, lambda event: None, None))
-        return found
-
-    monkeypatch.setattr(run, "loop", loop)
-
 
 _BUG = str(planted.bug("bf16_embedding_grad"))
 _SMALL = ("--site", "embedding_grad", "--device", "cpu", "--vocab", "300", "--seeds", "1")
 
 
-@pytest.mark.usefixtures("in_process")
+@pytest.mark.usefixtures("judge_here")
 def test_a_run_is_told_in_every_form_and_goes_on_from_what_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -63,7 +47,7 @@ def test_a_run_is_told_in_every_form_and_goes_on_from_what_is_kept(
     assert again["cells"][0] == cells["real"]
 
 
-@pytest.mark.usefixtures("in_process")
+@pytest.mark.usefixtures("judge_here")
 def test_the_switches_of_training_reach_every_cell_and_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -93,6 +77,7 @@ def test_the_switches_of_training_reach_every_cell_and_the_report(
     assert found == {"accumulate": "4", "checkpointing": "every block", "torch.compile": "eager"}
 
 
+@pytest.mark.usefixtures("judge_here")
 def test_a_kernel_that_raises_is_rejected_with_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,7 +90,7 @@ def test_a_kernel_that_raises_is_rejected_with_its_step(
     assert "no such tile" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("in_process")
+@pytest.mark.usefixtures("judge_here")
 @pytest.mark.parametrize(
     ("more", "message"),
     [

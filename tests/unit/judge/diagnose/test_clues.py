@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from cuassay.model.diagnosis import Basis, Cause, Diagnosis
+from cuassay.sandbox.host.nursery import Nursery
 from tests.zoo.causes import causes_of, planted_lines
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, load
 
 
 @pytest.fixture(scope="module")
-def gate() -> Iterator[Gate]:
-    """Return one gate for all: a zygote is a second."""
-    with Gate(causes=True) as made:
+def gate(nursery: Nursery) -> Iterator[Gate]:
+    with Gate(causes=True, nursery=nursery) as made:
         yield made
 
 

@@ -20,6 +20,7 @@ from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Scenario
 from cuassay.model.steps import ReadState
 from cuassay.model.verdict import Profile
+from cuassay.sandbox.host.nursery import Nursery
 from tests.zoo.manifest import PAIRS, load
 
 _PAIR = next(pair for pair in PAIRS if pair.name == "gamma_ignored")
@@ -56,10 +57,12 @@ def _run(file: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_program_fails_until_the_kernel_is_repaired(trial: JudgeTrial, tmp_path: Path) -> None:
+def test_the_program_fails_until_the_kernel_is_repaired(
+    trial: JudgeTrial, nursery: Nursery, tmp_path: Path
+) -> None:
     candidate = _candidate(trial)
     scenario = single_call(trial.cases("numeric")[0], label="numbers")
-    with Runner(trial, candidate, device="cpu", nursery=None, spares=0) as runner:
+    with Runner(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
         run = runner(scenario)
         place = tmp_path / "repro.py"
         files = export(trial, candidate, _finding(scenario), run, place)
@@ -73,9 +76,11 @@ def test_the_program_fails_until_the_kernel_is_repaired(trial: JudgeTrial, tmp_p
     assert repaired.stdout == "no fault shown\n", repaired.stderr
 
 
-def test_what_torch_alone_cannot_do_is_said(trial: JudgeTrial, tmp_path: Path) -> None:
+def test_what_torch_alone_cannot_do_is_said(
+    trial: JudgeTrial, nursery: Nursery, tmp_path: Path
+) -> None:
     scenario = Scenario(label="state", cases=trial.cases("small")[:1], steps=(ReadState(),))
-    with Runner(trial, _candidate(trial), device="cpu", nursery=None, spares=0) as runner:
+    with Runner(trial, _candidate(trial), device="cpu", nursery=nursery, spares=0) as runner:
         run = runner(scenario)
     with pytest.raises(UsageError, match="F1 cannot be exported: ReadState needs cuassay"):
         export(trial, _candidate(trial), _finding(scenario), run, tmp_path / "r.py")

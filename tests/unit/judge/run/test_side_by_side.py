@@ -19,6 +19,7 @@ from cuassay.judge.trial import JudgeTrial
 from cuassay.model.scenario import Scenario
 from cuassay.model.trace import Finished, ScenarioResult
 from cuassay.model.verdict import Profile
+from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.ran import Ran
 from tests.support.fake_trial import scaled_add
 
@@ -131,7 +132,9 @@ def test_the_examination_announces_what_may_run_side_by_side() -> None:
     ]
 
 
-def test_a_process_apart_that_was_begun_gives_the_run_that_is_asked_for_later() -> None:
+def test_a_process_apart_that_was_begun_gives_the_run_that_is_asked_for_later(
+    nursery: Nursery,
+) -> None:
     problem = registry.get("rmsnorm")
     trial = JudgeTrial(
         problem, load_reference(problem), profile=Profile.QUICK, device="cpu", root_seed=3
@@ -139,7 +142,7 @@ def test_a_process_apart_that_was_begun_gives_the_run_that_is_asked_for_later() 
     candidate = reference_candidate(problem)
     check = Apart001()
     (early,) = check.propose(trial)
-    with Runner(trial, candidate, device="cpu", nursery=None, spares=0) as runner:
+    with Runner(trial, candidate, device="cpu", nursery=nursery, spares=0) as runner:
         runner.ahead([early])
         assert len(runner._tools._running) == 1
         (asked,) = check.propose(trial)

@@ -13,13 +13,19 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
 
-from cuassay.sandbox.guest.memory.guard_zones import Block, Ledger, guard_bytes
+from cuassay.sandbox.guest.memory.guard_zones import (
+    MOST_AT_ONCE,
+    Block,
+    Ledger,
+    guard_bytes,
+)
 
 _LEAST, _MULTIPLE = 1 << 14, 512
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED: our calls do not end anybody's capture
@@ -38,6 +44,7 @@ class DeviceAccess:
     def __init__(self, driver: ctypes.CDLL, device: int) -> None:
         self._driver, self._context = driver, ctypes.c_void_p()
         self._stream = ctypes.c_void_p()
+        self._stage = 0  # where bytes arrive that are read
         self._call("cuInit", 0)
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
         with self.current():
@@ -81,20 +88,51 @@ class DeviceAccess:
             self._call("cuMemsetD8Async", where, ctypes.c_ubyte(byte), count, self._stream)
             self._call("cuStreamSynchronize", self._stream)
 
-    def read(self, address: int, size: int) -> bytes:
-        """Return the bytes at an address."""
-        held = ctypes.create_string_buffer(size)
-        with self.current():
-            where, count = ctypes.c_uint64(address), ctypes.c_size_t(size)
-            self._call("cuMemcpyDtoHAsync_v2", held, where, count, self._stream)
-            self._call("cuStreamSynchronize", self._stream)
-        return held.raw
+    def read(self, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+        """Yield the bytes of each (address, size): one wait for as many as are staged at once."""
+        staged: list[tuple[int, int]] = []
+        total = 0
+        for address, size in places:
+            if total + size > MOST_AT_ONCE:
+                yield from self._staged(staged)
+                staged, total = [], 0
+            staged.append((address, size))
+            total += size
+        yield from self._staged(staged)
 
-    def write(self, address: int, data: bytes) -> None:
-        """Write bytes at an address."""
+    def _staged(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
+        if not places:
+            return []
         with self.current():
-            where, count = ctypes.c_uint64(address), ctypes.c_size_t(len(data))
-            self._call("cuMemcpyHtoDAsync_v2", where, data, count, self._stream)
+            if not self._stage:
+                self._stage = self._staging()
+            begins = [0, *itertools.accumulate(size for _, size in places)]
+            for (address, size), begin in zip(places, begins, strict=False):
+                to, where = ctypes.c_void_p(self._stage + begin), ctypes.c_uint64(address)
+                self._call("cuMemcpyDtoHAsync_v2", to, where, ctypes.c_size_t(size), self._stream)
+            self._call("cuStreamSynchronize", self._stream)
+        ends = zip(places, begins, strict=False)
+        return [ctypes.string_at(self._stage + begin, size) for (_, size), begin in ends]
+
+    def _staging(self) -> int:
+        """Return the address of MOST_AT_ONCE bytes of the host's memory, pinned where it can be."""
+        pinned = ctypes.c_void_p()
+        with contextlib.suppress(_DriverError):
+            self._call("cuMemHostAlloc", ctypes.byref(pinned), ctypes.c_size_t(MOST_AT_ONCE), 0)
+        if pinned.value:
+            return pinned.value
+        self._pageable = ctypes.create_string_buffer(MOST_AT_ONCE)
+        return ctypes.addressof(self._pageable)
+
+    def write(self, places: Iterable[tuple[int, bytes]]) -> None:
+        """Write bytes at each address, and wait once for all of them."""
+        kept = list(places)  # until they are there
+        if not kept:
+            return
+        with self.current():
+            for address, data in kept:
+                where, count = ctypes.c_uint64(address), ctypes.c_size_t(len(data))
+                self._call("cuMemcpyHtoDAsync_v2", where, data, count, self._stream)
             self._call("cuStreamSynchronize", self._stream)
 
     def free(self, block: Block) -> None:

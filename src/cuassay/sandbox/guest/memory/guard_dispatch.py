@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,13 +52,15 @@ _FILLED = frozenset(
 class HostAccess:
     """This process's own memory."""
 
-    def read(self, address: int, size: int) -> bytes:
-        """Return the bytes at an address."""
-        return ctypes.string_at(address, size)
+    def read(self, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+        """Yield the bytes of each (address, size)."""
+        for address, size in places:
+            yield ctypes.string_at(address, size)
 
-    def write(self, address: int, data: bytes) -> None:
-        """Write bytes at an address."""
-        ctypes.memmove(address, data, len(data))
+    def write(self, places: Iterable[tuple[int, bytes]]) -> None:
+        """Write bytes at each address."""
+        for address, data in places:
+            ctypes.memmove(address, data, len(data))
 
     def free(self, block: Block) -> None:
         """Let the owner of the memory go."""

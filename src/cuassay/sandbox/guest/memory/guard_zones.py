@@ -7,12 +7,14 @@ results, for they differ. Half of a pattern's bits are random and a secret of th
 
 from __future__ import annotations
 
+import functools
 import itertools
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+MOST_AT_ONCE = 1 << 23  # bytes that are read or written as one: a busy GPU lets each wait its turn
 _TILE = 1 << 16
 _KEPT_BYTES, _KEPT_BLOCKS = 1 << 28, 512  # freed blocks that are watched
 _REPORTED = 32
@@ -21,11 +23,11 @@ _REPORTED = 32
 class Access(Protocol):
     """Reads and writes memory by address."""
 
-    def read(self, address: int, size: int) -> bytes:
-        """Return the bytes at an address."""
+    def read(self, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+        """Yield the bytes of each (address, size), MOST_AT_ONCE of them at most, in order."""
 
-    def write(self, address: int, data: bytes) -> None:
-        """Write bytes at an address."""
+    def write(self, places: Iterable[tuple[int, bytes]]) -> None:
+        """Write bytes at each address; they are there when it returns."""
 
     def free(self, block: Block) -> None:
         """Give the memory of a block back for good."""
@@ -85,7 +87,7 @@ class Ledger:
 
     def add(self, block: Block) -> None:
         """Take over a block and fill its zones."""
-        self._fill_zones(block)
+        block.access.write(self._filled([block]))
         self.blocks[block.address] = block
 
     def freed(self, address: int) -> None:
@@ -101,29 +103,38 @@ class Ledger:
         """
         self.inspect()
         self._holds_nan = nan
-        for block in list(self.blocks.values()):
-            self._fill_zones(block)
-            if not block.live and not block.pinned:
-                block.watched = True
-                for start, size in _tiles(block.size):
-                    block.access.write(block.address + start, self.pattern[:size])
+        for block in self.blocks.values():
+            block.watched = block.watched or not (block.live or block.pinned)
+        for access, blocks in self._by_access():
+            access.write(self._filled(blocks))
         self._release()
 
     def inspect(self) -> None:
         """Note which zones no longer hold the pattern, and repair them."""
-        for block in list(self.blocks.values()):
-            for zone, start, size in _zones(block):
-                self._compare(block, zone, start=start, size=size)
+        for access, blocks in self._by_access():
+            zones = [(block, *zone) for block in blocks for zone in _zones(block)]
+            found = access.read((block.address + start, size) for block, _, start, size in zones)
+            broken = [
+                (block.address + start, self._expected(zone, size))
+                for (block, zone, start, size), got in zip(zones, found, strict=True)
+                if not self._holds(block, zone, start=start, got=got)
+            ]
+            access.write(broken)
 
-    def _compare(self, block: Block, zone: str, *, start: int, size: int) -> None:
-        address = block.address + start
+    def _by_access(self) -> Iterator[tuple[Access, list[Block]]]:
+        found: dict[int, tuple[Access, list[Block]]] = {}
+        for block in self.blocks.values():
+            found.setdefault(id(block.access), (block.access, []))[1].append(block)
+        yield from found.values()
+
+    def _holds(self, block: Block, zone: str, *, start: int, got: bytes) -> bool:
+        """Whether a zone holds its pattern; what does not is noted."""
+        size = len(got)
         want = self._expected(zone, size)
-        got = block.access.read(address, size)
         if got == want:
-            return
+            return True
         places = [place for place in range(size) if got[place] != want[place]]
         first = {"before": size - 1 - places[-1], "after": places[0], "freed": start + places[0]}
-        block.access.write(address, want)
         if len(self.damage) < _REPORTED:
             self.damage.append(
                 Damage(
@@ -134,13 +145,18 @@ class Ledger:
                     changed=len(places),
                 )
             )
+        return False
 
     def _expected(self, zone: str, size: int) -> bytes:
-        return self.pattern[-size:] if zone == "before" else self.pattern[:size]
+        if size <= _TILE:
+            return self.pattern[-size:] if zone == "before" else self.pattern[:size]
+        return _repeated(self.pattern, size)
 
-    def _fill_zones(self, block: Block) -> None:
-        block.access.write(block.address - block.guard, self._expected("before", block.guard))
-        block.access.write(block.address + block.size, self._expected("after", block.guard))
+    def _filled(self, blocks: Iterable[Block]) -> Iterator[tuple[int, bytes]]:
+        """Yield what every zone of these blocks is to hold, by address."""
+        for block in blocks:
+            for zone, start, size in _zones(block):
+                yield block.address + start, self._expected(zone, size)
 
     def _release(self) -> None:
         """Give back the oldest freed blocks beyond the budget."""
@@ -155,17 +171,17 @@ class Ledger:
 
 
 def _zones(block: Block) -> Iterator[tuple[str, int, int]]:
-    """Yield (zone, start relative to the block, bytes), in parts no longer than the pattern."""
+    """Yield (zone, start relative to the block, bytes), in parts of MOST_AT_ONCE at most."""
     yield "before", -block.guard, block.guard
     yield "after", block.size, block.guard
     if block.watched:
-        for start, size in _tiles(block.size):
-            yield "freed", start, size
+        for start in range(0, block.size, MOST_AT_ONCE):
+            yield "freed", start, min(MOST_AT_ONCE, block.size - start)
 
 
-def _tiles(size: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, size, _TILE):
-        yield start, min(_TILE, size - start)
+@functools.lru_cache(maxsize=4)
+def _repeated(pattern: bytes, size: int) -> bytes:
+    return (pattern * -(-size // len(pattern)))[:size]
 
 
 def guard_bytes(size: int, *, least: int, multiple: int) -> int:

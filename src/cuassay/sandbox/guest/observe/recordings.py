@@ -66,13 +66,18 @@ def _start_on_gpu(around: Around, kind: str) -> None:
 
 def read(host: Host, around: Around, step: ReadRecording) -> Made:
     """Execute a ReadRecording: send the recording as one uint8 tensor of a file's bytes."""
-    from cuassay.model.recording import encode
-
     recording = _recorded(around)
     if step.result:
         held = host.result(step.result)
         places = [_place(name, value) for name, value in held if isinstance(value, torch.Tensor)]
         recording = dataclasses.replace(recording, results=tuple(places))
+    return made_of(recording)
+
+
+def made_of(recording: Recording) -> Made:
+    """Return a recording as one uint8 tensor of a file's bytes."""
+    from cuassay.model.recording import encode
+
     data = bytearray(encode(recording))
     tensor = torch.frombuffer(data, dtype=torch.uint8)
     item = ResultItem(

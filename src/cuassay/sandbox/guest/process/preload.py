@@ -11,12 +11,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from cuassay.model import serial
+from cuassay.model.candidate import Candidate
+from cuassay.model.problem import Problem
+from cuassay.model.scenario import Step
+from cuassay.model.trace import StepRecord
+
 _MODULES = (
     "numpy",
     "triton",
     "triton.language",
     "cuassay.sandbox.guest.process.child",
-    "cuassay.build",
+    "cuassay.build.python",
+    "cuassay.build.unavailable",
+    "cuassay.formats.native.declaration",  # what references of the catalogue import
+    "encodings.idna",
+    "torch.utils._device",
 )
 # What a first launch in the PTX machine imports: 0.1 s in every worker.
 _MACHINE_MODULES = (
@@ -24,6 +34,11 @@ _MACHINE_MODULES = (
     "cuassay.build.machine.launch",
     "cuassay.build.machine.memory",
     "cuassay.build.machine.triton_kernels",
+    "cuassay.build.cuda_facade",
+    "ptxsan.host",
+    "ptxsan.parser",
+    "triton.runtime.interpreter",
+    "triton.tools.tensor_descriptor",
     "triton.backends.nvidia.compiler",
     "triton.runtime.autotuner",
 )
@@ -79,6 +94,9 @@ def preload(device: str, *, machine: bool = False) -> list[str]:
                 importlib.import_module(name)
             except Exception as error:
                 missing.append(f"{name}: {error}")
+    with contextlib.suppress(Exception):  # whatever the worker needs it for will say so
+        serial.learn((Candidate, Problem, Step, StepRecord))
+        importlib.import_module("cuassay.build.cuda.toolkit").versions()
     if device.startswith("cuda"):
         prepare_triton()
     if machine:

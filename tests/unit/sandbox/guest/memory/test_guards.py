@@ -7,7 +7,7 @@ import gc
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -79,7 +79,7 @@ def test_guarding_does_not_load_the_compiler() -> None:
     code = (
         "import sys, torch\n"
         "from cuassay.model.steps import Mode\n"
-        "from cuassay.sandbox.guest import guards\n"
+        "from cuassay.sandbox.guest.memory import guards\n"
         "with guards.in_process(Mode.GUARDED, 'cpu') as around, around.call():\n"
         "    torch.empty(3) + 1\n"
         "sys.exit('torch._dynamo' in sys.modules)\n"
@@ -190,11 +190,12 @@ class _Memory:
     def __init__(self) -> None:
         self.held = bytearray(1 << 12)
 
-    def read(self, address: int, size: int) -> bytes:
-        return bytes(self.held[address : address + size])
+    def read(self, places: Iterable[tuple[int, int]]) -> Iterator[bytes]:
+        return (bytes(self.held[address : address + size]) for address, size in places)
 
-    def write(self, address: int, data: bytes) -> None:
-        self.held[address : address + len(data)] = data
+    def write(self, places: Iterable[tuple[int, bytes]]) -> None:
+        for address, data in places:
+            self.held[address : address + len(data)] = data
 
     def free(self, block: Block) -> None:
         raise AssertionError("nothing is beyond the budget")
@@ -206,8 +207,7 @@ def test_memory_of_a_captured_graph_may_be_written_after_it_was_freed() -> None:
         ledger.add(Block(address=address, size=64, guard=128, access=memory, pinned=pinned))
         ledger.freed(address)
     ledger.turn(nan=False)
-    memory.write(512, b"replay")
-    memory.write(2048, b"stale!")
+    memory.write([(512, b"replay"), (2048, b"stale!")])
     ledger.inspect()
     assert [(found.zone, found.changed) for found in ledger.damage] == [("freed", 6)]
 
@@ -270,6 +270,32 @@ def test_the_allocator_guards_what_torch_asks_for(driver: _Driver) -> None:
     release(address, 100, 0, None)
     ledger.turn(nan=True)
     assert [(d.zone, d.first, d.changed) for d in ledger.damage] == [("after", 0, 2)]
+
+
+def test_the_device_is_waited_for_a_few_times_however_much_is_watched(driver: _Driver) -> None:
+    waits: list[Any] = []
+
+    def wait(stream: Any) -> int:
+        waits.append(stream)
+        return 0
+
+    driver.room = 1 << 26
+    driver.__dict__["cuStreamSynchronize"] = wait
+    ledger = Ledger()
+    allocate, release = CudaAllocator(ledger)._functions
+    large, *small = [allocate(size, 0, None) for size in (20 << 20, *(100,) * 50)]
+    for address in (large, *small):
+        release(address, 0, 0, None)
+    ledger.turn(nan=True)
+    waits.clear()
+    ctypes.memset(large + (9 << 20), 0, 3)
+    ctypes.memset(small[7], 0, 1)
+    ledger.turn(nan=False)
+    assert len(waits) < 8
+    found = {(d.size, d.zone, d.first, d.changed) for d in ledger.damage}
+    assert found == {(20 << 20, "freed", 9 << 20, 3), (100, "freed", 0, 1)}
+    ledger.inspect()
+    assert len(ledger.damage) == 2  # every zone holds the other pattern now
 
 
 def test_a_full_device_is_remembered(driver: _Driver) -> None:

@@ -36,15 +36,14 @@ from cuassay.sandbox.host.apart import Apart, NotLoadedError, _described, _Share
 from cuassay.sandbox.host.handle import GoneError
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.ran import Ran
-from tests.support.workers import LIMITS, candidate, nursery, problem, tensor_spec
+from tests.support.workers import LIMITS, candidate, problem, tensor_spec
 
 _CALL = (Allocate(slot="a", case=0), Call(slot="a", result="r"), ReadResult(result="r"))
 
 
 @pytest.fixture(scope="module")
-def cpu() -> Iterator[Nursery]:
-    with nursery() as opened:
-        yield opened
+def cpu(nursery: Nursery) -> Nursery:
+    return nursery
 
 
 @contextmanager

@@ -1,0 +1,109 @@
+"""Some blocks of launches that are too large to run: whether their addresses stay within memory.
+
+The launches come without memory, as a call on hollow tensors made them (`sandbox.guest.observe`).
+Buffers of their sizes show the same few megabytes over and over, and a few blocks run: the first
+and the last ones, those where a count of elements passes a power of two, and some between. What
+this finds counts only for accesses that data has no say in, for there is none.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+from cuassay.build.machine.launch import prepared
+from cuassay.build.machine.memory import Arena
+from cuassay.build.machine.replay import evidence_of, set_variables
+from cuassay.errors import CuassayError
+from cuassay.model import serial
+from cuassay.model.machine import LaunchEvidence, MachineEvidence
+from cuassay.model.recording import RecordedLaunch, Recording, decode
+from ptxsan import isa, pages
+from ptxsan.errors import MachineError
+from ptxsan.options import Options
+from ptxsan.parser import parse
+from ptxsan.program import build
+from ptxsan.run import run
+from ptxsan.taint import decided_by_data
+
+_TEXT = 600
+_MOST_LAUNCHES = 24
+_PARTS = 8  # of a grid, at whose borders blocks run
+_POWERS = range(28, 33)  # of counts of elements where 32 bits may wrap
+_DATA = "what its addresses are depends on data, which such a call has none of"
+
+
+def replay(recording: memoryview, request: memoryview) -> bytes:
+    """Run some blocks of every launch of a recording; return the evidence as JSON.
+
+    The request is JSON: `limit_s` for one launch.
+    """
+    asked = json.loads(bytes(request))
+    try:
+        seen = execute(decode(bytes(recording)), limit_s=float(asked["limit_s"]))
+    except (CuassayError, MachineError) as error:
+        seen = MachineEvidence(refused=str(error)[:_TEXT])
+    return serial.dumps(seen).encode()
+
+
+def execute(recording: Recording, *, limit_s: float) -> MachineEvidence:
+    """Return what some blocks of every launch show of memory. A launch that comes again is one."""
+    modules = [parse(text) for text in recording.modules]
+    seen: dict[tuple[object, ...], LaunchEvidence] = {}
+    for launch in recording.launches:
+        key = (launch.module, launch.kernel, launch.grid, launch.block, launch.arguments)
+        if key not in seen and len(seen) < _MOST_LAUNCHES:
+            seen[key] = _some_blocks(launch, modules[launch.module], limit_s)
+    return MachineEvidence(
+        launches=tuple(seen.values()),
+        notes=tuple(note[:_TEXT] for note in recording.notes[:_MOST_LAUNCHES]),
+        left_out=recording.left_out,
+    )
+
+
+def _some_blocks(launch: RecordedLaunch, module: Any, limit_s: float) -> LaunchEvidence:
+    arena = Arena()
+    for region in launch.regions:
+        arena.place(region.base, region.name, pages.mirror(region.nbytes), None)
+    options = Options(
+        shadow=False, races=False, optimise=False, limit_s=limit_s,
+        blocks=blocks_of(launch.grid, launch.block, launch.cluster),
+    )  # fmt: skip
+    try:
+        set_variables(module, launch)
+        report = run(module, prepared(launch, arena, hollow=True), options=options)
+    except (MachineError, MemoryError) as error:
+        return LaunchEvidence(
+            kernel=launch.kernel[:_TEXT], grid=launch.grid, block=launch.block,
+            target=module.target[:40], inconclusive=str(error)[:_TEXT],
+        )  # fmt: skip
+    program = build(module, launch.kernel)
+    by_data = decided_by_data(program)
+    found = evidence_of(launch, module, report)
+    kept = tuple(
+        one for one in found.faults if by_data.isdisjoint(touch.ptx_line for touch in one.touches)
+    )
+    touching = [
+        one.line
+        for one in program.body
+        if isa.row(one).memory is not isa.Memory.NONE and isa.space_of(one) == "global"
+    ]
+    if not kept and touching and by_data.issuperset(touching):
+        return replace(found, faults=(), inconclusive=found.inconclusive or _DATA)
+    return replace(found, faults=kept)
+
+
+def blocks_of(
+    grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int]
+) -> tuple[int, ...]:
+    """Return the numbers of the clusters that run, those most likely to be wrong first."""
+    units = math.prod(grid) // math.prod(cluster)
+    threads = math.prod(block) * math.prod(cluster)
+    ends = {units - 1, units - 2, 0, 1}
+    between = {units * part // _PARTS for part in range(1, _PARTS)}
+    powers = {(1 << power) // threads + step for power in _POWERS for step in (-1, 0)}
+    rows = {grid[0] - 1, grid[0]} if math.prod(cluster) == 1 else set()
+    wanted = {one for one in ends | between | powers | rows if 0 <= one < units}
+    return tuple(sorted(wanted, reverse=True))
