@@ -118,21 +118,20 @@ def prove_launch(
     started = time.perf_counter()
     until = started + limit_s
     solver = Solver(until=until)
-    found: _Safe | list[_Failure] = []
-    for limit in (domain.limit, *(one for one in NARROWER if domain.listed < one < domain.limit)):
-        part = until if limit == domain.limit else time.perf_counter() + limit_s
-        solver.until = part
+    why = "not proved, as the launch was not proved to stay within its memory"
+    races: Answer = Unknown(line=0, source=None, reason=why)
+    limits = (domain.limit, *(one for one in NARROWER if domain.listed < one < domain.limit))
+    for limit in limits:
+        solver.until = until if limit == domain.limit else time.perf_counter() + limit_s
         found = _attempt(law, scope, replace(domain, limit=limit), values or {}, solver)
-        if isinstance(found, _Safe) or not _only_large(found):
+        if isinstance(found, _Safe):
+            answer: Answer = found.proved
+            solver.until = time.perf_counter() + limit_s
+            races = _in_order(law, found, solver, also)
             break
-    if isinstance(found, _Safe):
-        answer: Answer = found.proved
-        solver.until = time.perf_counter() + limit_s
-        races = _in_order(law, found, solver, also)
-    else:
-        answer = _judged(law, found, also, MEMORY_FAULTS)
-        why = "not proved, as the launch was not proved to stay within its memory"
-        races = Unknown(line=0, source=None, reason=why)
+        answer = _judged(law, found, also if limit == limits[-1] else (), MEMORY_FAULTS)
+        if isinstance(answer, Refuted):
+            break
     return LaunchAnswer(
         kernel=law.kernel,
         answer=answer,
@@ -196,13 +195,6 @@ def as_recorded(law: L.CallLaw, domain: Domain) -> tuple[L.CallLaw, Domain]:
     (one,) = L.laws([law.witness])
     axes = {name: AxisDomain(low=sizes[name], high=sizes[name], multiple=1) for name in domain.axes}
     return one, replace(domain, axes=axes)
-
-
-def _only_large(failures: list[_Failure]) -> bool:
-    """Whether all that is left may show only where tensors are large."""
-    return all(one.sizes is None or max(one.sizes.values()) > 1 << 20 for one in failures) and all(
-        one.access is not None for one in failures
-    )
 
 
 def _attempt(
