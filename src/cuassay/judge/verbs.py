@@ -154,7 +154,8 @@ def show(job: ShowJob) -> dict[str, object]:
     with contextlib.suppress(CuassayError):  # a trial says it
         generate_once(trial)
     trial.learn_everything()
-    document = problem_document(problem, truth.kind, truth.reason, reduced=trial.reduced)
+    shown = dataclasses.replace(problem, inputs=trial.problem.inputs)
+    document = problem_document(shown, truth.kind, truth.reason, reduced=trial.reduced)
     facts = [
         {
             "fact": in_words(known.fact),

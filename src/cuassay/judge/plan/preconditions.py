@@ -49,6 +49,7 @@ def generate_once(trial: JudgeTrial) -> None:
     message; met inside a check it would leave no more than that case undecided. Raises
     ReferenceError_.
     """
+    trial.learn_uses()
     smallest = affordable(trial)[-1]
     if not has_custom_source(smallest):
         return
