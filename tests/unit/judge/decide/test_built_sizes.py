@@ -36,7 +36,7 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def _every_state_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair, "_LARGE_STATE_BYTES", 0)
+    monkeypatch.setattr(pair, "_LARGE_BYTES", 0)
 
 
 @pytest.fixture
