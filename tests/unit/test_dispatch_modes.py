@@ -177,14 +177,14 @@ def test_recording_and_watching_load_no_compiler_and_leave_one_alone() -> None:
     """A mode that torch itself keeps from its compiler loads it: two seconds in every worker."""
     code = (
         "import sys, torch\n"
-        "from cuassay.build.recording.unwritten import Fill, new_pattern\n"
+        "from cuassay.build.recording.unwritten import PatternFill, new_pattern\n"
         "from cuassay.dispatch_modes import outside_of_compiler\n"
         "pattern = new_pattern()\n"
-        "with outside_of_compiler(Fill)(pattern, kind='cpu'):\n"
+        "with outside_of_compiler(PatternFill)(pattern, kind='cpu'):\n"
         "    x = torch.empty(64, dtype=torch.uint8)\n"
         "print('torch._dynamo' in sys.modules, bytes(x.numpy()) == pattern * 4)\n"
         "run = torch.compile(lambda: torch.empty(64, dtype=torch.uint8) + 0, backend='eager')\n"
-        "with outside_of_compiler(Fill)(pattern, kind='cpu'):\n"
+        "with outside_of_compiler(PatternFill)(pattern, kind='cpu'):\n"
         "    y = run()\n"
         "print('torch._dynamo' in sys.modules, bytes(y.numpy()) == pattern * 4)\n"
     )
