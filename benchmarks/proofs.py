@@ -202,45 +202,71 @@ def equal(pairs: Path, rows: Path, *, jobs: int, until: float, match: str) -> No
         list(pool.map(one, pairs.read_text(encoding="utf-8").splitlines()))
 
 
-def planted(rows: Path, *, until: float, checks: int) -> None:
+def planted(rows: Path, *, jobs: int, until: float, checks: int) -> None:
     """Prove planted faults and their twins; run what was proved at random sizes."""
+    from ptxsan_support.planted_proofs import PLANTED
+
+    known = {row["name"] for row in _rows([rows])} if rows.exists() else set()
+
+    def one(name: str) -> None:
+        left_s = until - time.monotonic()
+        if left_s < 5:
+            return
+        command = [
+            sys.executable, str(_HERE), "planted-one", name, "--checks", str(checks),
+            "--minutes", str(left_s / 60),
+        ]  # fmt: skip
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ran.returncode:
+            print(name, ran.stderr[-400:], flush=True)
+            return
+        row = json.loads(ran.stdout)
+        with rows.open("a", encoding="utf-8") as out:
+            out.write(ran.stdout)
+        said = "FALSE" if row["contradicted"] else ""
+        print(
+            name, row["expected"], row["memory"], row["races"], f"{row['s']:.1f} s",
+            row["sizes_checked"], row["accesses_checked"], said, flush=True,
+        )  # fmt: skip
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, [name for name, _, _ in PLANTED if name not in known]))
+
+
+def planted_one(name: str, *, until: float, checks: int) -> None:
+    """Print what is proved of one planted kernel, and what its runs at random sizes show."""
     from ptxsan.prove.memory import Proved, Refuted, prove_call
     from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, replay
     from ptxsan_support.planted_proofs import PLANTED, Expected
 
-    known = {row["name"] for row in _rows([rows])} if rows.exists() else set()
-    for name, expected, subject in PLANTED:
-        if name in known or time.monotonic() > until:
-            continue
-        started = time.monotonic()
-        law = subject.law()
-        (found,) = prove_call(law, subject.domain, limit_s=_LAUNCH_S)
-        words = [type(one).__name__.lower() for one in (found.answer, found.races)]
-        faults, checked = 0, 0
-        kinds: frozenset[Any] = frozenset()
-        kinds |= MEMORY_FAULTS if isinstance(found.answer, Proved) else frozenset()
-        kinds |= ORDER_FAULTS if isinstance(found.races, Proved) else frozenset()
-        again = 0
-        for sizes in _sizes(subject) if kinds else ():
-            if (again >= checks and checked >= _RUNS) or time.monotonic() > until:
-                break
-            ran = replay(law.launches[0], sizes, kinds, limit_s=10)
-            checked += not ran.why
-            again += ran.accesses
-            faults += bool(ran.faults)
-        refuted = [one.sizes for one in (found.answer, found.races) if isinstance(one, Refuted)]
-        row = {
-            "set": "planted" if expected is not Expected.SAFE else "twins", "name": name,
-            "expected": str(expected), "memory": words[0], "races": words[1],
-            "sizes": [dict(one) for one in refuted], "contradicted": faults,
-            "limit": getattr(found.answer, "limit", 0),
-            "sizes_checked": checked, "accesses_checked": again, "s": time.monotonic() - started,
-            "memory_reason": getattr(found.answer, "reason", ""),
-            "races_reason": getattr(found.races, "reason", ""),
-        }  # fmt: skip
-        with rows.open("a", encoding="utf-8") as out:
-            out.write(json.dumps(row) + "\n")
-        print(name, expected, words, f"{row['s']:.1f} s", "FALSE" if faults else "", flush=True)
+    expected, subject = next((kind, one) for found, kind, one in PLANTED if found == name)
+    started = time.monotonic()
+    law = subject.law()
+    (found,) = prove_call(law, subject.domain, limit_s=_LAUNCH_S)
+    proved_s = time.monotonic() - started
+    words = [type(one).__name__.lower() for one in (found.answer, found.races)]
+    faults, runs, accesses = 0, 0, 0
+    kinds: frozenset[Any] = frozenset()
+    kinds |= MEMORY_FAULTS if isinstance(found.answer, Proved) else frozenset()
+    kinds |= ORDER_FAULTS if isinstance(found.races, Proved) else frozenset()
+    for sizes in _sizes(subject) if kinds else ():
+        if (accesses >= checks and runs >= _RUNS) or time.monotonic() > until:
+            break
+        ran = replay(law.launches[0], sizes, kinds, limit_s=10)
+        runs += not ran.why
+        accesses += ran.accesses
+        faults += bool(ran.faults)
+    refuted = [one.sizes for one in (found.answer, found.races) if isinstance(one, Refuted)]
+    row = {
+        "set": "planted" if expected is not Expected.SAFE else "twins", "name": name,
+        "expected": str(expected), "memory": words[0], "races": words[1],
+        "sizes": [dict(one) for one in refuted], "contradicted": faults,
+        "limit": getattr(found.answer, "limit", 0),
+        "sizes_checked": runs, "accesses_checked": accesses, "s": proved_s,
+        "memory_reason": getattr(found.answer, "reason", ""),
+        "races_reason": getattr(found.races, "reason", ""),
+    }  # fmt: skip
+    print(json.dumps(row))
 
 
 def _sizes(subject: Any) -> Iterator[dict[str, int]]:
@@ -363,7 +389,9 @@ def main() -> None:
         case "equal-table":
             equal_table(paths)
         case "planted":
-            planted(paths[0], until=until, checks=asked.checks)
+            planted(paths[0], jobs=asked.jobs, until=until, checks=asked.checks)
+        case "planted-one":
+            planted_one(asked.arguments[0], until=until, checks=asked.checks)
         case _:
             table(paths)
 

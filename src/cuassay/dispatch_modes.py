@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import math
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch._decomp import global_decomposition_table
@@ -36,7 +37,7 @@ def without_memory(call: Callable[[], T]) -> T:
     """
     with contextlib.suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with untraced_meta_functions(), _Meta(), _Attention():
+        with untraced_meta_functions(), _Meta(), _Functions():
             return call()
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -207,8 +208,12 @@ def _meta_functions() -> tuple[Any, ...]:
     return tuple(found.values())
 
 
-class _Attention(TorchFunctionMode):
-    """Refuses attention: how much memory it takes depends on the device's fused kernels."""
+class _Functions(TorchFunctionMode):
+    """What functions of torch do where tensors hold no data.
+
+    Attention is refused: how much memory it takes depends on the device's fused kernels. Recurrent
+    layers are the products of all their steps at once: step by step they take minutes of Python.
+    """
 
     def __torch_function__(
         self,
@@ -220,7 +225,36 @@ class _Attention(TorchFunctionMode):
         """Call a function of torch."""
         if func is torch.nn.functional.scaled_dot_product_attention:
             raise NotImplementedError("a fake tensor knows which kernel its device takes")
+        if func in _RECURRENT and not kwargs and not isinstance(args[2], torch.Tensor):
+            return _recurrent(func, *args)
         return func(*args, **(kwargs or {}))
+
+
+_RECURRENT = (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu)
+
+
+def _recurrent(
+    func: Any,
+    data: torch.Tensor,
+    state: torch.Tensor | Sequence[torch.Tensor],
+    weights: Sequence[torch.Tensor],
+    *settings: Any,
+) -> tuple[torch.Tensor, ...]:
+    """Return the output and last state of a recurrent layer of torch, without data.
+
+    Raises ValueError where a weight fits neither the data nor the layers before it.
+    """
+    bidirectional = bool(settings[4])
+    states = list(state) if func is torch.lstm else [cast(torch.Tensor, state)]
+    width = states[0].shape[-1] * (2 if bidirectional else 1)
+    rows = math.prod(data.shape[:-1])
+    for weight in weights:
+        if weight.dim() == 2:
+            if weight.shape[1] not in (data.shape[-1], width, states[0].shape[-1]):
+                raise ValueError(f"a weight of {weight.shape[1]} columns for {data.shape[-1]}")
+            torch.empty(rows, weight.shape[1], dtype=weight.dtype, device="meta") @ weight.t()
+    out = torch.empty(*data.shape[:-1], width, dtype=data.dtype, device="meta")
+    return (out, *(torch.empty_like(one, device="meta") for one in states))
 
 
 class _Constructors:
@@ -264,3 +298,31 @@ def _new(cls: type[torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
             outside.enter_context(_pop_mode_temporarily())
         made: torch.Tensor = make(cls, *args, **kwargs)
         return made
+
+
+def multiply_adds(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any) -> int:
+    """Return the multiply-adds of one product, convolution or attention; 0 for the others."""
+    from torch.utils.flop_counter import flop_registry
+
+    count = flop_registry.get(func.overloadpacket)
+    return 0 if count is None else int(count(*args, **kwargs, out_val=out)) // 2
+
+
+class MultiplyAdds(UntracedMode):
+    """Adds up the multiply-adds of what runs while it is entered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run the operation and count it."""
+        out = func(*args, **(kwargs or {}))
+        self.count += multiply_adds(func, args, kwargs or {}, out)
+        return out

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Literal
 import torch
 
 from cuassay.inputs.budget import room_bytes
-from cuassay.inputs.geometry import elements, shrink
+from cuassay.inputs.geometry import elements, shrunk_sizes
 from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.inputs.scalars import may_be_sizes, sizes_given
 from cuassay.model.axes import shape_of
 from cuassay.model.case import Case
 from cuassay.model.problem import Problem, Scalar, TensorSpec
-from cuassay.oracle.lift.run import run_as_written
 from cuassay.oracle.truth.memory import Live, bytes_needed, live_bytes
 
 if TYPE_CHECKING:
@@ -122,12 +121,7 @@ class Room:
     def _run(self, problem: Problem, case: Case, given: Sequence[torch.Tensor | Scalar]) -> Live:
         key = repr((sorted(case.axes.items()), [v for v in given if not hasattr(v, "shape")]))
         if key not in self._live:
-            names = [spec.name for spec in problem.outputs]
-            self._live[key] = live_bytes(
-                lambda *values: run_as_written(self._reference.call, values, names=names),
-                given,
-                device=self._device,
-            )
+            self._live[key] = live_bytes(self._reference.call, given, device=self._device)
         return self._live[key]
 
     def is_small(self, problem: Problem, case: Case) -> bool:
@@ -176,7 +170,7 @@ class Room:
 
         found, sizes = None, dict(case.axes)
         for floor in (_FLOOR, 1):
-            sizes = shrink(problem, sizes, small_enough=fits, keep=keep, floor=floor)
+            sizes = shrunk_sizes(problem, sizes, small_enough=fits, keep=keep, floor=floor)
             settled = settle(made(sizes))
             found = settled or found
             if settled is not None and self.holds(problem, settled):

@@ -26,13 +26,14 @@ from cuassay.contract.facts import (
     ValueFact,
 )
 from cuassay.dispatch_modes import UntracedMode
-from cuassay.formats.domain_rules import in_words
+from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.generated import is_stated, outside_domain
-from cuassay.model.domain import Domain, Mask, Opaque, Real
+from cuassay.model.domain import Domain, Mask, Opaque, Probability, Real
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
 from cuassay.model.stated import FactKind
 
 Values = Mapping[str, torch.Tensor | Scalar]
+_SUM_ERROR = 0.02  # of a row of bfloat16 that adds up to 1
 _LEAST = 3  # numbers in a row from which its order is no accident
 # What these return depends on the shape of their argument alone.
 _SHAPE_ONLY = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
@@ -144,7 +145,8 @@ def without_contradicted(
     """Return the problem without inferred domains that its generator's `values` do not keep.
 
     What a name or a use suggests is a guess; the values that the problem's author passes are not.
-    Such a floating input may have every value then, an integer one the generator's alone.
+    Such a floating input may have every value then, an integer one the generator's alone. One of
+    which nothing is known, and whose rows all add up to 1, holds probabilities.
     """
     inputs: list[InputSpec] = []
     found: list[Known] = []
@@ -154,13 +156,24 @@ def without_contradicted(
         if isinstance(spec, TensorSpec) and isinstance(value, torch.Tensor) and not is_stated(spec):
             outside = _outside(spec, value, sizes)
         if outside:
-            fact = Contradicted(input=spec.name, guess=in_words(spec.domain), value=outside)
+            fact = Contradicted(input=spec.name, guess=domain_words(spec.domain), value=outside)
             found.append(Known(fact=fact, evidence=Evidence(source=Source.INPUTS, count=1)))
             domain: Domain = Opaque(why="the problem's own values lie outside of what it seemed")
             domain = Real() if spec.dtype.is_floating else domain
             spec = dataclasses.replace(spec, domain=domain)
+        elif isinstance(value, torch.Tensor) and spec.domain == Real() and _are_shares(value):
+            spec = dataclasses.replace(spec, domain=Probability())
         inputs.append(spec)
     return dataclasses.replace(problem, inputs=tuple(inputs)), tuple(found)
+
+
+def _are_shares(value: torch.Tensor) -> bool:
+    """Whether every row along the last dimension is a probability distribution."""
+    if not value.is_floating_point() or value.dim() == 0 or value.shape[-1] < _LEAST:
+        return False
+    rows = _readable(value).double()
+    sums = rows.sum(-1)
+    return bool((rows >= 0).all()) and bool(((sums - 1).abs() <= _SUM_ERROR).all())
 
 
 def _outside(spec: TensorSpec, value: torch.Tensor, sizes: Mapping[str, int]) -> str:

@@ -28,6 +28,7 @@ from cuassay.contract.memory import GIB, Room
 from cuassay.contract.observe import related_inputs, value_facts, without_contradicted
 from cuassay.contract.sizes import learn_sizes
 from cuassay.contract.slices import slice_cases
+from cuassay.contract.uses import with_uses
 from cuassay.errors import CannotJudgeError, CuassayError
 from cuassay.inputs import plan
 from cuassay.inputs.budget import planned_memory_gib, with_contexts
@@ -112,6 +113,8 @@ class JudgeTrial:
         timeline: Timeline | None = None,
     ) -> None:
         self.timeline = timeline or Timeline()
+        self._facts: tuple[Known, ...] = stated_facts(problem)
+        self._uses_known = problem.origin == "native"  # what its author says of inputs holds
         self._problem, self._reference = problem, reference
         self._isolated = isolated
         self._profile, self._device, self._root = profile, device, root_seed
@@ -126,7 +129,6 @@ class JudgeTrial:
         self._plans: dict[str, tuple[Case, ...]] = {}
         self._acceptor: Acceptor | None = None
         self._own_alone = False
-        self._facts: tuple[Known, ...] = stated_facts(problem)
         self._built_condition = ""
         self._deterministic: bool | None = None
         self._reduced: tuple[str, ...] | None = None
@@ -288,6 +290,7 @@ class JudgeTrial:
         """
         if self._acceptor is not None or self._problem.origin == "native":
             return
+        self.learn_uses()
         self._acceptor = Acceptor(
             self._problem, self._reference, device=self._device, relieve=self.relieve
         )
@@ -471,6 +474,14 @@ class JudgeTrial:
         self._cap.allow(needed)
         return (least,)
 
+    def learn_uses(self) -> None:
+        """Run the reference to see what it does with its inputs, once."""
+        if not self._uses_known:
+            self._uses_known = True
+            problem, used = with_uses(self._problem, self._reference, device=self._device)
+            self._facts = (*self._facts, *used)
+            self._take(problem)
+
     def learn_values(
         self, values: Mapping[str, torch.Tensor | Scalar], sizes: Mapping[str, int]
     ) -> None:
@@ -478,7 +489,7 @@ class JudgeTrial:
         if self._problem.origin == "native":
             return
         problem, found = without_contradicted(self._problem, values, sizes)
-        if found:
+        if problem != self._problem:
             self._facts = (*self._facts, *found)
             self._take(problem)
             self._plans.clear()
@@ -876,7 +887,7 @@ class JudgeTrial:
 
     def _regimes(self) -> tuple[str, ...]:
         """Return the regimes that this problem needs most, where they are known."""
-        known = None if self._isolated else selection.load(self._problem)
+        known = None if self._isolated else selection.read_selection(self._problem)
         return known.regimes if known else ()
 
     def _hits(

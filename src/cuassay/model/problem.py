@@ -68,7 +68,7 @@ class TensorSpec:
     dtype: DType
     shape: tuple[str, ...]
     domain: Domain
-    domain_source: str = "default"  # declared | inferred | default | sidecar FILE
+    domain_source: str = "default"  # declared | inferred | experiment | default | sidecar FILE
     description: str = ""
 
 

@@ -139,114 +139,9 @@ def test_integers_of_a_generator_without_evidence_stay_opaque() -> None:
     assert isinstance(domain(problem, "codes"), Opaque)
 
 
-IDS, W = ints("i"), real("w", "vocab", "hidden")
-VOCAB = Index(axis="vocab")
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ("return F.embedding(i, w)", VOCAB),
-        ("return torch.nn.functional.embedding(i.view(-1), w.float())", VOCAB),
-        ("return w[i]", VOCAB),
-        ("return w[:, i]", Index(axis="hidden")),
-        ("flat = i.reshape(-1).long()\nreturn w[flat]", VOCAB),
-        ("return w.index_select(1, i)", Index(axis="hidden")),
-        ("return torch.gather(w, dim=-1, index=i)", Index(axis="hidden")),
-        ("v, h = w.shape\ng = torch.zeros(v, h)\ng.index_add_(0, i, w)\nreturn g", VOCAB),
-        ("g = torch.zeros_like(w)\ng.index_add_(0, i, w)\nreturn g", VOCAB),
-        ("g = w.new_zeros((w.shape[0], 2))\nreturn g.scatter_add(0, i, w)", VOCAB),
-        ("return F.one_hot(i, num_classes=w.size(0))", VOCAB),
-        ("return F.one_hot(i, 7)", Index(axis="7")),
-        ("return F.cross_entropy(w.T, i)", VOCAB),
-        ("return F.cross_entropy(x @ w.t(), i)", VOCAB),
-        ("logits = F.linear(x, w)\nreturn F.nll_loss(F.log_softmax(logits), i)", VOCAB),
-        ("g = torch.zeros_like(w)\ng[i] = x\nreturn g", Index(axis="vocab", unique=True)),
-        ("g = torch.zeros_like(w)\ng[i] = 1.0\nreturn g", VOCAB),
-        (
-            "g = torch.zeros_like(w)\ng.index_copy_(0, i, x)\nreturn g",
-            Index(axis="vocab", unique=True),
-        ),
-        ("for b in range(3):\n    w[i[b]] += x[b]\nreturn w", Index(axis="vocab", unique=True)),
-    ],
-)
-def test_what_the_reference_shows(body: str, expected: Domain) -> None:
-    assert domain(made(IDS, W, real("x"), body=body), "i") == expected
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "return i + w",
-        "j = i - 1\nreturn w[j]",
-        "return unknown(w)[i]",
-        "return w[mystery(i)]",
-        "return (lambda i: w[i])(0)",
-        "return w[..., i]",
-    ],
-)
-def test_what_cannot_be_followed_is_not_guessed(body: str) -> None:
-    assert domain(made(IDS, W, body=body), "i") == IntegerRange(low=-1024, high=1023)
-
-
 def test_state_space_names_need_an_exponential() -> None:
     assert domain(made(real("A"), body="return A.t()"), "A") == Real()
     assert domain(made(real("A"), body="return torch.exp(A)"), "A") == Real(low=-1.0, high=-0.01)
-
-
-def test_logarithms_and_roots_need_positive_numbers() -> None:
-    problem = made(real("a"), real("b"), real("c"), body="return a.log() + torch.rsqrt(b + 1) + c")
-    assert [spec.domain for spec in problem.inputs] == [Positive(), Positive(), Real()]
-
-
-def test_ignored_labels_are_a_sentinel_only_where_the_source_says_so() -> None:
-    body = "return F.cross_entropy(w.T, labels{})"
-    labels = ints("labels")
-    assert domain(made(labels, W, body=body.format("")), "labels") == VOCAB
-    told = made(labels, W, body=body.format(", ignore_index=-100"))
-    assert domain(told, "labels") == Index(axis="vocab", sentinels=(-100,))
-
-
-def test_index_inputs_name_the_outputs_that_are_written_by_row() -> None:
-    adds = "g = torch.zeros_like(w)\ng.index_add_(0, i, x)\nreturn g"
-    outputs = [("vocab", "hidden"), ("hidden",)]
-    problem = made(IDS, W, real("x"), body=adds, outputs=outputs)
-    assert problem.index_inputs == {"i": ("o0",)}
-    reads = made(IDS, W, real("x"), body="return w[i]", outputs=outputs)
-    assert reads.index_inputs == {}
-
-
-def test_a_literal_size_is_named_by_the_axis_of_the_output() -> None:
-    body = "g = torch.zeros(32, 8)\ng.index_add_(0, i, w)\nreturn g"
-    problem = made(IDS, W, body=body, outputs=[("vocab", "hidden")])
-    assert (domain(problem, "i"), problem.index_inputs) == (VOCAB, {"i": ("o0",)})
-
-
-@pytest.mark.parametrize(
-    ("generator", "expected"),
-    [
-        ("return {'i': torch.randint(0, axes['vocab'], (3,))}", VOCAB),
-        ("v = int(axes['vocab'])\nids = torch.randint(v, (3,)).long()\nreturn {'i': ids}", VOCAB),
-        ("d = {}\nd['i'] = torch.randint(high=axes.get('vocab', 1), size=(3,))\nreturn d", VOCAB),
-        ("return dict(i=torch.randperm(axes['vocab'])[:3])", None),
-        ("return dict(i=torch.randperm(axes['vocab']))", Index(axis="vocab", unique=True)),
-        ("return {'i': torch.randint(-3, 9, (3,))}", IntegerRange(low=-3, high=8)),
-        ("return {'i': torch.randint(0, 2 * axes['hidden'], (3,))}", Index(axis="(2 * hidden)")),
-        ("return {'i': torch.randint(0, unknown, (3,))}", None),
-    ],
-)
-def test_what_the_generator_draws(generator: str, expected: Domain | None) -> None:
-    problem = made(IDS, generator=generator, sources={"i": CustomSource()})
-    if expected is None:
-        assert isinstance(domain(problem, "i"), Opaque)
-    else:
-        assert domain(problem, "i") == expected
-
-
-def test_floats_of_a_generator() -> None:
-    draws = "w = torch.softmax(torch.randn(3), -1)\nreturn {'a': w, 'b': torch.randn(3).abs()}"
-    problem = made(real("a"), real("b"), generator=draws)
-    assert [spec.domain for spec in problem.inputs] == [Probability(), Positive()]
 
 
 @pytest.mark.parametrize(
@@ -269,12 +164,6 @@ def test_scalars(name: str, dtype: DType, value: Scalar, expected: Domain) -> No
     found = problem.inputs[0]
     assert isinstance(found, ScalarSpec)
     assert (found.domain, found.domain_source, found.default) == (expected, "inferred", value)
-
-
-def test_a_real_problem_end_to_end() -> None:
-    problem = load_problem(str(DATA / "scatter_rows"))
-    assert domain(problem, "ids") == Index(axis="slots")
-    assert problem.index_inputs == {"ids": ("table",)}
 
 
 def test_the_document_of_a_problem_is_plain_json() -> None:

@@ -2,15 +2,16 @@
 
 The model's state becomes inputs whose values only its constructor knows. Sizes that the file
 names at its top level, and that only `get_inputs` uses, become axes: the benchmark itself runs
-one shape. Where the state is large, so do the sizes that `get_init_inputs` hands to the
-constructor: a call tells the size that the module is to be built with, and both models are built
-anew for it.
+one shape. Where the state or the work of a call is large, so do literal sizes in `get_inputs`, and
+the sizes that `get_init_inputs` hands to the constructor: a call tells the size that the module is
+to be built with, and both models are built anew for it.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import re
 import symtable
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,9 +22,9 @@ from typing import Any
 from cuassay.errors import ProblemError
 from cuassay.formats import adapted, shapes, signature
 from cuassay.formats.kernelbench import adapter
-from cuassay.formats.modules import describe, import_file
+from cuassay.formats.modules import describe_failure, import_file
 from cuassay.formats.sol.reference_file import reference_path
-from cuassay.formats.structure import SCALARS, Step, Written, outputs, tensors_in
+from cuassay.formats.structure import SCALARS, PathStep, Written, outputs, tensors_in
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Choice, Domain, Opaque, Real, SizeOf
@@ -59,11 +60,13 @@ _SOURCE = ScalarSpec(
 )
 Place = tuple[str, int | None]  # a name of the file's top level, and the position in it
 Positions = tuple[int, ...]  # positions in nested lists and tuples, outermost first
-# Up to here a module of its own sizes costs a trial next to nothing.
-_LARGE_STATE_BYTES = 1 << 26
+# Up to here a module of its own sizes costs a trial next to nothing: truth runs it some ten times.
+_LARGE_BYTES = 1 << 26
+_MANY_MULTIPLY_ADDS = 1 << 26
+_SMALL_SIZES = (2, 4, 8, 16, 32)  # that axes have in small cases
 
 
-def load(path: Path, text: str) -> Problem:
+def load_kernelbench_problem(path: Path, text: str) -> Problem:
     """Return the problem of a KernelBench file; its code is run, on no data.
 
     Raises ProblemError where it is not one, and ReferenceError_ where its code raises.
@@ -74,14 +77,15 @@ def load(path: Path, text: str) -> Problem:
     places = _places(text, values, path)
     probe = _Probe(values, path, places=places)
     learnt = shapes.learn(probe, _sizes(values, places))
-    if probe.state_bytes > _LARGE_STATE_BYTES:
+    built: dict[str, tuple[Place, tuple[Positions, ...]]] = {}
+    if _is_large(probe, learnt):
+        text = _with_named_sizes(text, values, path)
         built = _built_places(text, values, path, init)
-        if built:
-            places = {**places, **{name: place for name, (place, _) in built.items()}}
+        more = _places(text, values, path) | {name: place for name, (place, _) in built.items()}
+        if more != places:
+            places = more
             probe = _Probe(values, path, places=places)
             learnt = shapes.learn(probe, _sizes(values, places))
-    else:
-        built = {}
     sizes = _sizes(values, places)
     told = _told(learnt, built)
     specs, outputs = _specs(probe, learnt)
@@ -147,7 +151,7 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
         count=facts["_CUASSAY_COUNT"],
         call=facts["_CUASSAY_CALL"],
     )
-    return adapted.candidate(file, text, name=file.stem, module=module, entry=entry)
+    return adapted.adapted_candidate(file, text, name=file.stem, module=module, entry=entry)
 
 
 def _facts(source: str) -> dict[str, Any]:
@@ -159,6 +163,62 @@ def _facts(source: str) -> dict[str, Any]:
             if name.startswith("_CUASSAY_"):
                 facts[name] = ast.literal_eval(node.value)
     return facts
+
+
+def _is_large(probe: _Probe, learnt: shapes.Learnt) -> bool:
+    """Whether a call is large or takes long however small its axes are.
+
+    As small as the model takes them: one that pools twice refuses the smallest.
+    """
+    for size in _SMALL_SIZES:
+        try:
+            probe(learnt.sizes(dict.fromkeys(learnt.axes, size)))
+        except ProblemError:
+            continue
+        return probe.held_bytes > _LARGE_BYTES or probe.multiply_adds > _MANY_MULTIPLY_ADDS
+    return False
+
+
+def _with_named_sizes(text: str, values: dict[str, Any], path: Path) -> str:
+    """Return the file with names for the whole numbers that get_inputs holds as literals.
+
+    `get_inputs` of `values` then reads them too.
+    """
+    tree = signature.syntax_tree(text, str(path))
+    made = next(
+        (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "get_inputs"), None
+    )
+    literals = [
+        node
+        for node in ast.walk(made or tree)
+        if isinstance(node, ast.Constant) and type(node.value) is int and node.value > 1
+    ]
+    if made is None or not literals:
+        return text
+    literals.sort(key=lambda node: (node.lineno, node.col_offset))
+    names = (name for n in itertools.count() if (name := f"size{n}") not in values)
+    named = dict(zip(names, literals, strict=False))
+    lines = [line.encode() for line in text.split("\n")]  # columns count bytes
+    for name, node in reversed(named.items()):
+        line, end = lines[node.lineno - 1], node.end_col_offset
+        lines[node.lineno - 1] = line[: node.col_offset] + name.encode() + line[end:]
+    sizes = "; ".join(f"{name} = {node.value!r}" for name, node in named.items())
+    lines.insert(made.lineno - 1, sizes.encode())
+    changed = "\n".join(line.decode() for line in lines)
+    wanted = {"get_inputs", *named}
+    body = [n for n in ast.parse(changed).body if wanted & set(_bound(n))]
+    exec(
+        compile(ast.Module(body=body, type_ignores=[]), str(path), "exec"), values
+    )  # code of the file itself
+    return changed
+
+
+def _bound(node: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement of the top level binds."""
+    if isinstance(node, ast.FunctionDef):
+        yield node.name
+    elif isinstance(node, ast.Assign):
+        yield from (target.id for target in node.targets if isinstance(target, ast.Name))
 
 
 def _init_inputs(module: Mapping[str, Any], path: Path) -> list[object]:
@@ -260,7 +320,7 @@ def _told(
 
 def _used(text: str, path: Path) -> dict[str, set[str]]:
     """Return the names of the top level that each function and class there uses."""
-    signature.parse(text, str(path))  # says what is wrong with it
+    signature.syntax_tree(text, str(path))  # says what is wrong with it
     top = symtable.symtable(text, str(path), "exec")
     return {table.get_name(): set(_globals(table)) for table in top.get_children()}
 
@@ -300,7 +360,8 @@ class _Probe:
     ) -> None:
         self._values, self._path, self._places = values, path, places
         self.state: dict[str, DType] = {}
-        self.state_bytes = 0
+        self.held_bytes = 0  # of the last call's state, inputs and results
+        self.multiply_adds = 0  # of the last call
         self.buffers: tuple[str, ...] = ()
         self.leaves: dict[str, Any] = {}
         self.outputs: list[Any] = []
@@ -308,24 +369,31 @@ class _Probe:
         self.modes = False
         self.call = ""
 
-    def __call__(self, sizes: Mapping[str, int]) -> shapes.Sample:
-        from cuassay.dispatch_modes import without_memory
+    def __call__(self, sizes: Mapping[str, int]) -> shapes.ShapeSample:
+        from cuassay.dispatch_modes import MultiplyAdds, without_memory
+
+        def forward() -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
+            with MultiplyAdds() as counted:
+                found = self._forward()
+            self.multiply_adds = counted.count
+            return found
 
         try:
             with _moved(self._values, self._places, sizes):
-                leaves, state, made = without_memory(self._forward)
+                leaves, state, made = without_memory(forward)
         except Exception as failure:
             raise ProblemError(
                 f"{self._path}: Model cannot be run on shapes alone: "
-                f"{describe(failure, self._path)}; write the problem natively (@problem) instead"
+                f"{describe_failure(failure, self._path)}; write the problem natively (@problem) "
+                "instead"
             ) from failure
         if not self.state:
             self.state = {name: shapes.dtype_of(value) for name, value in state.items()}
-            self.state_bytes = sum(value.nbytes for value in state.values())
         if {name: shapes.dtype_of(value) for name, value in state.items()} != self.state:
             raise ProblemError(f"{self._path}: the model has another state at {dict(sizes)}")
         tensors = [t for t in leaves.values() if hasattr(t, "shape")]
-        return shapes.Sample(
+        self.held_bytes = sum(value.nbytes for value in (*tensors, *state.values(), *made))
+        return shapes.ShapeSample(
             inputs=tuple(tuple(t.shape) for t in (*tensors, *state.values())),
             outputs=tuple(tuple(t.shape) for t in made),
         )
@@ -403,14 +471,14 @@ def _written(
     return written, texts
 
 
-def _steps(written: Written, arguments: Mapping[str, Any]) -> dict[str, tuple[Step, ...]]:
+def _steps(written: Written, arguments: Mapping[str, Any]) -> dict[str, tuple[PathStep, ...]]:
     """Return where in the arguments each flat input lies."""
     tensors = list(tensors_in(arguments))
     numbers = [(name, value) for name, value in arguments.items() if type(value) in SCALARS]
-    found: dict[str, tuple[Step, ...]] = {}
+    found: dict[str, tuple[PathStep, ...]] = {}
     for name, value in written.leaves.items():
         if type(value) in SCALARS:
-            found[name] = (Step(kind="[", name=numbers.pop(0)[0]),)
+            found[name] = (PathStep(kind="[", name=numbers.pop(0)[0]),)
         else:
             found[name] = next(steps for steps, one in tensors if one is value)
     return found

@@ -5,18 +5,19 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from cuassay import build
 from cuassay.checks.registry import all_checks
 from cuassay.diagnosis import diagnose
-from cuassay.errors import UsageError
+from cuassay.errors import CuassayError, UsageError
 from cuassay.formats.execute import load_reference
 from cuassay.judge.decide.examine import judge_scenario
 from cuassay.judge.environment import choose_device, environment
 from cuassay.judge.kept import snapshot
 from cuassay.judge.kept.export import export
+from cuassay.judge.plan.preconditions import generate_once
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.run.runner import Runner
 from cuassay.judge.trial import JudgeTrial
@@ -42,7 +43,7 @@ def replay(
     place = Path(job.finding)
     folder = place.parent.parent if place.is_file() else place
     findings = recorded(place)
-    problem, candidate = snapshot.load(folder)
+    problem, candidate = snapshot.read_snapshot(folder)
     device = choose_device(job.device)
     toolchain = build.toolchain(device)
     trial = JudgeTrial(
@@ -52,6 +53,8 @@ def replay(
         device=device,
         root_seed=job.seed or 0,
     )
+    with suppress(CuassayError):  # what inputs are was found out so before the case was drawn
+        generate_once(trial)
     shared = nursery if nursery and nursery.device == device else None
     digest = candidate_digest(candidate, toolchain)
     host = HostNursery(shared)

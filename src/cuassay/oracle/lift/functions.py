@@ -112,7 +112,7 @@ def _set_data(mode: LiftFunctions, call: Operation) -> Any:
         raise LiftError("Tensor.data = ...", source_line(), "one side is not a lifted tensor")
     call.run()
     if isinstance(target, Lifted):
-        target.payload = value.payload
+        target.payload, target.borrowed = value.payload, value.borrowed
 
 
 def _attention(mode: LiftFunctions, call: Operation) -> Any:

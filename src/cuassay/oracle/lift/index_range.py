@@ -61,7 +61,7 @@ def look(asked: Operation) -> None:
 
     Indices on a CPU are left to torch.
     """
-    rule = _rule(asked.op)
+    rule = rule_of(asked.op)
     if rule is not None:
         _refuse(asked.op, (one for one in rule(asked.named) if _asserts(one[0])))
 
@@ -93,7 +93,7 @@ class RangeMode(UntracedMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run the operation. Raises IndexError for an index out of range."""
-        rule = _rule(func)
+        rule = rule_of(func)
         if rule is not None:
             try:
                 _refuse(func, rule(Operation(func, args, kwargs or {}).named))
@@ -114,7 +114,7 @@ def _refuse(op: Any, asked: Iterable[Asked]) -> None:
 
 
 @functools.cache
-def _rule(op: Any) -> Callable[[Named], Iterable[Asked]] | None:
+def rule_of(op: Any) -> Callable[[Named], Iterable[Asked]] | None:
     """Return what finds the indices among an operation's arguments; None where it has none."""
     schema = getattr(op, "_schema", None)
     if schema is None or not schema.name.startswith("aten::"):

@@ -6,6 +6,7 @@ stays expanded: the reference sees what it would see, and the caller's memory is
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from cuassay.errors import LiftError
 from cuassay.oracle.lift.operation import mapped, tensors_in
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, Owner, lifted_dtype
 
+BORROWED_ELEMENTS = 1 << 27  # a GiB in float64
+
 
 def copied(inputs: Sequence[Any]) -> list[Any]:
     """Return the inputs with every tensor copied in its own dtype."""
@@ -22,19 +25,39 @@ def copied(inputs: Sequence[Any]) -> list[Any]:
     return [mapped(item, lambda v: made[id(v)] if _is_tensor(v) else v) for item in inputs]
 
 
-def copied_as(inputs: Sequence[Any], to: torch.dtype, owner: Owner) -> list[Any]:
+def copied_as(
+    inputs: Sequence[Any], to: torch.dtype, owner: Owner, *, borrow: bool = False
+) -> list[Any]:
     """Return the inputs with floating tensors lifted to `to` and other tensors copied.
 
-    Raises LiftError for sparse and quantised inputs.
+    With `borrow` large floating tensors stay the caller's memory, which operations lift when they
+    read it. Raises LiftError for sparse and quantised inputs.
     """
+    given = tensors_in(list(inputs))
+    strided = [tensor for tensor in given if tensor.layout is torch.strided]
+    uses = Counter(tensor.untyped_storage().data_ptr() for tensor in strided)
     made: dict[int, torch.Tensor] = {}
-    for key, (source, copy) in _copies(inputs, to).items():
+    for tensor in strided if borrow else ():
+        if is_borrowed(tensor) and uses[tensor.untyped_storage().data_ptr()] == 1:
+            wrapper = Lifted(tensor.detach(), tensor.dtype, owner, borrowed=True)
+            made[id(tensor)] = wrapper.requires_grad_(tensor.requires_grad)
+    rest = [tensor for tensor in given if id(tensor) not in made]
+    for key, (source, copy) in _copies(rest, to).items():
         if source.dtype in LIFTABLE:
             wrapper = Lifted(copy, source.dtype, owner)
             made[key] = wrapper.requires_grad_(source.requires_grad)
         else:
             made[key] = copy
     return [mapped(item, lambda v: made[id(v)] if _is_tensor(v) else v) for item in inputs]
+
+
+def is_borrowed(tensor: torch.Tensor) -> bool:
+    """Whether an input is so large that a lifted copy of it would decide what fits.
+
+    The weights of many experts are: a reference reads them one expert at a time.
+    """
+    plain = tensor.dtype in LIFTABLE and not tensor.is_complex()
+    return plain and tensor.layout is torch.strided and tensor.numel() >= BORROWED_ELEMENTS
 
 
 def _is_tensor(value: Any) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, TypeAlias
 
 import torch
@@ -23,9 +23,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from cuassay.errors import CuassayError, LiftError, ReferenceError_
 from cuassay.oracle.lift.functions import LiftFunctions
 from cuassay.oracle.lift.index_range import called
-from cuassay.oracle.lift.inputs import copied, copied_as
+from cuassay.oracle.lift.inputs import copied, copied_as, is_borrowed
 from cuassay.oracle.lift.operation import Following, Hook
-from cuassay.oracle.lift.session import HookFailure, LiftMode, Session
+from cuassay.oracle.lift.session import BorrowedWrite, HookFailure, LiftMode, Session
 from cuassay.oracle.lift.source import failing_line, source_line
 from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_of
 
@@ -54,9 +54,34 @@ def lift(
     Raises LiftError for what cannot be lifted and ReferenceError_ for the reference's own
     exceptions; a hook's exception and an out-of-memory error pass through unchanged.
     """
+    borrow = not isinstance(hook, Following) and any(
+        isinstance(value, torch.Tensor) and is_borrowed(value) for value in inputs
+    )
+    if borrow:
+        state = _random_state(inputs)
+        with suppress(BorrowedWrite):
+            return _lifted(fn, inputs, to, hook, keep_low=keep_low, names=names, borrow=True)
+        _set_random_state(state)
+    return _lifted(fn, inputs, to, hook, keep_low=keep_low, names=names, borrow=False)
+
+
+def _lifted(
+    fn: Callable[..., object],
+    inputs: Sequence[Value],
+    to: torch.dtype,
+    hook: Hook | None,
+    *,
+    keep_low: bool,
+    names: Sequence[str] | None,
+    borrow: bool,
+) -> tuple[torch.Tensor, ...]:
+    """Return what `lift` does; with `borrow` large inputs are not copied.
+
+    Raises BorrowedWrite where the reference writes into one of those.
+    """
     session = Session(to, hook, keep_low=keep_low)
     with _backends(to):
-        arguments = copied_as(inputs, to, session)
+        arguments = copied_as(inputs, to, session, borrow=borrow)
         if isinstance(hook, Following):
             for payload in _payloads(arguments):
                 hook.given(payload)
@@ -70,6 +95,18 @@ def lift(
         except (Exception, SystemExit) as error:
             raise _unliftable(error) or _own_failure(fn, error) from error
         return tuple(_lifted_output(item, to) for item in _flat(result, names))
+
+
+def _random_state(inputs: Sequence[Value]) -> list[tuple[torch.Generator, torch.Tensor]]:
+    generators = [torch.default_generator]
+    if any(isinstance(value, torch.Tensor) and value.is_cuda for value in inputs):
+        generators.append(torch.cuda.default_generators[torch.cuda.current_device()])
+    return [(generator, generator.get_state()) for generator in generators]
+
+
+def _set_random_state(kept: Sequence[tuple[torch.Generator, torch.Tensor]]) -> None:
+    for generator, state in kept:
+        generator.set_state(state)
 
 
 def run_as_written(
@@ -185,6 +222,8 @@ def _payloads(value: object) -> Iterator[torch.Tensor]:
 def _lifted_output(item: torch.Tensor, to: torch.dtype) -> torch.Tensor:
     nominal: torch.dtype = item.dtype
     found = item.payload if isinstance(item, Lifted) else item.detach()
+    if isinstance(item, Lifted) and item.borrowed:
+        found = found.clone()  # the caller's memory stays the caller's
     packed = "x2" in str(nominal)  # pairs of 4-bit numbers
     if nominal in LIFTABLE or (nominal.is_floating_point and not packed):
         pair = lifted_dtype(nominal, to) if nominal.is_complex else to

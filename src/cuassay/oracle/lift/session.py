@@ -25,7 +25,9 @@ from cuassay.oracle.lift.tensor import LIFTABLE, Lifted, lifted_dtype, nominal_o
 from cuassay.oracle.lift.traits import Traits, traits_of
 
 _LOW = (torch.bfloat16, torch.float16)
-_ROUNDS = (torch.ops.aten._to_copy.default, torch.ops.aten.copy.default)
+_REAL = frozenset((torch.float64, torch.float32, *_LOW))
+_CAST = torch.ops.aten._to_copy.default
+_ROUNDS = (_CAST, torch.ops.aten.copy.default)
 
 
 class HookFailure(BaseException):
@@ -34,6 +36,10 @@ class HookFailure(BaseException):
     def __init__(self, error: Exception) -> None:
         self.error = error
         super().__init__(str(error))
+
+
+class BorrowedWrite(BaseException):  # passes the reference's `except Exception`
+    """The reference writes into an input that was borrowed: it needs a copy of its own."""
 
 
 class Session:
@@ -61,6 +67,11 @@ class Session:
         if traits.refusal:
             raise LiftError(str(asked.op), source_line(), traits.refusal)
         nominals = nominals_of(asked, traits)
+        if any(_is_borrowed(target) for target in traits.targets(asked)):
+            raise BorrowedWrite
+        borrowed = self._still_borrowed(asked, traits, nominals)
+        if borrowed is not None:
+            return borrowed
         special = SPECIAL.get(asked.op)
         if special is not None:
             return special(self, asked, nominals)
@@ -74,6 +85,29 @@ class Session:
         if traits.written:
             return self._write(asked, low, traits, nominals)
         return self.wrap(self._hooked(low, traits, nominals), nominals)
+
+    def _still_borrowed(self, asked: Operation, traits: Traits, nominals: Nominals) -> Any:
+        """Return views, and casts that round nothing, of a borrowed tensor as borrowed; else None.
+
+        A copy may stay the original's memory since a write into either ends the run.
+        """
+        source = asked.args[0] if asked.args else None
+        if not isinstance(source, Lifted) or not source.borrowed:
+            return None
+        if asked.op is _CAST:
+            casts = nominals[0] in _REAL and not self.keep_low
+            if casts and asked.kwargs.get("device") in (None, source.device):
+                return Lifted(source.payload, nominals[0], self, borrowed=True)
+            return None
+        if not traits.view or asked.op in SPECIAL:
+            return None
+        out = asked.on(lambda v: v.payload if isinstance(v, Lifted) else v).run()
+        return mapped(
+            out,
+            lambda v: (
+                Lifted(v, source.dtype, self, borrowed=True) if isinstance(v, torch.Tensor) else v
+            ),
+        )
 
     def _hooked(self, low: Operation, traits: Traits, nominals: Nominals) -> Any:
         if self.hook is None or traits.view:
@@ -174,10 +208,18 @@ class Session:
 
     def _payload(self, value: Any) -> Any:
         if isinstance(value, Lifted):
-            return value.payload
+            return self.read(value)
         if isinstance(value, torch.Tensor):
             return self._constant(value) if value.dtype in LIFTABLE else value
         return lifted_dtype(value, self.to) if isinstance(value, torch.dtype) else value
+
+    def read(self, tensor: Lifted) -> torch.Tensor:
+        """Return a tensor's value in lifted precision."""
+        if not tensor.borrowed:
+            return tensor.payload
+        payload = tensor.payload.to(lifted_dtype(tensor.dtype, self.to), copy=True)
+        payload.cuassay_nominal = tensor.dtype  # type: ignore[attr-defined]
+        return payload
 
     def wrap(self, out: Any, nominals: Nominals) -> Any:
         """Return results with floating tensors wrapped under their nominal dtypes."""
@@ -242,6 +284,10 @@ def is_number(tensor: torch.Tensor) -> bool:
         return False
     beside = torch.zeros((), dtype=torch.float32)
     return torch.result_type(tensor, beside) is torch.float32
+
+
+def _is_borrowed(tensor: torch.Tensor) -> bool:
+    return isinstance(tensor, Lifted) and tensor.borrowed
 
 
 def _returned(asked: Operation, traits: Traits) -> Any:

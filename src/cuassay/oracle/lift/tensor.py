@@ -59,11 +59,16 @@ class Lifted(torch.Tensor):
 
     payload: torch.Tensor
     owner: Owner
+    # The payload is the caller's own memory, in the nominal dtype or a narrower one of the same
+    # value: it is lifted whenever an operation reads it, and never written.
+    borrowed: bool
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
-    def __new__(cls, payload: torch.Tensor, nominal: torch.dtype, owner: Owner) -> Lifted:
+    def __new__(
+        cls, payload: torch.Tensor, nominal: torch.dtype, owner: Owner, *, borrowed: bool = False
+    ) -> Lifted:
         """Wrap `payload` (not copied) as a tensor of dtype `nominal`."""
         wrapper: Lifted = torch.Tensor._make_wrapper_subclass(
             cls,
@@ -74,9 +79,11 @@ class Lifted(torch.Tensor):
             device=payload.device,
         )
         torch._C._set_throw_on_mutable_data_ptr(wrapper)  # else extensions read address 0
-        payload.cuassay_nominal = nominal  # type: ignore[attr-defined]
+        if not borrowed:
+            payload.cuassay_nominal = nominal  # type: ignore[attr-defined]
         wrapper.payload = payload
         wrapper.owner = owner
+        wrapper.borrowed = borrowed
         return wrapper
 
     def __init__(self, *_: object, **__: object) -> None:

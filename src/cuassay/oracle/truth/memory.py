@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from torch.utils.flop_counter import flop_registry
 
-from cuassay.dispatch_modes import UntracedMode, without_memory
+from cuassay.dispatch_modes import UntracedMode, multiply_adds, without_memory
 from cuassay.model.problem import Scalar
+from cuassay.oracle.lift.inputs import is_borrowed
 from cuassay.oracle.lift.operation import base_name
 from cuassay.oracle.truth.composite import COMPOSITES
 from cuassay.oracle.truth.reductions import PRODUCTS, REDUCTIONS
@@ -56,13 +56,14 @@ class Live:
 
 
 class _Watch(UntracedMode):
-    """Adds up the storages that live at one time."""
+    """Adds up the storages that live at one time, beside those of the inputs."""
 
-    def __init__(self) -> None:
+    def __init__(self, inputs: Sequence[object]) -> None:
         super().__init__()
         self.now = self.peak = self.now_lifted = self.peak_lifted = 0
         self.largest = self.reduced = self.work = 0
-        self._known: set[int] = set()
+        self._inputs = [v.untyped_storage() for v in inputs if isinstance(v, Tensor)]
+        self._known: set[int] = {storage._cdata for storage in self._inputs}
 
     def __torch_dispatch__(
         self,
@@ -81,10 +82,7 @@ class _Watch(UntracedMode):
         given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         name, results = base_name(func), sum(t.numel() for t in made)
         touched = sum(t.numel() for t in given) + results
-        self.work += touched
-        count = flop_registry.get(func.overloadpacket)
-        if count is not None:
-            self.work += int(count(*args, **(kwargs or {}), out_val=out)) // 2
+        self.work += touched + multiply_adds(func, args, kwargs or {}, out)
         if any(name in known for known in (REDUCTIONS, PRODUCTS, COMPOSITES)):
             self.reduced += results
             touched += (_SUMMED - 1) * results
@@ -135,7 +133,7 @@ def live_bytes(
             torch.empty(v.shape, dtype=v.dtype, device=device) if isinstance(v, Tensor) else v
             for v in inputs
         ]
-        watched.append(_Watch())
+        watched.append(_Watch(given))
         with watched[-1]:
             fn(*given)
 
@@ -170,7 +168,8 @@ def bytes_needed(
     runs are made, `budget_bytes` is what `make_truth` is given. The estimate leaves out what
     torch's allocator keeps.
     """
-    own = sum(v.numel() for v in inputs if isinstance(v, Tensor) and v.dtype.is_floating_point)
+    tensors = [v for v in inputs if isinstance(v, Tensor)]
+    own = sum(v.numel() for v in tensors if v.dtype.is_floating_point and not is_borrowed(v))
     given = [torch.Size(shape).numel() for shape in outputs]
     held = max(live.lifted, sum(given) * _LIFTED)
     largest = max(live.largest, max(given, default=0))
@@ -179,7 +178,8 @@ def bytes_needed(
         deviations = min(deviations, budget_bytes // 4)
     kept = sum(given) * (_LIFTED + _KNOWN + draws * _RUN)
     run = own * _LIFTED + held + largest * _NOISE + deviations
-    return kept + max(run, max(given, default=0) * _FINISH)
+    written = sum(v.nbytes for v in tensors) + live.written  # which runs on copies
+    return kept + max(run, written, max(given, default=0) * _FINISH)
 
 
 def truth_bytes(truth: Truth) -> int:

@@ -104,6 +104,7 @@ class Execution:
     _graph: Graph = field(init=False)
     _compared: dict[int, list[Formula]] = field(default_factory=lambda: defaultdict(list))
     _leaves: dict[int, frozenset[str]] = field(default_factory=dict)
+    _symbols: dict[tuple[int, str], Atom] = field(default_factory=dict)
     _inside: list[int] = field(default_factory=list)  # headers of the loops being followed
     _quiet: int = 0
 
@@ -115,7 +116,12 @@ class Execution:
     def run(self) -> None:
         """Follow the kernel. Raises GivenUpError."""
         blocks = frozenset(self._graph.order)
-        start: Path = tuple(fact for fact in self.thread.facts if decided(fact) != TRUE)
+        # Bounds of products are kept though intervals know them: solvers ask for them.
+        start: Path = tuple(
+            fact
+            for fact in self.thread.facts
+            if fact in self.thread.axes.facts or decided(fact) != TRUE
+        )
         if any(decided(fact) == FALSE for fact in start):
             return  # no thread runs at any size
         self._region(0, blocks, start, State())
@@ -296,7 +302,7 @@ class Execution:
         live = set(self._live.before(first))
         loop = self._discovered(header, blocks, path, state, changed & live)
         guesses, stepping = list(loop.guesses), dict(loop.steps)
-        counter = self.thread.atoms.symbol(f"iteration of line {self.program.body[first].line}", 0)
+        counter = self._symbol(header, f"iteration of line {self.program.body[first].line}", 0)
         self.counters[counter] = header
         held = self._held(header, state, (changed & live) - stepping.keys())
         guesses += [guess for atom, one in held.values() for guess in _bounds_of(atom, one.first)]
@@ -327,6 +333,20 @@ class Execution:
             guesses = kept
         line = self.program.body[first].line
         raise GivenUpError(f"line {line}: no invariant of the loop was found")
+
+    def _symbol(
+        self, header: int, name: str, low: int, high: int | None = None, *, data: bool = False
+    ) -> Atom:
+        """Return an unknown of a loop: the same one each time that it is followed for good.
+
+        What an earlier time found with it is dropped, but answers of the solver are kept.
+        """
+        if self._quiet:  # what varies is told by its being new
+            return self.thread.atoms.symbol(name, low, high, data=data)
+        key = header, name
+        if key not in self._symbols:
+            self._symbols[key] = self.thread.atoms.symbol(name, low, high, data=data)
+        return self._symbols[key]
 
     def _leaving(self, header: int) -> frozenset[str]:
         """Return the predicates that decide whether a loop is left, or what they are made of."""
@@ -397,7 +417,7 @@ class Execution:
             half = 1 << (_CARRIED[type_] - 1)
             if not base.within(-half, half - 1):
                 continue
-            atom = self.thread.atoms.symbol(f"{name} in the loop", -half, half - 1, data=True)
+            atom = self._symbol(header, f"{name} in the loop", -half, half - 1, data=True)
             found[name] = atom, Carried(header=header, first=base, width=_CARRIED[type_])
         return found
 

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ptxsan.declarations import size_of
 from ptxsan.program import Program
 from ptxsan.prove import law as L
-from ptxsan.prove.terms import ZERO, Atom, Atoms, Eq, Formula, Le, Ne, Poly, of
+from ptxsan.prove.terms import (
+    TRUE,
+    ZERO,
+    Atom,
+    Atoms,
+    Eq,
+    Formula,
+    Le,
+    Ne,
+    Poly,
+    decided,
+    of,
+    value_of,
+)
 
 _ADDRESSES = 1 << 47
 _ALIGNMENT = 256  # that of what a GPU's allocator gives: cudaMalloc 256, torch's 512
@@ -51,6 +65,8 @@ class AxisDomain:
 class Domain:
     """What a proof is for: sizes of axes, and `elements` (of a tensor each) below `limit`.
 
+    Elements are products of a tensor's extents, each of which is positive: no tensor is empty.
+
     `listed` are the elements of the largest tensor that the problem itself names: a proof for
     less is none.
     """
@@ -76,24 +92,56 @@ class Axes:
         for name, legal in self.domain.axes.items():
             multiple = legal.multiple
             extra = self.scope.multiples.get(name, 1)
-            multiple = multiple * extra // _gcd(multiple, extra)
+            multiple = math.lcm(multiple, extra)
             low, high = legal.low, legal.high if legal.high is not None else self.domain.limit - 1
             class_low, class_high = self.scope.bounds.get(name, (None, None))
             low = max(low, class_low if class_low is not None else low)
             high = min(high, class_high if class_high is not None else high)
             least, most = -(-low // multiple), high // multiple
-            atom = self.atoms.symbol(name, least, max(most, least))
+            # An extent n - 2 makes n at least 3. Its symbol then counts from there: sums of
+            # positive products say more than differences do.
+            before = max(0, -(-self._least(name) // multiple) - 1)
+            least = max(least - before, 1 if before else least)
+            atom = self.atoms.symbol(name, least, max(most - before, least))
             self.symbols[name] = atom
-            self._sizes[name] = of(atom) * multiple
+            self._sizes[name] = (of(atom) + before) * multiple
         for condition in self.scope.conditions:
             rest = self.atoms.remainder(self.poly(condition.of), of(condition.number))
             self.facts.append(Ne(rest) if condition.never else Eq(rest))
         for one in self.domain.elements:
-            self.facts.append(Le(self.poly(one) - (self.domain.limit - 1)))
+            count = self.poly(one)
+            known = (*(of(1) - self.poly(extent) for extent in _extents(one)),
+                     count - (self.domain.limit - 1))  # fmt: skip
+            self.facts += [Le(poly) for poly in known if decided(Le(poly)) != TRUE]
+        for one in self.domain.elements:
+            self._bound_products(self.poly(one))
 
-    def multiple(self, name: str) -> int:
-        """What an axis's symbol counts: its size is this times the symbol."""
-        return self._sizes[name].content
+    def _least(self, name: str) -> int:
+        """Return the least size of an axis at which no extent that it makes alone is empty."""
+        extents = [extent for one in self.domain.elements for extent in _extents(one)]
+        return max((_least(extent, name, 1) or 1 for extent in extents), default=1)
+
+    def _bound_products(self, count: Poly) -> None:
+        """Bound each product of sizes that a tensor's elements are a sum of multiples of."""
+        if any(factor < 0 for factor in count.terms.values()):
+            return
+        if any(atom.low is None or atom.low < 1 for atom in count.atoms):
+            return
+        low, _ = count.interval()
+        assert low is not None
+        for product, factor in count.terms.items():
+            least = factor * math.prod(atom.low or 1 for atom in product)
+            most = (self.domain.limit - 1 - (low - least)) // factor
+            for atom in set(product):
+                if len(product) > 1:
+                    atom.products = (*atom.products, (product, most))
+                elif atom.high is not None:
+                    atom.high = max(min(atom.high, most), atom.low or 1)
+
+    def sizes(self, values: Mapping[Atom, int]) -> dict[str, int]:
+        """Return the sizes of the axes where symbols have these values, or their least ones."""
+        known = {atom: values.get(atom, max(atom.low or 1, 1)) for atom in self.symbols.values()}
+        return {name: value_of(size, known, {}) for name, size in self._sizes.items()}
 
     def poly(self, law: L.Expression) -> Poly:
         """Return a law's value as a polynomial over the symbols of the axes."""
@@ -120,10 +168,38 @@ class Axes:
                 return self.atoms.power_of_two(self.poly(inside))
 
 
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return a
+def _extents(elements: L.Expression) -> tuple[L.Expression, ...]:
+    """Return a tensor's extents, of which its elements are the product."""
+    match elements:
+        case L.Sum(((1, extents),)):
+            return extents
+        case _:
+            return (elements,)
+
+
+def _least(extent: L.Expression, name: str, target: int) -> int | None:
+    """Return the least size of an axis at which an extent of it alone reaches a target."""
+    match extent:
+        case L.Axis(found):
+            return target if found == name else None
+        case L.Floor(inside, add, step):
+            return _least(inside, name, target * step - add)
+        case L.Sum(parts):
+            plain = [
+                (factor, [one for one in product if not isinstance(one, L.Number)],
+                 math.prod(one.value for one in product if isinstance(one, L.Number)))
+                for factor, product in parts
+            ]  # fmt: skip
+            varying = [one for one in plain if one[1]]
+            constant = sum(factor * number for factor, rest, number in plain if not rest)
+            if len(varying) != 1:
+                return None
+            ((factor, rest, number),) = varying
+            if len(rest) != 1 or factor * number <= 0:
+                return None
+            return _least(rest[0], name, -((constant - target) // (factor * number)))
+        case _:
+            return None
 
 
 @dataclass(slots=True, kw_only=True)

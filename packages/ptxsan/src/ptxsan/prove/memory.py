@@ -25,7 +25,7 @@ from ptxsan.prove.machine import Axes, AxisDomain, Domain, Thread
 from ptxsan.prove.races import Parted, Unordered, ordered
 from ptxsan.prove.replay import MEMORY_FAULTS, ORDER_FAULTS, replay
 from ptxsan.prove.solver import Countered, Open, Shown, Solver
-from ptxsan.prove.terms import Atom, Atoms
+from ptxsan.prove.terms import Atoms
 from ptxsan.syntax import SourceLine
 
 NARROWER = (1 << 29,)
@@ -118,21 +118,20 @@ def prove_launch(
     started = time.perf_counter()
     until = started + limit_s
     solver = Solver(until=until)
-    found: _Safe | list[_Failure] = []
-    for limit in (domain.limit, *(one for one in NARROWER if domain.listed < one < domain.limit)):
-        part = until if limit == domain.limit else time.perf_counter() + limit_s
-        solver.until = part
+    why = "not proved, as the launch was not proved to stay within its memory"
+    races: Answer = Unknown(line=0, source=None, reason=why)
+    limits = (domain.limit, *(one for one in NARROWER if domain.listed < one < domain.limit))
+    for limit in limits:
+        solver.until = until if limit == domain.limit else time.perf_counter() + limit_s
         found = _attempt(law, scope, replace(domain, limit=limit), values or {}, solver)
-        if isinstance(found, _Safe) or not _only_large(found):
+        if isinstance(found, _Safe):
+            answer: Answer = found.proved
+            solver.until = time.perf_counter() + limit_s
+            races = _in_order(law, found, solver, also)
             break
-    if isinstance(found, _Safe):
-        answer: Answer = found.proved
-        solver.until = time.perf_counter() + limit_s
-        races = _in_order(law, found, solver, also)
-    else:
-        answer = _judged(law, found, also, MEMORY_FAULTS)
-        why = "not proved, as the launch was not proved to stay within its memory"
-        races = Unknown(line=0, source=None, reason=why)
+        answer = _judged(law, found, also if limit == limits[-1] else (), MEMORY_FAULTS)
+        if isinstance(answer, Refuted):
+            break
     return LaunchAnswer(
         kernel=law.kernel,
         answer=answer,
@@ -198,13 +197,6 @@ def as_recorded(law: L.CallLaw, domain: Domain) -> tuple[L.CallLaw, Domain]:
     return one, replace(domain, axes=axes)
 
 
-def _only_large(failures: list[_Failure]) -> bool:
-    """Whether all that is left may show only where tensors are large."""
-    return all(one.sizes is None or max(one.sizes.values()) > 1 << 20 for one in failures) and all(
-        one.access is not None for one in failures
-    )
-
-
 def _attempt(
     law: L.LaunchLaw,
     scope: L.Scope,
@@ -257,7 +249,7 @@ def _in_order(
         return Proved(accesses=order.pairs, discharged=order.discharged, limit=limit)
     failures = []
     for one in order.failures:
-        sizes = None if one.values is None else _sizes(safe.axes, one.values)
+        sizes = None if one.values is None else safe.axes.sizes(one.values)
         match one:
             case Parted(line=line, reason=reason):
                 failures.append(_Failure(None, reason, line, sizes))
@@ -270,14 +262,6 @@ def _in_order(
                 text = f"{what}: {reason}" if reason else what
                 failures.append(_Failure(first, text, first.instruction.line, sizes))
     return _judged(law, failures, also, ORDER_FAULTS)
-
-
-def _sizes(axes: Axes, values: Mapping[Atom, int]) -> dict[str, int]:
-    """Return the sizes of axes in what z3 found."""
-    return {
-        name: values.get(atom, max(atom.low or 1, 1)) * axes.multiple(name)
-        for name, atom in axes.symbols.items()
-    }
 
 
 def _name(access: Access) -> str:
@@ -303,7 +287,7 @@ def _checked(
                 case Shown(by):
                     discharged[str(by)] += 1
                 case Countered(held):
-                    sizes = _sizes(axes, held)
+                    sizes = axes.sizes(held)
                     reason = (
                         f"a {access.what} of {access.nbytes} bytes {word} {_name(access)}, says z3"
                     )

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any
 
 from ptxsan.prove.terms import (
@@ -40,7 +40,7 @@ _LEMMAS, _ROUNDS, _NEAR = 400, 2, 4
 _NARROW = 1 << 20  # bounds that are worth a product
 # z3's own count of its work (`rlimit`): answers do not depend on the machine or its load. Of 320
 # recorded linear questions that it shows, 318 take less than 125,000 steps, one 193,000.
-_QUICK, _LINEAR, _PATIENT, _FULL = 300_000, 1_000_000, 2_000_000, 4_000_000
+_QUICK, _LINEAR, _PATIENT, _FULL = 200_000, 1_000_000, 2_000_000, 4_000_000
 # The older simplex gives up on what it cannot show in a tenth of the time of the newer one (60
 # recorded questions: 1.7 s, 23 s), and shows as much.
 _SIMPLEX = 2
@@ -98,7 +98,8 @@ class Solver:
     until: float = float("inf")
     spent_s: dict[str, float] = field(default_factory=lambda: {"linear": 0.0, "nonlinear": 0.0})
     asked: Counter[str] = field(default_factory=Counter)
-    _known: dict[tuple[frozenset[Formula], Formula, int], bool] = field(default_factory=dict)
+    _shown: dict[Formula, list[frozenset[Formula]]] = field(default_factory=dict)
+    _not_shown: dict[Formula, list[tuple[frozenset[Formula], int]]] = field(default_factory=dict)
 
     def implies(
         self, facts: Sequence[Formula], goal: Formula, *, quick: bool = False, patient: bool = False
@@ -119,10 +120,17 @@ class Solver:
             return True
         near = relevant(facts, atoms_of(goal))
         work = _QUICK if quick else _PATIENT if patient else _LINEAR
-        key = frozenset(near), goal, work
-        if key not in self._known:
-            self._known[key] = self._linear(near, goal, work) == "unsat"
-        return self._known[key]
+        held = frozenset(near)
+        if any(fewer <= held for fewer in self._shown.get(goal, ())):
+            return True
+        # What did not follow from more facts, or with more work, does not follow from less.
+        if any(held <= more and work <= done for more, done in self._not_shown.get(goal, ())):
+            return False
+        if self._linear(near, goal, work):
+            self._shown.setdefault(goal, []).append(held)
+            return True
+        self._not_shown.setdefault(goal, []).append((held, work))
+        return False
 
     def answer(self, facts: Sequence[Formula], goal: Formula) -> Answer:
         """Return whether facts imply a goal, with values where they do not."""
@@ -141,19 +149,22 @@ class Solver:
             return last
         return self._full(facts, goal)
 
-    def _linear(self, facts: Sequence[Formula], goal: Formula, work: int) -> str:
-        """Return what z3 says of facts without the goal, products being unknowns."""
+    def _linear(self, facts: Sequence[Formula], goal: Formula, work: int) -> bool:
+        """Whether facts imply the goal, products being unknowns."""
         if time.perf_counter() > self.until:
-            return "unknown"
+            return False
         started = time.perf_counter()
         self.asked["linear"] += 1
         against = negated(goal)
         known = [*facts, *defining((*facts, against)), against]
-        lemmas = products(known)
-        script = _Script(linear=True)
-        result = script.check([*known, *lemmas], work, self._left_ms())
+        known += products(known)
+        # What no real numbers satisfy is found in a hundredth of the time.
+        found = any(
+            _Script(numbers).check(known, work, self._left_ms()) == "unsat"
+            for numbers in (Numbers.REAL, Numbers.LINEAR)
+        )
         self.spent_s["linear"] += time.perf_counter() - started
-        return result
+        return found
 
     def _left_ms(self) -> int:
         left = self.until - time.perf_counter()
@@ -169,7 +180,7 @@ class Solver:
             for most in (40, 600, None):
                 if time.perf_counter() > self.until:
                     return Open("the time for this kernel is over")
-                script = _Script(linear=False, most=most)
+                script = _Script(Numbers.INTEGER, most=most)
                 result = script.check(known, _FULL, self._left_ms())
                 if result == "sat":
                     return Countered(script.values())
@@ -225,20 +236,21 @@ def products(known: Sequence[Formula]) -> list[Formula]:
     found: dict[Formula, None] = {}
     used: set[tuple[Poly, Monomial]] = set()
     for _ in range(_ROUNDS):
-        fresh: set[Monomial] = set()
+        made: list[tuple[Formula, set[Monomial]]] = []
         for poly, is_zero in facts:
             for factor in _factors(poly, wanted, signed=is_zero):
-                if (poly, factor) in used:
-                    continue
-                used.add((poly, factor))
-                product = poly * Poly({factor: 1})
-                found[Eq(product) if is_zero else Le(-product)] = None
-                fresh |= {m for m in product.terms if len(m) > 1}
-                if len(found) >= _LEMMAS:
-                    return list(found)
-        if fresh <= wanted:
+                if (poly, factor) not in used:
+                    used.add((poly, factor))
+                    product = poly * Poly({factor: 1})
+                    fresh = {m for m in product.terms if len(m) > 1} - wanted
+                    made.append((Eq(product) if is_zero else Le(-product), fresh))
+        # Those first that speak of what is there already.
+        made.sort(key=lambda one: len(one[1]))
+        for formula, fresh in made[: _LEMMAS - len(found)]:
+            found[formula] = None
+            wanted |= fresh
+        if len(found) >= _LEMMAS or not any(fresh for _, fresh in made):
             break
-        wanted |= fresh
     return list(found)
 
 
@@ -294,15 +306,23 @@ def _polys(formula: Formula) -> Iterator[Poly]:
             return
 
 
+class Numbers(Enum):
+    """What unknowns of a question are: with REAL and LINEAR products are unknowns as well."""
+
+    REAL = "QF_LRA"
+    LINEAR = "QF_LIA"
+    INTEGER = "QF_NIA"
+
+
 class _Script:
-    """One question to z3: unknowns for atoms and, where `linear`, for products.
+    """One question to z3: unknowns for atoms and, in linear arithmetic, for products.
 
     `most` limits symbols that do not come from memory: small sizes are easier to run.
     """
 
-    def __init__(self, *, linear: bool, most: int | None = None) -> None:
+    def __init__(self, numbers: Numbers, *, most: int | None = None) -> None:
         self._z3 = z3_module()
-        self._linear, self._most = linear, most
+        self._numbers, self._most = numbers, most
         self._terms: dict[Monomial, Any] = {}
         self._flags: dict[str, Any] = {}
         self._bounds: list[Any] = []
@@ -311,8 +331,8 @@ class _Script:
     def check(self, formulas: Sequence[Formula], work: int, left_ms: int) -> str:
         """Return what z3 says within so much work; the time is for what is over anyway."""
         z3 = self._z3
-        solver = z3.SolverFor("QF_LIA") if self._linear else z3.SolverFor("QF_NIA")
-        if self._linear:
+        solver = z3.SolverFor(self._numbers.value)
+        if self._numbers is Numbers.LINEAR:
             solver.set("arith.solver", _SIMPLEX)
         solver.set("rlimit", work)
         solver.set("timeout", left_ms)
@@ -336,7 +356,7 @@ class _Script:
         z3 = self._z3
         match formula:
             case Le(poly):
-                return self._poly(poly) <= 0
+                return self._poly(_tightened(poly)) <= 0
             case Eq(poly):
                 return self._poly(poly) == 0
             case Ne(poly):
@@ -351,20 +371,22 @@ class _Script:
 
     def _poly(self, poly: Poly) -> Any:
         z3 = self._z3
-        total = [c * self._term(m) if m else z3.IntVal(c) for m, c in poly.terms.items()]
-        return z3.Sum(total) if total else z3.IntVal(0)
+        number = z3.RealVal if self._numbers is Numbers.REAL else z3.IntVal
+        total = [c * self._term(m) if m else number(c) for m, c in poly.terms.items()]
+        return z3.Sum(total) if total else number(0)
 
     def _term(self, monomial: Monomial) -> Any:
         known = self._terms.get(monomial)
         if known is not None:
             return known
-        if len(monomial) > 1 and not self._linear:
+        if len(monomial) > 1 and self._numbers is Numbers.INTEGER:
             found = self._term(monomial[:1])
             for atom in monomial[1:]:
                 found = found * self._term((atom,))
             self._terms[monomial] = found
             return found
-        found = self._z3.Int(f"x{len(self._terms)}")
+        made = self._z3.Real if self._numbers is Numbers.REAL else self._z3.Int
+        found = made(f"x{len(self._terms)}")
         self._terms[monomial] = found
         low, high = Poly({monomial: 1}).interval()
         if self._most is not None and len(monomial) == 1 and not monomial[0].data:
@@ -375,6 +397,16 @@ class _Script:
         if high is not None:
             self._bounds.append(found <= high)
         return found
+
+
+def _tightened(poly: Poly) -> Poly:
+    """Return what is at most 0 for the same integers, as near as a common divisor allows."""
+    varying = {monomial: factor for monomial, factor in poly.terms.items() if monomial}
+    step = Poly(varying).content
+    if step < 2:
+        return poly
+    rest = {monomial: factor // step for monomial, factor in varying.items()}
+    return Poly({**rest, (): -(-poly.terms.get((), 0) // step)})
 
 
 def conflicts(facts: Iterable[Formula], values: Mapping[Atom, int]) -> bool:

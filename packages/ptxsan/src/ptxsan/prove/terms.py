@@ -86,7 +86,10 @@ Meaning: TypeAlias = Symbol | Quotient | Remainder | Choice | Bits | PowerOfTwo
 
 @dataclass(slots=True, eq=False)
 class Atom:
-    """An integer that is looked into no further; `data` if it comes from memory."""
+    """An integer that is looked into no further; `data` if it comes from memory.
+
+    `products` are upper bounds of products that it is a factor of; all their factors are positive.
+    """
 
     number: int
     name: str
@@ -95,6 +98,7 @@ class Atom:
     meaning: Meaning
     facts: tuple[Formula, ...] = ()
     data: bool = False
+    products: tuple[tuple[Monomial, int], ...] = ()
 
     def __repr__(self) -> str:
         return self.name
@@ -217,7 +221,28 @@ def _product_interval(monomial: Monomial) -> tuple[Bound, Bound]:
             continue
         ends = [low * a, low * b, high * a, high * b]
         low, high = min(ends), max(ends)
+    if len(monomial) > 1 and low is not None and low >= 0:
+        for product, most in {one for atom in monomial for one in atom.products}:
+            bound = _bounded(monomial, product, most)
+            if bound is not None and (high is None or bound < high):
+                high = bound
     return low, high
+
+
+def _bounded(monomial: Monomial, product: Monomial, most: int) -> Bound:
+    """Return an upper bound of a product of which a part divides one that is at most `most`."""
+    outside = list(monomial)
+    for atom in product:
+        if atom in outside:
+            outside.remove(atom)
+        else:
+            assert atom.low is not None
+            most //= atom.low
+    for atom in outside:
+        if atom.high is None:
+            return None
+        most *= atom.high
+    return most
 
 
 def of(value: Poly | Atom | int) -> Poly:
@@ -386,6 +411,7 @@ class Atoms:
 
     _count: int = 0
     _known: dict[Meaning, Atom] = field(default_factory=dict)
+    _divided: dict[Poly, list[tuple[Poly, Poly]]] = field(default_factory=dict)
     flags: int = 0
 
     @property
@@ -444,6 +470,11 @@ class Atoms:
         _, most = (rest - divisor).interval()
         if a is not None and a >= 0 and most is not None and most < 0:
             return whole
+        inner = next(iter(rest.atoms), None)
+        if inner is not None and rest == of(inner) and isinstance(inner.meaning, Quotient):
+            # floor(floor(a / b) / c) = floor(a / (b*c))
+            of_both = inner.meaning.divisor * divisor
+            return whole + self.quotient(inner.meaning.dividend, of_both)
         meaning = Quotient(rest, divisor)
         div_low, div_high = divisor.interval()
         assert div_low is not None
@@ -453,13 +484,20 @@ class Atoms:
             low_q = a // div_low if a < 0 else (a // div_high if div_high is not None else 0)
         if b is not None:
             high_q = b // div_low if b >= 0 else (-1 if div_high is None else b // div_high)
+        known = self._divided.setdefault(rest, [])
         found = self._atom(
             meaning,
             "quotient",
             (low_q, high_q),
-            lambda q: (Le(divisor * q - rest), Le(rest - divisor * q - divisor + 1)),
+            lambda q: (
+                Le(divisor * q - rest),
+                Le(rest - divisor * q - divisor + 1),
+                *_digits(q, divisor, known),
+            ),
             rest.atoms | divisor.atoms,
         )
+        if all(one != found for _, one in known):
+            known.append((divisor, found))
         return whole + found
 
     def _by_constant(self, poly: Poly, number: int) -> Poly | None:
@@ -639,6 +677,24 @@ class Atoms:
             if runs > 3:
                 return self._opaque_bits(Bitwise.AND, value, of(mask))
         return found
+
+
+def _digits(quotient: Poly, divisor: Poly, known: Iterable[tuple[Poly, Poly]]) -> Iterator[Formula]:
+    """Yield how a quotient is to others of the same dividend, where one divisor divides the other.
+
+    With b = c*a, floor(x/a) - c*floor(x/b) is a digit: at least 0, and less than c.
+    """
+    for other_divisor, other in known:
+        for a, b, of_a, of_b in (
+            (divisor, other_divisor, quotient, other),
+            (other_divisor, divisor, other, quotient),
+        ):
+            times, rest = divided_exactly(b, a)
+            low, _ = times.interval()
+            if rest == ZERO and low is not None and low > 0:
+                yield Le(times * of_b - of_a)
+                yield Le(of_a - times * of_b - times + 1)
+                break
 
 
 def _split(poly: Poly, step: int) -> tuple[Poly, Poly]:

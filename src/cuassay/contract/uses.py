@@ -1,0 +1,395 @@
+"""How a reference uses its inputs, seen by running it: what indexes which axis, what is positive.
+
+A foreign format has no field for it. The reference runs at a few sizes on tensors without data,
+below a mode that follows each input through views and casts to the operations that index with it
+or take its logarithm. Where the reference needs data, the problem's own is given to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+from cuassay.contract.accept import own_case
+from cuassay.contract.facts import Evidence, Known, Source, Used
+from cuassay.dispatch_modes import UntracedMode, without_memory
+from cuassay.formats.generated import is_stated
+from cuassay.formats.infer_names import sentinels
+from cuassay.inputs.case_inputs import case_inputs
+from cuassay.inputs.geometry import elements, try_sizes, workload_sizes
+from cuassay.inputs.legal import torch_dtype
+from cuassay.inputs.regimes import usual_scalar
+from cuassay.inputs.scalars import sizes_given
+from cuassay.model.axes import shape_of
+from cuassay.model.domain import Domain, Index, Positive, Real
+from cuassay.model.dtype import DType
+from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
+from cuassay.oracle.lift.index_range import rule_of
+from cuassay.oracle.lift.operation import Operation, base_name
+
+if TYPE_CHECKING:
+    from cuassay.formats.execute import LoadedReference
+
+EXPERIMENT = "experiment"  # where a domain comes from
+_PRIMES = ((5, 7, 11, 13, 17, 19, 23), (31, 29, 37, 41, 43, 47, 53))  # sizes of axes in two runs
+_MOST_ELEMENTS = 1 << 22  # of a case that runs with data
+# What keeps an input's values, beside views; what may leave some out, or repeat them.
+_KEEPS = {"_to_copy", "clone", "contiguous", "repeat", "repeat_interleave", "index_select", "flip",
+    "gather", "index", "roll", "sort", "unique", "_unique2", "unique_dim", "cat", "stack", "copy",
+    "masked_select", "lift_fresh", "_unsafe_view"}  # fmt: skip
+# What keeps those within the legal range: an index is still one, a positive number is not.
+_BOUNDS = {"clamp", "clamp_min", "clamp_max", "masked_fill", "where"}
+_POSITIVE = {"log", "log2", "log10", "sqrt", "rsqrt", "reciprocal"}
+_WRITES = {"scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy", "index_reduce",
+    "index_put", "_unsafe_index_put", "_index_put_impl", "put"}  # fmt: skip
+_LOSSES = {"nll_loss_forward", "nll_loss2d_forward"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Use:
+    """How one run indexes with values of an input: first into `size` rows.
+
+    `writes` tells scatter from gather; `exclusive` that equal indices would overwrite each other,
+    so that only distinct ones have a meaning.
+    """
+
+    size: int
+    writes: bool
+    exclusive: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """What one run showed at some sizes: uses by input, and what has to be positive."""
+
+    sizes: Mapping[str, int]
+    uses: Mapping[str, _Use]
+    positive: frozenset[str]
+    complete: bool  # whether it came to its end
+
+
+def with_uses(
+    problem: Problem, reference: LoadedReference, *, device: str
+) -> tuple[Problem, tuple[Known, ...]]:
+    """Return the problem with the domains that its reference's run shows, and the facts.
+
+    What the problem states stays, and what its names say of floats. `index_inputs` maps an index
+    to the outputs whose first axis it addresses; one that the reference only reads with addresses
+    none.
+    """
+    if not any(map(_is_open, problem.inputs)):
+        return problem, ()
+    runs = list(_runs(problem, reference, device))
+    inputs: list[InputSpec] = []
+    found: list[Known] = []
+    read_only: set[str] = set()
+    for spec in problem.inputs:
+        shown = [(run.sizes, run.uses[spec.name]) for run in runs if spec.name in run.uses]
+        how, axis = "", None
+        if _is_open(spec) and spec.dtype.is_floating:
+            if any(spec.name in run.positive for run in runs):
+                spec = _with(spec, Positive())
+                how = "the argument of a root, logarithm or reciprocal"
+        elif _is_open(spec) and shown:
+            axis = _axis(problem, [(sizes, use.size) for sizes, use in shown])
+            if axis is not None:
+                how, unique = "an index", any(use.exclusive for _, use in shown)
+                marks = sentinels(problem, spec) if isinstance(spec, TensorSpec) else ()
+                spec = _with(spec, Index(axis=axis, sentinels=marks, unique=unique))
+        if how:
+            used = Used(input=spec.name, how=how, axis=axis or "")
+            evidence = Evidence(source=Source.REFERENCE, count=len(shown) or len(runs))
+            found.append(Known(fact=used, evidence=evidence))
+        if shown and not any(use.writes for _, use in shown):
+            read_only.add(spec.name)
+        inputs.append(spec)
+    made = dataclasses.replace(problem, inputs=tuple(inputs))
+    made = dataclasses.replace(made, index_inputs=_index_inputs(made, read_only))
+    return (problem if made == problem else made), tuple(found)
+
+
+def _is_open(spec: InputSpec) -> bool:
+    """Whether an input's domain is for the reference to show."""
+    if not isinstance(spec, TensorSpec) or is_stated(spec) or spec.dtype is DType.BOOL:
+        return False
+    return not spec.dtype.is_floating or spec.domain == Real()
+
+
+def _with(spec: InputSpec, domain: Domain) -> InputSpec:
+    return dataclasses.replace(spec, domain=domain, domain_source=EXPERIMENT)
+
+
+def _axis(problem: Problem, sized: Sequence[tuple[Mapping[str, int], int]]) -> str | None:
+    """Return the axis, or an expression of axes, that has a size in every run.
+
+    An axis that begins an output comes first; a size that is the same in all runs and no axis is
+    a literal.
+    """
+    names = [axis.name for axis in problem.axes]
+    rows = [output.shape[0] for output in problem.outputs if output.shape]
+    ordered = [*(name for name in names if name in rows), *names]
+    for name in ordered:
+        if all(sizes[name] == size for sizes, size in sized):
+            return name
+    literal = {size for _, size in sized}
+    if len(literal) == 1:
+        return str(literal.pop())
+    for name in names:
+        for step in (1, -1):
+            if all(sizes[name] + step == size for sizes, size in sized):
+                return f"({name} {'+' if step > 0 else '-'} 1)"
+    for one, other in itertools.combinations(names, 2):
+        if all(sizes[one] * sizes[other] == size for sizes, size in sized):
+            return f"({one} * {other})"
+    return None
+
+
+def _index_inputs(problem: Problem, read_only: Collection[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for spec in problem.inputs:
+        if isinstance(spec.domain, Index) and spec.name not in read_only:
+            axis = spec.domain.axis
+            rows = tuple(o.name for o in problem.outputs if o.shape and o.shape[0] == axis)
+            if rows:
+                found[spec.name] = rows
+    return found
+
+
+def _runs(problem: Problem, reference: LoadedReference, device: str) -> Iterator[_Seen]:
+    """Run the reference twice at sizes unlike each other, or at the least and largest workload.
+
+    An axis is told by its size. Without data first; with data where that shows no end.
+    """
+    workloads = sorted(
+        (workload_sizes(problem, workload) for workload in problem.workloads),
+        key=lambda sizes: elements(problem, sizes),
+    )
+    free = [axis.name for axis in problem.var_axes() if not axis.derived]
+    unlike = [
+        try_sizes(problem, workloads[0], dict(zip(free, itertools.cycle(primes), strict=False)))
+        for primes in _PRIMES
+    ]
+    ours = [_without_data(problem, reference, one, device) for one in unlike[:1] if one]
+    accepted = bool(ours) and ours[0] is not None and ours[0].complete
+    integers = any(_is_open(spec) and not spec.dtype.is_floating for spec in problem.inputs)
+    if accepted and not integers:
+        yield from filter(None, ours)
+        return
+    wanted = [one for one in unlike[1:] if one]
+    if not accepted:
+        wanted += [workloads[0], *workloads[1:][-1:]]
+    found = [*ours, *(_without_data(problem, reference, one, device) for one in wanted)]
+    if integers and not any(run is not None and run.complete for run in found):
+        sizes = [one for one in (*unlike[:1], *wanted) if one]
+        found += [_with_data(problem, reference, one, device) for one in sizes]
+    yield from filter(None, found)
+
+
+def _without_data(
+    problem: Problem, reference: LoadedReference, sizes: Mapping[str, int], device: str
+) -> _Seen | None:
+    """Return what a run on tensors without data shows, as far as it gets."""
+    followed: list[_Follow] = []
+
+    def run() -> None:
+        given = _empty(problem, sizes, device)
+        followed.append(_Follow(given))
+        _call(reference.call, given, followed[-1])
+
+    with contextlib.suppress(Exception):  # whatever a foreign reference says of such tensors
+        without_memory(run)
+    seen = [one.seen(sizes) for one in followed]
+    return max(seen, key=lambda one: (one.complete, len(one.uses)), default=None)
+
+
+def _with_data(
+    problem: Problem, reference: LoadedReference, sizes: Mapping[str, int], device: str
+) -> _Seen | None:
+    if elements(problem, sizes) > _MOST_ELEMENTS:
+        return None
+    case = own_case(problem, sizes, seed=0, label="uses of the inputs")
+    try:
+        given = case_inputs(problem, case, device=device, reference=reference)
+        followed = _Follow(given)
+        _call(reference.call, given, followed)
+    except Exception:  # what is wrong with it is said where it is judged
+        return None
+    return followed.seen(sizes)
+
+
+def _call(
+    call: Callable[..., object], given: Mapping[str, torch.Tensor | Scalar], mode: _Follow
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with mode, _Functions(mode):
+            call(*given.values())
+    mode.complete = True
+
+
+def _empty(
+    problem: Problem, sizes: Mapping[str, int], device: str
+) -> dict[str, torch.Tensor | Scalar]:
+    workload = next(iter(problem.workloads), None)
+    found: dict[str, torch.Tensor | Scalar] = {}
+    told = sizes_given(problem, sizes)
+    for spec in problem.inputs:
+        if spec.name in told:
+            found[spec.name] = told[spec.name]
+        elif isinstance(spec, TensorSpec):
+            shape, dtype = shape_of(spec.shape, sizes), torch_dtype(spec.dtype)
+            found[spec.name] = torch.empty(shape, dtype=dtype, device=device)
+        else:
+            found[spec.name] = usual_scalar(spec, workload, seed=0)
+    return found
+
+
+class _Functions(TorchFunctionMode):
+    """Sees what becomes another operation where tensors have no data."""
+
+    def __init__(self, follow: _Follow) -> None:
+        super().__init__()
+        self._follow = follow
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call a function of torch."""
+        named = dict(kwargs or {})
+        if func is torch.nn.functional.one_hot:
+            count = named.get("num_classes", args[1] if len(args) > 1 else -1)
+            if count > 0:
+                self._follow.use(args[0] if args else named["tensor"], int(count))
+        return func(*args, **named)
+
+
+class _Follow(UntracedMode):
+    """Follows the values of inputs to the operations that use them."""
+
+    def __init__(self, inputs: Mapping[str, object]) -> None:
+        super().__init__()
+        self.complete = False
+        self._uses: dict[str, _Use] = {}
+        self._positive: set[str] = set()
+        self._kept: list[torch.Tensor] = []  # so that no address is used again
+        self._of: dict[int, frozenset[str]] = {}  # values of which inputs a storage holds
+        self._bounded: set[int] = set()  # those that something was done to which keeps indices
+        for name, value in inputs.items():
+            if isinstance(value, torch.Tensor) and value.dtype is not torch.bool:
+                self._note(value, frozenset({name}), bounded=False)
+
+    def seen(self, sizes: Mapping[str, int]) -> _Seen:
+        """Return what this run showed."""
+        return _Seen(
+            sizes=sizes,
+            uses=dict(self._uses),
+            positive=frozenset(self._positive),
+            complete=self.complete,
+        )
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run the operation and note what it does with inputs."""
+        named = dict(kwargs or {})
+        name = base_name(func)
+        self._index(name, func, args, named)
+        if name in _POSITIVE and isinstance(args[0], torch.Tensor):
+            key = _place(args[0])
+            if key not in self._bounded:
+                self._positive |= self._of.get(key, frozenset())
+        out = func(*args, **named)
+        if not func.is_view:
+            self._follow(name, func, args, named, out)
+        return out
+
+    def _follow(
+        self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], out: Any
+    ) -> None:
+        given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        shifted = (
+            name == "add"
+            and not isinstance(args[1], torch.Tensor)
+            and (given[0].is_floating_point())
+        )
+        held: frozenset[str] = frozenset()
+        bounded = name in _BOUNDS
+        if name in _KEEPS or bounded or shifted:
+            first = given[:1] if name in ("gather", "index", "index_select") else given
+            held = frozenset().union(*(self._of.get(_place(t), frozenset()) for t in first))
+            bounded = bounded or any(_place(t) in self._bounded for t in first)
+        for number, tensor in enumerate(pytree.tree_leaves(out)):
+            if isinstance(tensor, torch.Tensor):  # behind sorted values are places, not values
+                self._note(tensor, frozenset() if number else held, bounded=bounded)
+
+    def _note(self, tensor: torch.Tensor, held: frozenset[str], *, bounded: bool) -> None:
+        self._kept.append(tensor)
+        place = _place(tensor)
+        self._of[place] = held
+        if bounded:
+            self._bounded.add(place)
+
+    def _index(self, name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        if name in _LOSSES:
+            target, scores = args[1], args[0]
+            size = scores.shape[1 if scores.ndim > 1 else 0]
+            self.use(target, size)
+            return
+        rule = rule_of(func)
+        if rule is None or name.endswith("_backward"):
+            return
+        asked = Operation(func, args, kwargs)
+        named = asked.named
+        indices = list(rule(named))
+        for index, size, _ in indices:
+            self.use(
+                index,
+                size,
+                writes=name in _WRITES and not isinstance(named.get("value"), bool | int | float),
+                exclusive=len(indices) == 1 and _overwrites(name, named),
+            )
+
+    def use(
+        self, index: torch.Tensor, size: int, *, writes: bool = False, exclusive: bool = False
+    ) -> None:
+        """Note that values of `index` choose among `size`."""
+        for source in self._of.get(_place(index), frozenset()):
+            before = self._uses.get(source)
+            self._uses[source] = _Use(
+                size=size if before is None else before.size,
+                writes=writes or (before is not None and before.writes),
+                exclusive=exclusive or (before is not None and before.exclusive),
+            )
+
+
+def _overwrites(name: str, named: Mapping[str, Any]) -> bool:
+    """Whether equal indices would overwrite each other's values."""
+    match name:
+        case "index_copy":
+            return bool(named["dim"] == 0)
+        case "scatter":
+            return bool(named["dim"] == 0) and isinstance(named.get("src"), torch.Tensor)
+        case "index_put" | "_unsafe_index_put" | "_index_put_impl":
+            return not named["accumulate"] and bool(named["values"].numel() > 1)
+    return False
+
+
+def _place(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
