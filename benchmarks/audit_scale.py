@@ -49,31 +49,31 @@ def measured(what: str, folder: Path) -> dict[str, object]:
 
 
 def _load(folder: Path) -> dict[str, object]:
-    from cuassay.store.audits import load
+    from cuassay.store.audits import read_audit
 
-    audit = load(folder)
+    audit = read_audit(folder)
     return {"findings": sum(len(result.findings) for result in audit.results)}
 
 
 def _terminal(folder: Path) -> dict[str, object]:
     from cuassay.report.terminal import audit as audit_terminal
-    from cuassay.store.audits import load
+    from cuassay.store.audits import read_audit
 
-    return {"lines": len(list(audit_terminal.lines(load(folder))))}
+    return {"lines": len(list(audit_terminal.lines(read_audit(folder))))}
 
 
 def _json(folder: Path) -> dict[str, object]:
     from cuassay.report import audit_json
-    from cuassay.store.audits import load
+    from cuassay.store.audits import read_audit
 
-    return {"bytes": len(json.dumps(audit_json.document(load(folder))))}
+    return {"bytes": len(json.dumps(audit_json.document(read_audit(folder))))}
 
 
 def _html(folder: Path) -> dict[str, object]:
     from cuassay.report.html import audit as html_audit
-    from cuassay.store.audits import load
+    from cuassay.store.audits import read_audit
 
-    return {"bytes": len(html_audit.render(load(folder)))}
+    return {"bytes": len(html_audit.render(read_audit(folder)))}
 
 
 def _index(folder: Path) -> dict[str, object]:

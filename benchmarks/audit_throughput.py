@@ -71,7 +71,7 @@ def audit(
 
 def of_the_folder(run: Path) -> dict[str, Any]:
     """Return the report of the candidates that ended in an interrupted audit."""
-    document = audit_json.document(audits.load(run))
+    document = audit_json.document(audits.read_audit(run))
     document["candidates"] = [c for c in document["candidates"] if c["verdict"]]
     return document
 

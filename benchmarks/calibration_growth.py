@@ -11,7 +11,7 @@ from cuassay.model.dtype import DType
 from cuassay.model.outcome import GrowthPoint
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.compare.outputs import compare
-from cuassay.oracle.growth import fit, judge
+from cuassay.oracle.growth import fit, judge_growth
 from cuassay.oracle.seeds import SeedAccumulator
 from cuassay.oracle.truth.make import make_truth
 
@@ -63,7 +63,7 @@ def growth_study(device: str) -> list[dict[str, object]]:
                         )
                     )
                 growth = fit(points, axis="n", target=TARGET, output="y")
-                verdict = judge(growth)
+                verdict = judge_growth(growth)
                 assert verdict is not None
                 rows.append(
                     {

@@ -32,7 +32,7 @@ from torch import Tensor
 import cuassay
 from cuassay.catalog.embedding import embedding_grad
 from cuassay.catalog.norms import rmsnorm
-from cuassay.loops.model.operators import Mode, Operators
+from cuassay.loops.model.operators import Operators, SiteMode
 from cuassay.loops.model.transformer import Transformer
 from cuassay.loops.text.corpus import corpus
 from cuassay.model.loop import Preset
@@ -187,7 +187,7 @@ def run(scenario: Scenario, fault: Fault | None, preset: Preset, device: str) ->
     )  # fmt: skip
     kernels = {scenario.site: lambda values: (guarded(*values),)}
     ops = Operators(precision="bf16", vocab=preset.vocab, device=device, kernels=kernels)
-    ops.mode = Mode.CANDIDATE
+    ops.mode = SiteMode.CANDIDATE
     model = Transformer(preset, ops).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     data = corpus("zipf1.2", preset.vocab)

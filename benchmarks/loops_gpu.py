@@ -170,11 +170,11 @@ def run_shard(chosen: list[Task], *, device: str, deadline: float, out: Path) ->
             if time.time() > deadline:
                 break
             size = presets.preset(task.preset)
-            site = sites.find(task.site)
+            site = sites.find_site(task.site)
             key = (task.path, task.preset)
             try:
                 if key not in kernels:
-                    problem = sites.problem_of(site, "bf16", vocab=size.vocab)
+                    problem = sites.site_problem(site, "bf16", vocab=size.vocab)
                     candidate = load_candidate(str(task.path), problem)
                     kernels[key] = IsolatedKernel(candidate, problem, device=device)
                 start = Start(task.start)

@@ -57,7 +57,7 @@ def _cell(
     from cuassay.model.loop import Cell, Start
 
     size = _sized(preset)
-    problem = sites.problem_of(sites.find(site), precision, vocab=size.vocab)
+    problem = sites.site_problem(sites.find_site(site), precision, vocab=size.vocab)
     weights = None
     if start != "scratch":
         weights = trained.weights(size, device="cpu", say=lambda text: None)
@@ -202,7 +202,7 @@ def _duplicates(seeds: int) -> Iterator[Task]:
                 from cuassay.model.loop import Cell
 
                 size = _sized(p)
-                problem = sites.problem_of(sites.find(s), "bf16", vocab=size.vocab)
+                problem = sites.site_problem(sites.find_site(s), "bf16", vocab=size.vocab)
                 base = Settings(
                     site=s, kernel=no_kernel, preset=size, steps=0, device="cpu", seed=SEED + n
                 )

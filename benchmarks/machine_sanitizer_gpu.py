@@ -42,7 +42,7 @@ from tests.machine.driver_maps import driver_map  # noqa: E402
 
 from cuassay.build.cuda.driver import load_driver  # noqa: E402
 from cuassay.build.cuda.nvrtc import compile_ptx  # noqa: E402
-from cuassay.checks.memory.sanitizer_report import Record, find_sanitizer, parse  # noqa: E402
+from cuassay.checks.memory.sanitizer_report import Record, find_sanitizer, parse_report  # noqa: E402
 from ptxsan_corpus.case import Empty, Kernel, Number, Tile  # noqa: E402
 from ptxsan_corpus.corpus import FAULTS, KERNELS, planted  # noqa: E402
 
@@ -188,7 +188,9 @@ def _armed(process: subprocess.Popen[str], limit_s: float) -> threading.Timer:
 
 def _row(name: str, tool: str, ended: str, text: list[str], began: float) -> dict[str, Any]:
     """Return what a tool printed while a kernel ran, and of that kernel."""
-    found = [record for record in parse("", "".join(text)) if _of(record, name)] if tool else []
+    found = (
+        [record for record in parse_report("", "".join(text)) if _of(record, name)] if tool else []
+    )
     return {
         "name": name,
         "tool": tool,

@@ -37,7 +37,7 @@ from public_audit_rows import DECIDED, Row, calls_file, latest, read_rows, resul
 from trials import source_path
 
 from cuassay import __version__
-from cuassay.audit.family import family_of
+from cuassay.audit.family import operator_family
 
 PACKED = ROOT / "build" / "public-audit"
 RUNS = ROOT / "build" / "public-audit-runs"
@@ -136,7 +136,7 @@ def write_list(kernels: Sequence[Kernel], packed: Path, place: Path) -> None:
             "candidate": str((packed / kernel.path).absolute()),
             "name": kernel.key,
             "author": kernel.model or "not published",
-            "family": family_of(kernel.operator),
+            "family": operator_family(kernel.operator),
         }
         for kernel in kernels
     ]

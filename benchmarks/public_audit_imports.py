@@ -16,7 +16,7 @@ from typing import Any
 from kernel_sets import Kernel, read_index
 from public_audit_rows import Row, about_kernel
 
-from cuassay.audit.family import family_of
+from cuassay.audit.family import operator_family
 from cuassay.checks import registry
 
 _VERDICTS = ("ACCEPTED", "REJECTED", "INCONCLUSIVE")
@@ -103,7 +103,7 @@ def _of_library(each: Mapping[str, Any]) -> dict[str, Any]:
         "set": "trusted-libraries",
         "name": f"{name}/{each['problem']}/{each['dtype']}",
         "operator": str(each["problem"]),
-        "family": family_of(str(each["problem"])),
+        "family": operator_family(str(each["problem"])),
         "kind": "library",
         "language": "triton" if name.startswith(("liger", "compile")) else "cuda",
         "model": name.partition("_")[0],

@@ -11,7 +11,7 @@ from typing import Any
 from kernel_sets import Kernel, read_index
 from trials import read_journal
 
-from cuassay.audit.family import family_of
+from cuassay.audit.family import operator_family
 from cuassay.model import serial
 from cuassay.model.audit import AuditResult, Ending
 from cuassay.model.outcome import FindingClass
@@ -156,7 +156,7 @@ def about_kernel(kernel: Kernel) -> dict[str, Any]:
         "set": kernel.set,
         "name": kernel.name,
         "operator": kernel.operator,
-        "family": family_of(kernel.operator),
+        "family": operator_family(kernel.operator),
         "kind": kernel.kind,
         "language": kernel.language,
         "model": kernel.model or "not published",

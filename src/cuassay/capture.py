@@ -27,7 +27,7 @@ _LOG = logging.getLogger("cuassay")
 _MOST_BYTES = 2**30  # of one call
 
 
-class Recorder:
+class CallRecorder:
     """Keeps calls below a folder: at most `calls`, those with new shapes first.
 
     Half of the places are held for shapes that were not seen yet. Safe to call from any thread.
@@ -91,7 +91,7 @@ class Recorder:
 
 
 @contextlib.contextmanager
-def recording(target: str, folder: str | Path, *, calls: int = 8) -> Iterator[Recorder]:
+def recording(target: str, folder: str | Path, *, calls: int = 8) -> Iterator[CallRecorder]:
     """Record calls of `MODULE:NAME` while the block runs; NAME may be dotted.
 
     A class of torch.nn.Module records its instances' forward calls, with their parameters,
@@ -99,7 +99,7 @@ def recording(target: str, folder: str | Path, *, calls: int = 8) -> Iterator[Re
     block before they are imported. Raises UsageError or UnknownNameError for the target.
     """
     owner, name, found = _located(target)
-    recorder = Recorder(Path(folder).expanduser().absolute(), calls=calls)
+    recorder = CallRecorder(Path(folder).expanduser().absolute(), calls=calls)
     if inspect.isclass(found):
         owner, name, found = found, "forward", _forward(found, target)
     wrapped = _wrapped(found, target, recorder, is_method=inspect.isclass(owner))
@@ -142,7 +142,7 @@ def _forward(kind: type, target: str) -> Any:
 
 
 def _wrapped(
-    function: Callable[..., Any], target: str, recorder: Recorder, *, is_method: bool
+    function: Callable[..., Any], target: str, recorder: CallRecorder, *, is_method: bool
 ) -> Callable[..., Any]:
     try:
         signature = inspect.signature(function)

@@ -17,7 +17,7 @@ from cuassay.errors import UsageError
 from cuassay.store.files import write_atomically
 
 if TYPE_CHECKING:
-    from cuassay.build.recording.gpu_memory import Memory
+    from cuassay.build.recording.gpu_memory import TorchMemory
     from cuassay.build.recording.recorder import LaunchRecorder, Wish
     from cuassay.model.recording import Recording
 
@@ -77,7 +77,9 @@ def record_launches(
 
 
 @contextlib.contextmanager
-def _recorded(target: Path, wish: Wish, memory: Memory, *, device: str) -> Iterator[LaunchRecorder]:
+def _recorded(
+    target: Path, wish: Wish, memory: TorchMemory, *, device: str
+) -> Iterator[LaunchRecorder]:
     from cuassay.build.recording.now import recording
     from cuassay.build.recording.recorder import LaunchRecorder
 

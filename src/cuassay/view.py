@@ -58,7 +58,7 @@ def audit_page(path: Path, *, runs: str) -> Shown:
     """Return the page of an audit's folder; `runs` is where its candidates' pages are."""
     from cuassay.report.html import audit as html_audit
 
-    audit = audits.load(path)
+    audit = audits.read_audit(path)
     return Shown(text=html_audit.render(audit, runs=runs), live=not audit.finished_at)
 
 

@@ -58,7 +58,7 @@ def _tree(root: Path) -> Path:
 def test_a_tree_is_audited_timed_and_traced(tmp_path: Path) -> None:
     call = ["audit", str(_tree(tmp_path / "t")), "--run", str(tmp_path / "a"), "--device", "cuda"]
     assert main([*call, "--traces", str(tmp_path / "t.jsonl"), "--seed", "4", "-q"]) == 1
-    audit = store.load(tmp_path / "a")
+    audit = store.read_audit(tmp_path / "a")
     verdicts = {r.item.candidate_name: r.verdict for r in audit.results}
     assert {name: str(v) for name, v in verdicts.items()} == {
         "plain": "ACCEPTED",
@@ -79,7 +79,7 @@ def test_the_gpu_is_one_and_the_same_for_every_lane(tmp_path: Path) -> None:
     call = ["audit", str(_tree(tmp_path / "t")), "--device", "cuda", "--seed", "4", "-q"]
     for name, lanes in (("one", "1"), ("all", "8")):
         main([*call, "--run", str(tmp_path / name), "--lanes", lanes])
-    one, every = (store.load(tmp_path / name) for name in ("one", "all"))
+    one, every = (store.read_audit(tmp_path / name) for name in ("one", "all"))
     assert [(r.verdict, r.seed) for r in one.results] == [
         (r.verdict, r.seed) for r in every.results
     ]

@@ -24,9 +24,9 @@ _EXAMPLES = Path(__file__).parents[2] / "examples" / "embedding_rmsnorm_backward
 @pytest.mark.parametrize("suffix", ["_triton.py", ".cu"])
 @pytest.mark.parametrize(("word", "left"), [("bf16", True), ("fp32", False)])
 def test_the_known_kernels_in_training(word: str, left: bool, suffix: str) -> None:
-    site = sites.find("embedding_rmsnorm_backward")
+    site = sites.find_site("embedding_rmsnorm_backward")
     preset = replace(presets.preset("tiny"), vocab=1024)
-    problem = sites.problem_of(site, "bf16", vocab=preset.vocab)
+    problem = sites.site_problem(site, "bf16", vocab=preset.vocab)
     candidate = load_candidate(str(_EXAMPLES / f"kernel_{word}{suffix}"), problem)
     with IsolatedKernel(candidate, problem, device="cuda") as kernel:
         found = run_cell(

@@ -57,15 +57,15 @@ _FROZEN = (
 
 
 def _graphed(body: str, folder: Path) -> Graphed:
-    site, preset = sites.find("attention_decode"), presets.preset("tiny")
-    problem = sites.problem_of(site, "bf16", vocab=preset.vocab)
+    site, preset = sites.find_site("attention_decode"), presets.preset("tiny")
+    problem = sites.site_problem(site, "bf16", vocab=preset.vocab)
     path = folder / "kernel.py"
     path.write_text(_kernel(body, [spec.name for spec in problem.inputs]))
     ops = Operators(precision="bf16", vocab=preset.vocab, device="cuda")
     torch.manual_seed(0)
     model = Transformer(preset, ops).to("cuda")
     with IsolatedKernel(load_candidate(str(path), problem), problem, device="cuda") as kernel:
-        return graphed.decode(kernel, site, model, corpus("uniform", preset.vocab), seed=2)
+        return graphed.decode_graphed(kernel, site, model, corpus("uniform", preset.vocab), seed=2)
 
 
 def test_a_kernel_that_can_be_captured(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def _is_refused(target: Target, walls: Mapping[str, str], one: Hostile) -> None:
 
 def _below() -> set[int]:
     """Return this process's descendants that live."""
-    table = processes.snapshot()
+    table = processes.visible_processes()
     below = processes.descendants([os.getpid()], table)
     return {pid for pid in below if table[pid].state != "Z"}
 

@@ -11,7 +11,7 @@ import torch
 from cuassay.build.cuda_facade import cuda_facade
 from cuassay.build.machine import triton_kernels as machine_triton
 from cuassay.build.machine.launch import MachineLauncher, prepared
-from cuassay.build.machine.memory import Arena
+from cuassay.build.machine.memory import StorageArena
 from ptxsan.equivalence import Equivalence, Executed, Output, equivalent
 from ptxsan.errors import MachineError
 from ptxsan.findings import MachineReport
@@ -55,7 +55,7 @@ def _triton(function: str, inputs: list[torch.Tensor]) -> Callable[[Residues], E
                 raise MachineError(report.inconclusive)
             return report
 
-    launcher = Algebra(arena=Arena())
+    launcher = Algebra(arena=StorageArena())
     machine_triton.enable(launcher, arch=80, multiprocessors=4)
     module = importlib.import_module("tests.machine.triton_kernels")
 

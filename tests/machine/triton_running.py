@@ -11,7 +11,7 @@ import torch
 from cuassay.build.cuda_facade import cuda_facade
 from cuassay.build.machine import triton_kernels as machine_triton
 from cuassay.build.machine.launch import MachineLauncher, prepared, raise_fault
-from cuassay.build.machine.memory import Arena
+from cuassay.build.machine.memory import StorageArena
 from cuassay.errors import CuassayError
 from ptxsan.errors import PtxsanError
 from ptxsan.findings import MachineReport
@@ -79,7 +79,7 @@ def _wrapper(case: TritonCase, execute: Executor) -> Callable[..., Any]:
             raise_fault(launch.kernel, report)
             return report
 
-    launcher = Handed(arena=Arena())
+    launcher = Handed(arena=StorageArena())
     machine_triton.enable(launcher, arch=case.arch, multiprocessors=4)
     module = importlib.import_module(f"tests.machine.{case.module}")
 

@@ -32,7 +32,7 @@ MICRO_MOE = replace(MICRO, name="micro-moe", ffn=8, experts=16)
 
 def problem(site: str, precision: str = "bf16") -> Problem:
     """Return the problem at a site for the micro model."""
-    return sites.problem_of(sites.find(site), precision, vocab=MICRO.vocab)
+    return sites.site_problem(sites.find_site(site), precision, vocab=MICRO.vocab)
 
 
 def zoo_kernel(site: str, name: str, *, folder: str = "bugs", precision: str = "bf16") -> Kernel:

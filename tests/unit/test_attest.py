@@ -223,11 +223,11 @@ def test_keys_that_are_none(certified: Certified, tmp_path: Path) -> None:
 def test_a_damaged_list_of_revocations_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "revoked.jsonl"
     revocations.append(path, Revocation(digest="a" * 64, reason="why"))
-    assert revocations.read(path) == (Revocation(digest="a" * 64, reason="why"),)
+    assert revocations.read_revocations(path) == (Revocation(digest="a" * 64, reason="why"),)
     with path.open("a") as out:
         out.write('{"sha256": "ab')
     with pytest.raises(UsageError, match="line 2: not a revocation"):
-        revocations.read(path)
+        revocations.read_revocations(path)
     with pytest.raises(UsageError, match="64 hexadecimal"):
         revocations.checked("abc")
 

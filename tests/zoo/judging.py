@@ -26,7 +26,7 @@ from cuassay.formats import load_candidate
 from cuassay.formats.execute import LoadedReference, load_reference
 from cuassay.judge.decide.verdict import condition_key
 from cuassay.judge.run.runner import Runner
-from cuassay.judge.session import Ended, Plan, StartRunner, judge
+from cuassay.judge.session import StartRunner, TrialEnded, TrialPlan, judge
 from cuassay.judge.trial import JudgeTrial, Truths
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import candidate_digest
@@ -208,7 +208,7 @@ class Gate:
         only: Collection[str],
         emit: Callable[[Event], None],
         fail_fast: bool = False,
-    ) -> Ended:
+    ) -> TrialEnded:
         checks = tuple(
             check
             for check in all_checks()
@@ -235,7 +235,7 @@ class Gate:
                 started=time.time(),
                 nursery=self._nursery,
                 truths=self.truths(problem, seed),
-                plan=Plan(
+                plan=TrialPlan(
                     checks=checks,
                     smallest=self._smallest,
                     causes=self._causes,

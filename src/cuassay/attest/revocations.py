@@ -12,7 +12,7 @@ from cuassay.errors import UsageError
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-def read(path: Path) -> tuple[Revocation, ...]:
+def read_revocations(path: Path) -> tuple[Revocation, ...]:
     """Return the entries of a list. A damaged line is an error: it may have revoked this.
 
     Raises UsageError.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuassay.engine.executors import Ended
+from cuassay.engine.executors import TaskEnded
 from cuassay.errors import UsageError
 from cuassay.model.audit import (
     Audit,
@@ -20,7 +20,7 @@ from cuassay.store.runs import RunFolder
 _MESSAGE_CHARACTERS = 2000
 
 
-def condense(item: AuditItem, ended: Ended) -> AuditResult:
+def condense(item: AuditItem, ended: TaskEnded) -> AuditResult:
     """Return the result of an item whose trial ended."""
     about = {
         "item": item,

@@ -33,7 +33,7 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
 _PATTERNS = tuple((name, re.compile(pattern)) for name, pattern in _FAMILIES)
 
 
-def family_of(name: str, *, op_type: str = "", description: str = "") -> str:
+def operator_family(name: str, *, op_type: str = "", description: str = "") -> str:
     """Return the family by the first of op_type, name and description that tells; else "other".
 
     Only the first line of the description counts: later ones tell what surrounds the operator.

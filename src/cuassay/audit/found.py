@@ -39,7 +39,7 @@ class FoundCandidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
+class CandidatePair:
     """A candidate with the problem that it is judged against."""
 
     problem: FoundProblem
@@ -52,5 +52,5 @@ class Tree:
     """Everything found in a tree or a list."""
 
     problems: tuple[FoundProblem, ...]
-    pairs: tuple[Pair, ...]
+    pairs: tuple[CandidatePair, ...]
     oddities: tuple[Oddity, ...]

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from cuassay.audit.found import FoundCandidate, FoundProblem, Pair, Tree
+from cuassay.audit.found import CandidatePair, FoundCandidate, FoundProblem, Tree
 from cuassay.errors import UnknownNameError, UsageError
 from cuassay.model.audit import Oddity
 
@@ -100,7 +100,7 @@ def _problem(where: str) -> FoundProblem:
     )
 
 
-def _pair(row: Mapping[str, str], problem: FoundProblem, folder: Path) -> Pair:
+def _pair(row: Mapping[str, str], problem: FoundProblem, folder: Path) -> CandidatePair:
     where = _located(row["candidate"].strip(), folder)
     place = Path(where.partition("::")[0])
     candidate = FoundCandidate(
@@ -110,7 +110,7 @@ def _pair(row: Mapping[str, str], problem: FoundProblem, folder: Path) -> Pair:
         files=_files(place),
         author=(row.get("author") or row.get("model") or "").strip(),
     )
-    return Pair(problem=problem, candidate=candidate, family=row.get("family", "").strip())
+    return CandidatePair(problem=problem, candidate=candidate, family=row.get("family", "").strip())
 
 
 def _files(place: Path) -> tuple[Path, ...]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from cuassay.audit.found import FoundCandidate, FoundProblem, Pair
+from cuassay.audit.found import CandidatePair, FoundCandidate, FoundProblem
 from cuassay.errors import suggestion
 from cuassay.model.audit import Oddity
 
@@ -26,7 +26,7 @@ class Pairing:
 
     def pair(
         self, candidates: Iterable[FoundCandidate], oddities: list[Oddity]
-    ) -> tuple[Pair, ...]:
+    ) -> tuple[CandidatePair, ...]:
         """Return each candidate with its problem; one without goes to `oddities`."""
         pairs = []
         for candidate in candidates:
@@ -34,7 +34,7 @@ class Pairing:
             if problem is None:
                 oddities.append(Oddity(path=candidate.where, message=self._why(candidate)))
             else:
-                pairs.append(Pair(problem=problem, candidate=candidate))
+                pairs.append(CandidatePair(problem=problem, candidate=candidate))
         return tuple(pairs)
 
     def _problem(self, candidate: FoundCandidate) -> FoundProblem | None:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cuassay import __version__
-from cuassay.audit.family import family_of
-from cuassay.audit.found import FoundProblem, Pair, Tree
+from cuassay.audit.family import operator_family
+from cuassay.audit.found import CandidatePair, FoundProblem, Tree
 from cuassay.errors import UnknownNameError
 from cuassay.model.audit import AuditItem, Oddity
 from cuassay.model.digest import sha256_fields
@@ -22,7 +22,7 @@ _ID_CHARACTERS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class WantedCandidates:
     """Which candidates of a tree are wanted; empty means all.
 
     `only` are patterns (fnmatch) for the names of problems and candidates and their paths.
@@ -63,7 +63,9 @@ class Plan:
         return tuple(planned.item for planned in self.planned)
 
 
-def make_plan(tree: Tree, choice: Choice, *, root: str, judged_as: Mapping[str, str]) -> Plan:
+def make_plan(
+    tree: Tree, choice: WantedCandidates, *, root: str, judged_as: Mapping[str, str]
+) -> Plan:
     """Return the plan for a tree.
 
     `judged_as` is what else a verdict depends on (profile, version...); it is part of every key.
@@ -82,11 +84,13 @@ def make_plan(tree: Tree, choice: Choice, *, root: str, judged_as: Mapping[str, 
     return Plan(planned=tuple(kept), oddities=tuple(oddities), left_out=len(planned) - len(kept))
 
 
-def wanted_problems(tree: Tree, choice: Choice) -> tuple[FoundProblem, ...]:
+def wanted_problems(tree: Tree, choice: WantedCandidates) -> tuple[FoundProblem, ...]:
     """Return the problems that the choice wants, each once; authors do not matter to them."""
     found: dict[str, FoundProblem] = {}
     for problem in tree.problems:
-        family = family_of(problem.name, op_type=problem.op_type, description=problem.description)
+        family = operator_family(
+            problem.name, op_type=problem.op_type, description=problem.description
+        )
         texts = (problem.name, problem.where)
         patterns = choice.only or ("*",)
         named = any(fnmatch.fnmatch(text, pattern) for text in texts for pattern in patterns)
@@ -111,7 +115,7 @@ class _Reader:
         self._common = [part for pair in sorted(judged_as.items()) for part in pair]
         self._seen: dict[Path, str] = {}
 
-    def key(self, pair: Pair, base: Path) -> str:
+    def key(self, pair: CandidatePair, base: Path) -> str:
         parts = [_relative(pair.problem.where, base), _relative(pair.candidate.where, base)]
         for path in (*pair.problem.files, *pair.candidate.files):
             parts += [_relative(str(path), base), self._hash(path)]
@@ -133,7 +137,7 @@ def _content(path: Path) -> str:
         return f"unreadable: {error.strerror}"  # its trial says so
 
 
-def _planned(pair: Pair, base: Path, reader: _Reader, oddities: list[Oddity]) -> Planned:
+def _planned(pair: CandidatePair, base: Path, reader: _Reader, oddities: list[Oddity]) -> Planned:
     problem, candidate = pair.problem, pair.candidate
     places = _relative(problem.where, base), _relative(candidate.where, base)
     item = AuditItem(
@@ -145,7 +149,7 @@ def _planned(pair: Pair, base: Path, reader: _Reader, oddities: list[Oddity]) ->
         key=reader.key(pair, base),
         author=candidate.author,
         family=pair.family
-        or family_of(problem.name, op_type=problem.op_type, description=problem.description),
+        or operator_family(problem.name, op_type=problem.op_type, description=problem.description),
         format=problem.format,
     )
     return Planned(item=item, files=(*problem.files, *candidate.files))
@@ -181,7 +185,7 @@ def _distinct(planned: Sequence[Planned], oddities: list[Oddity]) -> list[Planne
     return found
 
 
-def _wanted(item: AuditItem, choice: Choice) -> bool:
+def _wanted(item: AuditItem, choice: WantedCandidates) -> bool:
     texts = (item.problem_name, item.candidate_name, item.problem, item.candidate)
     return (
         (not choice.families or item.family in choice.families)

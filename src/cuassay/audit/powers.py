@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cuassay.audit.driver import now, seed_for
-from cuassay.audit.family import family_of
+from cuassay.audit.family import operator_family
 from cuassay.audit.found import FoundProblem
 from cuassay.audit.plan import problem_key
 from cuassay.engine import run
-from cuassay.engine.executors import Lane
+from cuassay.engine.executors import DeviceLane
 from cuassay.errors import CuassayError
 from cuassay.model.audit import Audit, AuditHeader, Oddity, ProblemPower
 from cuassay.model.jobs import PowerJob
-from cuassay.store.audits import AuditFolder, load
+from cuassay.store.audits import AuditFolder, read_audit
 from cuassay.store.files import locked
 
 _TRIVIAL = frozenset({"trivial answer", "stale answer"})
@@ -30,7 +30,7 @@ def run_powers(
     header: AuditHeader,
     folder: AuditFolder,
     *,
-    lanes: Sequence[Lane],
+    lanes: Sequence[DeviceLane],
     timeout_s: float | None = None,
     report: Reporter = lambda power, done, total: None,
 ) -> Audit:
@@ -44,7 +44,9 @@ def run_powers(
         salt = f"{header.profile.value} {header.strict}"
         keys = {p.where: problem_key(p, root=header.tree, salt=salt) for p in problems}
         folder.begin(header, (), oddities)
-        done = {p.problem: p for p in load(folder.path).powers if keys.get(p.problem) == p.key}
+        done = {
+            p.problem: p for p in read_audit(folder.path).powers if keys.get(p.problem) == p.key
+        }
         for number, power in enumerate(tuple(done.values()), start=1):
             report(power, number, len(problems))
         left = [p for p in problems if p.where not in done]
@@ -67,7 +69,7 @@ def _measured(
     problems: Sequence[FoundProblem],
     keys: Mapping[str, str],
     header: AuditHeader,
-    lanes: Sequence[Lane],
+    lanes: Sequence[DeviceLane],
     *,
     timeout_s: float | None,
 ) -> Iterator[ProblemPower]:
@@ -78,7 +80,7 @@ def _measured(
     ended: queue.SimpleQueue[ProblemPower | None] = queue.SimpleQueue()
     stop_after = None if header.budget_s is None else time.monotonic() + header.budget_s
 
-    def serve(lane: Lane) -> None:
+    def serve(lane: DeviceLane) -> None:
         try:
             while stop_after is None or time.monotonic() < stop_after:
                 problem = left.get_nowait()
@@ -104,12 +106,12 @@ def _one(
     problem: FoundProblem,
     key: str,
     header: AuditHeader,
-    lane: Lane,
+    lane: DeviceLane,
     *,
     timeout_s: float | None,
 ) -> ProblemPower:
     started = time.monotonic()
-    family = family_of(problem.name, op_type=problem.op_type, description=problem.description)
+    family = operator_family(problem.name, op_type=problem.op_type, description=problem.description)
     about: dict[str, Any] = {
         "problem": problem.where,
         "problem_name": problem.name,

@@ -171,7 +171,7 @@ class Trial(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class CheckPage:
     """The documentation of a check, parsed from its docstring's fixed headings."""
 
     code: str

@@ -7,7 +7,7 @@ import importlib
 from functools import cache
 from pathlib import Path
 
-from cuassay.checks.base import Check, Page
+from cuassay.checks.base import Check, CheckPage
 from cuassay.errors import UnknownNameError
 
 HEADINGS = (
@@ -90,7 +90,7 @@ def codes() -> tuple[str, ...]:
     return (*_CHECKS, *_ENDINGS)
 
 
-def page(code: str) -> Page:
+def page(code: str) -> CheckPage:
     """Return the documentation of a code, upper or lower case.
 
     Raises UnknownNameError with a suggestion where there is no such code.
@@ -107,7 +107,7 @@ def page(code: str) -> Page:
         elif sections:
             sections[-1][1].append(line.strip())
     parsed = tuple((heading, "\n".join(body).strip()) for heading, body in sections)
-    return Page(code=known, title=title, sections=parsed)
+    return CheckPage(code=known, title=title, sections=parsed)
 
 
 def classes(code: str) -> tuple[str, ...]:

@@ -26,8 +26,8 @@ def show_plan(plan: Plan, output: Output) -> int:
         emit_json(
             {
                 "schema": "cuassay/audit-plan/1",
-                "candidates": [audit_json.plain(item) for item in plan.items],
-                "oddities": [audit_json.plain(oddity) for oddity in plan.oddities],
+                "candidates": [audit_json.plain_data(item) for item in plan.items],
+                "oddities": [audit_json.plain_data(oddity) for oddity in plan.oddities],
                 "left_out": plan.left_out,
             }
         )
@@ -39,7 +39,7 @@ def show_plan(plan: Plan, output: Output) -> int:
     return 0
 
 
-def show(finished: Audit, folder: Path, output: Output) -> int:
+def show_audit(finished: Audit, folder: Path, output: Output) -> int:
     """Print an audit that ended, write its page, and return its exit code."""
     from cuassay.report import audit_json
     from cuassay.report.terminal import audit as audit_terminal

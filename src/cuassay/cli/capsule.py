@@ -23,7 +23,7 @@ def is_capsule(where: str) -> bool:
     return where.endswith(SUFFIX)
 
 
-def replay(
+def replay_capsule(
     where: str,
     *,
     kernel: str | None,

@@ -101,12 +101,12 @@ EXIT_CODES: Mapping[str, Mapping[int, str]] = MappingProxyType(
 _PROGRAMS_OWN = {"capture": "otherwise the program's own exit code; "}
 
 
-def describe(group: click.Group, *words: str) -> None:
+def add_exit_codes(group: click.Group, *words: str) -> None:
     """Give every verb of a group its exit codes as the last lines of its help."""
     for name, command in group.commands.items():
         path = (*words, name)
         if isinstance(command, click.Group):
-            describe(command, *path)
+            add_exit_codes(command, *path)
         elif " ".join(path) in EXIT_CODES:
             command.epilog = sentence(" ".join(path))
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from cuassay.cli.drive import EXIT_CODES, INTERRUPTED, emit_json, say
-from cuassay.cli.loop_options import Shown
+from cuassay.cli.loop_options import LoopForms
 from cuassay.model import serial
 from cuassay.model.jobs import BlameJob, InferJob, LoopJob, TrainJob
 from cuassay.model.verdict import Decision
@@ -18,7 +18,7 @@ from cuassay.model.verdict import Decision
 _CLEAR = "\r\x1b[2K"
 
 
-def drive_train(job: TrainJob, output: Shown) -> int:
+def drive_train(job: TrainJob, output: LoopForms) -> int:
     """Run `cuassay train` and return its exit code."""
     from cuassay.model.loop import TrainReport
     from cuassay.report import loop_words
@@ -35,7 +35,7 @@ def drive_train(job: TrainJob, output: Shown) -> int:
     )
 
 
-def drive_blame(job: BlameJob, output: Shown) -> int:
+def drive_blame(job: BlameJob, output: LoopForms) -> int:
     """Run `cuassay blame` and return its exit code."""
     from cuassay.model.loop import BlameReport
     from cuassay.report import blame_words
@@ -51,7 +51,7 @@ def drive_blame(job: BlameJob, output: Shown) -> int:
     )
 
 
-def drive_infer(job: InferJob, output: Shown) -> int:
+def drive_infer(job: InferJob, output: LoopForms) -> int:
     """Run `cuassay infer` and return its exit code."""
     from cuassay.model.loop import InferReport
     from cuassay.report import infer_words
@@ -70,7 +70,7 @@ def drive_infer(job: InferJob, output: Shown) -> int:
 
 def drive(
     job: LoopJob,
-    output: Shown,
+    output: LoopForms,
     *,
     kind: type[Any],
     document: Callable[[Any], dict[str, Any]],

@@ -48,7 +48,7 @@ def output_options(verb: _Verb) -> _Verb:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class LoopForms:
     """In which forms a loop's report is wanted."""
 
     json: bool = False
@@ -57,9 +57,9 @@ class Shown:
     quiet: bool = False
 
 
-def shown(*, as_json: bool, html: str | None, result: str | None, quiet: bool) -> Shown:
+def shown(*, as_json: bool, html: str | None, result: str | None, quiet: bool) -> LoopForms:
     """Return the forms that are wanted. Raises UsageError where a file cannot be made."""
-    return Shown(
+    return LoopForms(
         json=as_json,
         html=writable(html, option="--html"),
         result=writable(result, option="--result"),
@@ -81,7 +81,7 @@ def job(
     _check(fields)
     return kind(
         problem=f["site"],
-        candidate=options.candidate(path),
+        candidate=options.candidate_path(path),
         device=device,
         seed=seed,
         settings=LoopSettings(**f, **fields),  # type: ignore[arg-type]

@@ -113,7 +113,7 @@ def cli(context: click.Context) -> None:
 
 for _verb in (verb for verbs in _GROUPS.values() for verb in verbs):
     cli.add_command(_verb)
-exit_codes.describe(cli)
+exit_codes.add_exit_codes(cli)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -73,7 +73,7 @@ class Manifest:
         return str(self.folder / problem) if there else problem
 
 
-def load(path: Path | None, start: Path) -> Manifest:
+def read_manifest(path: Path | None, start: Path) -> Manifest:
     """Return the manifest in `path`, else the nearest one from `start` upwards.
 
     Raises UsageError where there is none, or where it is no table of texts.

@@ -127,7 +127,7 @@ def seed(value: int | None) -> int | None:
     return value
 
 
-def folder(value: str, *, option: str) -> str:
+def absolute_folder(value: str, *, option: str) -> str:
     """Return a folder made absolute, or nothing as given. Raises UsageError where it is none."""
     path = Path(value).expanduser().absolute()
     if value and not path.is_dir():
@@ -162,12 +162,12 @@ def memory_gib(value: str | None, *, option: str) -> float | None:
     return size
 
 
-def require(value: str) -> tuple[str, ...]:
+def required_conditions(value: str) -> tuple[str, ...]:
     """Return the required conditions. Raises UnknownNameError for one that no check covers."""
     return required((n.strip() for n in value.split(",") if n.strip()), option="--require")
 
 
-def candidate(path: str) -> str:
+def candidate_path(path: str) -> str:
     """Return the path of a candidate as given. Raises CandidateError where nothing is there."""
     from cuassay.store.place import locate
 

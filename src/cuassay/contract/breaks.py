@@ -18,7 +18,7 @@ from cuassay.contract.facts import (
     Sorted,
     Source,
     Stated,
-    in_words,
+    fact_words,
 )
 from cuassay.contract.observe import holds
 from cuassay.errors import CuassayError
@@ -59,7 +59,7 @@ def broken_cases(
         name = next(iter(case.fills.keys() - base.fills.keys()), "")
         related = sorted(set().union(*(group for group in groups if name in group)) - {name})
         case = dataclasses.replace(
-            case, fact=in_words(known.fact), related=tuple(related), in_domain=not related
+            case, fact=fact_words(known.fact), related=tuple(related), in_domain=not related
         )
         try:
             refused = accepts(problem, case, name, before, inputs=inputs, run=run)
@@ -112,7 +112,7 @@ def _stated(
     for fact in facts:
         dim = spec.shape.index(fact.axis) if fact.axis else 0
         if not holds(fact.kind, value, dim=dim):
-            stated = in_words(Stated(input=name, kind=fact.kind, axis=fact.axis))
+            stated = fact_words(Stated(input=name, kind=fact.kind, axis=fact.axis))
             return f"{fact.where} states that {stated}"
     if not is_stated(spec):
         return ""

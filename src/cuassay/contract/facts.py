@@ -211,7 +211,7 @@ class Tried:
     refused: str = ""
 
 
-def in_words(fact: Fact) -> str:  # noqa: C901, PLR0911, PLR0912  # a sentence a kind of fact
+def fact_words(fact: Fact) -> str:  # noqa: C901, PLR0911, PLR0912  # a sentence a kind of fact
     """Return a fact as a clause, such as `position_ids has the same values in every row`."""
     match fact:
         case AnySize(axis=axis):
@@ -264,13 +264,13 @@ def _stated_in_words(name: str, kind: FactKind, axis: str) -> str:
         case FactKind.ARANGE:
             return f"every row of {name} counts up by one"
         case FactKind.SORTED:
-            return in_words(Sorted(input=name))
+            return fact_words(Sorted(input=name))
         case FactKind.DISTINCT:
-            return in_words(Distinct(input=name))
+            return fact_words(Distinct(input=name))
         case FactKind.BINARY:
-            return in_words(Binary(input=name))
+            return fact_words(Binary(input=name))
         case FactKind.SYMMETRIC:
-            return in_words(Symmetric(input=name))
+            return fact_words(Symmetric(input=name))
         case FactKind.NON_NEGATIVE:
-            return in_words(NonNegative(input=name))
+            return fact_words(NonNegative(input=name))
     assert_never(kind)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 
 from cuassay.inputs.budget import room_bytes
-from cuassay.inputs.geometry import elements, shrink
+from cuassay.inputs.geometry import elements, shrunk_sizes
 from cuassay.inputs.legal import torch_dtype
 from cuassay.inputs.regimes import usual_scalar
 from cuassay.inputs.scalars import may_be_sizes, sizes_given
@@ -170,7 +170,7 @@ class Room:
 
         found, sizes = None, dict(case.axes)
         for floor in (_FLOOR, 1):
-            sizes = shrink(problem, sizes, small_enough=fits, keep=keep, floor=floor)
+            sizes = shrunk_sizes(problem, sizes, small_enough=fits, keep=keep, floor=floor)
             settled = settle(made(sizes))
             found = settled or found
             if settled is not None and self.holds(problem, settled):

@@ -26,7 +26,7 @@ from cuassay.contract.facts import (
     ValueFact,
 )
 from cuassay.dispatch_modes import UntracedMode
-from cuassay.formats.domain_rules import in_words
+from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.generated import is_stated, outside_domain
 from cuassay.model.domain import Domain, Mask, Opaque, Probability, Real
 from cuassay.model.problem import InputSpec, Problem, Scalar, TensorSpec
@@ -156,7 +156,7 @@ def without_contradicted(
         if isinstance(spec, TensorSpec) and isinstance(value, torch.Tensor) and not is_stated(spec):
             outside = _outside(spec, value, sizes)
         if outside:
-            fact = Contradicted(input=spec.name, guess=in_words(spec.domain), value=outside)
+            fact = Contradicted(input=spec.name, guess=domain_words(spec.domain), value=outside)
             found.append(Known(fact=fact, evidence=Evidence(source=Source.INPUTS, count=1)))
             domain: Domain = Opaque(why="the problem's own values lie outside of what it seemed")
             domain = Real() if spec.dtype.is_floating else domain

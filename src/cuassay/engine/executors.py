@@ -46,7 +46,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class TaskEnded:
     """How a trial ended. `lost` says that its machine went away, not that the trial failed."""
 
     task: Task
@@ -65,7 +65,7 @@ class Executor(Protocol):
 
     def run(
         self, tasks: Sequence[Task], *, stop: Callable[[], bool], watch: Watcher
-    ) -> Iterator[Ended]:
+    ) -> Iterator[TaskEnded]:
         """Yield each task that ended. Once `stop` returns True no further one is started.
 
         `watch` hears every event, from any thread. Closing the iterator ends what runs.
@@ -73,7 +73,7 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
+class DeviceLane:
     """One place for one trial at a time: its name, torch's device, and its environment."""
 
     name: str
@@ -81,7 +81,7 @@ class Lane:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def local_lanes(device: str | None, count: int | None) -> tuple[Lane, ...]:
+def local_lanes(device: str | None, count: int | None) -> tuple[DeviceLane, ...]:
     """Return the lanes of this machine: one a GPU, or `count` of them on the CPU.
 
     `device` is cpu, cuda (every visible GPU), cuda:N, or None for cuda where there is a GPU.
@@ -92,10 +92,10 @@ def local_lanes(device: str | None, count: int | None) -> tuple[Lane, ...]:
         visible = visible[position : position + 1] or (str(position),)
     if (device is None and not visible) or device == "cpu":
         wanted = count or max(1, _cores() // 8)
-        return tuple(Lane(name=f"cpu:{number}", device="cpu") for number in range(wanted))
+        return tuple(DeviceLane(name=f"cpu:{number}", device="cpu") for number in range(wanted))
     gpus = visible or ("0",)
     return tuple(
-        Lane(name=f"cuda:{gpu}", device="cuda", environment={"CUDA_VISIBLE_DEVICES": gpu})
+        DeviceLane(name=f"cuda:{gpu}", device="cuda", environment={"CUDA_VISIBLE_DEVICES": gpu})
         for gpu in gpus[: count or len(gpus)]
     )
 
@@ -125,7 +125,7 @@ class LocalExecutor:
 
     def __init__(
         self,
-        lanes: Sequence[Lane],
+        lanes: Sequence[DeviceLane],
         *,
         timeout_s: float | None = None,
         spares: bool | None = None,
@@ -142,10 +142,10 @@ class LocalExecutor:
 
     def run(
         self, tasks: Sequence[Task], *, stop: Callable[[], bool], watch: Watcher
-    ) -> Iterator[Ended]:
+    ) -> Iterator[TaskEnded]:
         """See Executor."""
         builds = self._builds(tasks)
-        shared = Shared([t for t in tasks if t.id not in builds], stop, watch, later=builds)
+        shared = LaneQueue([t for t in tasks if t.id not in builds], stop, watch, later=builds)
         builders = self._builders(builds, shared)
         threads = [
             threading.Thread(target=self._serve, args=(lane, shared), daemon=True)
@@ -165,7 +165,7 @@ class LocalExecutor:
             return {}
         return {task.id: task for task in tasks if needs_build(task.files)}
 
-    def _builders(self, builds: Mapping[str, Task], shared: Shared) -> Builders | None:
+    def _builders(self, builds: Mapping[str, Task], shared: LaneQueue) -> Builders | None:
         if not builds:
             return None
         return Builders(
@@ -176,7 +176,7 @@ class LocalExecutor:
             done=shared.arrive,
         )
 
-    def _serve(self, lane: Lane, shared: Shared) -> None:
+    def _serve(self, lane: DeviceLane, shared: LaneQueue) -> None:
         waiting: JudgeProcess | None = None
         try:
             while (task := shared.next()) is not None:
@@ -203,12 +203,12 @@ class LocalExecutor:
             _discard(waiting)
             shared.ended.put(None)
 
-    def _events(self, lane: Lane, task: Task, judge: JudgeProcess) -> Iterator[Event]:
+    def _events(self, lane: DeviceLane, task: Task, judge: JudgeProcess) -> Iterator[Event]:
         job = dataclasses.replace(task.job, device=lane.device)
         return run.check(job, folder=task.folder, judge=judge, timeout_s=self._timeout_s)
 
 
-def judge_for(lane: Lane, task: Task, *, prewarm: bool) -> JudgeProcess:
+def judge_for(lane: DeviceLane, task: Task, *, prewarm: bool) -> JudgeProcess:
     """Start a judge; its log is moved into the run folder when it gets its job."""
     log = task.folder.with_name(f".judge-{os.getpid()}-{time.monotonic_ns()}.log")
     job = task.job
@@ -221,7 +221,7 @@ def judge_for(lane: Lane, task: Task, *, prewarm: bool) -> JudgeProcess:
     return JudgeProcess(log=log, environment=lane.environment, prewarm=wish if prewarm else None)
 
 
-def _spare(lane: Lane, task: Task) -> JudgeProcess | None:
+def _spare(lane: DeviceLane, task: Task) -> JudgeProcess | None:
     try:
         return judge_for(lane, task, prewarm=True)
     except OSError:  # no process or no space left: the next trial starts its own judge
@@ -235,7 +235,7 @@ def _discard(judge: JudgeProcess | None) -> None:
             judge.log.unlink(missing_ok=True)
 
 
-class Shared:
+class LaneQueue:
     """What the lanes share: the tasks that are left, and those that ended.
 
     `ended` takes a task that ended, an exception for the caller, or None for a lane that ended.
@@ -258,9 +258,9 @@ class Shared:
         self._stop, self.watch = stop, watch
         self.closed = False
         self._running: set[JudgeProcess] = set()
-        self.ended: queue.SimpleQueue[Ended | BaseException | None] = queue.SimpleQueue()
+        self.ended: queue.SimpleQueue[TaskEnded | BaseException | None] = queue.SimpleQueue()
 
-    def served(self, lanes: Sequence[threading.Thread]) -> Iterator[Ended]:
+    def served(self, lanes: Sequence[threading.Thread]) -> Iterator[TaskEnded]:
         """Start the lanes, yield what ends, and close when the last one ended."""
         for lane in lanes:
             lane.start()
@@ -269,7 +269,7 @@ class Shared:
         finally:
             self.close()
 
-    def _as_they_end(self, lanes: int) -> Iterator[Ended]:
+    def _as_they_end(self, lanes: int) -> Iterator[TaskEnded]:
         """Yield what ends until every lane did; tasks that no lane was left for are lost."""
         while lanes:
             ended = self.ended.get()
@@ -281,7 +281,7 @@ class Shared:
                 yield ended
         while (task := self.next()) is not None:
             stopped = EngineStopped(exit_code=3, message="no machine was left to judge it on")
-            yield Ended(task=task, event=stopped, lane="", duration_s=0.0, lost=True)
+            yield TaskEnded(task=task, event=stopped, lane="", duration_s=0.0, lost=True)
 
     def put_back(self, task: Task) -> None:
         """Put a task at the end of the queue."""
@@ -334,10 +334,10 @@ class Shared:
             judge.kill()
 
 
-def _ended(task: Task, last: Event | None, lane: str, duration_s: float) -> Ended:
+def _ended(task: Task, last: Event | None, lane: str, duration_s: float) -> TaskEnded:
     if not isinstance(last, EngineFinished | EngineStopped):
         last = EngineStopped(exit_code=3, message="the trial ended without a word")
-    return Ended(task=task, event=last, lane=lane, duration_s=duration_s)
+    return TaskEnded(task=task, event=last, lane=lane, duration_s=duration_s)
 
 
 def _cores() -> int:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cuassay.engine import run
-from cuassay.engine.executors import Lane
+from cuassay.engine.executors import DeviceLane
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.errors import CannotJudgeError
 from cuassay.model.events import Event
@@ -27,8 +27,8 @@ from cuassay.model.jobs import TrialJob
 class WarmPool:
     """Lanes with a waiting judge each. Use it as a context manager, from any threads."""
 
-    def __init__(self, lanes: Sequence[Lane]) -> None:
-        self._lanes: queue.LifoQueue[Lane] = queue.LifoQueue()  # the warmest first
+    def __init__(self, lanes: Sequence[DeviceLane]) -> None:
+        self._lanes: queue.LifoQueue[DeviceLane] = queue.LifoQueue()  # the warmest first
         self._logs = tempfile.TemporaryDirectory(prefix="cuassay-pool-")
         self._waiting: dict[str, JudgeProcess] = {}
         self._running: set[JudgeProcess] = set()
@@ -54,7 +54,7 @@ class WarmPool:
             yield from run.check(placed, judge=judge, timeout_s=timeout_s)
 
     @contextmanager
-    def borrow(self, device: str | None) -> Iterator[tuple[Lane, JudgeProcess] | None]:
+    def borrow(self, device: str | None) -> Iterator[tuple[DeviceLane, JudgeProcess] | None]:
         """Yield a lane for `device` (None: any) with its judge; None where none is free.
 
         Raises CannotJudgeError once the pool is closed.
@@ -69,7 +69,7 @@ class WarmPool:
             finally:
                 found[1].stop()
 
-    def _free(self, device: str | None) -> Lane | None:
+    def _free(self, device: str | None) -> DeviceLane | None:
         passed = []
         try:
             while True:
@@ -84,7 +84,7 @@ class WarmPool:
                 self._lanes.put(lane)
 
     @contextmanager
-    def _judge_on(self, lane: Lane) -> Iterator[tuple[Lane, JudgeProcess]]:
+    def _judge_on(self, lane: DeviceLane) -> Iterator[tuple[DeviceLane, JudgeProcess]]:
         judge: JudgeProcess | None = None
         try:
             judge = self._take(lane)
@@ -108,7 +108,7 @@ class WarmPool:
             judge.stop()
         self._logs.cleanup()
 
-    def _take(self, lane: Lane) -> JudgeProcess:
+    def _take(self, lane: DeviceLane) -> JudgeProcess:
         with self._lock:
             if self._closed:
                 raise CannotJudgeError("the pool of judges is closed; make a new one")
@@ -121,12 +121,12 @@ class WarmPool:
             self._running.add(judge)
         return judge
 
-    def _warm(self, lane: Lane) -> None:
+    def _warm(self, lane: DeviceLane) -> None:
         with self._lock:
             if not self._closed and lane.name not in self._waiting:
                 self._waiting[lane.name] = self._start(lane)
 
-    def _start(self, lane: Lane) -> JudgeProcess:
+    def _start(self, lane: DeviceLane) -> JudgeProcess:
         log = Path(self._logs.name) / f"{lane.name.replace(':', '-')}-{time.monotonic_ns()}.log"
         wish = {"device": lane.device or "cpu", "hide": []}
         return JudgeProcess(log=log, environment=lane.environment, prewarm=wish)

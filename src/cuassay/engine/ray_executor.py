@@ -24,7 +24,7 @@ from typing import Any
 
 from cuassay import __version__
 from cuassay.engine import run
-from cuassay.engine.executors import Ended, Lane, Shared, Task, Watcher, judge_for
+from cuassay.engine.executors import DeviceLane, LaneQueue, Task, TaskEnded, Watcher, judge_for
 from cuassay.engine.judge_process import JudgeProcess
 from cuassay.engine.shipping import packed, unpacked
 from cuassay.errors import CannotJudgeError, missing_extra
@@ -39,7 +39,7 @@ _KEPT = ("candidate.json", "problem.json", "judge.log")
 _KEPT_BYTES = 8 * 2**20
 
 
-class Worker:
+class RayWorker:
     """The actor: runs jobs one after another on the GPU that Ray gave it."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -64,7 +64,7 @@ class Worker:
         job = dataclasses.replace(job, device=options["device"], hide=(str(self._folder),))
         if job.within:  # what was shipped lies here now
             job = dataclasses.replace(job, within=(str(self._folder),))
-        lane = Lane(name="ray", device=options["device"])
+        lane = DeviceLane(name="ray", device=options["device"])
         task = Task(id=str(self._count), job=job, folder=place / "run")
         waiting, self._waiting = self._waiting, None
         judge = waiting if waiting and waiting.alive else judge_for(lane, task, prewarm=False)
@@ -115,7 +115,7 @@ class RayExecutor:
 
     def run(
         self, tasks: Sequence[Task], *, stop: Callable[[], bool], watch: Watcher
-    ) -> Iterator[Ended]:
+    ) -> Iterator[TaskEnded]:
         """See Executor. Raises MissingToolError without ray, CannotJudgeError without a cluster."""
         ray = _connected(self._address)
         # How many actors there is room for, and their device.
@@ -130,7 +130,7 @@ class RayExecutor:
                     f"{dict(resources)}); start it with --num-gpus, or use --device cpu"
                 )
             count, device = min(gpus, self._lanes or gpus), "cuda"
-        shared = Shared(tasks, stop, watch)
+        shared = LaneQueue(tasks, stop, watch)
         threads = [
             threading.Thread(target=self._serve, args=(ray, number, device, shared), daemon=True)
             for number in range(min(count, max(1, len(tasks))))
@@ -141,7 +141,7 @@ class RayExecutor:
             if self._address is None:
                 ray.shutdown()
 
-    def _serve(self, ray: Any, number: int, device: str, shared: Shared) -> None:
+    def _serve(self, ray: Any, number: int, device: str, shared: LaneQueue) -> None:
         """Feed one actor; make another where it is lost."""
         actor: Any = None
         name = f"ray:{number}"
@@ -170,12 +170,12 @@ class RayExecutor:
                 _killed(ray, actor)
             shared.ended.put(None)
 
-    def _actor(self, ray: Any, device: str, shared: Shared) -> tuple[Any, str]:
+    def _actor(self, ray: Any, device: str, shared: LaneQueue) -> tuple[Any, str]:
         """Return a new actor with its lane's name; None where the cluster has no room for it.
 
         Raises CannotJudgeError where its node runs another version.
         """
-        kind = ray.remote(Worker).options(
+        kind = ray.remote(RayWorker).options(
             num_gpus=1 if device == "cuda" else 0, num_cpus=1, max_restarts=0, max_task_retries=0
         )
         actor = kind.remote({"RAY_USAGE_STATS_ENABLED": "0"})
@@ -192,8 +192,8 @@ class RayExecutor:
         return actor, f"ray:{host}:{gpu or 'cpu'}"
 
     def _one(
-        self, ray: Any, actor: Any, task: Task, lane: str, *, device: str, shared: Shared
-    ) -> Ended | None:
+        self, ray: Any, actor: Any, task: Task, lane: str, *, device: str, shared: LaneQueue
+    ) -> TaskEnded | None:
         """Run one task and keep its events here as they come; None where the actor was lost."""
         started = time.monotonic()
         last: Event | None = None
@@ -221,9 +221,9 @@ class RayExecutor:
         if not isinstance(last, EngineFinished | EngineStopped):
             return None
         took_s = time.monotonic() - started
-        return Ended(task=task, event=last, lane=lane, duration_s=took_s)
+        return TaskEnded(task=task, event=last, lane=lane, duration_s=took_s)
 
-    def _again(self, task: Task, lane: str, shared: Shared) -> None:
+    def _again(self, task: Task, lane: str, shared: LaneQueue) -> None:
         """Put a task back, or report it where it was lost too often."""
         attempt = task.attempt + 1
         if attempt - shared.first_attempt(task) < ATTEMPTS:
@@ -233,7 +233,7 @@ class RayExecutor:
             return
         message = f"its machine was lost {ATTEMPTS} times, last on {lane}: no verdict"
         stopped = EngineStopped(exit_code=3, message=message)
-        shared.ended.put(Ended(task=task, event=stopped, lane=lane, duration_s=0.0, lost=True))
+        shared.ended.put(TaskEnded(task=task, event=stopped, lane=lane, duration_s=0.0, lost=True))
 
 
 def _connected(address: str | None) -> Any:

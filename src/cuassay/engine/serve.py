@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import Any
 
 from cuassay.engine.pool import WarmPool
-from cuassay.engine.served import LONGEST_LINE_BYTES, identity, place, send
+from cuassay.engine.served import LONGEST_LINE_BYTES, identity, send, socket_place
 from cuassay.errors import CuassayError, UsageError
 from cuassay.model import serial
 from cuassay.model.jobs import TrialJob
@@ -41,7 +41,7 @@ class Server:
     def __init__(self, pool: WarmPool) -> None:
         self._pool = pool
         self._identity = identity()
-        self.path = place()
+        self.path = socket_place()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._socket = _listening(self.path)
         self._clients: dict[threading.Thread, socket.socket] = {}

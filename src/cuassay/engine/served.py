@@ -26,7 +26,7 @@ _NAMES = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "OMP_NUM_THREADS", "CC", "CXX
 _PREFIXES = ("CUASSAY_", "PTXSAN_", "CUDA_", "TORCH", "TRITON_", "NVIDIA_", "PYTORCH_")
 
 
-def place() -> Path:
+def socket_place() -> Path:
     """Return where the server of this home listens."""
     return home() / "serve.sock"
 
@@ -99,7 +99,7 @@ class ServedJudge:
 
 def served(job: RunJob) -> ServedJudge | None:
     """Return a judge of this home's server for a trial; None where none can take it."""
-    path = place()
+    path = socket_place()
     if not isinstance(job, TrialJob) or not path.exists():
         return None
     if ":" in job.problem and locate(job.problem) is None:

@@ -18,7 +18,7 @@ def require(name: str, text: str, file: Path, *, expected: str) -> None:
     Text that does not parse passes: the build reports it, as the candidate's fault.
     """
     try:
-        defined = name in signature.bound_names(signature.parse(text, str(file)))
+        defined = name in signature.bound_names(signature.syntax_tree(text, str(file)))
     except SyntaxError:
         return
     if not defined:
@@ -30,7 +30,7 @@ def module_name(file: Path, *, otherwise: str) -> str:
     return file.stem if file.stem.isidentifier() and file.name != ENTRY else otherwise
 
 
-def candidate(
+def adapted_candidate(
     file: Path,
     text: str,
     *,

@@ -26,7 +26,7 @@ from cuassay.formats.slicing import aliased, class_text
 from cuassay.formats.structure import (
     CALL,
     PRELUDE,
-    Step,
+    PathStep,
     Written,
     is_tensor,
     library_import,
@@ -45,7 +45,7 @@ class _Observed:
 
     results: Sequence[tuple[Any, ...]]
     names: tuple[str, ...]
-    steps: tuple[tuple[Step, ...], ...]
+    steps: tuple[tuple[PathStep, ...], ...]
     outs: tuple[str, ...]
     changed: tuple[str, ...]
 
@@ -218,7 +218,7 @@ def _observed(run: Callable[..., Any], flat: Sequence[Mapping[str, Any]]) -> _Ob
     torch = importlib.import_module("torch")
     results: list[tuple[Any, ...]] = []
     names: list[str] = []
-    steps: tuple[tuple[Step, ...], ...] = ()
+    steps: tuple[tuple[PathStep, ...], ...] = ()
     changed: list[str] = []
     outs: list[str] = []
     for number, example in enumerate(flat):

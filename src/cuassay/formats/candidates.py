@@ -28,9 +28,9 @@ def load(path: str, problem: Problem, *, strict: bool, notes: list[str]) -> Cand
     where = Path(place).expanduser()
     named = function if separator else None
     if place.startswith(hub.PREFIX) or hub.is_kernel_folder(where):
-        return hub.load(place, named, problem)
+        return hub.load_hub_kernel(place, named, problem)
     if named is not None and named.startswith(custom_op.PREFIX):
-        return custom_op.load(where, named, problem)
+        return custom_op.load_custom_op(where, named, problem)
     if named is not None and not named.isidentifier():
         raise CandidateError(f"'{path}': '{named}' is no function name; expected FILE::FUNCTION")
     if _is_dir(where):
@@ -164,7 +164,7 @@ def _called_as_declared(
     module = adapted.module_name(file, otherwise="native_kernel")
     entry = problem.entry.replace(MODULE, module).replace(FUNCTION, name)
     shipped = _shipped(file, text, whole_folder=whole_folder)[1:]
-    return adapted.candidate(
+    return adapted.adapted_candidate(
         file, text, name=_name(file, whole_folder), module=module, entry=entry, helpers=shipped
     )
 

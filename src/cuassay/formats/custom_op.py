@@ -29,7 +29,7 @@ def run(*arguments):
 '''
 
 
-def load(file: Path, operator: str, problem: Problem) -> Candidate:
+def load_custom_op(file: Path, operator: str, problem: Problem) -> Candidate:
     """Return the candidate that calls an operator which `file` registers when it is imported.
 
     Raises CandidateError where the file registers no such operator.
@@ -67,7 +67,7 @@ def load(file: Path, operator: str, problem: Problem) -> Candidate:
 def _registered(text: str, file: Path) -> dict[str, str | None]:
     """Return the qualified names that literals of the file register, with their functions."""
     try:
-        tree = signature.parse(text, str(file))
+        tree = signature.syntax_tree(text, str(file))
     except SyntaxError:
         return {}
     found: dict[str, str | None] = {}

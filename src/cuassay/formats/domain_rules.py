@@ -139,7 +139,7 @@ def _check_real(spec: InputSpec, low: float | None, high: float | None, *, where
     if spec.dtype is not DType.FLOAT4_E2M1FN_X2 and not _holds(bottom, top, spec.dtype):
         limit = spec.dtype.float_format.maximum
         raise ProblemError(
-            f"{where}: no {spec.dtype} number is {in_words(spec.domain)} (the largest is "
+            f"{where}: no {spec.dtype} number is {domain_words(spec.domain)} (the largest is "
             f"{limit:g}); widen the bounds"
         )
 
@@ -208,7 +208,7 @@ def within(value: Scalar, domain: Domain) -> bool:
     return True
 
 
-def in_words(domain: Domain) -> str:
+def domain_words(domain: Domain) -> str:
     """Return a domain as a person says it: `real in [0.0, inf]`, `one of 1, 2`."""
     match domain:
         case Choice(values=values):

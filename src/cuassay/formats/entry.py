@@ -20,7 +20,7 @@ def find_entry(
     as the candidate's fault. Raises CandidateError.
     """
     try:
-        tree = signature.parse(source, where)
+        tree = signature.syntax_tree(source, where)
     except SyntaxError:
         return function or ENTRY, Convention.RETURNS
     found = signature.functions(tree)
@@ -37,7 +37,7 @@ def entry_name(source: str, function: str | None, problem: Problem, *, where: st
     Raises CandidateError where there is none.
     """
     try:
-        tree = signature.parse(source, where)
+        tree = signature.syntax_tree(source, where)
     except SyntaxError:
         return function or ENTRY
     found = signature.functions(tree)
@@ -52,7 +52,7 @@ def checked_entry(
 ) -> None:
     """Check that `function` exists and takes what `convention` passes. Raises CandidateError."""
     try:
-        tree = signature.parse(source, where)
+        tree = signature.syntax_tree(source, where)
     except SyntaxError:
         return  # reported by the build, as the candidate's fault
     found = signature.functions(tree)

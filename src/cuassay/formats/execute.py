@@ -10,7 +10,7 @@ from typing import cast
 
 from cuassay.errors import CuassayError, ProblemError, ReferenceError_
 from cuassay.formats.generated import check_made
-from cuassay.formats.modules import describe, import_file
+from cuassay.formats.modules import describe_failure, import_file
 from cuassay.formats.native import declaration as native
 from cuassay.model.problem import Problem, TensorSpec
 
@@ -84,7 +84,7 @@ def _checked(generator: Callable[..., object], problem: Problem) -> Generator:
                 raise  # the judge's own doing: a smaller case may have room
             raise ReferenceError_(
                 f"the generator '{name}' of problem '{problem.name}' raised "
-                f"{describe(failure, path)}; correct it"
+                f"{describe_failure(failure, path)}; correct it"
             ) from failure
         kept = _as_mapping(made, problem, path)
         sizes = arguments[0] if arguments and isinstance(arguments[0], Mapping) else {}

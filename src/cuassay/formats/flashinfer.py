@@ -63,7 +63,7 @@ def root_of(path: Path) -> Path | None:
     return None
 
 
-def load(path: Path, root: Path, *, strict: bool, notes: list[str]) -> Problem:
+def load_flashinfer_problem(path: Path, root: Path, *, strict: bool, notes: list[str]) -> Problem:
     """Return the problem of a definition with the workloads of its data set.
 
     Raises ProblemError.
@@ -78,7 +78,7 @@ def load(path: Path, root: Path, *, strict: bool, notes: list[str]) -> Problem:
         )
     text = read_text(found, ProblemError, limit_bytes=JSON_LIMIT_BYTES)
     lines = _unwrapped(list(json_lines(text, where=str(found))))
-    return sol.load(
+    return sol.load_sol_problem(
         path,
         strict=strict,
         notes=notes,
@@ -173,7 +173,7 @@ def _convention(
 def _takes_outputs(text: str, function: str, problem: Problem) -> bool:
     """Whether an entry takes as many arguments as there are inputs and outputs, by any name."""
     try:
-        found = signature.functions(signature.parse(text, "solution")).get(function)
+        found = signature.functions(signature.syntax_tree(text, "solution")).get(function)
     except SyntaxError:
         return False  # the build reports it, as the candidate's fault
     return found is not None and len(found.parameters) == len(problem.inputs) + len(problem.outputs)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cuassay.errors import ReferenceError_
-from cuassay.formats.domain_rules import in_words, within
+from cuassay.formats.domain_rules import domain_words, within
 from cuassay.model.axes import evaluate, resolve, shape_of
 from cuassay.model.domain import Choice, Index, IntegerRange, Offsets, Positive, Probability, Real
 from cuassay.model.dtype import DType
@@ -38,7 +38,7 @@ def check_made(
             if outside:
                 raise ReferenceError_(
                     f"{where} made {outside} for input '{spec.name}', which is not "
-                    f"{in_words(spec.domain)} ({spec.domain_source}); correct the generator or "
+                    f"{domain_words(spec.domain)} ({spec.domain_source}); correct the generator or "
                     "the domain"
                 )
 

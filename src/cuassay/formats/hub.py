@@ -59,7 +59,7 @@ def is_kernel_folder(path: Path) -> bool:
         return False
 
 
-def load(where: str, function: str | None, problem: Problem) -> Candidate:
+def load_hub_kernel(where: str, function: str | None, problem: Problem) -> Candidate:
     """Return the candidate of a kernel's tree or hub id; its code is not run here.
 
     The entry is `function`, else one called `run` or as the problem. Raises CandidateError, and
@@ -161,7 +161,9 @@ def _function(files: list[Path], wanted: str | None, problem: Problem, *, where:
         if path.name == "__init__.py":
             try:
                 bound |= set(
-                    signature.bound_names(signature.parse(read_text(path, CandidateError), ""))
+                    signature.bound_names(
+                        signature.syntax_tree(read_text(path, CandidateError), "")
+                    )
                 )
             except SyntaxError:
                 bound |= set()
@@ -180,7 +182,7 @@ def _convention(files: list[Path], entry: str, problem: Problem, *, where: str) 
             continue
         text = read_text(path, CandidateError)
         try:
-            defined = entry in signature.functions(signature.parse(text, str(path)))
+            defined = entry in signature.functions(signature.syntax_tree(text, str(path)))
         except SyntaxError:
             continue
         if defined:

@@ -41,7 +41,8 @@ def import_file(path: Path) -> ModuleType:
         raise
     except (Exception, SystemExit) as failure:
         raise ReferenceError_(
-            f"{path} cannot be imported: {describe(failure, path)}; correct it, then try again"
+            f"{path} cannot be imported: {describe_failure(failure, path)}; correct it, then try "
+            "again"
         ) from failure
 
 
@@ -76,7 +77,7 @@ def _execute(path: Path) -> ModuleType:
     return module
 
 
-def describe(failure: BaseException, path: Path) -> str:
+def describe_failure(failure: BaseException, path: Path) -> str:
     """Return exception type, message and the last line of `path` that it passed through."""
     kind, text = type(failure).__name__, str(failure).strip() or "no message"
     if isinstance(failure, SyntaxError):

@@ -10,7 +10,7 @@ from pathlib import Path
 from cuassay.catalog import registry
 from cuassay.errors import CuassayError, ProblemError, UnknownNameError
 from cuassay.formats import recorded, signature
-from cuassay.formats.modules import describe, import_file
+from cuassay.formats.modules import describe_failure, import_file
 from cuassay.formats.native import declaration as native
 from cuassay.formats.sidecar import file as sidecar
 from cuassay.formats.textfile import read_text
@@ -59,7 +59,7 @@ def _named(where: str, *, strict: bool, notes: list[str]) -> Problem:
                 "check its name, or give the file instead (file.py:function)"
             ) from None
         except (Exception, SystemExit) as failure:
-            text = describe(failure, Path(getattr(failure, "filename", None) or place))
+            text = describe_failure(failure, Path(getattr(failure, "filename", None) or place))
             raise ProblemError(
                 f"module '{place}' cannot be imported: {text}; correct it, then try again"
             ) from failure
@@ -87,7 +87,7 @@ def _from_path(path: Path, function: str | None, *, strict: bool, notes: list[st
     if path.name in _TASKS:
         from cuassay.formats.gpumode import task as gpumode
 
-        return gpumode.load(path.parent)
+        return gpumode.load_task(path.parent)
     if path.suffix == ".py":
         return _from_python(path, function)
     if path.suffix == ".jsonl":
@@ -105,9 +105,9 @@ def _from_path(path: Path, function: str | None, *, strict: bool, notes: list[st
 
     trace = flashinfer.root_of(path) if path.name != "definition.json" else None
     if trace is not None:
-        made = flashinfer.load(path, trace, strict=strict, notes=notes)
+        made = flashinfer.load_flashinfer_problem(path, trace, strict=strict, notes=notes)
     else:
-        made = sol.load(path, strict=strict, notes=notes)
+        made = sol.load_sol_problem(path, strict=strict, notes=notes)
     return replace(made, digest=problem_digest(made))
 
 
@@ -134,9 +134,9 @@ def _from_python(path: Path, function: str | None) -> Problem:
     ):
         from cuassay.formats.kernelbench import pair as kernelbench
 
-        return kernelbench.load(path, source)
+        return kernelbench.load_kernelbench_problem(path, source)
     try:
-        tree = signature.parse(source, str(path))
+        tree = signature.syntax_tree(source, str(path))
     except SyntaxError as failure:
         raise ProblemError(
             f"{path}: line {failure.lineno}: not valid Python: {failure.msg}; correct it"

@@ -21,7 +21,7 @@ _STEPS = (1, 3)  # where these are refused, as many times the size itself: it ma
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class ShapeSample:
     """The shapes of every tensor that goes in and comes out at some sizes."""
 
     inputs: tuple[Shape, ...]
@@ -33,7 +33,7 @@ class Sample:
         return (*self.inputs, *self.outputs)
 
 
-Sampler = Callable[[Mapping[str, int]], Sample]
+Sampler = Callable[[Mapping[str, int]], ShapeSample]
 Place = tuple[int, int]  # a tensor's number among all, a dimension's among its own
 
 
@@ -78,7 +78,7 @@ class _Learner:
         self._sample, self._sizes = sample, dict(sizes)
         self._base = sample(sizes)
         self._first_output = len(self._base.inputs)
-        self._moved: dict[str, tuple[Sample, ...]] = {}
+        self._moved: dict[str, tuple[ShapeSample, ...]] = {}
         self._unit: dict[str, int] = {}  # what the steps of a moved size are multiples of
         self._same: dict[str, str] = {}
         for name in sizes:
@@ -107,7 +107,7 @@ class _Learner:
                     self._same |= dict.fromkeys(others, name)
                     return
 
-    def _at(self, steps: Mapping[str, int]) -> Sample | None:
+    def _at(self, steps: Mapping[str, int]) -> ShapeSample | None:
         """Return the sample with some sizes moved, None where the code or the ranks refuse it."""
         moved = {name: self._sizes[name] + step for name, step in steps.items()}
         try:
@@ -162,7 +162,7 @@ class _Learner:
             if any(_at(one, place) != size for one in moved)
         ]
 
-    def _text(self, place: Place, names: Sequence[str], together: Sample | None) -> str | None:
+    def _text(self, place: Place, names: Sequence[str], together: ShapeSample | None) -> str | None:
         """Return how a dimension follows some axes, None where it is no line, product or sum."""
         size = _at(self._base, place)
         slopes: dict[str, int] = {}
@@ -211,7 +211,7 @@ def dtype_of(tensor: Any) -> DType:
         raise ProblemError(f"dtype {name} is not supported; expected one of {known}") from None
 
 
-def _at(sample: Sample, place: Place) -> int:
+def _at(sample: ShapeSample, place: Place) -> int:
     return sample.shapes[place[0]][place[1]]
 
 

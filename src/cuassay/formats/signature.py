@@ -29,7 +29,7 @@ class Signature:
         return f"{self.name}({', '.join(names)})"
 
 
-def parse(source: str, path: str) -> ast.Module:
+def syntax_tree(source: str, path: str) -> ast.Module:
     """Return the tree of `source`. Raises SyntaxError, also for what Python calls ValueError."""
     try:
         return ast.parse(source, filename=path)

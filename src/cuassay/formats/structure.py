@@ -25,7 +25,7 @@ from cuassay.errors import ProblemError
 SCALARS = {bool: "bool", int: "int64", float: "float32"}
 _DEPTH = 12
 _LIBRARY_FOLDERS = ("site-packages", "dist-packages")
-Path_: TypeAlias = "tuple[Step, ...]"
+Path_: TypeAlias = "tuple[PathStep, ...]"
 
 # What the generated modules begin with: objects made without their constructors.
 PRELUDE = '''\
@@ -67,7 +67,7 @@ def _call(function, arguments):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PathStep:
     """One step into a result: `.` for an attribute, `[` for a key or position."""
 
     kind: str
@@ -227,7 +227,7 @@ def _key(name: str, key: object) -> str:
 
 def outputs(
     result: object, *, is_leaf: Callable[[object], bool] | None = None
-) -> Iterator[tuple[str, tuple[Step, ...], Any]]:
+) -> Iterator[tuple[str, tuple[PathStep, ...], Any]]:
     """Yield name, steps and value of every tensor or number in a result, in order.
 
     `is_leaf` tells a tensor, or what stands for one. None is passed over. Raises ProblemError for
@@ -237,8 +237,8 @@ def outputs(
 
 
 def _outputs(
-    value: Any, name: str, steps: tuple[Step, ...], is_leaf: Callable[[object], bool]
-) -> Iterator[tuple[str, tuple[Step, ...], Any]]:
+    value: Any, name: str, steps: tuple[PathStep, ...], is_leaf: Callable[[object], bool]
+) -> Iterator[tuple[str, tuple[PathStep, ...], Any]]:
     if len(steps) > _DEPTH:
         raise ProblemError(f"output '{name}' is nested more than {_DEPTH} levels deep")
     if is_leaf(value) or type(value) in SCALARS:
@@ -249,24 +249,26 @@ def _outputs(
             yield from _outputs(item, f"{name}_{plain}" if name else plain, (*steps, step), is_leaf)
 
 
-def _items(value: Any) -> list[tuple[Step, Any]]:
+def _items(value: Any) -> list[tuple[PathStep, Any]]:
     """Return what a container of a result holds, with the step to each. Raises ProblemError."""
     if isinstance(value, Mapping):
-        return [(Step(kind="[", name=key), item) for key, item in value.items()]
+        return [(PathStep(kind="[", name=key), item) for key, item in value.items()]
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return [(Step(kind=".", name=key), getattr(value, key)) for key in value._fields]
+        return [(PathStep(kind=".", name=key), getattr(value, key)) for key in value._fields]
     if isinstance(value, list | tuple):
-        return [(Step(kind="[", name=number), item) for number, item in enumerate(value)]
+        return [(PathStep(kind="[", name=number), item) for number, item in enumerate(value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [each.name for each in dataclasses.fields(value)]
-        return [(Step(kind=".", name=name), getattr(value, name)) for name in fields]
+        return [(PathStep(kind=".", name=name), getattr(value, name)) for name in fields]
     raise ProblemError(
         f"the reference returned a {type(value).__name__}, expected tensors, numbers, or "
         "tuples, lists, dicts and dataclasses of them"
     )
 
 
-def tensors_in(value: Any, steps: tuple[Step, ...] = ()) -> Iterator[tuple[tuple[Step, ...], Any]]:
+def tensors_in(
+    value: Any, steps: tuple[PathStep, ...] = ()
+) -> Iterator[tuple[tuple[PathStep, ...], Any]]:
     """Yield steps and value of every tensor in the containers of a call, in order."""
     if is_tensor(value):
         yield steps, value
@@ -276,7 +278,7 @@ def tensors_in(value: Any, steps: tuple[Step, ...] = ()) -> Iterator[tuple[tuple
                 yield from tensors_in(item, (*steps, step))
 
 
-def output_text(steps: Sequence[Step], whole: str = "_result") -> str:
+def output_text(steps: Sequence[PathStep], whole: str = "_result") -> str:
     """Return the expression that takes one value from `whole`."""
     told = ", ".join(f"({step.kind!r}, {step.name!r})" for step in steps)
     return f"_taken({whole}, [{told}])" if steps else whole

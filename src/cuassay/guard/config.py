@@ -20,7 +20,7 @@ _MIB = 2**20
 _Choice = TypeVar("_Choice", bound=enum.StrEnum)
 
 
-class Mode(enum.StrEnum):
+class Enforcement(enum.StrEnum):
     """What the environment allows every guard of a process to do."""
 
     OFF = "off"  # the bare kernel
@@ -86,7 +86,7 @@ class GuardConfig:
     sample: float = 1e-3
     max_overhead: float | None = 0.01
     on_violation: OnViolation = OnViolation.FALLBACK
-    mode: Mode = Mode.ENFORCE
+    mode: Enforcement = Enforcement.ENFORCE
     synchronous: bool = False
     canary: float = 1.0
     gradients: bool = True
@@ -145,12 +145,12 @@ def configured(options: Mapping[str, Any]) -> GuardConfig:
     return GuardConfig(**given)
 
 
-def mode(asked: Mode | str | None) -> Mode:
+def mode(asked: Enforcement | str | None) -> Enforcement:
     """Return the mode: the environment's word, else what was asked for, else `enforce`."""
     switch = settings.get(SWITCH).strip().lower()
     if switch:
-        return _chosen(f"${SWITCH}", switch, Mode)
-    return Mode.ENFORCE if asked is None else _chosen("mode", asked, Mode)
+        return _chosen(f"${SWITCH}", switch, Enforcement)
+    return Enforcement.ENFORCE if asked is None else _chosen("mode", asked, Enforcement)
 
 
 def _chosen(name: str, value: object, kind: type[_Choice]) -> _Choice:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from cuassay.errors import UsageError
-from cuassay.guard.config import Mode, OracleChoice, configured
+from cuassay.guard.config import Enforcement, OracleChoice, configured
 from cuassay.guard.fleet import status
 from cuassay.guard.trusted import check_signatures, trusted
 from cuassay.guard.watch import LOG, Watch
@@ -60,7 +60,7 @@ def _guarded(
             f"{found.unreachable}; move it to the top level of a module, name a problem, or use "
             f"oracle='auto'"
         )
-    if found.where is None and config.mode is not Mode.OFF:
+    if found.where is None and config.mode is not Enforcement.OFF:
         LOG.info(
             "guarded kernel %s: the trusted operator cannot be imported by the oracle's process "
             "(%s); calls are judged in this one, which sees less of float32",

@@ -17,7 +17,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from cuassay.errors import UnknownNameError, UsageError
-from cuassay.guard.calls.counters import Slot
+from cuassay.guard.calls.counters import ThreadCounters
 from cuassay.guard.calls.signature import fits_named, key_of
 from cuassay.guard.entry import guard
 from cuassay.guard.wrap import Guarded, _apart, _is_compiling
@@ -121,7 +121,7 @@ class GuardedForward:
         if _is_compiling():
             return _apart(self, arguments, keywords)
         try:
-            slot: Slot = self._slots.slot
+            slot: ThreadCounters = self._slots.slot
         except AttributeError:
             slot = self.guarded.new_slot()
         slot.calls += 1
@@ -142,7 +142,7 @@ class GuardedForward:
             return self._seldom(slot, key, arguments, keywords)
         return self._forward(*arguments, **keywords)
 
-    def _seldom(self, slot: Slot, key: Any, arguments: Any, keywords: Any) -> Any:
+    def _seldom(self, slot: ThreadCounters, key: Any, arguments: Any, keywords: Any) -> Any:
         if self._extra is not None and not keywords:
             attributes = [getattr(self._module, name) for name in self._extra]
             return self.guarded.seldom(

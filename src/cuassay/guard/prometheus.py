@@ -14,7 +14,7 @@ from typing import Any
 
 from cuassay.errors import missing_extra
 from cuassay.guard.fleet import metrics
-from cuassay.guard.fleet.metrics import PREFIX, Family, Labels
+from cuassay.guard.fleet.metrics import PREFIX, GuardMetric, Labels
 from cuassay.guard.sampled.checker import CHECKER
 
 try:
@@ -48,7 +48,7 @@ class GuardCollector(Collector):
         yield made
 
 
-def _metric(family: Family) -> Metric:
+def _metric(family: GuardMetric) -> Metric:
     kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
     made = kind(f"{PREFIX}_{family.name}", family.help, labels=list(family.labels))
     for labels, value in family.values.items():
@@ -86,7 +86,7 @@ class Pusher:
                     self._set(family, labels, value)
             self._observe()
 
-    def _set(self, family: Family, labels: Labels, value: float) -> None:
+    def _set(self, family: GuardMetric, labels: Labels, value: float) -> None:
         child = self._metric(family).labels(*_values(labels))
         if family.kind == "gauge":
             child.set(value)
@@ -95,7 +95,7 @@ class Pusher:
         self._sent[family.name, labels] = value
         child.inc(max(0.0, value - before))
 
-    def _metric(self, family: Family) -> Any:
+    def _metric(self, family: GuardMetric) -> Any:
         if family.name not in self._made:
             name = f"{PREFIX}_{family.name}"
             labels = list(family.labels)

@@ -23,8 +23,8 @@ from torch import Tensor
 
 from cuassay.errors import UsageError
 from cuassay.guard.calls.breaker import State
-from cuassay.guard.calls.signature import described, dtype_of, key_of
-from cuassay.guard.calls.snapshot import copies
+from cuassay.guard.calls.signature import described, first_dtype, key_of
+from cuassay.guard.calls.snapshot import detached_copies
 from cuassay.guard.calls.structure import Template, flatten, portable, rebuild
 from cuassay.guard.events import Violation
 from cuassay.guard.watch import unix_s
@@ -195,7 +195,7 @@ class RankCheck:
         operator: Callable[..., Any], tensors: Sequence[Tensor], template: Template
     ) -> list[Tensor]:
         """Return what an operator gives for copies of a call, and what it wrote in them."""
-        given = copies(tensors)
+        given = detached_copies(tensors)
         arguments, keywords = rebuild(template, given)
         with torch.no_grad():
             outputs, _ = flatten(operator(*arguments, **keywords))
@@ -228,7 +228,7 @@ class RankCheck:
                 ),
                 call=watch.slots.totals().calls,
                 unix_s=unix_s(),
-                dtype=dtype_of([*arguments, *keywords.values()]),
+                dtype=first_dtype([*arguments, *keywords.values()]),
             ),
         )
 

@@ -32,7 +32,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trusted:
+class TrustedOperator:
     """The operator that decides.
 
     `call` runs here. `where` lets the oracle's process load the truth (the problem's reference
@@ -56,7 +56,7 @@ class Trusted:
         return known[:count] + plain[len(known) :]
 
 
-def trusted(call: Call | None, problem: object) -> Trusted:
+def trusted(call: Call | None, problem: object) -> TrustedOperator:
     """Return the trusted operator from what `guard` was given.
 
     Raises UsageError where there is none, ProblemError or UnknownNameError for the problem.
@@ -74,9 +74,9 @@ def trusted(call: Call | None, problem: object) -> Trusted:
     if not callable(call):
         raise UsageError(f"trusted is {call!r}, expected a function")
     if found is not None:
-        return Trusted(call=call, where=Where(problem=name), unreachable="", problem=found)
+        return TrustedOperator(call=call, where=Where(problem=name), unreachable="", problem=found)
     where, why = located(call)
-    return Trusted(call=call, where=where, unreachable=why)
+    return TrustedOperator(call=call, where=where, unreachable=why)
 
 
 def _problem(value: object) -> tuple[str, Problem | None]:
@@ -124,7 +124,7 @@ def import_root(module: str, file: str) -> str:
     return str(path.parents[len(parts) - 1]) if named == parts else ""
 
 
-def load(where: Where) -> Call:
+def import_operator(where: Where) -> Call:
     """Return the function; for the oracle's process. Raises what importing it raises."""
     if where.problem:
         from cuassay.formats import load_problem
@@ -138,7 +138,7 @@ def load(where: Where) -> Call:
     return call
 
 
-def check_signatures(kernel: Call, trust: Trusted, mutates: Sequence[str]) -> None:
+def check_signatures(kernel: Call, trust: TrustedOperator, mutates: Sequence[str]) -> None:
     """Raise UsageError where the trusted operator cannot be called like the kernel.
 
     Functions without a signature (builtins, compiled operators) are compared at the first call.

@@ -14,17 +14,17 @@ from typing import Any
 from torch import Tensor
 
 from cuassay.guard.calls.breaker import Breaker, State
-from cuassay.guard.calls.counters import Slots, Tally
-from cuassay.guard.calls.sampling import Budget, Sampler
-from cuassay.guard.calls.signature import NO_MEMO, Form, described, dtype_of, forms_of, memo_of
-from cuassay.guard.calls.snapshot import Memory
+from cuassay.guard.calls.counters import EventCounts, Slots
+from cuassay.guard.calls.sampling import CheckBudget, Sampler
+from cuassay.guard.calls.signature import NO_MEMO, Form, described, first_dtype, forms_of, memo_of
+from cuassay.guard.calls.snapshot import SnapshotBudget
 from cuassay.guard.calls.structure import Template
-from cuassay.guard.config import GuardConfig, Mode, OnViolation
+from cuassay.guard.config import Enforcement, GuardConfig, OnViolation
 from cuassay.guard.events import GuardViolationError, Violation
 from cuassay.guard.fleet import registry
 from cuassay.guard.sampled.drift import Drift
 from cuassay.guard.sampled.screen import Allowance, Range
-from cuassay.guard.trusted import Trusted
+from cuassay.guard.trusted import TrustedOperator
 
 LOG = logging.getLogger("cuassay.guard")
 RATIOS = (0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 2.0, 10.0)  # buckets of measured over allowed
@@ -86,16 +86,22 @@ class Watch:
     """The state of one guard, shared by all threads."""
 
     def __init__(
-        self, config: GuardConfig, trusted: Trusted, name: str, *, identity: str, source: str
+        self,
+        config: GuardConfig,
+        trusted: TrustedOperator,
+        name: str,
+        *,
+        identity: str,
+        source: str,
     ) -> None:
         self.config, self.trusted, self.name = config, trusted, name
         self.source = source  # FILE.py::FUNCTION, as `cuassay check` takes it; '' if unknown
         # who the kernel is, for metrics: a short digest of its name and source
         self.digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
-        self.slots, self.tally = Slots(), Tally()
+        self.slots, self.tally = Slots(), EventCounts()
         self.sampler = Sampler(config.sample, boost=config.boost, boost_calls=config.boost_calls)
-        self.budget = Budget(config.max_overhead)
-        self.memory = Memory(config.memory_budget_bytes)
+        self.budget = CheckBudget(config.max_overhead)
+        self.memory = SnapshotBudget(config.memory_budget_bytes)
         self.entries: OrderedDict[Hashable, Entry] = OrderedDict()
         self.memo = NO_MEMO  # a quick test for the signature that was sampled last
         self.fast: dict[Hashable, bool] = {}  # signatures that the kernel serves unquestioned
@@ -115,7 +121,7 @@ class Watch:
     @property
     def enforcing(self) -> bool:
         """Whether results may be changed."""
-        return self.config.mode is Mode.ENFORCE
+        return self.config.mode is Enforcement.ENFORCE
 
     def entry(
         self, key: Hashable, arguments: Sequence[Any], keywords: Mapping[str, Any]
@@ -146,7 +152,7 @@ class Watch:
         entry = Entry(
             key=key,
             text=described(arguments, keywords),
-            dtype=dtype_of([*arguments, *keywords.values()]),
+            dtype=first_dtype([*arguments, *keywords.values()]),
             forms=forms_of(arguments, keywords),
             breaker=breaker,
         )

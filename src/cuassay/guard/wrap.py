@@ -19,11 +19,11 @@ from torch.nn import Parameter
 
 from cuassay.guard.calls import device, taps
 from cuassay.guard.calls.breaker import State
-from cuassay.guard.calls.counters import Slot
+from cuassay.guard.calls.counters import ThreadCounters
 from cuassay.guard.calls.signature import fits_named, key_of
-from cuassay.guard.calls.snapshot import Snapshot, copies, take
+from cuassay.guard.calls.snapshot import Snapshot, detached_copies, take
 from cuassay.guard.calls.structure import flatten, rebuild
-from cuassay.guard.config import Mode
+from cuassay.guard.config import Enforcement
 from cuassay.guard.events import Violation
 from cuassay.guard.sampled.checker import CHECKER
 from cuassay.guard.sampled.jobs import CheckJob
@@ -46,7 +46,7 @@ class Guarded:
         self.kernel, self.watch = kernel, watch
         self.slots = threading.local()
         self._fast = watch.fast
-        self.off = watch.config.mode is Mode.OFF
+        self.off = watch.config.mode is Enforcement.OFF
         self._written = _places(kernel, watch.config.mutates)
         if not self.off:
             CHECKER.start()
@@ -58,7 +58,7 @@ class Guarded:
         if _is_compiling():
             return _apart(self, arguments, keywords)
         try:
-            slot: Slot = self.slots.slot
+            slot: ThreadCounters = self.slots.slot
         except AttributeError:
             slot = self.new_slot()
         slot.calls += 1
@@ -79,15 +79,15 @@ class Guarded:
             return self.seldom(slot, key, arguments, keywords, call=(arguments, keywords))
         return self.kernel(*arguments, **keywords)
 
-    def new_slot(self) -> Slot:
+    def new_slot(self) -> ThreadCounters:
         """Return the calling thread's new slot; the first call of a thread makes it."""
-        slot: Slot = self.watch.slots.add(self.watch.sampler.gap())
+        slot: ThreadCounters = self.watch.slots.add(self.watch.sampler.gap())
         self.slots.slot = slot
         return slot
 
-    def slot(self) -> Slot:
+    def slot(self) -> ThreadCounters:
         """Return the calling thread's slot."""
-        found: Slot | None = getattr(self.slots, "slot", None)
+        found: ThreadCounters | None = getattr(self.slots, "slot", None)
         return found or self.new_slot()
 
     def stats(self) -> GuardStats:
@@ -130,7 +130,7 @@ class Guarded:
 
     def seldom(
         self,
-        slot: Slot,
+        slot: ThreadCounters,
         key: Any,
         arguments: Sequence[Any],
         keywords: Mapping[str, Any],
@@ -176,7 +176,9 @@ class Guarded:
         canary = self.watch.config.canary
         return canary >= 1 or not self.watch.enforcing or self.watch.sampler.chance(canary)
 
-    def _fallback(self, slot: Slot, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def _fallback(
+        self, slot: ThreadCounters, arguments: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> Any:
         """Return the trusted operator's result; the kernel's where that one fails."""
         slot.fallbacks += 1
         try:
@@ -187,7 +189,7 @@ class Guarded:
 
     def _sampled(
         self,
-        slot: Slot,
+        slot: ThreadCounters,
         entry: Entry,
         arguments: Sequence[Any],
         keywords: Mapping[str, Any],
@@ -310,7 +312,7 @@ class Guarded:
         """Run the kernel on copies that nobody else reads, and have the result checked."""
         watch = self.watch
         try:
-            given = copies(snapshot.tensors)
+            given = detached_copies(snapshot.tensors)
             arguments, keywords = rebuild(snapshot.template, given)
             with torch.no_grad():
                 result = self.kernel(*arguments, **keywords)

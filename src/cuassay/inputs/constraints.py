@@ -19,7 +19,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
 }
 
 
-def holds(constraint: str, sizes: Mapping[str, int]) -> bool | None:
+def constraint_holds(constraint: str, sizes: Mapping[str, int]) -> bool | None:
     """Return whether a constraint holds, or None where it is not about axis sizes.
 
     Comparisons may be chained and joined by `and`, `or`, `not`. Prose and other syntax,

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 
 from cuassay.errors import ProblemError
-from cuassay.inputs.constraints import holds
+from cuassay.inputs.constraints import constraint_holds
 from cuassay.model.axes import resolve, shape_of
 from cuassay.model.problem import ExprAxis, Problem, TensorSpec, VarAxis, Workload
 
@@ -62,7 +62,9 @@ def within(axis: VarAxis, size: int) -> bool:
 def legal(problem: Problem, sizes: Mapping[str, int]) -> bool:
     """Return whether all var axes are within bounds and no constraint is broken."""
     bounded = all(within(axis, sizes[axis.name]) for axis in problem.var_axes())
-    return bounded and all(holds(rule, sizes) is not False for rule in problem.constraints)
+    return bounded and all(
+        constraint_holds(rule, sizes) is not False for rule in problem.constraints
+    )
 
 
 def step_to(axis: VarAxis, size: int) -> int:
@@ -85,7 +87,7 @@ def least(axis: VarAxis, floor: int = 1) -> int:
     return stepped
 
 
-def fit(
+def fitted_sizes(
     problem: Problem,
     sizes: Mapping[str, int],
     *,
@@ -98,7 +100,7 @@ def fit(
     Axes stop at `floor` (or their minimum); the result may exceed the budget where the
     constant axes alone do.
     """
-    return shrink(
+    return shrunk_sizes(
         problem,
         sizes,
         small_enough=lambda tried: elements(problem, tried) <= budget,
@@ -107,7 +109,7 @@ def fit(
     )
 
 
-def shrink(
+def shrunk_sizes(
     problem: Problem,
     sizes: Mapping[str, int],
     *,

@@ -23,7 +23,7 @@ _CUDA_RULES = (
 _CUDA_SIGNS = ("__global__", "<<<", "#include")
 
 
-class Kind(enum.StrEnum):
+class SizeUse(enum.StrEnum):
     """How the sources use a number."""
 
     EQUAL = "equal"  # a size is compared with it, or looked up by it
@@ -36,7 +36,7 @@ class NamedSize:
     """One number of the sources and how it is used."""
 
     value: int
-    kind: Kind
+    kind: SizeUse
 
 
 def named_sizes(texts: Iterable[str]) -> tuple[NamedSize, ...]:
@@ -49,11 +49,11 @@ def named_sizes(texts: Iterable[str]) -> tuple[NamedSize, ...]:
         for value, kind in _in_text(text):
             if _LEAST <= value <= _MOST:
                 found[NamedSize(value=value, kind=kind)] = None
-    order = list(Kind)
+    order = list(SizeUse)
     return tuple(sorted(found, key=lambda named: order.index(named.kind)))
 
 
-def _in_text(text: str) -> Iterator[tuple[int, Kind]]:
+def _in_text(text: str) -> Iterator[tuple[int, SizeUse]]:
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -65,12 +65,12 @@ def _in_text(text: str) -> Iterator[tuple[int, Kind]]:
             case ast.Compare():
                 yield from _compared(node, known)
             case ast.BinOp(op=ast.Mod(), right=right):
-                yield from ((value, Kind.STEP) for value in _numbers(right, known))
+                yield from ((value, SizeUse.STEP) for value in _numbers(right, known))
             case ast.Dict(keys=keys):
                 for key in keys:
-                    yield from ((value, Kind.EQUAL) for value in _numbers(key, known))
+                    yield from ((value, SizeUse.EQUAL) for value in _numbers(key, known))
             case ast.MatchValue(value=value):
-                yield from ((number, Kind.EQUAL) for number in _numbers(value, known))
+                yield from ((number, SizeUse.EQUAL) for number in _numbers(value, known))
             case ast.Constant(value=str() as inner) if any(s in inner for s in _CUDA_SIGNS):
                 yield from _in_cuda(inner)
             case _:
@@ -88,11 +88,11 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
                 pass
 
 
-def _compared(node: ast.Compare, known: Mapping[str, ast.expr]) -> Iterator[tuple[int, Kind]]:
+def _compared(node: ast.Compare, known: Mapping[str, ast.expr]) -> Iterator[tuple[int, SizeUse]]:
     sides = [node.left, *node.comparators]
     for operator, left, right in zip(node.ops, sides, sides[1:], strict=False):
         bound = isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE)
-        kind = Kind.BOUND if bound else Kind.EQUAL
+        kind = SizeUse.BOUND if bound else SizeUse.EQUAL
         for side in (left, right):
             yield from ((value, kind) for value in _numbers(side, known))
 
@@ -148,7 +148,7 @@ def _folded(
             return
 
 
-def _in_cuda(text: str) -> Iterator[tuple[int, Kind]]:
+def _in_cuda(text: str) -> Iterator[tuple[int, SizeUse]]:
     for rule, kind in _CUDA_RULES:
         for found in rule.finditer(text):
-            yield int(found.group(1)), Kind(kind)
+            yield int(found.group(1)), SizeUse(kind)

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 
-from cuassay.inputs.geometry import elements, fit, least, legal, shrink, try_sizes, within
-from cuassay.inputs.named_sizes import Kind, NamedSize
+from cuassay.inputs.geometry import (
+    elements,
+    fitted_sizes,
+    least,
+    legal,
+    shrunk_sizes,
+    try_sizes,
+    within,
+)
+from cuassay.inputs.named_sizes import NamedSize, SizeUse
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import NUMERIC, Regime
 from cuassay.model.case import Case
@@ -78,7 +86,7 @@ def _named(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dic
                 if within(axis, size):
                     changes = {**least_of, axis.name: size}
                     to.append((f"{axis.name}={size} beside {named.value} of the source", changes))
-        if len(axes) > 1 and named.kind is Kind.BOUND:
+        if len(axes) > 1 and named.kind is SizeUse.BOUND:
             # An axis may be empty in the listed call that the others are taken from.
             rest = max(1, prod(least_of[axis.name] for axis in axes[:-1]))
             last = axes[-1]
@@ -94,11 +102,11 @@ def _beside(named: NamedSize, axis: VarAxis) -> tuple[int, ...]:
     """Return a size on each side of a number, in steps of the axis."""
     value, step = named.value, axis.multiple_of
     match named.kind:
-        case Kind.EQUAL:
+        case SizeUse.EQUAL:
             return value, value + step
-        case Kind.BOUND:
+        case SizeUse.BOUND:
             return value, value + step, value - step
-        case Kind.STEP:
+        case SizeUse.STEP:
             return 2 * value, 2 * value + step
 
 
@@ -113,8 +121,8 @@ def _base(planner: Planner) -> dict[str, int]:
     for _, sizes in reversed(planner.workloads()):
         if elements(problem, sizes) <= budget and legal(problem, sizes):
             return sizes
-    cut = fit(problem, planner.workloads()[0][1], budget=budget, floor=17)
-    return shrink(problem, cut, small_enough=planner.is_affordable, floor=3)
+    cut = fitted_sizes(problem, planner.workloads()[0][1], budget=budget, floor=17)
+    return shrunk_sizes(problem, cut, small_enough=planner.is_affordable, floor=3)
 
 
 def _joint(planner: Planner, base: Mapping[str, int]) -> Iterator[tuple[str, dict[str, int]]]:

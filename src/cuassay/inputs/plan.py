@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cuassay.errors import UnknownNameError
 from cuassay.inputs.arguments import arguments
 from cuassay.inputs.budget import budget_for
-from cuassay.inputs.geometry import elements, fit, growth_axes, legal
+from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, legal
 from cuassay.inputs.named_sizes import NamedSize
 from cuassay.inputs.neighbours import shapes
 from cuassay.inputs.planner import Planner, has_custom_source
@@ -101,7 +101,7 @@ def _as_built(planner: Planner) -> tuple[Case, ...]:
     if not problem.built:
         return ()
     _, sizes = planner.workloads()[0]
-    sizes = fit(problem, sizes, budget=planner.budget.small_elements, keep=problem.built)
+    sizes = fitted_sizes(problem, sizes, budget=planner.budget.small_elements, keep=problem.built)
     return (planner.case(f"as built on {_listed(problem, sizes)}", sizes, NUMERIC[0]),)
 
 

@@ -9,10 +9,10 @@ from cuassay.errors import ProblemError
 from cuassay.inputs.budget import Budget
 from cuassay.inputs.geometry import (
     elements,
-    fit,
+    fitted_sizes,
     least,
     legal,
-    shrink,
+    shrunk_sizes,
     tensor_inputs,
     try_sizes,
     workload_sizes,
@@ -123,8 +123,13 @@ class Planner:
         fits = [pair for pair in fits if legal(self.problem, pair[1])] or fits
         if not fits:
             workload, sizes = ordered[0]
-            cut = fit(self.problem, sizes, budget=budget_elements, floor=16)
-            return [(workload, shrink(self.problem, cut, small_enough=self.is_affordable, floor=3))]
+            cut = fitted_sizes(self.problem, sizes, budget=budget_elements, floor=16)
+            return [
+                (
+                    workload,
+                    shrunk_sizes(self.problem, cut, small_enough=self.is_affordable, floor=3),
+                )
+            ]
         # `count` positions in 0..total-1, first and last included, evenly spread.
         total = len(fits)
         if total <= count:

@@ -9,7 +9,7 @@ from cuassay.inputs.fills import family
 from cuassay.inputs.geometry import (
     axes_of,
     elements,
-    fit,
+    fitted_sizes,
     growth_axes,
     legal,
     step_to,
@@ -122,7 +122,9 @@ def _hot_sizes(planner: Planner, axis: VarAxis) -> dict[str, int]:
     changed = try_sizes(planner.problem, sizes, {axis.name: length})
     if changed is None or not legal(planner.problem, changed):
         return sizes
-    return fit(planner.problem, changed, budget=budget.hot_elements, keep={axis.name}, floor=16)
+    return fitted_sizes(
+        planner.problem, changed, budget=budget.hot_elements, keep={axis.name}, floor=16
+    )
 
 
 def _lengths(planner: Planner, axis: VarAxis) -> list[dict[str, int]]:

@@ -117,7 +117,7 @@ class StartRunner(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class TrialPlan:
     """What a trial does: the checks it runs, and what it says beside their decision.
 
     `smallest` looks for minimal counterexamples, `causes` for the causes of what is wrong,
@@ -135,7 +135,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class TrialEnded:
     """How a trial ended. `graded` are comparisons of plain calls, which tell the precision."""
 
     verdict: Verdict
@@ -147,7 +147,7 @@ class _Bench:
     """What the parts of one trial share."""
 
     job: TrialJob
-    plan: Plan
+    plan: TrialPlan
     candidate: Candidate
     digest: str
     device: str
@@ -239,8 +239,8 @@ def judge(
     started: float,
     nursery: Nursery | None = None,
     truths: Truths | None = None,
-    plan: Plan | None = None,
-) -> Ended:
+    plan: TrialPlan | None = None,
+) -> TrialEnded:
     """Judge one candidate: run the checks, decide once, then explain. `emit` gets every event.
 
     Raises CannotJudgeError and UsageError where the problem itself cannot be judged.
@@ -260,7 +260,7 @@ def judge(
         gpu_memory_gib=job.gpu_memory_gib,
         timeline=Timeline(started),
     )
-    plan = plan or Plan(checks=all_checks())
+    plan = plan or TrialPlan(checks=all_checks())
     emit(
         EngineStarted(
             run=Path(job.run_dir).name,
@@ -337,7 +337,7 @@ def judge(
             compare_s=trial.compare_s,
         )
         stood = runner.walls
-        unconfined = walls.condition(stood) if stood else ""
+        unconfined = walls.walls_condition(stood) if stood else ""
         said = (_executed_by(bench, runner), unconfined, trial.built_condition)
         limits = [text for text in said if text]
     kind = "float32" if "float32" in trial.kinds else "float64"
@@ -375,7 +375,7 @@ def judge(
         proved=proved,
         launches=machine.count(),
     )
-    return Ended(verdict=verdict, graded=checked.graded)
+    return TrialEnded(verdict=verdict, graded=checked.graded)
 
 
 def _waits(emit: Callable[[Event], None], queue: Queue) -> None:
@@ -765,16 +765,20 @@ def _extras(bench: _Bench, runner: Runner) -> _Extras:
     if not timeless and not _executed_by(bench, runner):
         eager = bench.beside("", lambda: _reference_to_time(bench))
     rule = bench.beside("the benchmark's own rule", lambda: benchmark_rule.evaluate(trial, runner))
-    measured = bench.beside("power of the inputs", lambda: power.measure(trial))
+    measured = bench.beside("power of the inputs", lambda: power.power_of_inputs(trial))
     spent: Speed | None = None
     if eager is not None:
         spent = bench.beside(
             "the time of a call",
-            lambda: speed.measure(
+            lambda: speed.measure_speed(
                 trial, runner, eager, compiled=lambda: _reference_to_time(bench, compiled=True)
             ),
         )
-    if not bench.quick and not bench.job.isolated and selection.load(trial.problem) is None:
+    if (
+        not bench.quick
+        and not bench.job.isolated
+        and selection.read_selection(trial.problem) is None
+    ):
         chosen = bench.beside("the input regimes for later trials", lambda: choose(trial))
         if chosen is not None:
             selection.store(trial.problem, chosen)

@@ -887,7 +887,7 @@ class JudgeTrial:
 
     def _regimes(self) -> tuple[str, ...]:
         """Return the regimes that this problem needs most, where they are known."""
-        known = None if self._isolated else selection.load(self._problem)
+        known = None if self._isolated else selection.read_selection(self._problem)
         return known.regimes if known else ()
 
     def _hits(

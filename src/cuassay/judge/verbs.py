@@ -14,7 +14,7 @@ from typing import assert_never
 import torch
 
 from cuassay import build
-from cuassay.contract.facts import in_words
+from cuassay.contract.facts import fact_words
 from cuassay.errors import CuassayError
 from cuassay.formats import load_candidate, load_problem
 from cuassay.formats.describe import problem_document
@@ -22,7 +22,7 @@ from cuassay.formats.execute import load_reference
 from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import execute
 from cuassay.judge.kept.replay import replay
-from cuassay.judge.kept.snapshot import save
+from cuassay.judge.kept.snapshot import write_snapshot
 from cuassay.judge.measure.power_document import power_document
 from cuassay.judge.plan.preconditions import generate_once
 from cuassay.judge.plan.smoke import smoke
@@ -97,7 +97,7 @@ def check(
     build.prepare(candidate, device=device, notify=lambda text: emit(Progress(text=text)))
     toolchain = build.toolchain(device)
     if job.run_dir:
-        save(Path(job.run_dir), problem, candidate)
+        write_snapshot(Path(job.run_dir), problem, candidate)
     ended = judge(
         job,
         problem,
@@ -158,7 +158,7 @@ def show(job: ShowJob) -> dict[str, object]:
     document = problem_document(shown, truth.kind, truth.reason, reduced=trial.reduced)
     facts = [
         {
-            "fact": in_words(known.fact),
+            "fact": fact_words(known.fact),
             "kind": type(known.fact).__name__,
             "source": known.evidence.source.value,
             "count": known.evidence.count,

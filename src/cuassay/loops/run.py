@@ -51,7 +51,7 @@ def _train(
     nursery: Nursery | None,
 ) -> TrainReport:
     wanted = job.settings
-    site = sites.find(wanted.site)
+    site = sites.find_site(wanted.site)
     preset = presets.holding(sized(wanted, device), [site])
     kernels: dict[str, IsolatedKernel] = {}
     with ExitStack() as stack:
@@ -86,7 +86,7 @@ def _opened(
     nursery: Nursery | None,
 ) -> Iterator[tuple[IsolatedKernel, str]]:
     """Yield the candidate as the kernel of a site at a precision, and its digest."""
-    problem = sites.problem_of(site, precision, vocab=vocab, source=job.settings.source)
+    problem = sites.site_problem(site, precision, vocab=vocab, source=job.settings.source)
     candidate = load_candidate(job.candidate, problem, strict=job.strict)
     digest = candidate_digest(candidate, toolchain(device))
     with IsolatedKernel(candidate, problem, device=device, nursery=nursery) as kernel:
@@ -101,7 +101,7 @@ def _infer(
     nursery: Nursery | None,
 ) -> InferReport:
     wanted = job.settings
-    site = sites.find(wanted.site)
+    site = sites.find_site(wanted.site)
     if encoding.wanted_here(wanted, site):
         return _encode(job, emit, site=site, device=device, nursery=nursery)
     preset = presets.holding(sized(wanted, device), [site])
@@ -130,11 +130,11 @@ def _encode(
     nursery: Nursery | None,
 ) -> InferReport:
     wanted = job.settings
-    weights, tokenize = minilm.load()
+    weights, tokenize = minilm.load_minilm()
     precision, vocab = wanted.precisions[0], weights.sizes.vocab
     opened = _opened(job, site, precision, vocab=vocab, device=device, nursery=nursery)
     with opened as (kernel, digest):
-        report = encoding.encode(
+        report = encoding.encode_sentences(
             wanted,
             site=site,
             kernel=kernel,
@@ -157,7 +157,7 @@ def _blame(
 ) -> BlameReport:
     path = Path(job.candidate)
     with ExitStack() as stack:
-        subject, steps = blame_config.load(
+        subject, steps = blame_config.read_config(
             path, device=device, seed=job.seed, nursery=nursery, stack=stack
         )
         return Blame(

@@ -115,7 +115,7 @@ def site_of_problem(name: str) -> Site | None:
     return SITES[known] if known else None
 
 
-def find(name: str) -> Site:
+def find_site(name: str) -> Site:
     """Return a site by its name or its catalogue operator's. Raises UnknownNameError."""
     key = name if name in SITES else _ALIASES.get(name, name)
     if key not in SITES:
@@ -123,7 +123,7 @@ def find(name: str) -> Site:
     return SITES[key]
 
 
-def problem_of(site: Site, precision: str, *, vocab: int, source: str = "") -> Problem:
+def site_problem(site: Site, precision: str, *, vocab: int, source: str = "") -> Problem:
     """Return the problem at a site in a precision (a key of PRECISIONS), for a vocabulary.
 
     `source` names another problem with the same inputs and outputs, whose candidates are

@@ -18,13 +18,13 @@ from cuassay.inputs.seeds import derive
 from cuassay.loops import presets, sites
 from cuassay.loops.infer import decoding
 from cuassay.loops.kernels import Value, sizes_of
-from cuassay.loops.model.operators import Mode, Operators
+from cuassay.loops.model.operators import Operators, SiteMode
 from cuassay.loops.model.transformer import Transformer
 from cuassay.loops.sites import PRECISIONS, Phase, Site
 from cuassay.loops.text.corpus import corpus
 from cuassay.loops.train import optimizers
 from cuassay.loops.train.cell import Settings
-from cuassay.loops.train.lane import Lane
+from cuassay.loops.train.lane import Learner
 from cuassay.loops.train.trained import no_kernel
 from cuassay.model.case import TRAINING, Case, LoopState
 from cuassay.model.loop import Cell, Preset
@@ -204,7 +204,7 @@ def _train(
     cell = Cell(data=state.data, optimizer=state.optimizer, precision=precision, seed=0)
     steps_here = sites.SITES[state.site].optimizer
     rate = optimizers.recipe(steps_here).learning_rate if steps_here else _RATE
-    lane = Lane(cell, settings, mode=Mode.TRUSTED, root=state.seed, rate=rate)
+    lane = Learner(cell, settings, mode=SiteMode.TRUSTED, root=state.seed, rate=rate)
     text = corpus(state.data, preset.vocab)
     lane.ops.watch = recorder
     for step in range(state.step + 1):

@@ -93,7 +93,7 @@ def why_not_run(outcomes: Mapping[str, str]) -> str:
     )
 
 
-def condition(outcomes: Mapping[str, str]) -> str:
+def walls_condition(outcomes: Mapping[str, str]) -> str:
     """Return the condition of use of a verdict that was reached without these walls, if any."""
     missing = fallen(outcomes)
     if not missing:

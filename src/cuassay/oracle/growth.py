@@ -78,7 +78,7 @@ def _power(
     return slope, errors[-1] * reach ** max(slope, 0.0)
 
 
-def judge(growth: Growth) -> Statistic | None:
+def judge_growth(growth: Growth) -> Statistic | None:
     """Return the statistic that fails where the error grows and does harm; None if undecided.
 
     Its value is the ratio to the trusted error at the longest length, or at the target; its

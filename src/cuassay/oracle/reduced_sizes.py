@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cuassay.oracle.lift.operation import Operation, PassThrough, floating_in
 from cuassay.oracle.truth.reductions import product_terms, reduced_dims
-from cuassay.oracle.truth.runs import Runner, Value
+from cuassay.oracle.truth.runs import ReferenceRunner, Value
 
 _ALONG = {"sum", "mean", "nansum", "prod", "var", "std", "var_mean", "std_mean", "logsumexp"}
 _ALONG |= {"linalg_vector_norm", "norm", "cumsum", "cumprod", "logcumsumexp"}
@@ -46,7 +46,7 @@ def reduced_sizes(fn: Any, inputs: Sequence[Value], names: Sequence[str]) -> Red
     `names` are those of its outputs. Raises LiftError and ReferenceError_ as a truth does.
     """
     seen = _Lengths()
-    Runner(fn, inputs, names, 0).lifted(torch.float64, seen)
+    ReferenceRunner(fn, inputs, names, 0).lifted(torch.float64, seen)
     return ReducedSizes(
         lengths=frozenset(seen.lengths), squared=frozenset(seen.squared), operations=seen.count
     )

@@ -38,21 +38,21 @@ def document(audit: Audit) -> dict[str, Any]:
         "started_at": header.started_at,
         "finished_at": audit.finished_at,
         "wall_s": audit.wall_s,
-        "environment": plain(header.environment),
-        "totals": plain(totals) | {"faulty_share": totals.faulty_share},
-        "candidates": [candidate(result) for result in audit.results],
+        "environment": plain_data(header.environment),
+        "totals": plain_data(totals) | {"faulty_share": totals.faulty_share},
+        "candidates": [candidate_entry(result) for result in audit.results],
         "families": [_group(group) for group in tables.by_family(audit)],
         "authors": [_group(group) for group in tables.by_author(audit)],
         "problems": [_group(group) for group in tables.by_problem(audit)],
-        "cells": [plain(cell) for cell in tables.cells(audit)],
-        "causes": [plain(cause) for cause in tables.causes(audit)],
+        "cells": [plain_data(cell) for cell in tables.cells(audit)],
+        "causes": [plain_data(cause) for cause in tables.causes(audit)],
         "leaderboard": _leaderboard(audit),
-        "powers": [plain(power) for power in audit.powers],
-        "oddities": [plain(oddity) for oddity in audit.oddities],
+        "powers": [plain_data(power) for power in audit.powers],
+        "oddities": [plain_data(oddity) for oddity in audit.oddities],
     }
 
 
-def candidate(result: AuditResult) -> dict[str, Any]:
+def candidate_entry(result: AuditResult) -> dict[str, Any]:
     """Return one entry of `candidates[]`."""
     item = result.item
     return {
@@ -87,7 +87,7 @@ def candidate(result: AuditResult) -> dict[str, Any]:
 
 def finding(found: AuditFinding) -> dict[str, Any]:
     """Return one entry of `findings[]`."""
-    data = plain(found)
+    data = plain_data(found)
     assert isinstance(data, dict)
     return data
 
@@ -110,18 +110,18 @@ def finding_lines(audit: Audit) -> Iterator[dict[str, Any]]:
             yield about | finding(found)
 
 
-def plain(value: Any) -> Any:
+def plain_data(value: Any) -> Any:
     """Return a dataclass or container as JSON data with every text cleaned."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: plain_data(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
-        return {clean(str(key)): plain(item) for key, item in value.items()}
+        return {clean(str(key)): plain_data(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain_data(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
@@ -137,8 +137,8 @@ def _power(result: AuditResult) -> dict[str, Any] | None:
     }
 
 
-def _group(group: tables.Group) -> dict[str, Any]:
-    data = plain(group)
+def _group(group: tables.CandidateGroup) -> dict[str, Any]:
+    data = plain_data(group)
     assert isinstance(data, dict)
     return data | {"rejected_share": group.rejected_share}
 

@@ -49,7 +49,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
+class CandidateGroup:
     """The candidates that share a family, an author or a problem."""
 
     name: str
@@ -69,7 +69,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class FailureCell:
     """Candidates with a wrong finding, by operator family, failure class and author."""
 
     family: str
@@ -79,7 +79,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
+class FailureCause:
     """Why kernels fail: a check's code and title, over kernels and over benchmark-accepted ones."""
 
     code: str
@@ -89,7 +89,7 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Standing:
     """One line of the re-ranked leaderboard. Ranks count from 1 within the problem.
 
     `their_rank` orders what the benchmark's rule accepts by speed alone; None where it
@@ -128,22 +128,22 @@ def totals(audit: Audit) -> Totals:
     )
 
 
-def by_family(audit: Audit) -> tuple[Group, ...]:
+def by_family(audit: Audit) -> tuple[CandidateGroup, ...]:
     """Return a group an operator family, the one that fails most first."""
     return _groups(audit.results, lambda result: result.item.family)
 
 
-def by_author(audit: Audit) -> tuple[Group, ...]:
+def by_author(audit: Audit) -> tuple[CandidateGroup, ...]:
     """Return a group an author or model, the one that fails most first."""
     return _groups(audit.results, lambda result: result.item.author or "unknown")
 
 
-def by_problem(audit: Audit) -> tuple[Group, ...]:
+def by_problem(audit: Audit) -> tuple[CandidateGroup, ...]:
     """Return a group a problem, the one that fails most first."""
     return _groups(audit.results, lambda result: result.item.problem_name)
 
 
-def cells(audit: Audit) -> tuple[Cell, ...]:
+def cells(audit: Audit) -> tuple[FailureCell, ...]:
     """Return the non-empty cells of family x failure class x author, sorted.
 
     A candidate counts once in each cell that one of its wrong findings falls into.
@@ -153,12 +153,12 @@ def cells(audit: Audit) -> tuple[Cell, ...]:
         author = result.item.author or "unknown"
         counts.update({(result.item.family, name, author) for name in _classes(result)})
     return tuple(
-        Cell(family=family, failure_class=name, author=author, candidates=count)
+        FailureCell(family=family, failure_class=name, author=author, candidates=count)
         for (family, name, author), count in sorted(counts.items())
     )
 
 
-def causes(audit: Audit) -> tuple[Cause, ...]:
+def causes(audit: Audit) -> tuple[FailureCause, ...]:
     """Return the checks that rejected kernels, the most frequent first."""
     titles: dict[str, str] = {}
     all_of: Counter[str] = Counter()
@@ -172,12 +172,12 @@ def causes(audit: Audit) -> tuple[Cause, ...]:
             passed.update(codes)
     ordered = sorted(all_of, key=lambda code: (-all_of[code], code))
     return tuple(
-        Cause(code=c, title=titles[c], candidates=all_of[c], theirs_accepted=passed[c])
+        FailureCause(code=c, title=titles[c], candidates=all_of[c], theirs_accepted=passed[c])
         for c in ordered
     )
 
 
-def leaderboard(audit: Audit) -> dict[str, tuple[Place, ...]]:
+def leaderboard(audit: Audit) -> dict[str, tuple[Standing, ...]]:
     """Return, for every problem, its candidates ranked by correctness first, then by speed."""
     problems: dict[str, list[AuditResult]] = {}
     for result in audit.results:
@@ -192,13 +192,13 @@ def speedup(result: AuditResult) -> float | None:
     return result.eager_us / result.candidate_us
 
 
-def _ranked(results: Sequence[AuditResult]) -> tuple[Place, ...]:
+def _ranked(results: Sequence[AuditResult]) -> tuple[Standing, ...]:
     timed = [r for r in results if r.theirs and speedup(r) is not None]
     timed.sort(key=lambda r: (-(speedup(r) or 0.0), r.item.id))
     theirs = {result.item.id: rank for rank, result in enumerate(timed, start=1)}
     ordered = sorted(results, key=_correctness)
     return tuple(
-        Place(
+        Standing(
             rank=rank,
             their_rank=theirs.get(result.item.id),
             result=result,
@@ -215,7 +215,7 @@ def _correctness(result: AuditResult) -> tuple[int, float, str]:
 
 def _groups(
     results: Iterable[AuditResult], name_of: Callable[[AuditResult], str]
-) -> tuple[Group, ...]:
+) -> tuple[CandidateGroup, ...]:
     members: dict[str, list[AuditResult]] = {}
     for result in results:
         members.setdefault(name_of(result), []).append(result)
@@ -223,10 +223,10 @@ def _groups(
     return tuple(sorted(groups, key=lambda g: (-(g.rejected_share or 0.0), -g.rejected, g.name)))
 
 
-def _group(name: str, results: Sequence[AuditResult]) -> Group:
+def _group(name: str, results: Sequence[AuditResult]) -> CandidateGroup:
     verdicts = Counter(result.verdict for result in results)
     passed = [result for result in results if result.theirs]
-    return Group(
+    return CandidateGroup(
         name=name,
         candidates=len(results),
         accepted=verdicts[Decision.ACCEPTED],

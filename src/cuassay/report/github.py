@@ -14,7 +14,7 @@ from cuassay.model.outcome import FindingClass
 from cuassay.model.verdict import Decision
 from cuassay.report import words
 from cuassay.report.clean import clean, github_fence, one_line
-from cuassay.report.judged import Judged, place
+from cuassay.report.judged import Judged, line_shown
 from cuassay.report.markdown import SUMMARY_BYTES, markdown
 from cuassay.report.terminal.trial import story
 
@@ -91,7 +91,7 @@ def _annotations(judged: Judged) -> Iterator[tuple[_Mark, str]]:
     if verdict is None:
         return
     for finding, cause in words.explained(verdict):
-        line = place(finding, judged)
+        line = line_shown(finding, judged)
         title = f"cuassay {one_line(finding.code, limit=20)} {one_line(finding.title, limit=80)}"
         kind = _KINDS[finding.finding_class]
         share = f" ({words.times(finding.share)})" if finding.share is not None else ""

@@ -36,7 +36,7 @@ class Judged:
     @property
     def name(self) -> str:
         """The candidate's file as a reader of the repository knows it, cleaned."""
-        return one_line(relative(_file(self), self.root)) or "candidate"
+        return one_line(relative_path(_file(self), self.root)) or "candidate"
 
     @property
     def word(self) -> str:
@@ -68,7 +68,7 @@ class Line:
     text: str = ""
 
 
-def relative(path: Path, root: Path) -> str:
+def relative_path(path: Path, root: Path) -> str:
     """Return `path` relative to `root` with forward slashes, or absolute where it lies outside."""
     absolute = path if path.is_absolute() else root / path
     try:
@@ -77,14 +77,14 @@ def relative(path: Path, root: Path) -> str:
         return absolute.as_posix()
 
 
-def place(finding: Finding, judged: Judged) -> Line:
+def line_shown(finding: Finding, judged: Judged) -> Line:
     """Return the source line of a finding or its diagnosis, else the kernel's definition.
 
     Sanitizers name it in the message and the details, compilers and tracebacks in the
     evidence. All of it is untrusted: only lines of the candidate's own files are taken.
     """
     file = _file(judged)
-    fallback = Line(path=relative(file, judged.root), line=_definition(judged), exact=False)
+    fallback = Line(path=relative_path(file, judged.root), line=_definition(judged), exact=False)
     if judged.candidate is None:
         return fallback
     lengths = {s.path: s.text.count("\n") + 1 for s in judged.candidate.sources}
@@ -134,7 +134,7 @@ def _file(judged: Judged) -> Path:
 
 def _beside(source: str, file: Path, root: Path) -> str:
     """Return a source's path: its own file, or the solution.json that holds its text."""
-    return relative(file if file.suffix == ".json" else file.parent / source, root)
+    return relative_path(file if file.suffix == ".json" else file.parent / source, root)
 
 
 def _own(found: re.Match[str], lengths: dict[str, int]) -> tuple[str, int, bool] | None:

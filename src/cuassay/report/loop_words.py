@@ -148,7 +148,7 @@ def row(result: CellResult) -> tuple[str, ...]:
     elif result.failure:
         gradient, where = "FAILED", one_line(result.failure, limit=60)
     elif result.gradient_left_band:
-        gradient, where = f"LEFT @{result.step}", place(result)
+        gradient, where = f"LEFT @{result.step}", parameter_words(result)
     else:
         gradient, where = "in band", _NO_NUMBER
     left = result.gradient_left_band
@@ -170,7 +170,7 @@ def row(result: CellResult) -> tuple[str, ...]:
     )
 
 
-def place(result: CellResult) -> str:
+def parameter_words(result: CellResult) -> str:
     """Return the parameter and its rows in words."""
     if not result.rows:
         return one_line(result.parameter, limit=40)

@@ -21,7 +21,7 @@ from cuassay.model.outcome import Finding, FindingClass
 from cuassay.report import words
 from cuassay.report.clean import clean, one_line
 from cuassay.report.json_report import plain_number
-from cuassay.report.judged import Judged, Line, place
+from cuassay.report.judged import Judged, Line, line_shown
 from cuassay.report.rules import Rule, Rules
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -112,7 +112,7 @@ def _results(
     made: dict[str, dict[str, Any]] = {}
     positions = {code: number for number, code in enumerate(codes)}
     for judged, finding, cause in found:
-        line = place(finding, judged)
+        line = line_shown(finding, judged)
         # What tells one alert from another: file, code, symbol, output, and a named line.
         symbol = judged.candidate.entry_function if judged.candidate else ""
         kind = finding.finding_class.value

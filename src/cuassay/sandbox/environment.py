@@ -64,7 +64,7 @@ def scrubbed(source: Mapping[str, str], *, device: str, folder: Path) -> dict[st
     return kept
 
 
-def told(cache: Path | None = None) -> dict[str, str]:
+def worker_settings(cache: Path | None = None) -> dict[str, str]:
     """Return the settings of a zygote, or of a worker whose candidate has the folder `cache`.
 
     They are told and stand in no environment: a candidate must not see that it is watched.

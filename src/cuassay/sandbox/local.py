@@ -85,7 +85,7 @@ class LocalRunner:
                 end = Exited(index=index, exit_code=_exit_code(error))
                 break
             records.append(renumbered(done.record, len(tensors)))
-            tensors += [items.snapshot(tensor) for tensor in done.tensors]
+            tensors += [items.tensor_copy(tensor) for tensor in done.tensors]
         return records, tensors, end
 
 

@@ -21,7 +21,7 @@ class Process:
     state: str
 
 
-def snapshot() -> dict[int, Process]:
+def visible_processes() -> dict[int, Process]:
     """Return every process that is visible, by id."""
     found = {}
     for name in os.listdir("/proc"):
@@ -84,7 +84,7 @@ def tree_bytes(root: int) -> int:
 
 
 def _live(root: int) -> list[int]:
-    table = snapshot()
+    table = visible_processes()
     return [pid for pid in descendants([root], table) if table[pid].state != "Z"]
 
 

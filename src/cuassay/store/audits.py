@@ -154,7 +154,7 @@ def header_of(path: Path) -> AuditHeader:
     return header
 
 
-def load(path: Path) -> Audit:
+def read_audit(path: Path) -> Audit:
     """Return what is in an audit folder so far, results in the order of the plan.
 
     A candidate that has not ended is NOT_RUN. Lines that a crash cut short are passed over.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.audit.discover import discover
-from cuassay.audit.family import family_of
+from cuassay.audit.family import operator_family
 from cuassay.errors import UsageError
 from tests.support import trees
 
@@ -221,12 +221,12 @@ def test_nothing_to_find_is_a_usage_error(tmp_path: Path) -> None:
     ],
 )
 def test_families(name: str, family: str) -> None:
-    assert family_of(name) == family
+    assert operator_family(name) == family
 
 
 def test_the_op_type_decides_before_the_name() -> None:
-    assert family_of("attention_out", op_type="gemm") == "matrix product"
-    assert family_of("p1", description="RMSNorm.\nUsed before attention.") == "norm"
+    assert operator_family("attention_out", op_type="gemm") == "matrix product"
+    assert operator_family("p1", description="RMSNorm.\nUsed before attention.") == "norm"
 
 
 @pytest.mark.parametrize("name", ["submissions", "candidates", "solutions"])

@@ -16,8 +16,8 @@ import pytest
 
 from cuassay.audit import driver
 from cuassay.audit.discover import discover
-from cuassay.audit.plan import Choice, Plan, make_plan
-from cuassay.engine.executors import Lane, LocalExecutor
+from cuassay.audit.plan import Plan, WantedCandidates, make_plan
+from cuassay.engine.executors import DeviceLane, LocalExecutor
 from cuassay.errors import CannotJudgeError, UnknownNameError, UsageError
 from cuassay.model.audit import Audit, AuditHeader, AuditItem, AuditResult, Ending
 from cuassay.model.jobs import TrialJob
@@ -46,7 +46,7 @@ def _tree(root: Path, count: int, *, first: str = "") -> Path:
 
 
 def _plan(root: Path, **choice: object) -> Plan:
-    wanted = Choice(**choice)  # type: ignore[arg-type]
+    wanted = WantedCandidates(**choice)  # type: ignore[arg-type]
     return make_plan(discover(str(root)), wanted, root=str(root), judged_as={"profile": "quick"})
 
 
@@ -55,7 +55,7 @@ def _header(root: Path, **changes: object) -> AuditHeader:
 
 
 def _executor(lanes: int = 1, **options: object) -> LocalExecutor:
-    found = [Lane(name=f"cpu:{number}", device="cpu") for number in range(lanes)]
+    found = [DeviceLane(name=f"cpu:{number}", device="cpu") for number in range(lanes)]
     return LocalExecutor(found, spares=False, **options)  # type: ignore[arg-type]
 
 
@@ -82,8 +82,8 @@ def test_every_candidate_ends_in_the_order_of_the_plan(tmp_path: Path) -> None:
         Decision.ACCEPTED,
     ]
     assert audit.results[2].ending is Ending.STOPPED
-    assert store.load(tmp_path / "audit").results == audit.results
-    assert store.load(tmp_path / "audit").header == audit.header
+    assert store.read_audit(tmp_path / "audit").results == audit.results
+    assert store.read_audit(tmp_path / "audit").header == audit.header
     lines = (tmp_path / "audit" / "findings.jsonl").read_text().splitlines()
     assert {json.loads(line)["candidate"] for line in lines} == {"k1"}
 
@@ -238,7 +238,7 @@ def test_half_a_line_is_no_result(tmp_path: Path) -> None:
     first = _run(root, tmp_path / "audit")
     file = tmp_path / "audit" / "results.ndjson"
     file.write_bytes(file.read_bytes()[:-40])
-    assert store.load(tmp_path / "audit").results[1].ending is Ending.NOT_RUN
+    assert store.read_audit(tmp_path / "audit").results[1].ending is Ending.NOT_RUN
     assert _table(_run(root, tmp_path / "audit")) == _table(first)
 
 
@@ -259,7 +259,7 @@ def test_a_full_disk_is_said_once_and_nothing_is_forgotten(
     assert len(audit.results) == 4
     assert [r.getMessage() for r in caplog.records if "No space left" in r.getMessage()] != []
     assert len([r for r in caplog.records if "audit folder" in r.getMessage()]) == 1
-    assert store.load(tmp_path / "audit").results == audit.results
+    assert store.read_audit(tmp_path / "audit").results == audit.results
 
 
 def test_two_audits_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_keys_change_with_every_file_and_option_and_with_nothing_else(tmp_path: 
     before = _plan(root).items[0]
     assert _plan(root).items[0] == before
     found = discover(str(root))
-    other = make_plan(found, Choice(), root=str(root), judged_as={"profile": "deep"})
+    other = make_plan(found, WantedCandidates(), root=str(root), judged_as={"profile": "deep"})
     assert other.items[0].key != before.key
     trees.write(root / "p" / "cuassay.toml", "axes.n = { max = 8 }\n")
     assert _plan(root).items[0].key != before.key
@@ -346,7 +346,7 @@ def test_cuda_sources_are_built_on_cpu_lanes_before_a_gpu_takes_them(tmp_path: P
     trees.write(root / "p" / "candidates" / "a_first.py", slow)  # first in the plan
     order: list[str] = []
     executor = LocalExecutor(
-        [Lane(name="cuda:1", device="cuda", environment={"CUDA_VISIBLE_DEVICES": "1"})],
+        [DeviceLane(name="cuda:1", device="cuda", environment={"CUDA_VISIBLE_DEVICES": "1"})],
         spares=True,
     )
 
@@ -374,7 +374,7 @@ def test_an_audit_says_what_it_ran_on(tmp_path: Path) -> None:
     place = store.AuditFolder(tmp_path / "audit")
     audit = driver.run_audit(_plan(root), header, place, executor=_executor())
     assert audit.header.environment["torch"]
-    assert store.load(tmp_path / "audit").header.environment == audit.header.environment
+    assert store.read_audit(tmp_path / "audit").header.environment == audit.header.environment
 
 
 def test_a_build_that_breaks_holds_no_lane_up(
@@ -386,7 +386,7 @@ def test_a_build_that_breaks_holds_no_lane_up(
     monkeypatch.setattr("cuassay.engine.run.document", broken)
     root = _tree(tmp_path / "t", 1)
     trees.write(root / "p" / "candidates" / "x.py", "# accept\n# PYBIND11_MODULE\n")
-    lane = Lane(name="cuda:0", device="cuda", environment={"CUDA_VISIBLE_DEVICES": "0"})
+    lane = DeviceLane(name="cuda:0", device="cuda", environment={"CUDA_VISIBLE_DEVICES": "0"})
     audit = driver.run_audit(
         _plan(root),
         _header(root),

@@ -70,7 +70,7 @@ def test_the_report_and_the_document(
     powers = {p["problem_name"]: p for p in json.loads(capsys.readouterr().out)["powers"]}
     assert powers["weak_norm"]["trivial"] == ["an input returned"]
     assert powers["broken_scan"]["reason"] == "the reference fails"
-    assert len(store.load(tmp_path / "audit").powers) == 3
+    assert len(store.read_audit(tmp_path / "audit").powers) == 3
 
 
 def test_a_problem_that_changed_is_measured_again(

@@ -11,7 +11,13 @@ import pytest
 
 from cuassay import build
 from cuassay.build.cuda import binaries, nvrtc
-from cuassay.build.cuda.binaries import KernelCode, find_cuobjdump, identifier, kernels_in, parse
+from cuassay.build.cuda.binaries import (
+    KernelCode,
+    find_cuobjdump,
+    identifier,
+    kernels_in,
+    parse_sass,
+)
 from cuassay.build.recording import ledger as launch_ledger
 from cuassay.build.recording.ledger import Ledger
 from cuassay.errors import MissingToolError
@@ -54,7 +60,7 @@ needs_tools = pytest.mark.skipif(
 
 
 def test_what_cuobjdump_prints_becomes_numbers() -> None:
-    assert parse(TEXT) == [
+    assert parse_sass(TEXT) == [
         KernelCode(
             name="wide",
             registers=12,
@@ -73,7 +79,7 @@ def test_what_cuobjdump_prints_becomes_numbers() -> None:
             wide_accesses=1,
         ),
     ]
-    assert parse("cuobjdump info : File does not contain device code") == []
+    assert parse_sass("cuobjdump info : File does not contain device code") == []
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_cuda_command_builds_for_the_local_architecture_only(
     unit = compile_units.Unit(path=tmp_path / "k.cu", text="", is_cuda=True)
 
     def command(*flags: str) -> list[str]:
-        job = compile_units.Job(
+        job = compile_units.CompileJob(
             unit,
             BuildFlags(cuda_cflags=flags),
             name="m",

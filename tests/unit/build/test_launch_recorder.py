@@ -14,13 +14,13 @@ import torch
 from cuassay.build.cuda import raw_kernel
 from cuassay.build.cuda.nvrtc import compile_ptx, find_nvrtc
 from cuassay.build.machine.launch import MachineLauncher
-from cuassay.build.machine.memory import Arena
+from cuassay.build.machine.memory import StorageArena
 from cuassay.build.machine.replay import execute
 from cuassay.build.recording import now as recording_now
 from cuassay.build.recording.driver import RecordedDriver
-from cuassay.build.recording.gpu_memory import Memory, gpu_memory
-from cuassay.build.recording.recorder import LaunchRecorder, Seen, Wish
-from cuassay.build.recording.unwritten import Fill, lay, new_pattern, unwritten
+from cuassay.build.recording.gpu_memory import TorchMemory, gpu_memory
+from cuassay.build.recording.recorder import LaunchRecorder, SeenLaunch, Wish
+from cuassay.build.recording.unwritten import PatternFill, lay, new_pattern, unwritten
 from cuassay.checks.machine.faults import recorded_call
 from cuassay.errors import MissingToolError, UsageError
 from cuassay.model.candidate import Convention, Language, Launch
@@ -34,23 +34,23 @@ from cuassay.sandbox.local import LocalRunner
 from tests.support.builds import candidate, problem
 
 
-def seen(*tensors: torch.Tensor, arguments: list[bytes] | None = None) -> Seen:
+def seen(*tensors: torch.Tensor, arguments: list[bytes] | None = None) -> SeenLaunch:
     """A launch that knows its tensors, or as much of them as addresses say."""
     given = (
         [t.data_ptr().to_bytes(8, "little") for t in tensors] if arguments is None else arguments
     )
     named = [(f"t{n}", tensor) for n, tensor in enumerate(tensors)]
-    return Seen(
+    return SeenLaunch(
         ptx=".version 8.0", kernel="k", grid=(1, 1, 1), block=(32, 1, 1), shared_bytes=0,
         arguments=given, tensors=named,
     )  # fmt: skip
 
 
-def run(recorder: LaunchRecorder, told: Seen, go: Callable[[], Any] = lambda: None) -> Any:
+def run(recorder: LaunchRecorder, told: SeenLaunch, go: Callable[[], Any] = lambda: None) -> Any:
     return recorder.launch("k", lambda: told, go)
 
 
-class Blocks(Memory):
+class Blocks(TorchMemory):
     """A caching allocator that handed out these tensors."""
 
     def __init__(self, *tensors: torch.Tensor, live: bool = True) -> None:
@@ -67,7 +67,7 @@ class Blocks(Memory):
 def test_whole_storages_are_kept_before_and_after_each_launch() -> None:
     whole = torch.arange(8.0)
     view, out = whole[2:6], torch.zeros(4, dtype=torch.bfloat16)
-    recorder = LaunchRecorder(Wish(), Memory())
+    recorder = LaunchRecorder(Wish(), TorchMemory())
     run(recorder, seen(view, out), lambda: out.fill_(2.0))
     run(recorder, seen(view, out))
     first, second = decode(encode(recorder.recording())).launches
@@ -84,7 +84,7 @@ def test_whole_storages_are_kept_before_and_after_each_launch() -> None:
 
 def test_what_is_equal_is_stored_once() -> None:
     x = torch.arange(4096.0)
-    recorder = LaunchRecorder(Wish(), Memory())
+    recorder = LaunchRecorder(Wish(), TorchMemory())
     for _ in range(5):
         run(recorder, seen(x))
     assert len(encode(recorder.recording())) < 2 * x.nbytes
@@ -111,7 +111,7 @@ def test_what_is_equal_is_stored_once() -> None:
 )
 def test_what_is_not_kept_runs_and_is_told(wish: Wish, kept: int, note: str) -> None:
     x = torch.zeros(16)
-    recorder = LaunchRecorder(dataclasses.replace(wish, outcome=False), Memory())
+    recorder = LaunchRecorder(dataclasses.replace(wish, outcome=False), TorchMemory())
     for _ in range(5):
         run(recorder, seen(x), lambda: x.add_(1.0))
     assert x[0] == 5.0
@@ -121,9 +121,9 @@ def test_what_is_not_kept_runs_and_is_told(wish: Wish, kept: int, note: str) -> 
 
 
 def test_a_failure_to_describe_costs_the_recording_only() -> None:
-    recorder = LaunchRecorder(Wish(), Memory())
+    recorder = LaunchRecorder(Wish(), TorchMemory())
 
-    def unknown() -> Seen:
+    def unknown() -> SeenLaunch:
         raise MissingToolError("the PTX machine knows no Triton parameter of type 'fp16'")
 
     assert recorder.launch("k", unknown, lambda: 7) == 7
@@ -135,7 +135,7 @@ def test_a_failure_to_describe_costs_the_recording_only() -> None:
 def test_a_launch_that_fails_is_saved_at_once_with_the_reason() -> None:
     saved: list[Recording] = []
     x = torch.ones(4)
-    recorder = LaunchRecorder(Wish(), Memory(), save=saved.append)
+    recorder = LaunchRecorder(Wish(), TorchMemory(), save=saved.append)
 
     def fails() -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
@@ -149,7 +149,7 @@ def test_a_launch_that_fails_is_saved_at_once_with_the_reason() -> None:
 
 
 def test_a_launch_that_does_not_end_is_saved_while_it_is_waited_for() -> None:
-    class Slow(Memory):
+    class Slow(TorchMemory):
         def wait(self, *, limit_s: float, late: Callable[[], None]) -> None:
             late()
 
@@ -161,7 +161,7 @@ def test_a_launch_that_does_not_end_is_saved_while_it_is_waited_for() -> None:
 
 
 def test_whoever_waits_no_longer_keeps_the_launch() -> None:
-    class Interrupted(Memory):
+    class Interrupted(TorchMemory):
         def wait(self, *, limit_s: float, late: Callable[[], None]) -> None:
             raise KeyboardInterrupt
 
@@ -190,7 +190,7 @@ def test_memory_behind_a_table_of_pointers_is_kept() -> None:
 
 def test_unwritten_memory_is_known_by_its_pattern() -> None:
     pattern = new_pattern()
-    with Fill(pattern, kind="cpu"):
+    with PatternFill(pattern, kind="cpu"):
         x = torch.empty(5, 7)
         y = torch.empty_like(x)
         z = torch.zeros(3)
@@ -218,7 +218,7 @@ def test_without_a_gpu_the_message_says_what_is_missing() -> None:
 
 
 def test_one_recording_at_a_time() -> None:
-    recorder = LaunchRecorder(Wish(), Memory())
+    recorder = LaunchRecorder(Wish(), TorchMemory())
     with recording_now.recording(recorder, triton=False):
         with (
             pytest.raises(UsageError, match="already"),
@@ -247,7 +247,7 @@ def replayed(source: str, recorder: LaunchRecorder, *, other: bool = False) -> M
     )
     case = candidate(source, paths=("k.cu",), language=Language.CUDA_KERNEL)
     case = dataclasses.replace(case, launches=(launch,))
-    arena = Arena()
+    arena = StorageArena()
     ptx = compile_ptx(source, arch="sm_80", name="k.cu")
     shown = ptx.replace("mul.f32", "add.f32") if other else ptx
     machine = MachineLauncher(arena=arena)
@@ -275,7 +275,7 @@ needs_nvrtc = pytest.mark.skipif(find_nvrtc() is None, reason="libnvrtc is not i
 def test_a_raw_kernel_is_replayed_and_agrees_bit_by_bit() -> None:
     pytest.importorskip("numba")
     wish = Wish(pattern=new_pattern())
-    evidence = replayed(SOURCE, LaunchRecorder(wish, Memory()))
+    evidence = replayed(SOURCE, LaunchRecorder(wish, TorchMemory()))
     (launch,) = evidence.launches
     assert launch.faults == ()
     assert launch.oblivious
@@ -298,7 +298,7 @@ def test_a_raw_kernel_is_replayed_and_agrees_bit_by_bit() -> None:
 def test_a_planted_fault_is_found_in_the_replay(old: str, new: str, kind: str) -> None:
     pytest.importorskip("numba")
     wish = Wish(pattern=new_pattern())
-    evidence = replayed(SOURCE.replace(old, new), LaunchRecorder(wish, Memory()))
+    evidence = replayed(SOURCE.replace(old, new), LaunchRecorder(wish, TorchMemory()))
     found = {(fault.kind, fault.touches[0].line) for _, fault in evidence.faults}
     assert (kind, 4) in found
 
@@ -306,7 +306,7 @@ def test_a_planted_fault_is_found_in_the_replay(old: str, new: str, kind: str) -
 @needs_nvrtc
 def test_a_difference_is_told_with_its_size() -> None:
     pytest.importorskip("numba")
-    evidence = replayed(SOURCE, LaunchRecorder(Wish(), Memory()), other=True)
+    evidence = replayed(SOURCE, LaunchRecorder(Wish(), TorchMemory()), other=True)
     (one,) = evidence.launches[0].agreement or ()
     assert one.equal < one.nbytes
     assert (one.largest, one.scale) == (40 * 2.5 - 42.5, 100.0)
@@ -318,7 +318,7 @@ def test_a_difference_is_told_with_its_size() -> None:
 def test_a_worker_records_a_call_with_its_unwritten_outputs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cuassay.build.recording.gpu_memory.gpu_memory", Memory)
+    monkeypatch.setattr("cuassay.build.recording.gpu_memory.gpu_memory", TorchMemory)
     monkeypatch.setenv("TRITON_INTERPRET", "1")
 
     def call(x: torch.Tensor, factor: float, y: torch.Tensor) -> None:

@@ -17,7 +17,7 @@ import torch
 
 from cuassay.build.cuda.binaries import find_cuobjdump, ptx_in
 from cuassay.build.machine.replay import execute
-from cuassay.build.recording.gpu_memory import Allocation, Memory
+from cuassay.build.recording.gpu_memory import Allocation, TorchMemory
 from cuassay.build.recording.library_launches import LibraryLaunch, lead, release
 from cuassay.build.recording.library_ptx import record_library_launch
 from cuassay.build.recording.recorder import LaunchRecorder, Wish
@@ -41,7 +41,7 @@ _CODES = {"with": "[sm_90,compute_90]", "without": "sm_90"}
 _COUNT = 100
 
 
-class _Known(Memory):
+class _Known(TorchMemory):
     """The memory of some tensors on the host, found by address as a GPU's is."""
 
     def __init__(self, *tensors: torch.Tensor) -> None:

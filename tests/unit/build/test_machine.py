@@ -16,7 +16,7 @@ from cuassay import build
 from cuassay.build.cuda.nvrtc import find_nvrtc
 from cuassay.build.machine import candidates as machine
 from cuassay.build.machine.launch import LaunchFault
-from cuassay.build.machine.memory import Arena
+from cuassay.build.machine.memory import StorageArena
 from cuassay.build.machine.replay import execute, plain_names
 from cuassay.errors import MissingToolError
 from cuassay.model.candidate import Candidate, Language, Launch, Scratch
@@ -146,7 +146,7 @@ def test_an_instruction_that_the_machine_does_not_know_decides_nothing(tmp_path:
 
 
 def test_memory_of_torch_counts_as_written_byte_by_byte() -> None:
-    arena = Arena()
+    arena = StorageArena()
     x = torch.ones(4)
     with arena.watching({"x": x}, ()):
         y = torch.empty(8, 2)

@@ -26,7 +26,7 @@ DRY_RUN = """\
 
 
 def test_front_ends_run_side_by_side(tmp_path: Path) -> None:
-    script = nvcc_passes.arrange(DRY_RUN, tmp_path)
+    script = nvcc_passes.rearranged_script(DRY_RUN, tmp_path)
     assert script is not None
     lines = script.splitlines()
     assert "export PATH=/opt/cuda/bin:/usr/bin" in lines
@@ -42,7 +42,7 @@ def test_front_ends_run_side_by_side(tmp_path: Path) -> None:
      DRY_RUN.replace("--gen_module_id_file ", "")],
 )  # fmt: skip
 def test_passes_that_are_not_known_are_left_to_nvcc(text: str, tmp_path: Path) -> None:
-    assert nvcc_passes.arrange(text, tmp_path) is None
+    assert nvcc_passes.rearranged_script(text, tmp_path) is None
 
 
 @pytest.mark.skipif(

@@ -11,7 +11,7 @@ import pytest
 from cuassay.build.machine import candidates as machine
 from cuassay.build.machine import launch as machine_launch
 from cuassay.build.machine.launch import MachineLauncher
-from cuassay.build.machine.memory import Arena
+from cuassay.build.machine.memory import StorageArena
 from cuassay.build.machine.triton_kernels import _refusing
 from cuassay.errors import MissingToolError, UsageError
 from cuassay.judge.__main__ import _known_settings
@@ -71,7 +71,7 @@ def test_the_verdict_says_why_the_interpreter_made_the_numbers() -> None:
 def test_a_call_whose_launches_take_too_long_is_not_covered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    launcher = MachineLauncher(arena=Arena())
+    launcher = MachineLauncher(arena=StorageArena())
     monkeypatch.setattr(machine_launch, "_LIMIT_S", -1.0)
     launcher.begin_call()
     with pytest.raises(MissingToolError, match=r"does not cover 'k': the call's launches take"):

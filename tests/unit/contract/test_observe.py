@@ -16,7 +16,7 @@ from cuassay.contract.facts import (
     Related,
     SameForAllSeeds,
     Sorted,
-    in_words,
+    fact_words,
 )
 from cuassay.contract.observe import related_inputs, value_facts, without_contradicted
 from cuassay.formats.execute import load_reference
@@ -122,7 +122,7 @@ def test_what_a_name_suggests_gives_way_to_the_problems_own_values(tmp_path: Pat
     assert learnt.input("cos").domain == learnt.input("input_mask").domain == Real()
     assert learnt.input("sin").domain == Real(low=-1.0, high=1.0)
     assert isinstance(learnt.input("rstd").domain, Positive)
-    said = [in_words(known.fact) for known in trial.facts if isinstance(known.fact, Contradicted)]
+    said = [fact_words(known.fact) for known in trial.facts if isinstance(known.fact, Contradicted)]
     assert len(said) == 2
     assert said[0].startswith("cos is not real in [-1.0, 1.0], as it seemed: the problem's own")
     drawn = [trial.inputs(case)["cos"] for case in trial.cases("numeric")]

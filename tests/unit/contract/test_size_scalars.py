@@ -12,7 +12,7 @@ import torch
 from cuassay.contract.memory import GIB, Room
 from cuassay.errors import ProblemError
 from cuassay.formats import load_problem
-from cuassay.formats.domain_rules import in_words
+from cuassay.formats.domain_rules import domain_words
 from cuassay.formats.execute import load_reference
 from cuassay.inputs.plan import PURPOSES
 from cuassay.model.case import Case
@@ -73,7 +73,7 @@ def test_a_scalar_that_has_the_size_of_one_axis_in_every_workload_is_that_size(
     assert _scalar(problem, "batch_size").domain == SizeOf(axis="batch")
     assert _scalar(problem, "length").domain == SizeOf(axis="seq")
     assert _scalar(problem, "window").domain == Choice(values=(8, 64))
-    assert in_words(SizeOf(axis="seq")) == "the size of seq"
+    assert domain_words(SizeOf(axis="seq")) == "the size of seq"
 
 
 @pytest.mark.parametrize(

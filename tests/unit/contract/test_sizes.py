@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cuassay.contract.facts import DerivedSize, OnlySizes, StepOfSize, TiedSize, in_words
+from cuassay.contract.facts import DerivedSize, OnlySizes, StepOfSize, TiedSize, fact_words
 from cuassay.judge.plan.smoke import smallest_case, smoke
 from cuassay.model.axes import resolve
 from cuassay.model.problem import Problem
@@ -56,7 +56,7 @@ def test_sizes_that_alone_are_accepted_are_listed(tmp_path: Path) -> None:
     assert {case.axes["cols"] for case in trial.cases("small")} <= {256, 512}
     found = [known.fact for known in trial.facts if isinstance(known.fact, OnlySizes)]
     assert found[0].sizes == (256, 512)
-    assert in_words(found[0]) == "cols is one of 256, 512"
+    assert fact_words(found[0]) == "cols is one of 256, 512"
 
 
 def test_axes_that_belong_together_change_together(tmp_path: Path) -> None:

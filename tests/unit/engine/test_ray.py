@@ -153,7 +153,7 @@ def test_a_real_cluster_survives_a_killed_worker(
     assert main([*call, *arguments]) == 1
     killer.join()
     assert main([*call, "--run", str(tmp_path / "local")]) == 1
-    remote, local = (store.load(tmp_path / name) for name in ("ray", "local"))
+    remote, local = (store.read_audit(tmp_path / name) for name in ("ray", "local"))
     assert [(r.verdict, r.seed) for r in remote.results] == [
         (r.verdict, r.seed) for r in local.results
     ]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.engine import run, served
-from cuassay.engine.executors import Lane
+from cuassay.engine.executors import DeviceLane
 from cuassay.engine.pool import WarmPool
 from cuassay.engine.serve import Server
 from cuassay.errors import UsageError
@@ -34,7 +34,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with WarmPool([Lane(name="cpu:0", device="cpu")]) as pool, Server(pool) as opened:
+    with WarmPool([DeviceLane(name="cpu:0", device="cpu")]) as pool, Server(pool) as opened:
         threading.Thread(target=opened.serve, daemon=True).start()
         yield opened
 

@@ -107,7 +107,7 @@ def test_a_replay_judges_by_the_overridden_problem(folder: Path) -> None:
     rejected = _verdict(_job(folder))
     assert rejected.decision is Decision.REJECTED
     (folder / "cuassay.toml").write_text(_SIDECAR)  # the file has moved on, the run has not
-    kept, _ = snapshot.load(open_run(rejected.run).path)
+    kept, _ = snapshot.read_snapshot(open_run(rejected.run).path)
     assert kept.input("x").domain == Real(low=-1.0, high=0.5)
     assert kept.digest != load_problem(str(folder)).digest
     *_, last = replay(f"{rejected.run}/{rejected.findings[0].id}")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cuassay.errors import ProblemError, ReferenceError_
-from cuassay.formats.domain_rules import check_domain, in_words, within
+from cuassay.formats.domain_rules import check_domain, domain_words, within
 from cuassay.formats.generated import check_made
 from cuassay.model.domain import (
     Choice,
@@ -194,8 +194,8 @@ def test_scalars_are_held_to_their_domain() -> None:
 
 
 def test_words_and_membership() -> None:
-    assert in_words(Real(low=0.0)) == "real in [0.0, inf]"
-    assert in_words(Mask()) == "mask"
+    assert domain_words(Real(low=0.0)) == "real in [0.0, inf]"
+    assert domain_words(Mask()) == "mask"
     assert within(3, Choice(values=(1, 3)))
     assert not within(1e9, Positive())
     assert within(5, Index(axis="k"))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from cuassay.errors import ProblemError
-from cuassay.formats.shapes import Learnt, Sample, learn
+from cuassay.formats.shapes import Learnt, ShapeSample, learn
 
 _SIZES = {"a": 6, "b": 10}
 
@@ -17,11 +17,11 @@ def _learnt(
 ) -> Learnt:
     """Learn shapes that are given as Python lists of tuples over the sizes."""
 
-    def sample(given: Mapping[str, int]) -> Sample:
+    def sample(given: Mapping[str, int]) -> ShapeSample:
         names = dict(given)
         if not eval(rule, {}, names):
             raise ValueError("these sizes do not fit")
-        return Sample(
+        return ShapeSample(
             inputs=tuple(eval(inputs, {}, names)), outputs=tuple(eval(outputs, {}, names))
         )
 

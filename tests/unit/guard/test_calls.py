@@ -359,7 +359,7 @@ def test_a_call_that_nobody_can_judge_is_counted_and_asked_about_less_often(
 ) -> None:
     asked = []
     monkeypatch.setattr(
-        "cuassay.guard.sampled.arbiter.judged", lambda job, names: asked.append(job)
+        "cuassay.guard.sampled.arbiter.judged_call", lambda job, names: asked.append(job)
     )
     guarded = _guard(Faulty(wrong=True))
     for _ in range(40):

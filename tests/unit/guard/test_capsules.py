@@ -19,7 +19,6 @@ from cuassay.guard.capsules.replay import opened, replayed
 from cuassay.guard.capsules.shrink import shrunk
 from cuassay.guard.config import CapsulePolicy
 from cuassay.guard.trusted import Where
-from cuassay.model import serial
 from tests.support.guards import QUIET, inputs, rmsnorm, row_wrong
 
 
@@ -41,7 +40,7 @@ def _capsule(folder: Path, **policy: Any) -> Path:
 
 def test_a_capsule_holds_the_call(tmp_path: Path) -> None:
     path = _capsule(tmp_path)
-    header, tensors = evidence.read(path)
+    header, tensors = evidence.read_capsule(path)
     x, weight = inputs(32, 64)
     assert torch.equal(tensors["in0"], x)
     assert torch.equal(tensors["in1"], weight)
@@ -58,18 +57,18 @@ def test_a_capsule_holds_the_call(tmp_path: Path) -> None:
 
 
 def test_redacted_values_never_leave_the_process(tmp_path: Path) -> None:
-    header, tensors = evidence.read(_capsule(tmp_path, redact=("x",)))
+    header, tensors = evidence.read_capsule(_capsule(tmp_path, redact=("x",)))
     assert set(tensors) == {"in1"}  # and nothing that was computed from x
     kept = {one.name: one for one in header.tensors}
     assert (kept["in0"].why, kept["in0"].absmax, kept["in0"].shape) == ("redacted", None, (32, 64))
     assert kept["got0"].why == "redacted"
-    other, _ = evidence.read(_capsule(tmp_path, redact=("*",)))
+    other, _ = evidence.read_capsule(_capsule(tmp_path, redact=("*",)))
     digests = [one.sha256 for one in (*header.tensors, *other.tensors) if one.name == "in0"]
     assert len(set(digests)) == 2  # salted: equal values cannot be told
 
 
 def test_sizes_numbers_and_rates_are_bounded(tmp_path: Path) -> None:
-    header, tensors = evidence.read(_capsule(tmp_path / "large", max_bytes=100))
+    header, tensors = evidence.read_capsule(_capsule(tmp_path / "large", max_bytes=100))
     assert tensors == {}
     assert not header.complete
     assert _capsule(tmp_path / "full", max_folder_bytes=100) == Path()
@@ -112,7 +111,7 @@ def test_replay_shows_it_again_and_shrinks_it(
     assert not document["recorded_outputs"]["passes"]
     assert document["shapes"] == [[32, 64], [64]]
     assert document["shrunk_shapes"] == [[6, 17], [17]]
-    again, _ = evidence.read(Path(document["shrunk"]))
+    again, _ = evidence.read_capsule(Path(document["shrunk"]))
     assert again.violation.kernel == "row_wrong"
     _print(document, quiet=False)
     text = capsys.readouterr().out
@@ -149,13 +148,11 @@ def test_replay_says_what_it_cannot_do(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_capsule_that_names_python_s_own_functions_is_not_called(tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
-
     path = _capsule(tmp_path)
-    header, _ = evidence.read(path)
+    header, tensors = evidence.read_capsule(path)
     evil = replace(header, reference=Where(module="os", qualname="system"))
     target = tmp_path / "evil.capsule.safetensors"
-    save_file(load_file(path), target, metadata={evidence.KEY: serial.dumps(evil)})
+    evidence.save_capsule(target, evil, tensors)
     with pytest.raises(UsageError, match="it is not called"):
         opened(target, kernel="", device="cpu")
 
@@ -183,5 +180,5 @@ def test_a_call_on_one_element_of_a_strided_tensor_is_evidence_too(tmp_path: Pat
     with guarded:
         guarded(torch.arange(10.0)[::2][:1])
     assert guarded.last_violation is not None
-    header, _ = evidence.read(Path(guarded.last_violation.capsule))
+    header, _ = evidence.read_capsule(Path(guarded.last_violation.capsule))
     assert [one.shape for one in header.tensors if one.name == "in0"] == [(1,)]

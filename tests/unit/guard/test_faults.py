@@ -137,7 +137,7 @@ def test_no_memory_for_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: Any) -> None:
         raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr("cuassay.guard.calls.snapshot.copies", full)
+    monkeypatch.setattr("cuassay.guard.calls.snapshot.detached_copies", full)
     guarded = _guard(double)
     assert torch.equal(guarded(torch.ones(64)), torch.full((64,), 2.0))
     _adds_up(guarded)

@@ -10,12 +10,12 @@ import torch
 import cuassay
 from cuassay.errors import UnknownNameError, UsageError
 from cuassay.guard.calls.breaker import Breaker, State
-from cuassay.guard.calls.counters import Slots, Tally
-from cuassay.guard.calls.sampling import Budget, Sampler
+from cuassay.guard.calls.counters import EventCounts, Slots
+from cuassay.guard.calls.sampling import CheckBudget, Sampler
 from cuassay.guard.calls.signature import described, key_of
-from cuassay.guard.calls.snapshot import Memory, take
+from cuassay.guard.calls.snapshot import SnapshotBudget, take
 from cuassay.guard.calls.structure import flatten, portable, rebuild
-from cuassay.guard.config import Mode, configured, mode
+from cuassay.guard.config import Enforcement, configured, mode
 from cuassay.guard.sampled import screen
 from cuassay.guard.sampled.drift import Drift, limit
 from cuassay.oracle.compare.outputs import Bias
@@ -66,10 +66,10 @@ def test_a_trusted_operator_of_another_signature_is_refused() -> None:
 
 
 def test_the_environment_overrides_the_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert mode(None) is Mode.ENFORCE
-    assert mode("observe") is Mode.OBSERVE
+    assert mode(None) is Enforcement.ENFORCE
+    assert mode("observe") is Enforcement.OBSERVE
     monkeypatch.setenv("CUASSAY_GUARD", "off")
-    assert configured({"mode": "enforce"}).mode is Mode.OFF
+    assert configured({"mode": "enforce"}).mode is Enforcement.OFF
     monkeypatch.setenv("CUASSAY_GUARD", "on")
     with pytest.raises(UnknownNameError, match=r"\$CUASSAY_GUARD"):
         configured({})
@@ -90,13 +90,13 @@ def test_gaps_have_the_rate_and_rise_after_attention() -> None:
 
 def test_the_budget_follows_wall_time() -> None:
     now = [0.0]
-    budget = Budget(0.01, clock=lambda: now[0])
+    budget = CheckBudget(0.01, clock=lambda: now[0])
     assert budget.affordable
     budget.spend(1.25)
     assert not budget.affordable
     now[0] = 101.0
     assert budget.affordable
-    assert Budget(None).affordable
+    assert CheckBudget(None).affordable
 
 
 def test_the_breaker_opens_probes_and_closes() -> None:
@@ -177,7 +177,7 @@ def test_structures_come_back_and_say_what_travels() -> None:
 
 
 def test_a_call_is_settled_once() -> None:
-    tally, ticket, other = Tally(), object(), object()
+    tally, ticket, other = EventCounts(), object(), object()
     tally.submit(ticket)
     tally.submit(other)
     tally.settle(ticket, "checked")
@@ -189,7 +189,7 @@ def test_a_call_is_settled_once() -> None:
 
 
 def test_snapshots_stay_within_their_memory_and_survive_changes() -> None:
-    memory = Memory(100)
+    memory = SnapshotBudget(100)
     x = torch.ones(4)
     snapshot = take((x,), {}, memory)
     assert snapshot is not None
@@ -213,33 +213,33 @@ def test_snapshots_stay_within_their_memory_and_survive_changes() -> None:
 def test_the_screen_sees_what_differs_and_learns_what_was_accepted() -> None:
     want = torch.randn(8, 32, generator=torch.Generator().manual_seed(1)).bfloat16()
     allowance = screen.Allowance()
-    same = screen.measure(want, want).tolist()
+    same = screen.screened(want, want).tolist()
     assert same == [0.0] * len(screen.STATISTICS)
     assert allowance.beyond([same]) == ""
     near = want.clone()
     near[0, 0] = torch.nextafter(want[0, 0], torch.tensor(torch.inf, dtype=torch.bfloat16))
-    one = screen.measure(near, want).tolist()
+    one = screen.screened(near, want).tolist()
     assert 0.4 < one[1] <= 1.01  # one spacing
     assert allowance.beyond([one]) == "element"
     allowance.accept([one])
     assert allowance.beyond([one]) == ""
     row = want.clone()
     row[3] *= 1.05
-    assert allowance.beyond([screen.measure(row, want).tolist()]) != ""
+    assert allowance.beyond([screen.screened(row, want).tolist()]) != ""
     odd = want.clone()
     odd[0, 0] = torch.nan
-    numbers = screen.measure(odd, want).tolist()
+    numbers = screen.screened(odd, want).tolist()
     assert numbers[0] == 1
     allowance.accept([numbers])
     assert allowance.beyond([numbers]) == "class"  # never learnt
     places = torch.arange(8)
-    assert screen.measure(places.flip(0), places).tolist()[0] == 8
+    assert screen.screened(places.flip(0), places).tolist()[0] == 8
 
 
 def test_sketches_see_new_magnitudes_and_hot_indices() -> None:
-    plain = screen.sketch([torch.ones(4), torch.arange(64)]).tolist()
+    plain = screen.input_sketch([torch.ones(4), torch.arange(64)]).tolist()
     assert plain == [1.0, 0.0, pytest.approx(1 / 64), 1.0, 0.0]  # then the largest of each
-    odd = screen.sketch([torch.tensor([3.0, torch.nan]), torch.zeros(64).long()]).tolist()
+    odd = screen.input_sketch([torch.tensor([3.0, torch.nan]), torch.zeros(64).long()]).tolist()
     assert odd == [3.0, 1.0, 1.0, 3.0, 0.0]
     seen = screen.Range()
     assert not seen.leaves(plain[:3])

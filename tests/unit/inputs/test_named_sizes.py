@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cuassay.inputs.named_sizes import Kind, NamedSize, named_sizes
+from cuassay.inputs.named_sizes import NamedSize, SizeUse, named_sizes
 from cuassay.inputs.plan import plan_cases
 from cuassay.model.verdict import Profile
 from tests.support.fake_trial import scaled_add
@@ -28,25 +28,25 @@ __global__ void f(float* y, int n) {
 """
 
 
-def named(value: int, kind: Kind) -> NamedSize:
+def named(value: int, kind: SizeUse) -> NamedSize:
     return NamedSize(value=value, kind=kind)
 
 
 def test_python_is_read_by_its_syntax() -> None:
     found = named_sizes([PYTHON])
-    equal = {one.value for one in found if one.kind is Kind.EQUAL}
+    equal = {one.value for one in found if one.kind is SizeUse.EQUAL}
     assert equal >= {293, 691, 512, 853, 77}
-    assert named(4096, Kind.BOUND) in found
-    assert named(48, Kind.STEP) in found
-    assert [one.kind for one in found] == sorted((o.kind for o in found), key=list(Kind).index)
+    assert named(4096, SizeUse.BOUND) in found
+    assert named(48, SizeUse.STEP) in found
+    assert [one.kind for one in found] == sorted((o.kind for o in found), key=list(SizeUse).index)
 
 
 def test_cuda_is_read_by_its_operators_also_inside_python() -> None:
     for text in (CUDA, f"SOURCE = '''{CUDA}'''"):
         found = named_sizes([text])
-        assert named(8192, Kind.BOUND) in found
-        assert named(24, Kind.STEP) in found
-        assert named(640, Kind.EQUAL) in found
+        assert named(8192, SizeUse.BOUND) in found
+        assert named(24, SizeUse.STEP) in found
+        assert named(640, SizeUse.EQUAL) in found
         assert all(one.value != 3 for one in found)  # a shift is no comparison
 
 
@@ -61,7 +61,7 @@ def test_both_sides_of_each_size_are_planned() -> None:
         "shapes",
         profile=Profile.STANDARD,
         root_seed=1,
-        named=[named(293, Kind.EQUAL), named(100, Kind.BOUND), named(24, Kind.STEP)],
+        named=[named(293, SizeUse.EQUAL), named(100, SizeUse.BOUND), named(24, SizeUse.STEP)],
     )
     cols = {case.axes["cols"] for case in cases}
     assert cols >= {293, 294, 99, 100, 101, 48, 49}

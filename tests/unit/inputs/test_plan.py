@@ -11,8 +11,8 @@ import torch
 
 from cuassay.catalog import registry
 from cuassay.errors import UnknownNameError
-from cuassay.inputs.constraints import holds
-from cuassay.inputs.geometry import elements, fit, growth_axes, least, legal
+from cuassay.inputs.constraints import constraint_holds
+from cuassay.inputs.geometry import elements, fitted_sizes, growth_axes, least, legal
 from cuassay.inputs.materialise import materialise
 from cuassay.inputs.plan import PURPOSES, plan_cases
 from cuassay.model.case import Case
@@ -258,8 +258,8 @@ def test_an_output_that_the_reference_sizes_depends_on_every_axis() -> None:
 def test_fit_halves_but_keeps_what_it_must() -> None:
     problem = registry.get("rmsnorm")
     big = {"rows": 16384, "hidden": 4096}
-    assert elements(problem, fit(problem, big, budget=2**16)) <= 2**16
-    assert fit(problem, big, budget=2**16, keep={"hidden"})["hidden"] == 4096
+    assert elements(problem, fitted_sizes(problem, big, budget=2**16)) <= 2**16
+    assert fitted_sizes(problem, big, budget=2**16, keep={"hidden"})["hidden"] == 4096
 
 
 def test_an_unknown_purpose_lists_the_known_ones() -> None:
@@ -281,4 +281,4 @@ def test_an_unknown_purpose_lists_the_known_ones() -> None:
 def test_constraints_are_judged_where_they_speak_of_sizes(
     constraint: str, expected: bool | None
 ) -> None:
-    assert holds(constraint, {"rows": 8, "hidden": 24}) is expected
+    assert constraint_holds(constraint, {"rows": 8, "hidden": 24}) is expected

@@ -10,7 +10,7 @@ import torch
 from cuassay.errors import UsageError
 from cuassay.loops import sites
 from cuassay.loops.infer import inference, lengthening
-from cuassay.loops.infer.decoding import Tally, forced, same_bits
+from cuassay.loops.infer.decoding import LogitTally, forced, same_bits
 from cuassay.loops.infer.inference import infer
 from cuassay.loops.infer.paged import exact_logits, prefill
 from cuassay.loops.kernels import Kernel, KernelFault
@@ -31,7 +31,7 @@ def _untrained(monkeypatch: pytest.MonkeyPatch) -> None:
 def _infer(site: str, kernel: Kernel, *, tokens: int = 40, longest: int = 128) -> InferReport:
     return infer(
         LoopSettings(site=site, sequences=3, tokens=tokens, longest=longest),
-        site=sites.find(site),
+        site=sites.find_site(site),
         kernel=kernel,
         preset=loops.MICRO,
         device="cpu",
@@ -112,9 +112,9 @@ def test_long_contexts_show_what_short_ones_do_not() -> None:
 
     ops = loops.micro("bf16").ops
     sizes = {"kv_heads": 1, "group": 2, "dim": 8, "seed": 3}
-    short = lengthening.measure(kernel, ops, longest=64, **sizes)
+    short = lengthening.measure_lengths(kernel, ops, longest=64, **sizes)
     assert short.wrong == []
-    longer = lengthening.measure(kernel, ops, longest=256, **sizes)
+    longer = lengthening.measure_lengths(kernel, ops, longest=256, **sizes)
     assert "over 128 tokens and more" in longer.wrong[0]
     assert longer.slope is not None
     assert longer.slope_trusted is not None
@@ -131,7 +131,7 @@ def test_long_contexts_show_what_short_ones_do_not() -> None:
 )
 def test_mistakes_are_said(job: LoopSettings, site: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        inference._check(job, sites.find(site))
+        inference._check(job, sites.find_site(site))
 
 
 def test_the_report_is_told_in_every_form(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_report_is_told_in_every_form(tmp_path: Path) -> None:
 
 
 def test_equal_logits_have_no_divergence_and_nan_equals_nan() -> None:
-    tally = Tally()
+    tally = LogitTally()
     logits = torch.randn(20, dtype=torch.float64)
     assert tally.add(logits, logits, 3) == pytest.approx(0.0, abs=1e-12)
     assert (tally.quality().top1, tally.quality().top5) == (1.0, 1.0)

@@ -10,9 +10,9 @@ from torch.nn import functional
 
 from cuassay.loops import sites
 from cuassay.loops.kernels import KernelFault, local_kernel, sizes_of
-from cuassay.loops.model.operators import Mode, stochastic_round
+from cuassay.loops.model.operators import SiteMode, stochastic_round
 from cuassay.loops.model.transformer import Block, Transformer
-from cuassay.loops.train.lane import Lane
+from cuassay.loops.train.lane import Learner
 from cuassay.model.loop import Cell
 from tests.support import loops
 
@@ -94,13 +94,13 @@ def test_accumulated_and_recomputed_gradients_are_those_of_one_batch(
     cell = Cell(data="uniform", optimizer="sgd", precision="fp32", seed=0)
     batch = _batch(rows=8)
     found = [
-        Lane(
+        Learner(
             cell,
             loops.settings("rmsnorm", loops.never, **more),
-            mode=Mode.TRUSTED,
+            mode=SiteMode.TRUSTED,
             root=3,
             rate=0.1,
-        ).gradients(batch, Mode.TRUSTED)
+        ).gradients(batch, SiteMode.TRUSTED)
         for more in ({}, options)
     ]
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
@@ -121,9 +121,9 @@ def test_torch_compile_leaves_the_operators_to_the_kernel() -> None:
         return plain(values)  # type: ignore[arg-type]
 
     made = loops.settings("rmsnorm", kernel, compile_with="eager")
-    lane = Lane(cell, made, mode=Mode.CANDIDATE, root=3, rate=0.1)
-    loss, _ = lane.gradients(_batch(), Mode.CANDIDATE)
-    trusted, _ = lane.gradients(_batch(), Mode.TRUSTED)
+    lane = Learner(cell, made, mode=SiteMode.CANDIDATE, root=3, rate=0.1)
+    loss, _ = lane.gradients(_batch(), SiteMode.CANDIDATE)
+    trusted, _ = lane.gradients(_batch(), SiteMode.TRUSTED)
     assert loss == pytest.approx(trusted, rel=1e-5)
     assert len(called) == 4  # behind the embedding, twice in the block, at the end
 

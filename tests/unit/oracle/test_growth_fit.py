@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cuassay.model.outcome import GrowthPoint
-from cuassay.oracle.growth import fit, judge
+from cuassay.oracle.growth import fit, judge_growth
 
 _LENGTHS = (256, 1024, 4096, 16384)
 
@@ -25,7 +25,7 @@ def test_fit_recovers_the_exponent_and_projects_to_the_target() -> None:
 
 
 def test_growing_error_fails() -> None:
-    found = judge(fit(_points(0.5, 0.002), axis="tokens", target=1_000_000, output="y"))
+    found = judge_growth(fit(_points(0.5, 0.002), axis="tokens", target=1_000_000, output="y"))
     assert found is not None
     assert found.share > 1
     assert "tokens" in found.group
@@ -33,20 +33,20 @@ def test_growing_error_fails() -> None:
 
 @pytest.mark.parametrize("exponent", [-0.4, 0.0, 0.1])
 def test_error_at_the_rounding_floor_passes(exponent: float) -> None:
-    found = judge(fit(_points(exponent, 1.5e-3), axis="n", target=1_000_000, output="y"))
+    found = judge_growth(fit(_points(exponent, 1.5e-3), axis="n", target=1_000_000, output="y"))
     assert found is not None
     assert found.share <= 1
 
 
 def test_error_that_grows_as_the_trusted_one_passes() -> None:
     points = [GrowthPoint(length=n, error=1e-7 * n**0.5, trusted=2e-7 * n**0.5) for n in _LENGTHS]
-    found = judge(fit(points, axis="n", target=10**6, output="y"))
+    found = judge_growth(fit(points, axis="n", target=10**6, output="y"))
     assert found is not None
     assert found.share < 1
 
 
 def test_large_error_that_does_not_grow_fails() -> None:
-    found = judge(fit(_points(0.05, 7e-3), axis="n", target=10**6, output="y"))
+    found = judge_growth(fit(_points(0.05, 7e-3), axis="n", target=10**6, output="y"))
     assert found is not None
     assert found.share > 1
 
@@ -55,24 +55,24 @@ def test_small_now_but_harmful_at_the_target_fails() -> None:
     points = [
         GrowthPoint(length=n, error=1.0e-3 * (n / 256) ** 0.18, trusted=1.7e-3) for n in _LENGTHS
     ]
-    found = judge(fit(points, axis="n", target=10**8, output="y"))
+    found = judge_growth(fit(points, axis="n", target=10**8, output="y"))
     assert found is not None
     assert found.share > 1
 
 
 def test_two_lengths_decide_nothing_and_one_is_an_error() -> None:
-    assert judge(fit(_points(0.5, 0.1)[:2], axis="n", target=10**6, output="y")) is None
+    assert judge_growth(fit(_points(0.5, 0.1)[:2], axis="n", target=10**6, output="y")) is None
     with pytest.raises(ValueError, match="two lengths or more"):
         fit(_points(0.5, 0.1)[:1], axis="n", target=10**6, output="y")
 
 
 def test_an_exact_candidate_passes() -> None:
     points = [GrowthPoint(length=n, error=0.0, trusted=1e-3) for n in _LENGTHS]
-    found = judge(fit(points, axis="n", target=10**6, output="y"))
+    found = judge_growth(fit(points, axis="n", target=10**6, output="y"))
     assert found is not None
     assert found.share < 1
     exact = [GrowthPoint(length=n, error=0.0, trusted=0.0) for n in _LENGTHS]
-    assert judge(fit(exact, axis="n", target=10**6, output="y")) is None
+    assert judge_growth(fit(exact, axis="n", target=10**6, output="y")) is None
 
 
 def test_a_reference_that_grows_too_is_not_projected() -> None:
@@ -81,7 +81,7 @@ def test_a_reference_that_grows_too_is_not_projected() -> None:
         GrowthPoint(length=n, error=2e-3 * (n / 16) ** 0.77, trusted=3e-3 * (n / 16) ** 0.60)
         for n in (16, 64, 256)
     ]
-    found = judge(fit(points, axis="tokens", target=10**6, output="y"))
+    found = judge_growth(fit(points, axis="tokens", target=10**6, output="y"))
     assert found is not None
     assert found.share < 1
 
@@ -91,6 +91,6 @@ def test_an_error_far_above_a_growing_trusted_one_fails() -> None:
         GrowthPoint(length=n, error=8e-3 * (n / 16) ** 0.9, trusted=2e-3 * (n / 16) ** 0.5)
         for n in (16, 64, 256)
     ]
-    found = judge(fit(points, axis="tokens", target=10**6, output="y"))
+    found = judge_growth(fit(points, axis="tokens", target=10**6, output="y"))
     assert found is not None
     assert found.share > 1

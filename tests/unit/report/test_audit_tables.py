@@ -97,7 +97,7 @@ def test_a_rejection_carries_its_diagnoses() -> None:
     verdict = dataclasses.replace(samples.rejected(), diagnoses=(made,))
     result = of_verdict(audits.item(1), verdict, run="r", attempt=1)
     assert result.diagnoses == (made,)
-    [shown] = audit_json.candidate(result)["diagnoses"]
+    [shown] = audit_json.candidate_entry(result)["diagnoses"]
     assert shown["cause"] == "race"
     assert shown["findings"] == ["F1"]
     assert "\x1b" not in shown["words"]

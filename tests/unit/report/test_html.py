@@ -22,7 +22,7 @@ from cuassay.model.outcome import (
     Skipped,
 )
 from cuassay.model.verdict import AxisCoverage, Timing, Verdict
-from cuassay.report.html.svg import budget_bar, error_map, growth_plot, time_bar
+from cuassay.report.html.svg import budget_bar, error_map_drawing, growth_plot, time_bar
 from cuassay.report.html.verdict import render
 from tests.support import samples
 
@@ -153,11 +153,11 @@ def test_page_stays_small_whatever_the_candidate_prints() -> None:
 
 def test_error_map_merges_cells_and_shrinks_big_maps() -> None:
     flat = ErrorMap(rows=4, columns=4, cells=(0.1,) * 16, tile=(1, 1), output="y")
-    assert error_map(flat).count("h") >= 4
+    assert error_map_drawing(flat).count("h") >= 4
     cells = [0.0] * (300 * 500)
     cells[-1] = math.nan
     big = ErrorMap(rows=300, columns=500, cells=tuple(cells), tile=(8, 8), output="y")
-    drawn = error_map(big)
+    drawn = error_map_drawing(big)
     assert len(drawn) < 5000
     assert 'class="z8"' in drawn
 

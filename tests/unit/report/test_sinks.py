@@ -20,7 +20,7 @@ from cuassay.model.outcome import CheckReport, Errored, Failed, Finding, Finding
 from cuassay.model.verdict import Decision, Verdict
 from cuassay.report import advice, github, markdown
 from cuassay.report.agent import agent_document
-from cuassay.report.judged import Judged, place
+from cuassay.report.judged import Judged, line_shown
 from cuassay.report.junit import junit
 from cuassay.report.sarif import RESULTS, sarif
 from tests.support import samples
@@ -184,7 +184,7 @@ def test_the_line_is_the_evidence_s_or_the_definition_s(
     evidence: str, line: int, exact: bool
 ) -> None:
     finding = dataclasses.replace(samples.hot_rows(), evidence=evidence)
-    found = place(finding, _judged(samples.rejected()))
+    found = line_shown(finding, _judged(samples.rejected()))
     assert (found.path, found.line, found.exact) == ("kernels/kernel.py", line, exact)
 
 
@@ -192,10 +192,10 @@ def test_the_line_of_a_sanitizer_or_of_the_machine() -> None:
     trial = _judged(samples.rejected())
     found = dataclasses.replace(samples.hot_rows(), evidence='File "kernel.py", line 9')
     told = dataclasses.replace(found, message="memcheck: read of 4 bytes in f (kernel.py:5)")
-    assert place(told, trial).line == 5
+    assert line_shown(told, trial).line == 5
     told = dataclasses.replace(found, details=(("access", "load"), ("/b/src/kernel.py:8", "x")))
-    assert place(told, trial).line == 8
-    assert place(found, trial).line == 9
+    assert line_shown(told, trial).line == 8
+    assert line_shown(found, trial).line == 9
 
 
 def test_a_solution_file_stands_for_the_sources_inside_it() -> None:
@@ -205,7 +205,7 @@ def test_a_solution_file_stands_for_the_sources_inside_it() -> None:
     trial = dataclasses.replace(
         trial, candidate=dataclasses.replace(trial.candidate, origin=origin)
     )
-    found = place(samples.hot_rows(), trial)
+    found = line_shown(samples.hot_rows(), trial)
     assert (found.path, found.line) == ("set/solution.json", 1)
     outside = _judged(None, candidate=None, path="/else/k.py", stopped="x")
     uri = outside.name

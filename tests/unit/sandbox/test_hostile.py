@@ -162,9 +162,9 @@ def test_a_daemon_dies_with_its_worker(cpu: Nursery, tmp_path: Path) -> None:
     """
     with pool(source, tmp_path, cpu) as workers:
         daemon = int(read(workers.run(scenario(), ramp), 2)[0].item())
-        assert daemon in processes.snapshot()
+        assert daemon in processes.visible_processes()
         workers.run(scenario(steps=()), ramp, fresh=True)
-        found = processes.snapshot().get(daemon)
+        found = processes.visible_processes().get(daemon)
     assert found is None or found.state == "Z"
 
 
@@ -347,7 +347,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
             pid = int(read(workers.run(scenario(), ramp), 2)[0].item())
         folder = opened.folder
     assert not folder.exists()
-    assert pid not in processes.snapshot()
+    assert pid not in processes.visible_processes()
 
 
 JUDGE = """
@@ -374,11 +374,11 @@ def test_a_killed_judge_leaves_nothing(tmp_path: Path) -> None:
     with judge:
         assert judge.stdout is not None
         pid, folder = judge.stdout.readline().split()
-        assert int(pid) in processes.snapshot()
+        assert int(pid) in processes.visible_processes()
         judge.kill()
     for _ in range(6000):
-        if int(pid) not in processes.snapshot() and not os.path.exists(folder):
+        if int(pid) not in processes.visible_processes() and not os.path.exists(folder):
             break
         time.sleep(0.02)
-    assert int(pid) not in processes.snapshot()
+    assert int(pid) not in processes.visible_processes()
     assert not os.path.exists(folder)

@@ -16,7 +16,7 @@ import torch
 from cuassay.model.problem import Scalar
 from cuassay.model.walls import WALLS
 from cuassay.sandbox import environment, processes, wire
-from cuassay.sandbox.guest.transport import WorkerTransport, place
+from cuassay.sandbox.guest.transport import WorkerTransport, aligned_offsets
 from cuassay.sandbox.host.segments import Segments, StillWritableError
 
 
@@ -75,7 +75,7 @@ def test_torch_compile_starts_no_processes_in_a_worker(tmp_path: Path) -> None:
 
 
 def test_blocks_are_placed_apart() -> None:
-    assert place([1, 0, 257]) == ([0, 256, 256], 768)
+    assert aligned_offsets([1, 0, 257]) == ([0, 256, 256], 768)
 
 
 def test_inputs_are_sealed_and_read_back() -> None:
@@ -109,7 +109,7 @@ def test_results_are_sealed_before_they_are_believed() -> None:
 
 
 def test_process_trees() -> None:
-    table = processes.snapshot()
+    table = processes.visible_processes()
     me = os.getpid()
     assert me in processes.descendants([os.getppid()], table)
     count, held = processes.tree_size(me)

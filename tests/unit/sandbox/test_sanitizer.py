@@ -82,7 +82,7 @@ def facts(
         "folder": str(folder / "cache"),
         "builder": "cuassay.build:load",
     }
-    run = sanitizer.run(
+    run = sanitizer.run_below(
         scenario,
         candidate=made,
         recipe=recipe,

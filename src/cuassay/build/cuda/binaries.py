@@ -100,10 +100,10 @@ def kernels_in(file: Path) -> list[KernelCode]:
 
     Raises MissingToolError where cuobjdump is missing or takes too long.
     """
-    return parse(_dumped(file, "-res-usage", "-sass"))
+    return parse_sass(_dumped(file, "-res-usage", "-sass"))
 
 
-def parse(text: str) -> list[KernelCode]:
+def parse_sass(text: str) -> list[KernelCode]:
     """Return the kernels in what `cuobjdump -res-usage -sass` prints."""
     found = {
         name: KernelCode(

@@ -103,7 +103,9 @@ def compile_units(
     light = None
     if light_headers_suffice(every_text):
         light = write_light_headers(folder, every_text, torch_include())
-    jobs = [Job(unit, flags, name=name, arch=arch, folder=objects, light=light) for unit in units]
+    jobs = [
+        CompileJob(unit, flags, name=name, arch=arch, folder=objects, light=light) for unit in units
+    ]
     race = light is not None and (os.cpu_count() or 1) >= _RACE_FROM_CPUS
     try:
         with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
@@ -113,7 +115,7 @@ def compile_units(
             shutil.rmtree(passes, ignore_errors=True)
 
 
-class Job:
+class CompileJob:
     """Compiles one unit."""
 
     def __init__(

@@ -60,7 +60,7 @@ def parallel_script(command: Sequence[str], folder: Path) -> Path | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    text = arrange(dry.stderr, folder) if dry.returncode == 0 else None
+    text = rearranged_script(dry.stderr, folder) if dry.returncode == 0 else None
     if text is None:
         return None
     script = folder / "passes.sh"
@@ -68,7 +68,7 @@ def parallel_script(command: Sequence[str], folder: Path) -> Path | None:
     return script
 
 
-def arrange(dry_run: str, folder: Path) -> str | None:
+def rearranged_script(dry_run: str, folder: Path) -> str | None:
     """Return the script for what nvcc printed, or None where it is not understood."""
     variables: dict[str, str] = {}
     passes: list[str] = []

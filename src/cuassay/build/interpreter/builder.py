@@ -114,7 +114,7 @@ def _others(module: Any) -> dict[str, Callable[..., Any]]:
     def create_dot(self: Any, a: Any, b: Any, d: Any, input_precision: Any, *rest: Any) -> Any:
         left, right = numerics.widen(a.data), numerics.widen(b.data)
         if left.dtype == np.float32 == a.data.dtype and input_precision == rounds_to_tf32:
-            left, right = numerics.tf32(left), numerics.tf32(right)
+            left, right = numerics.truncated_tf32(left), numerics.truncated_tf32(right)
         return handle(_matmul_add(left, right, d.data), d.dtype.scalar)
 
     def get_bf16(self: Any, value: float) -> Any:

@@ -85,11 +85,11 @@ def _repair(module: Any) -> None:
     from cuassay.build.interpreter import builder as interpreter_builder
     from cuassay.build.interpreter import launch as interpreter_launch
     from cuassay.build.interpreter import reduce as interpreter_reduce
-    from cuassay.build.interpreter.memory import Memory
+    from cuassay.build.interpreter.memory import InterpreterModule
 
     original = module._get_np_dtype
     module._get_np_dtype = interpreter_builder.numpy_type_function(module.tl, original)
-    module._interpreter = Memory(module._interpreter)
+    module._interpreter = InterpreterModule(module._interpreter)
     module._convert_float = interpreter_builder.convert_float(module)
     if hasattr(module, "_mxfp_value_handle_to_float32"):
         module._mxfp_value_handle_to_float32 = interpreter_builder.mxfp_to_float32(module)

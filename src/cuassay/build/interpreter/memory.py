@@ -16,7 +16,7 @@ from cuassay.build.interpreter.numerics import NARROW, Array, binary, occurrence
 _SIXTEEN_BITS = 2
 
 
-class Memory:
+class InterpreterModule:
     """Stands in for `triton._C.libtriton.interpreter`; forwards what needs no repair."""
 
     def __init__(self, native: Any) -> None:

@@ -121,7 +121,7 @@ def fma(x: Array, y: Array, z: Array) -> Array:
     return rounded.astype(z.dtype)
 
 
-def tf32(values: Array) -> Array:
+def truncated_tf32(values: Array) -> Array:
     """Return float32 values as the tensor cores read them: the low 13 bits ignored."""
     return (values.view(np.uint32) & ~_LOW_TF32_BITS).view(np.float32)
 

@@ -15,7 +15,7 @@ from cuassay.model.machine import Agreement
 from cuassay.model.recording import RecordedLaunch, Region
 
 if TYPE_CHECKING:
-    from cuassay.build.machine.memory import Arena
+    from cuassay.build.machine.memory import StorageArena
 
 _NAME = 200
 _PLAIN = {
@@ -24,7 +24,7 @@ _PLAIN = {
 }  # fmt: skip
 
 
-def agreement(launch: RecordedLaunch, arena: Arena) -> tuple[Agreement, ...] | None:
+def agreement(launch: RecordedLaunch, arena: StorageArena) -> tuple[Agreement, ...] | None:
     """Compare the machine's memory after a launch with the recorded one, region by region.
 
     None where the recording does not say what the launch left; else the regions that changed,

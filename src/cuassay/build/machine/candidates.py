@@ -159,9 +159,9 @@ def _launcher(candidate: Candidate) -> MachineLauncher:
     """Return this process's launcher."""
     global current
     from cuassay.build.machine.launch import MachineLauncher
-    from cuassay.build.machine.memory import Arena
+    from cuassay.build.machine.memory import StorageArena
 
-    current = MachineLauncher(arena=Arena())
+    current = MachineLauncher(arena=StorageArena())
     current.recorder.sources = {source.path: source.text for source in candidate.sources}
     return current
 

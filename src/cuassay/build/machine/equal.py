@@ -22,7 +22,7 @@ from cuassay.model.recording import RecordedResult, Recording, decode
 from ptxsan.errors import MachineError
 
 if TYPE_CHECKING:
-    from cuassay.build.machine.memory import Arena
+    from cuassay.build.machine.memory import StorageArena
     from ptxsan.equivalence import Executed, Output
     from ptxsan.residues import Residues
     from ptxsan.syntax import Module
@@ -154,12 +154,12 @@ class _Side:
     def __call__(self, residues: Residues) -> Executed:
         """Execute and return the results. Raises MachineError."""
         from cuassay.build.machine.launch import prepared
-        from cuassay.build.machine.memory import Arena
+        from cuassay.build.machine.memory import StorageArena
         from ptxsan.equivalence import Executed
         from ptxsan.options import Options
         from ptxsan.run import run
 
-        arena = Arena()
+        arena = StorageArena()
         options = Options(shadow=residues, races=False, limit_s=self._limit_s)
         for launch in self._recording.launches:
             furnish(arena, launch)
@@ -173,7 +173,7 @@ class _Side:
         return Executed(outputs=outputs, roots=self._roots)
 
 
-def _output(arena: Arena, result: RecordedResult) -> Output:
+def _output(arena: StorageArena, result: RecordedResult) -> Output:
     """Return a result as memory that the kernels left."""
     import numpy as np
 

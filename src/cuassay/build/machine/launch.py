@@ -20,7 +20,7 @@ from cuassay.errors import MissingToolError, UncoveredError
 from cuassay.model.recording import RecordedLaunch, Recording, Region
 
 if TYPE_CHECKING:
-    from cuassay.build.machine.memory import Arena
+    from cuassay.build.machine.memory import StorageArena
     from ptxsan.findings import MachineReport
     from ptxsan.syntax import Module
 
@@ -40,7 +40,7 @@ class LaunchFault(RuntimeError):
 
 
 @dataclass(slots=True)
-class Recorder:
+class MachineRecorder:
     """Keeps launches with the memory that they started from, while `on`.
 
     With `outline` launches are kept without memory, and are not executed.
@@ -59,7 +59,7 @@ class Recorder:
         self.on, self.outline = True, outline
         self.modules, self.launches, self._left, self._bytes = {}, [], {}, 0
 
-    def before(self, ptx: str, launch: RecordedLaunch, arena: Arena) -> None:
+    def before(self, ptx: str, launch: RecordedLaunch, arena: StorageArena) -> None:
         """Keep a launch about to run: what of its memory is new since the last one."""
         contents: dict[int, bytes] = {}
         written: dict[int, bytes] = {}
@@ -88,7 +88,7 @@ class Recorder:
         if variables:
             self.launches[-1] = _replaced(self.launches[-1], {"variables": dict(variables)})
 
-    def after(self, arena: Arena) -> None:
+    def after(self, arena: StorageArena) -> None:
         """Remember what a launch left behind."""
         self._left = {region.base: _digest(region.buffer) for region in arena.regions}
 
@@ -103,8 +103,8 @@ class Recorder:
 class MachineLauncher:
     """Runs launches one after another on an arena's memory; modules live as long as it does."""
 
-    arena: Arena
-    recorder: Recorder = field(default_factory=Recorder)
+    arena: StorageArena
+    recorder: MachineRecorder = field(default_factory=MachineRecorder)
     _modules: dict[str, Module] = field(default_factory=dict)
     _functions: list[tuple[str, str]] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -237,7 +237,7 @@ class MachineLauncher:
         return self._modules[key]
 
 
-def prepared(launch: RecordedLaunch, arena: Arena, *, hollow: bool = False) -> Any:
+def prepared(launch: RecordedLaunch, arena: StorageArena, *, hollow: bool = False) -> Any:
     """Return a launch as the machine takes it, its addresses resolved in the arena.
 
     The memory of a `hollow` one holds nothing, pointers neither.
@@ -260,7 +260,7 @@ def prepared(launch: RecordedLaunch, arena: Arena, *, hollow: bool = False) -> A
     )
 
 
-def _inside_maps(launch: RecordedLaunch, arena: Arena) -> Iterator[tuple[int, int, Any]]:
+def _inside_maps(launch: RecordedLaunch, arena: StorageArena) -> Iterator[tuple[int, int, Any]]:
     """Yield the memory that tensor maps among the arguments are over."""
     from ptxsan.runtime.layout import T_BASE, T_BYTES
 
@@ -271,7 +271,9 @@ def _inside_maps(launch: RecordedLaunch, arena: Arena) -> Iterator[tuple[int, in
                 yield index, T_BASE, pointer
 
 
-def _inside_structures(launch: RecordedLaunch, arena: Arena) -> Iterator[tuple[int, int, Any]]:
+def _inside_structures(
+    launch: RecordedLaunch, arena: StorageArena
+) -> Iterator[tuple[int, int, Any]]:
     """Yield the memory that structures passed by value point to."""
     from ptxsan.host.memory import pointers_in_structures
     from ptxsan.runtime.layout import T_BYTES

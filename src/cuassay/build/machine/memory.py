@@ -31,7 +31,7 @@ _POINTER = struct.Struct("<Q")
 
 
 @dataclass(slots=True, eq=False)
-class Region:
+class HeldRegion:
     """One allocation: torch's storage, if it is one, is kept alive; the machine sees `buffer`.
 
     The storage begins `zone_bytes` behind `base`, and ends as much before the buffer does.
@@ -58,10 +58,10 @@ class _Earlier:
 
 
 @dataclass(slots=True)
-class Arena:
+class StorageArena:
     """The storages of one call, by address."""
 
-    _regions: dict[int, Region] = field(default_factory=dict)
+    _regions: dict[int, HeldRegion] = field(default_factory=dict)
     _count: int = 0
     _earlier: dict[int, _Earlier] = field(default_factory=dict)
 
@@ -81,7 +81,7 @@ class Arena:
         self._count = 0
 
     @property
-    def regions(self) -> tuple[Region, ...]:
+    def regions(self) -> tuple[HeldRegion, ...]:
         """Every allocation known, in the order of their addresses."""
         return tuple(self._regions[base] for base in sorted(self._regions))
 
@@ -111,7 +111,7 @@ class Arena:
         data = _bytes_around(base, size, zone) if zone else _bytes_of(storage)
         base -= zone
         buffer = Buffer(name=made, data=data, initialised=flags, alignment=_alignment(base))
-        self._regions[base] = Region(base, storage, buffer, zone)
+        self._regions[base] = HeldRegion(base, storage, buffer, zone)
 
     def place(
         self,
@@ -122,7 +122,7 @@ class Arena:
     ) -> None:
         """Put an allocation with contents (uint8) and flags (bool a byte) at an address."""
         buffer = Buffer(name=name, data=data, initialised=initialised, alignment=_alignment(base))
-        self._regions[base] = Region(base, None, buffer)
+        self._regions[base] = HeldRegion(base, None, buffer)
 
     def provide(
         self,
@@ -177,14 +177,14 @@ class Arena:
             held = self._revived(address) or held
         return None if held is None else Pointer(buffer=held.buffer, offset=address - held.base)
 
-    def _revived(self, address: int) -> Region | None:
+    def _revived(self, address: int) -> HeldRegion | None:
         """Return an allocation of an earlier call that still lives, and know it again."""
         for base, one in self._earlier.items():
             if not base <= address < base + one.buffer.data.nbytes or one.storage.expired():
                 continue
             storage = torch.UntypedStorage._new_with_weak_ptr(one.storage.cdata)
             if storage is not None and base not in self._regions:
-                self._regions[base] = Region(base, storage, one.buffer, one.zone_bytes)
+                self._regions[base] = HeldRegion(base, storage, one.buffer, one.zone_bytes)
                 return self._regions[base]
         return None
 
@@ -229,7 +229,7 @@ class Arena:
 class _Watch(UntracedMode):
     """Tells the arena what every torch operation makes and writes."""
 
-    def __init__(self, arena: Arena) -> None:
+    def __init__(self, arena: StorageArena) -> None:
         super().__init__()
         self._arena = arena
 

@@ -30,7 +30,7 @@ from ptxsan.errors import MachineError
 if TYPE_CHECKING:
     import numpy as np
 
-    from cuassay.build.machine.memory import Arena
+    from cuassay.build.machine.memory import StorageArena
     from ptxsan.findings import MachineFinding, MachineReport
     from ptxsan.syntax import Module
 
@@ -103,10 +103,10 @@ def _once(
     """Execute every launch once; return what was seen and the memory left, by allocation."""
     from cuassay.build.machine.agreement import agreement
     from cuassay.build.machine.launch import prepared
-    from cuassay.build.machine.memory import Arena
+    from cuassay.build.machine.memory import StorageArena
     from ptxsan.run import run
 
-    arena = Arena()
+    arena = StorageArena()
     seen = []
     for launch in recording.launches:
         furnish(arena, launch)
@@ -146,7 +146,7 @@ def set_variables(module: Module, launch: RecordedLaunch) -> None:
             memory[name][:] = bytearray(data)
 
 
-def furnish(arena: Arena, launch: RecordedLaunch) -> None:
+def furnish(arena: StorageArena, launch: RecordedLaunch) -> None:
     """Give the launch its memory: what is recorded with it, the rest as the last one left it."""
     import numpy as np
 

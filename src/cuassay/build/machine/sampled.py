@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from cuassay.build.machine.launch import prepared
-from cuassay.build.machine.memory import Arena
+from cuassay.build.machine.memory import StorageArena
 from cuassay.build.machine.replay import evidence_of, set_variables
 from cuassay.errors import CuassayError
 from cuassay.model import serial
@@ -64,7 +64,7 @@ def execute(recording: Recording, *, limit_s: float) -> MachineEvidence:
 
 
 def _some_blocks(launch: RecordedLaunch, module: Any, limit_s: float) -> LaunchEvidence:
-    arena = Arena()
+    arena = StorageArena()
     for region in launch.regions:
         arena.place(region.base, region.name, pages.mirror(region.nbytes), None)
     options = Options(

@@ -30,7 +30,7 @@ _NEEDS_89 = ("float8e4nv", "float8_e4m3fn", "tl.float8")
 _NEEDS_90 = ("wgmma", "cp.async.bulk", "mbarrier", "warp_specialize=True", "tma")
 
 
-class Launch(Protocol):
+class TritonLaunch(Protocol):
     """What runs a kernel: PTX text, entry, grid, block, shared bytes, one `bytes` a parameter."""
 
     def __call__(
@@ -62,7 +62,7 @@ def architecture_for(text: str) -> int:
     return 89 if any(sign in text for sign in _NEEDS_89) else 80
 
 
-def enable(launch: Launch, *, arch: int, multiprocessors: int) -> None:
+def enable(launch: TritonLaunch, *, arch: int, multiprocessors: int) -> None:
     """Make this process's Triton compile for `arch` and launch through `launch`.
 
     Must run before the candidate is imported. Raises MissingToolError where Triton is absent
@@ -85,7 +85,7 @@ def enable(launch: Launch, *, arch: int, multiprocessors: int) -> None:
     _refuse_what_does_not_compile(arch)
 
 
-def _driver(target: Any, launch: Launch, multiprocessors: int) -> Any:
+def _driver(target: Any, launch: TritonLaunch, multiprocessors: int) -> Any:
     import torch
 
     properties = {
@@ -123,7 +123,7 @@ def _driver(target: Any, launch: Launch, multiprocessors: int) -> Any:
     )
 
 
-def _launcher(src: Any, metadata: Any, launch: Launch) -> Callable[..., None]:
+def _launcher(src: Any, metadata: Any, launch: TritonLaunch) -> Callable[..., None]:
     """Return what Triton calls to launch one compiled kernel."""
     nvidia = importlib.import_module("triton.backends.nvidia.driver")
     signature: Mapping[Any, Any] = dict(src.signature)

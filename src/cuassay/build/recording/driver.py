@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cuassay.build.cuda.driver import Launcher, Parameter
 from cuassay.build.cuda.tile_maps import Encoded, machine_bytes
 from cuassay.build.recording import now as recording_now
-from cuassay.build.recording.recorder import Seen
+from cuassay.build.recording.recorder import SeenLaunch
 
 if TYPE_CHECKING:
     import torch
@@ -75,9 +75,9 @@ class RecordedDriver:
             go()
             return
 
-        def describe() -> Seen:
+        def describe() -> SeenLaunch:
             raw = [bytes(argument) for argument in arguments]
-            return Seen(
+            return SeenLaunch(
                 ptx=self._ptx(), kernel=kernel, grid=grid, block=block, cluster=cluster,
                 shared_bytes=shared_bytes, tensors=self._tensors, sources=self._sources,
                 arguments=[self._maps.get(one, one) for one in raw],

@@ -50,7 +50,7 @@ def unseen() -> Iterator[None]:
 
 
 @dataclass(slots=True)
-class Memory:
+class TorchMemory:
     """The memory of this process's torch: with `gpu` that of the current GPU, else the host's.
 
     `beyond` finds (base, bytes) of a device allocation that is not torch's.
@@ -132,7 +132,7 @@ class Memory:
             return found
 
 
-def gpu_memory() -> Memory:
+def gpu_memory() -> TorchMemory:
     """Return the memory of the current GPU. Raises MissingToolError where there is none."""
     from cuassay.build.cuda.driver import load_driver
 
@@ -145,7 +145,7 @@ def gpu_memory() -> Memory:
     index = torch.cuda.current_device()
     found = torch.cuda.get_device_properties(index)
     name = f"{found.name} (sm_{found.major}{found.minor})"
-    return Memory(gpu=True, device=name, beyond=load_driver(index).allocation)
+    return TorchMemory(gpu=True, device=name, beyond=load_driver(index).allocation)
 
 
 class _Bytes:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.build.cuda.binaries import ptx_in
 from cuassay.build.recording.library_launches import LibraryLaunch
-from cuassay.build.recording.recorder import LaunchRecorder, Seen
+from cuassay.build.recording.recorder import LaunchRecorder, SeenLaunch
 from cuassay.errors import MissingToolError
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def record_library_launch(
     except MissingToolError:
         name = asked.library.name
     with contextlib.suppress(Exception):
-        recorder.launch(name, lambda: seen(asked), launch)
+        recorder.launch(name, lambda: launch_with_ptx(asked), launch)
     return status[-1] if status else _FAILED
 
 
-def seen(asked: LibraryLaunch) -> Seen:
+def launch_with_ptx(asked: LibraryLaunch) -> SeenLaunch:
     """Return a launch with its kernel's PTX and arguments. Raises MissingToolError."""
     from ptxsan.declarations import size_of
 
@@ -54,7 +54,7 @@ def seen(asked: LibraryLaunch) -> Seen:
         kernel = module.functions.get(name)
         if kernel is not None and kernel.entry:
             sizes = [size_of(one.type) * one.count for one in kernel.params]
-            return Seen(
+            return SeenLaunch(
                 ptx=module.text,
                 kernel=name,
                 grid=asked.grid,

@@ -46,10 +46,10 @@ def recording(
 
             stack.enter_context(intercepted(recorder))
         if recorder.pattern:
-            from cuassay.build.recording.unwritten import Fill
+            from cuassay.build.recording.unwritten import PatternFill
             from cuassay.dispatch_modes import outside_of_compiler
 
-            stack.enter_context(outside_of_compiler(Fill)(recorder.pattern, kind=device))
+            stack.enter_context(outside_of_compiler(PatternFill)(recorder.pattern, kind=device))
         yield
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from cuassay.build.recording.gpu_memory import Allocation, Memory
+from cuassay.build.recording.gpu_memory import Allocation, TorchMemory
 from cuassay.build.recording.unwritten import unwritten
 from cuassay.errors import MissingToolError
 from cuassay.model.recording import RecordedLaunch, Recording, Region
@@ -30,7 +30,7 @@ Dim3 = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenLaunch:
     """One launch as whoever intercepts it sees it.
 
     `tensors` are those that arguments point to, by name; `scratch` are stand-ins, on the host,
@@ -76,7 +76,7 @@ class LaunchRecorder:
     """
 
     def __init__(
-        self, wish: Wish, memory: Memory, *, save: Callable[[Recording], None] | None = None
+        self, wish: Wish, memory: TorchMemory, *, save: Callable[[Recording], None] | None = None
     ) -> None:
         self._wish, self._memory, self._save = wish, memory, save
         self._lock = threading.RLock()
@@ -109,7 +109,7 @@ class LaunchRecorder:
         finally:
             self._paused -= 1
 
-    def launch(self, kernel: str, describe: Callable[[], Seen], go: Callable[[], Any]) -> Any:
+    def launch(self, kernel: str, describe: Callable[[], SeenLaunch], go: Callable[[], Any]) -> Any:
         """Do a launch, and keep it where it is wanted and can be kept. Raises what `go` does."""
         with self._lock:
             place = self._begun(kernel, describe) if self._wanted(kernel) else None
@@ -166,7 +166,7 @@ class LaunchRecorder:
             return False
         return True
 
-    def _begun(self, kernel: str, describe: Callable[[], Seen]) -> _Place | None:
+    def _begun(self, kernel: str, describe: Callable[[], SeenLaunch]) -> _Place | None:
         """Keep a launch about to run; None, with a note, where that cannot be done."""
         held = len(self._blobs)
         try:
@@ -180,7 +180,7 @@ class LaunchRecorder:
             self._leave_out(kernel, str(error) if own else f"{type(error).__name__}: {error}")
             return None
 
-    def _keep(self, seen: Seen) -> _Place:
+    def _keep(self, seen: SeenLaunch) -> _Place:
         allocations, contents, written = [], {}, {}
         for place, (allocation, data) in enumerate(self._reached(seen)):
             allocations.append(allocation)
@@ -212,7 +212,7 @@ class LaunchRecorder:
         )
         return _Place(len(self._launches) - 1, tuple(allocations))
 
-    def _reached(self, seen: Seen) -> Iterator[tuple[Allocation, np.ndarray[Any, Any]]]:
+    def _reached(self, seen: SeenLaunch) -> Iterator[tuple[Allocation, np.ndarray[Any, Any]]]:
         """Yield every allocation that a launch reaches, with its bytes."""
         found = [self._memory.of(tensor, name) for name, tensor in seen.tensors]
         found += [self._memory.of(one, "scratch", private=True) for one in seen.scratch]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cuassay.build.recording.recorder import LaunchRecorder, Seen
+from cuassay.build.recording.recorder import LaunchRecorder, SeenLaunch
 from cuassay.build.triton_arguments import LEADING, address_of, descriptor, flat, packed
 from cuassay.errors import MissingToolError
 
@@ -64,7 +64,7 @@ def _launch(recorder: LaunchRecorder, kernel: Any, go: Callable[..., Any], *give
     return recorder.launch(str(kernel.name), lambda: described(kernel, given), lambda: go(*given))
 
 
-def described(kernel: Any, given: Sequence[Any]) -> Seen:
+def described(kernel: Any, given: Sequence[Any]) -> SeenLaunch:
     """Return a launch of a compiled kernel as data. Raises MissingToolError where it has no form.
 
     `given` is what Triton hands to a launcher: grid, stream, function, metadata, hooks, and the
@@ -77,7 +77,7 @@ def described(kernel: Any, given: Sequence[Any]) -> Seen:
     tiles = getattr(metadata, "tensordesc_meta", None) or ()
     values = list(_values(signature, given[LEADING:], tiles))
     found = packed(metadata, signature, given[:3], values)
-    return Seen(
+    return SeenLaunch(
         ptx=ptx if isinstance(ptx, str) else bytes(ptx).decode(),
         kernel=str(metadata.name),
         grid=found.grid,

@@ -68,7 +68,7 @@ def lay(tensor: torch.Tensor, pattern: bytes) -> None:
         view[whole * GRANULE :].copy_(one[: view.numel() - whole * GRANULE])
 
 
-class Fill(UntracedMode):
+class PatternFill(UntracedMode):
     """Lays the pattern into what this thread's torch allocates on a device of `kind`."""
 
     def __init__(self, pattern: bytes, *, kind: str) -> None:

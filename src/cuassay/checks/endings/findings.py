@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeGuard
 
 from cuassay.checks.doing import doing
-from cuassay.checks.endings.pages import ENDINGS, Ending
+from cuassay.checks.endings.pages import ENDINGS, EarlyEnding
 from cuassay.checks.follow import case_of_step
 from cuassay.checks.numeric.listed_sizes import refusal_condition
 from cuassay.model.diagnosis import Cause, SourceLine
@@ -226,7 +226,7 @@ def _finding(
     evidence: str = "",
     **extra: object,
 ) -> Finding:
-    ending: type[Ending] = ENDINGS[code]
+    ending: type[EarlyEnding] = ENDINGS[code]
     case = case_of_step(scenario, index) if index >= 0 else None
     fields: dict[str, object] = {
         "finding_class": FindingClass.WRONG,

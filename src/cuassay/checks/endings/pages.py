@@ -8,7 +8,7 @@ from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Severity
 
 
-class Ending:
+class EarlyEnding:
     """One way for a build or a run to end early."""
 
     title: ClassVar[str]
@@ -17,7 +17,7 @@ class Ending:
     severity: ClassVar[Severity] = Severity.HIGH
 
 
-class Build001(Ending):
+class Build001(EarlyEnding):
     """The candidate builds and imports
 
     What it does
@@ -48,7 +48,7 @@ class Build001(Ending):
     cause = Cause.NOT_BUILT
 
 
-class Run001(Ending):
+class Run001(EarlyEnding):
     """The kernel raises an exception
 
     What it does
@@ -77,7 +77,7 @@ class Run001(Ending):
     classes = ("O7",)
 
 
-class Run002(Ending):
+class Run002(EarlyEnding):
     """The kernel ends its process
 
     What it does
@@ -105,7 +105,7 @@ class Run002(Ending):
     classes = ("H7",)
 
 
-class Run003(Ending):
+class Run003(EarlyEnding):
     """The kernel crashes
 
     What it does
@@ -134,7 +134,7 @@ class Run003(Ending):
     classes = ("M3", "M4")
 
 
-class Run004(Ending):
+class Run004(EarlyEnding):
     """The kernel hangs
 
     What it does
@@ -166,7 +166,7 @@ class Run004(Ending):
     classes = ("C4",)
 
 
-class Run005(Ending):
+class Run005(EarlyEnding):
     """Something wrote to the result channel
 
     What it does
@@ -196,7 +196,7 @@ class Run005(Ending):
     severity = Severity.CRITICAL
 
 
-class Run006(Ending):
+class Run006(EarlyEnding):
     """The kernel prints without end
 
     What it does
@@ -223,7 +223,7 @@ class Run006(Ending):
     severity = Severity.MEDIUM
 
 
-class Run007(Ending):
+class Run007(EarlyEnding):
     """A launch failed and nobody looked
 
     What it does
@@ -256,7 +256,7 @@ class Run007(Ending):
     severity = Severity.CRITICAL
 
 
-ENDINGS: dict[str, type[Ending]] = {
+ENDINGS: dict[str, type[EarlyEnding]] = {
     "BUILD001": Build001,
     "RUN001": Run001,
     "RUN002": Run002,

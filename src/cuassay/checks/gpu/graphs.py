@@ -38,7 +38,7 @@ _REPLAYS = 3
 _MOVED = 4  # scalars changed, each below a graph of its own
 
 
-class Trying(enum.StrEnum):
+class GraphTrying(enum.StrEnum):
     """What a scenario tries."""
 
     VALUES = "graphs: captured once, replayed on other values"
@@ -118,11 +118,11 @@ class Graph001(Check):
         if not reads or wrong_read(trial, run, reads[0]):
             return
         if refused is not None:
-            if scenario.label == Trying.SCALARS:
+            if scenario.label == GraphTrying.SCALARS:
                 return  # the other scenarios have said so
             yield self._refused(trial, scenario, run, refused=refused)
             return
-        if scenario.label == Trying.SCALARS:
+        if scenario.label == GraphTrying.SCALARS:
             yield from self._frozen(trial, scenario, run, reads=reads)
             return
         for read in reads[1:]:
@@ -203,7 +203,7 @@ def _one(base: Case, others: Sequence[Case]) -> Scenario:
             ReadResult(result=f"replay{number}"),
         ]
     steps += [Call(slot="a", result="last"), ReadResult(result="last")]
-    return Scenario(label=Trying.VALUES, cases=(base, *others), steps=tuple(steps), fresh=True)
+    return Scenario(label=GraphTrying.VALUES, cases=(base, *others), steps=tuple(steps), fresh=True)
 
 
 def _moved_scalars(trial: Trial) -> list[tuple[Case, Case]]:
@@ -231,7 +231,7 @@ def _other_scalars(pairs: Sequence[tuple[Case, Case]]) -> Scenario:
             ReadResult(result=f"replay{number}"),
         ]
     cases = tuple(case for pair in pairs for case in pair)
-    return Scenario(label=Trying.SCALARS, cases=cases, steps=tuple(steps), fresh=True)
+    return Scenario(label=GraphTrying.SCALARS, cases=cases, steps=tuple(steps), fresh=True)
 
 
 def _two(base: Case, other: Case) -> Scenario:
@@ -249,4 +249,4 @@ def _two(base: Case, other: Case) -> Scenario:
             Replay(graph=slot, result=f"replay{turn}"),
             ReadResult(result=f"replay{turn}"),
         ]
-    return Scenario(label=Trying.SHAPES, cases=(base, other), steps=tuple(steps), fresh=True)
+    return Scenario(label=GraphTrying.SHAPES, cases=(base, other), steps=tuple(steps), fresh=True)

@@ -12,7 +12,7 @@ from cuassay.checks.numeric.common import message, worst_statistic
 from cuassay.checks.plain_first import measured, wrong_read
 from cuassay.checks.state.answers import placed, reads_of
 from cuassay.errors import CannotJudgeError, NothingToCheckError
-from cuassay.inputs.geometry import elements, fit
+from cuassay.inputs.geometry import elements, fitted_sizes
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, Severity
@@ -235,7 +235,7 @@ def _crowded(trial: Trial) -> Case:
     # A constant axis may be long: no case need be smaller than the smallest planned one.
     most = max(_ELEMENTS[trial.profile], elements(problem, by_size[0].axes))
     if all(axis.declared for axis in problem.var_axes()) and not largest.generator:
-        sizes = fit(problem, largest.axes, budget=most, floor=_LEAST)
+        sizes = fitted_sizes(problem, largest.axes, budget=most, floor=_LEAST)
         if elements(problem, sizes) <= most:
             smaller = dataclasses.replace(largest, label=f"{largest.label}, scaled down")
             return largest if sizes == dict(largest.axes) else placed(smaller, sizes)

@@ -31,7 +31,7 @@ _WAITED = 0.9  # of the delay: the call came back only when the device was done
 _ROUNDS = {Profile.QUICK: 4, Profile.STANDARD: 24, Profile.DEEP: 200}
 
 
-class Trying(enum.StrEnum):
+class StreamTrying(enum.StrEnum):
     """What a scenario tries."""
 
     DEFAULT = "streams: consumer on the default stream"
@@ -43,7 +43,7 @@ class Trying(enum.StrEnum):
     @property
     def at_once(self) -> bool:
         """Whether two calls run at the same time."""
-        return self in (Trying.TWO, Trying.THREADS)
+        return self in (StreamTrying.TWO, StreamTrying.THREADS)
 
 
 class Stream001(Check):
@@ -101,17 +101,17 @@ class Stream001(Check):
         """Yield one scenario a condition, the plainest first."""
         base = with_scalars(trial, trial.cases("small")[0])
         others = other_values(trial, base, 1, purpose=self.code)
-        yield _one_stream(Trying.DEFAULT, "default", (base, *others), delay_ms=_DELAY_MS)
-        yield _one_stream(Trying.SIDE, "side", (base, *others), delay_ms=_DELAY_MS)
-        yield _one_stream(Trying.BESIDE, "side", (base, *others), default_delay_ms=_DELAY_MS)
+        yield _one_stream(StreamTrying.DEFAULT, "default", (base, *others), delay_ms=_DELAY_MS)
+        yield _one_stream(StreamTrying.SIDE, "side", (base, *others), delay_ms=_DELAY_MS)
+        yield _one_stream(StreamTrying.BESIDE, "side", (base, *others), default_delay_ms=_DELAY_MS)
         rounds = _ROUNDS[trial.profile]
-        yield _at_once(Trying.TWO, (base, *others), rounds=rounds, threads=False)
-        yield _at_once(Trying.THREADS, (base, *others), rounds=rounds, threads=True)
+        yield _at_once(StreamTrying.TWO, (base, *others), rounds=rounds, threads=False)
+        yield _at_once(StreamTrying.THREADS, (base, *others), rounds=rounds, threads=True)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Blame the condition where the plain calls are right and the others are not."""
         reads = reads_of(scenario, run)
-        plain = 2 if Trying(scenario.label).at_once else 1
+        plain = 2 if StreamTrying(scenario.label).at_once else 1
         if len(reads) <= plain or any(wrong_read(trial, run, read) for read in reads[:plain]):
             return
         for read in reads[plain:]:
@@ -124,14 +124,15 @@ class Stream001(Check):
     def _wrong(
         self, trial: Trial, scenario: Scenario, run: Run, *, read: Read, found: Comparison
     ) -> Finding:
-        other, trying = answer_to(trial, run, read, scenario.cases), Trying(scenario.label)
+        other, trying = answer_to(trial, run, read, scenario.cases), StreamTrying(scenario.label)
         said = {
-            Trying.DEFAULT: "its result is not ready for the next operation on the caller's stream",
-            Trying.SIDE: "is wrong on a side stream behind other work",
-            Trying.BESIDE: "its result is not ready for the next operation on the caller's stream, "
-            "a side stream, while the default stream is busy",
-            Trying.TWO: "is wrong while another call runs on a second stream",
-            Trying.THREADS: "is wrong while another thread calls it as well",
+            StreamTrying.DEFAULT: "its result is not ready for the next operation on the caller's "
+            "stream",
+            StreamTrying.SIDE: "is wrong on a side stream behind other work",
+            StreamTrying.BESIDE: "its result is not ready for the next operation on the caller's "
+            "stream, a side stream, while the default stream is busy",
+            StreamTrying.TWO: "is wrong while another call runs on a second stream",
+            StreamTrying.THREADS: "is wrong while another thread calls it as well",
         }[trying]
         if other is not None:
             said += ": it gave the answer to " + (
@@ -143,7 +144,7 @@ class Stream001(Check):
         else:
             condition = (
                 "threads: calls from one thread at a time"
-                if trying is Trying.THREADS
+                if trying is StreamTrying.THREADS
                 else "streams: one stream at a time"
             )
             extra |= {"finding_class": FindingClass.UNSAFE, "condition": condition}
@@ -152,7 +153,7 @@ class Stream001(Check):
         )
 
     def _waiting(self, scenario: Scenario, run: Run) -> Iterator[Finding]:
-        if scenario.label != Trying.SIDE:
+        if scenario.label != StreamTrying.SIDE:
             return
         waited = _waited_ms(scenario, run)
         if waited is None or waited < _WAITED * _DELAY_MS:
@@ -179,7 +180,7 @@ def _waited_ms(scenario: Scenario, run: Run) -> float | None:
 
 
 def _one_stream(
-    trying: Trying,
+    trying: StreamTrying,
     stream: str,
     cases: Sequence[Case],
     *,
@@ -206,7 +207,9 @@ def _one_stream(
     return Scenario(label=trying, cases=tuple(cases), steps=tuple(steps))
 
 
-def _at_once(trying: Trying, cases: Sequence[Case], *, rounds: int, threads: bool) -> Scenario:
+def _at_once(
+    trying: StreamTrying, cases: Sequence[Case], *, rounds: int, threads: bool
+) -> Scenario:
     steps: list[Step] = []
     for number in range(2):
         steps += [

@@ -34,7 +34,7 @@ _USES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class GradientCall:
     """One Backward step of a scenario, and where its gradients and outputs are read."""
 
     step: Backward
@@ -107,10 +107,10 @@ def subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
     return alone + [tuple(n for n in names if n != left) for left in names]
 
 
-def tried_in(scenario: Scenario) -> list[Tried]:
+def tried_in(scenario: Scenario) -> list[GradientCall]:
     """Return every backward pass of a scenario, in order."""
     reads = {s.result: n for n, s in enumerate(scenario.steps) if isinstance(s, ReadResult)}
-    found: list[Tried] = []
+    found: list[GradientCall] = []
     for index, step in enumerate(scenario.steps):
         if isinstance(step, Backward):
             everything = found[0].step.wanted if found else step.wanted
@@ -118,7 +118,7 @@ def tried_in(scenario: Scenario) -> list[Tried]:
             words = _in_words(step, everything)
             again = bool(found) and not words and step.use is Use.ONCE
             found.append(
-                Tried(
+                GradientCall(
                     step=step,
                     index=index,
                     reads=places,

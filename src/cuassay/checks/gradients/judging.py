@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Run, Trial, done
 from cuassay.checks.endings.findings import exception_text, memory_fault, signal_name
-from cuassay.checks.gradients.cases import Tried
+from cuassay.checks.gradients.cases import GradientCall
 from cuassay.checks.numeric.common import worst_statistic
 from cuassay.checks.one_call import copies_explain
 from cuassay.errors import CannotJudgeError, NothingToCheckError
@@ -34,7 +34,7 @@ _LISTED = 8
 class Bad:
     """What one backward pass did wrong."""
 
-    tried: Tried
+    tried: GradientCall
     what: str
     output: str = ""
     comparison: Comparison | None = None
@@ -54,7 +54,7 @@ class BackwardJudge:
     outputs: Sequence[str]
     own: bool
 
-    def bad(self, tried: Tried) -> Iterator[Bad]:
+    def bad(self, tried: GradientCall) -> Iterator[Bad]:
         """Yield what one backward pass did wrong; nothing where it was passed over."""
         if tried.step.use is Use.FORWARD:
             return
@@ -69,7 +69,7 @@ class BackwardJudge:
         yield from self._gradients(tried, read.items if report.carries else ())
         yield from self._written(tried, report)
 
-    def _gradients(self, tried: Tried, items: Sequence[ResultItem]) -> Iterator[Bad]:
+    def _gradients(self, tried: GradientCall, items: Sequence[ResultItem]) -> Iterator[Bad]:
         truth = self._truth(tried)
         by_name = {item.name: item for item in items}
         for output in truth.outputs:
@@ -98,7 +98,7 @@ class BackwardJudge:
         clear = _CLEAR if self.own else _CLEAR_OF_TORCH
         return found.share > clear and not copies_explain(truth, found)
 
-    def _written(self, tried: Tried, report: Differentiated) -> Iterator[Bad]:
+    def _written(self, tried: GradientCall, report: Differentiated) -> Iterator[Bad]:
         """Yield what a derivative of the candidate's own wrote to; torch keeps count itself."""
         names = report.written if self.own else ()
         inputs = {spec.name for spec in self.trial.problem.inputs}
@@ -106,7 +106,9 @@ class BackwardJudge:
             what = f"{name[:100]} is overwritten by the call or its backward pass"
             yield Bad(tried=tried, what=what, output=f"{name[:100]}", silent=name in inputs)
 
-    def _least(self, tried: Tried, item: ResultItem, output: OutputTruth) -> Comparison | None:
+    def _least(
+        self, tried: GradientCall, item: ResultItem, output: OutputTruth
+    ) -> Comparison | None:
         """Return a gradient's comparison in the least family that the policy accepts."""
         from cuassay.oracle.grade import least_family
 
@@ -121,7 +123,7 @@ class BackwardJudge:
 
         return least_family(found, measured, self.trial.problem.policy.families)
 
-    def _truth(self, tried: Tried, precision: Precision = Precision.STRICT) -> Truth:
+    def _truth(self, tried: GradientCall, precision: Precision = Precision.STRICT) -> Truth:
         step = tried.step
         return self.trial.gradients(
             self.scenario.cases[0],
@@ -132,14 +134,14 @@ class BackwardJudge:
         )
 
 
-def report_of(tried: Tried, run: Run) -> Differentiated | None:
+def report_of(tried: GradientCall, run: Run) -> Differentiated | None:
     """Return what the worker says of a backward pass, if it came to its end."""
     record = done(run, tried.index)
     report = record.report if record else None
     return report if isinstance(report, Differentiated) else None
 
 
-def ended(tried: Tried, run: Run, *, first: bool = False) -> Bad | None:
+def ended(tried: GradientCall, run: Run, *, first: bool = False) -> Bad | None:
     """Return how a backward pass failed to end, None where it ended or was never reached.
 
     Raises NothingToCheckError where the first call refuses inputs that require gradients.
@@ -173,8 +175,8 @@ def forward_fault(
     trial: Trial,
     scenario: Scenario,
     run: Run,
-    plain: Tried,
-    variants: Sequence[Tried],
+    plain: GradientCall,
+    variants: Sequence[GradientCall],
     *,
     own: bool,
 ) -> Bad | None:

@@ -21,7 +21,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class LayoutCall:
     """One call on inputs laid out anew: in words, and the steps that call and read."""
 
     words: str
@@ -37,7 +37,7 @@ def reads_by_result(scenario: Scenario) -> dict[str, int]:
     return {step.result: index for index, step in steps if isinstance(step, ReadResult)}
 
 
-def tried_calls(scenario: Scenario) -> Iterator[Tried]:
+def tried_calls(scenario: Scenario) -> Iterator[LayoutCall]:
     """Yield every call that is not plain, in order."""
     reads = reads_by_result(scenario)
     for index, step in enumerate(scenario.steps):
@@ -46,10 +46,10 @@ def tried_calls(scenario: Scenario) -> Iterator[Tried]:
             parts = (f"{out} in the memory of {given}" for out, given in step.into.items())
             words, arranged = " and ".join(parts), index
         elif isinstance(step, Call) and isinstance(before, Arrange):
-            words, arranged = in_words(before.layouts), index - 1
+            words, arranged = layout_words(before.layouts), index - 1
         else:
             continue
-        yield Tried(
+        yield LayoutCall(
             words=words,
             shared=isinstance(step, CallInto),
             arranged=arranged,
@@ -58,7 +58,7 @@ def tried_calls(scenario: Scenario) -> Iterator[Tried]:
         )
 
 
-def in_words(layouts: Mapping[str, Layout]) -> str:
+def layout_words(layouts: Mapping[str, Layout]) -> str:
     """Return `x transposed` or `q, k, v packed in a wider buffer`."""
     names: dict[Layout, list[str]] = {}
     for name, layout in layouts.items():

@@ -14,7 +14,7 @@ from cuassay.checks.endings.findings import (
     termination_finding,
 )
 from cuassay.checks.follow import lies_elsewhere
-from cuassay.checks.interface.layout_calls import Tried, reads_by_result, tried_calls
+from cuassay.checks.interface.layout_calls import LayoutCall, reads_by_result, tried_calls
 from cuassay.checks.interface.layout_trials import AGAIN, PLAIN, layout_scenarios, shared_scenarios
 from cuassay.checks.numeric.common import details, message, where, worst_statistic
 from cuassay.checks.one_call import copies_explain
@@ -35,7 +35,7 @@ _CLEAR = 2.0  # how much more of the budget than the plain answer a wrong one mu
 class _Bad:
     """What went wrong in one of them."""
 
-    tried: Tried
+    tried: LayoutCall
     what: str  # "gives wrong numbers" or how the process ended
     comparison: Comparison | None = None
     evidence: str = ""
@@ -156,7 +156,7 @@ class Layout001(Check):
 
 
 def _bad(
-    trial: Trial, scenario: Scenario, run: Run, tried: Tried, plain: Mapping[str, Comparison]
+    trial: Trial, scenario: Scenario, run: Run, tried: LayoutCall, plain: Mapping[str, Comparison]
 ) -> _Bad | None:
     """Return what one call did wrong; an exception of its own choice is nothing wrong.
 
@@ -182,7 +182,7 @@ def _bad(
     return _Bad(tried=tried, what="gives wrong numbers", comparison=worst) if worst else None
 
 
-def _ended(run: Run, tried: Tried, end: object) -> _Bad | None:
+def _ended(run: Run, tried: LayoutCall, end: object) -> _Bad | None:
     printed = run.result.output_text[-2000:]
     match end:
         case Killed(index=index, signal=number) if index == tried.call:

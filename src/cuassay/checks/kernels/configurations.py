@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
-from cuassay.checks.kernels.facts import plain
+from cuassay.checks.kernels.facts import cleaned_text
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError
@@ -125,7 +125,7 @@ class Config001(Check):
         for scenario, result in seen:
             walked = done_steps(scenario, result, Configurations)
             facts = dict(walked[0][1].facts) if walked else {}
-            total = plain(facts.get("configurations", "0"), 6)
+            total = cleaned_text(facts.get("configurations", "0"), 6)
             refused = sum(key.startswith("refused ") for key in facts)
             text = f"{len(tried_configurations(facts))} of {total} configurations"
             text += f", {refused} refused by the device" if refused else ""
@@ -135,7 +135,7 @@ class Config001(Check):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class ConfiguredCall:
     """One configuration that was called with, and where its result lies among the items."""
 
     name: str
@@ -148,12 +148,12 @@ class Tried:
         return int(start), int(count)
 
 
-def tried_configurations(facts: dict[str, str]) -> list[Tried]:
+def tried_configurations(facts: dict[str, str]) -> list[ConfiguredCall]:
     """Return the configurations that gave a result, as the worker says; the rest is left out."""
     found = []
     for key, place in facts.items():
         kind, _, number = key.partition(" ")
         if kind == "result" and _PLACE.fullmatch(place):
-            name = plain(facts.get(f"configuration {number}", ""), 200) or number
-            found.append(Tried(name=name, place=place))
+            name = cleaned_text(facts.get(f"configuration {number}", ""), 200) or number
+            found.append(ConfiguredCall(name=name, place=place))
     return found

@@ -11,7 +11,7 @@ _NAME = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class RanKernel:
     """A kernel that one call ran: how often, microseconds in all, and its launch."""
 
     name: str
@@ -39,7 +39,7 @@ class Code:
 class Kernels:
     """All of it. `blind` and `unread` say why `ran` or `code` are empty, where that is known."""
 
-    ran: tuple[Ran, ...] = ()
+    ran: tuple[RanKernel, ...] = ()
     code: tuple[Code, ...] = ()
     own: frozenset[str] = frozenset()
     blind: str = ""
@@ -63,18 +63,18 @@ class Kernels:
 
 def kernels_of(facts: Mapping[str, str]) -> Kernels:
     """Return what the facts of an Inspect step say; what does not fit is left out."""
-    ran: list[Ran] = []
+    ran: list[RanKernel] = []
     code: list[Code] = []
     own: set[str] = set()
     for key, text in facts.items():
         kind, _, raw = key.partition(" ")
-        name, numbers = plain(raw, _NAME), _numbers(text)
+        name, numbers = cleaned_text(raw, _NAME), _numbers(text)
         if kind == "own" and name:
             own.add(name)
         elif kind == "ran" and len(numbers) == 6:
             count, took_us, registers, threads, shared, occupancy = numbers
             ran.append(
-                Ran(
+                RanKernel(
                     name=name,
                     count=int(count),
                     took_us=took_us,
@@ -90,8 +90,8 @@ def kernels_of(facts: Mapping[str, str]) -> Kernels:
         ran=tuple(ran),
         code=tuple(code),
         own=frozenset(own),
-        blind=plain(facts.get("profiler", "")),
-        unread=plain(facts.get("binaries", "")),
+        blind=cleaned_text(facts.get("profiler", "")),
+        unread=cleaned_text(facts.get("binaries", "")),
     )
 
 
@@ -113,6 +113,6 @@ def _numbers(text: str) -> list[float]:
     return [float(word) for word in words] if all(map(_NUMBER.fullmatch, words)) else []
 
 
-def plain(text: str, most: int = 200) -> str:
+def cleaned_text(text: str, most: int = 200) -> str:
     """Return a worker's text without control characters, cut."""
     return "".join(c for c in text if c.isprintable())[:most]

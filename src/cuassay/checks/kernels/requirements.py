@@ -8,7 +8,7 @@ from typing import Any
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.endings.findings import exception_text, first_raised, memory_fault
 from cuassay.checks.follow import lies_elsewhere
-from cuassay.checks.kernels.facts import Code, Kernels, Ran, kernels_of
+from cuassay.checks.kernels.facts import Code, Kernels, RanKernel, kernels_of
 from cuassay.checks.plain_first import wrong_read
 from cuassay.checks.state.answers import reads_of
 from cuassay.errors import CannotJudgeError
@@ -183,7 +183,7 @@ def _rows(seen: Kernels) -> tuple[tuple[str, str], ...]:
     return (*ran, *code)
 
 
-def _launch(kernel: Ran) -> str:
+def _launch(kernel: RanKernel) -> str:
     return (
         f"{kernel.count} x, {kernel.took_us:.1f} us, {kernel.registers} registers, "
         f"{kernel.threads} threads a block, {kernel.shared_bytes} bytes shared, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from cuassay.checks.base import Check, Run, Trial
-from cuassay.checks.memory.sanitizer_report import find_sanitizer, of_kernels, parse
+from cuassay.checks.memory.sanitizer_report import find_sanitizer, of_kernels, parse_report
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError
@@ -111,7 +111,7 @@ class Mem003(Check):
         if status != "done":
             raise CannotJudgeError(f"{scenario.mode.value}: {status[:300]}")
         kernels = set(facts.get("kernels", "").split())
-        records = parse(facts.get("report", ""), facts.get("log", ""))
+        records = parse_report(facts.get("report", ""), facts.get("log", ""))
         seen = dict.fromkeys(
             (r.level, r.text, r.kernel, r.at) for r in of_kernels(records, kernels)
         )

@@ -50,7 +50,7 @@ def find_sanitizer() -> str:
     return shutil.which(_NAME) or ""
 
 
-def parse(report: str, log: str = "") -> list[Record]:
+def parse_report(report: str, log: str = "") -> list[Record]:
     """Return the records of a report, or those of the tool's text where it is no valid XML."""
     found = _from_xml(report)
     if found is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.common import fill_text, one_by_one
-from cuassay.checks.numeric.relation_guess import Verifier, base_case, element_limit, guesses
+from cuassay.checks.numeric.relation_guess import RelationTrials, base_case, element_limit, guesses
 from cuassay.checks.numeric.relation_laws import Law, applied, laws
 from cuassay.checks.numeric.relation_members import members
 from cuassay.checks.state.answers import Read, reads_of, wrong_outputs
@@ -145,7 +145,7 @@ def _independent(trial: Trial) -> Iterator[RowsIndependent]:
     declared = [r for r in problem.relations if isinstance(r, RowsIndependent)]
     known = {text_of(relation) for relation in declared}
     guessed = [r for r in guesses(problem)[0] if text_of(r) not in known]
-    verifier = Verifier(trial)
+    verifier = RelationTrials(trial)
     for relation in (*declared, *guessed):
         if not isinstance(relation, RowsIndependent) or not _leads(problem, relation.axis):
             continue

@@ -127,7 +127,7 @@ class Num002(Check):
         ]
         target = trial.problem.growth_target.get(axis, _DEFAULT_TARGET)
         fitted = growth.fit(points, axis=axis, target=target, output=output)
-        statistic = growth.judge(fitted)
+        statistic = growth.judge_growth(fitted)
         if statistic is None or statistic.value <= statistic.limit:
             return None
         last = points[-1]

@@ -80,7 +80,7 @@ class _Found:
     """What is used so far: no guess that it implies is worth a scenario."""
 
     def __init__(self, trial: Trial) -> None:
-        self._problem, self._verifier = trial.problem, Verifier(trial)
+        self._problem, self._verifier = trial.problem, RelationTrials(trial)
         self._known: set[str] = set()
         self._covered: dict[str, set[str]] = {}
 
@@ -134,7 +134,7 @@ def _in_turn(
 
 
 def _declared(trial: Trial, relation: Relation) -> Relation:
-    verifier = Verifier(trial)
+    verifier = RelationTrials(trial)
     try:
         broken = verifier.broken(relation)
     except LiftError:
@@ -152,7 +152,7 @@ def _declared(trial: Trial, relation: Relation) -> Relation:
     return relation
 
 
-class Verifier:
+class RelationTrials:
     """Tries relations on the float64 reference, on small cases of several seeds."""
 
     def __init__(self, trial: Trial) -> None:

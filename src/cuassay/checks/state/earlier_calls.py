@@ -115,7 +115,7 @@ class State001(Check):
         scenario: Scenario,
         run: Run,
         *,
-        answer: Answer,
+        answer: HeldCall,
         text: str,
         cause: Cause,
     ) -> Finding:
@@ -136,7 +136,7 @@ class State001(Check):
         )
 
     def _changed(
-        self, trial: Trial, scenario: Scenario, run: Run, answers: Sequence[Answer]
+        self, trial: Trial, scenario: Scenario, run: Run, answers: Sequence[HeldCall]
     ) -> Iterator[Finding]:
         """Yield the first held result whose bytes are others at the end."""
         for answer in answers:
@@ -167,7 +167,7 @@ class State001(Check):
 
 
 @dataclass(slots=True, kw_only=True)
-class Answer:
+class HeldCall:
     """One call of a history, what it was made on, and what its result was at once and at last.
 
     `slot` names the tensors, `tensors` says where they came from since the call before, `refilled`
@@ -189,7 +189,7 @@ class Answer:
     wrong: bool = False
     far: bool = False
 
-    def same_call(self, other: Answer) -> bool:
+    def same_call(self, other: HeldCall) -> bool:
         """Whether two answers are to the same values in the same layouts."""
         return self.case == other.case and self.layouts == other.layouts
 
@@ -252,7 +252,7 @@ def _ended(trial: Trial, scenario: Scenario, run: Run) -> Finding | None:
     return termination_finding(scenario, rest, problem=trial.problem)
 
 
-def _answers(scenario: Scenario, run: Run) -> Iterator[Answer]:
+def _answers(scenario: Scenario, run: Run) -> Iterator[HeldCall]:
     """Yield every call whose result came back; a refused or dropped one leaves a gap.
 
     Ends where the caller wrote into a result that lies in an input: what follows is not the
@@ -260,7 +260,7 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[Answer]:
     """
     slots: dict[str, _Slot] = {}
     calls: dict[str, tuple[int, Case, str, Tensors, bool, Call, int]] = {}
-    found: dict[str, Answer] = {}
+    found: dict[str, HeldCall] = {}
     written = number = 0
     for index, step, held in followed(scenario):
         record = done(run, index)
@@ -291,7 +291,7 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[Answer]:
                 if result in found:
                     found[result].last = read
                     continue
-                found[result] = answer = Answer(
+                found[result] = answer = HeldCall(
                     number=made,
                     case=case,
                     slot=slot,
@@ -307,9 +307,9 @@ def _answers(scenario: Scenario, run: Run) -> Iterator[Answer]:
                 pass
 
 
-def _judged(trial: Trial, run: Run, answers: Iterable[Answer]) -> list[Answer]:
+def _judged(trial: Trial, run: Run, answers: Iterable[HeldCall]) -> list[HeldCall]:
     """Compare each answer with truth; one with the bits of an earlier one is as right."""
-    judged: list[Answer] = []
+    judged: list[HeldCall] = []
     for answer in answers:
         twin = next(
             (
@@ -329,7 +329,7 @@ def _judged(trial: Trial, run: Run, answers: Iterable[Answer]) -> list[Answer]:
     return judged
 
 
-def _blame(trial: Trial, run: Run, answers: Sequence[Answer], position: int) -> tuple[str, Cause]:
+def _blame(trial: Trial, run: Run, answers: Sequence[HeldCall], position: int) -> tuple[str, Cause]:
     """Return what to say of a wrong answer if earlier calls are at fault, or nothing."""
     history = Cause.CALL_HISTORY
     answer, earlier = answers[position], answers[:position]
@@ -363,12 +363,12 @@ def _blame(trial: Trial, run: Run, answers: Sequence[Answer], position: int) -> 
     return f"is wrong {change}" if right_there or elsewhere else "", history
 
 
-def _first(answers: Sequence[Answer], position: int) -> bool:
+def _first(answers: Sequence[HeldCall], position: int) -> bool:
     """Whether an answer is the first one to its call."""
     return not any(answers[position].same_call(other) for other in answers[:position])
 
 
-def _of_another(trial: Trial, run: Run, other: Answer, answer: Answer) -> str:
+def _of_another(trial: Trial, run: Run, other: HeldCall, answer: HeldCall) -> str:
     """Return `returns the result of call 1` if that is what an answer is, or nothing."""
     old, new = other.case, answer.case
     if old == new:
@@ -381,7 +381,9 @@ def _of_another(trial: Trial, run: Run, other: Answer, answer: Answer) -> str:
     return ""
 
 
-def _holder(trial: Trial, run: Run, answer: Answer, answers: Sequence[Answer]) -> Answer | None:
+def _holder(
+    trial: Trial, run: Run, answer: HeldCall, answers: Sequence[HeldCall]
+) -> HeldCall | None:
     """Return the call whose result a held one has become, the last one first; None if unknown."""
     last = answer.last
     assert last is not None
@@ -394,7 +396,7 @@ def _holder(trial: Trial, run: Run, answer: Answer, answers: Sequence[Answer]) -
     return None
 
 
-def _when(before: Answer, now: Answer) -> str:
+def _when(before: HeldCall, now: HeldCall) -> str:
     """Return `when the same tensors are refilled with other values`: what is the same, what not."""
     if now.written and now.number == before.number + 1:
         return f"after the caller wrote into what call {now.written} returned"

@@ -77,7 +77,7 @@ class Shape(enum.StrEnum):
     EQUAL = "equal"  # another shape with as many elements, or as many rows
 
 
-class Place(enum.StrEnum):
+class CalledFrom(enum.StrEnum):
     """From where a call is made."""
 
     HERE = "here"
@@ -86,7 +86,7 @@ class Place(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Succession:
     """How one call follows the one before.
 
     `name` says which argument changes, "" any; `target` the position of the shape that the call
@@ -97,7 +97,7 @@ class Choice:
     tensors: Tensors = Tensors.SAME
     values: Values = Values.ALL
     shape: Shape = Shape.SAME
-    place: Place = Place.HERE
+    place: CalledFrom = CalledFrom.HERE
     grad: bool = False
     odd: bool = False  # one input in an unusual layout
     name: str = ""
@@ -136,17 +136,17 @@ def history_scenarios(trial: Trial) -> Iterator[Scenario]:
         yield from _late(trial)
 
 
-def _blocks(blocks: Sequence[Sequence[Choice]], most: int) -> list[list[Choice]]:
+def _blocks(blocks: Sequence[Sequence[Succession]], most: int) -> list[list[Succession]]:
     """Return histories of about `most` calls; what is a block stays together.
 
     Each but those that begin in an unusual way holds its first result to the end and refills
     the tensors that it was made on.
     """
-    found: list[list[Choice]] = []
+    found: list[list[Succession]] = []
     for block in blocks:
         fits = found and len(found[-1]) + len(block) <= most
         if not fits or block[0].first:
-            found.append([] if block[0].first else [Choice(before=Fate.HELD)])
+            found.append([] if block[0].first else [Succession(before=Fate.HELD)])
         found[-1] += block
     return found
 
@@ -282,7 +282,7 @@ def _equal_shape(
     return best[1] if best else None
 
 
-def plan(trial: Trial, world: World) -> list[list[Choice]]:
+def plan(trial: Trial, world: World) -> list[list[Succession]]:
     """Return every call's choice: what is known to matter most, then the rest of the array."""
     essential = _essential(world)
     levels = (
@@ -290,7 +290,7 @@ def plan(trial: Trial, world: World) -> list[list[Choice]]:
         tuple(Tensors),
         tuple(v for v in Values if v is not Values.LATE and _has(world, v)),
         tuple(s for s in Shape if _has_shape(world, s)),
-        tuple(p for p in Place if p is not Place.STREAM or world.streams),
+        tuple(p for p in CalledFrom if p is not CalledFrom.STREAM or world.streams),
         (False, True) if world.gradients else (False,),
         (False, True) if world.layouts else (False,),
     )
@@ -298,7 +298,7 @@ def plan(trial: Trial, world: World) -> list[list[Choice]]:
     found = _covered(levels, _STRENGTH[trial.profile], tuple(rows))
     rest = [_choice(row) for row in found[len(rows) :]]
     # What a call from elsewhere may break comes last in the run of the checks' own order.
-    rest.sort(key=lambda c: (c.place is not Place.HERE) + c.grad + c.odd)
+    rest.sort(key=lambda c: (c.place is not CalledFrom.HERE) + c.grad + c.odd)
     return [*essential, *([choice] for choice in rest)]
 
 
@@ -307,8 +307,8 @@ def _covered(levels: tuple[Row, ...], strength: int, first: tuple[Row, ...]) -> 
     return cover(levels, strength=strength, legal=_is_possible, first=first)
 
 
-def _choice(row: Row) -> Choice:
-    return Choice(**dict(zip(_KINDS, row, strict=True)))
+def _choice(row: Row) -> Succession:
+    return Succession(**dict(zip(_KINDS, row, strict=True)))
 
 
 def _is_possible(row: Row) -> bool:
@@ -341,7 +341,7 @@ def _has_shape(world: World, shape: Shape) -> bool:
             return True
 
 
-def _essential(world: World) -> list[list[Choice]]:
+def _essential(world: World) -> list[list[Succession]]:
     """Return the choices that real faults were made of, each argument and each element too.
 
     The members of a block follow one another. A block that is `first` begins a history, with
@@ -349,35 +349,37 @@ def _essential(world: World) -> list[list[Choice]]:
     the ordinary ones after it.
     """
     found = [
-        [Choice(before=Fate.HELD), Choice(before=Fate.READ, tensors=Tensors.RECYCLED)],
-        [Choice(before=Fate.HELD, tensors=Tensors.NEW)],
-        [Choice(before=Fate.WRITTEN, values=Values.NONE)] * 2,
+        [Succession(before=Fate.HELD), Succession(before=Fate.READ, tensors=Tensors.RECYCLED)],
+        [Succession(before=Fate.HELD, tensors=Tensors.NEW)],
+        [Succession(before=Fate.WRITTEN, values=Values.NONE)] * 2,
     ]
     if _has_shape(world, Shape.EQUAL):
-        found.append([Choice(tensors=Tensors.RECYCLED, shape=Shape.EQUAL)] * 2)
+        found.append([Succession(tensors=Tensors.RECYCLED, shape=Shape.EQUAL)] * 2)
     found += [
-        [Choice(values=Values.ARGUMENT, name=name)]
+        [Succession(values=Values.ARGUMENT, name=name)]
         for name in world.movable
         if name not in world.scalars
     ]
-    found += [[Choice(values=Values.ELEMENT, name=name)] for name in world.elements]
+    found += [[Succession(values=Values.ELEMENT, name=name)] for name in world.elements]
     for number in range(len(world.bases)):
         # There and back: what is kept of either value shows.
         moves = [
-            Choice(values=Values.ARGUMENT, name=name)
+            Succession(values=Values.ARGUMENT, name=name)
             for name, of in world.scalars.items()
             if number in of
             for _ in range(2)
         ]
         if moves:
-            found.append([Choice(values=Values.NONE, first=True, base=number), *moves])
+            found.append([Succession(values=Values.NONE, first=True, base=number), *moves])
     if _has_shape(world, Shape.OTHER):
         # The base last, then all again: each shape comes before and after each other one.
         order = [*range(1, len(world.shapes)), 0] * 2
-        other = Choice(before=Fate.HELD, tensors=Tensors.NEW, shape=Shape.OTHER, values=Values.NONE)
+        other = Succession(
+            before=Fate.HELD, tensors=Tensors.NEW, shape=Shape.OTHER, values=Values.NONE
+        )
         turns = [dataclasses.replace(other, target=target) for target in order]
         found.append([dataclasses.replace(turns[0], first=True), *turns[1:]])
-    plain = Choice(tensors=Tensors.NEW, values=Values.NONE)
+    plain = Succession(tensors=Tensors.NEW, values=Values.NONE)
     layouts = [
         choice
         for name in world.layouts
@@ -410,7 +412,7 @@ def _late(trial: Trial) -> Iterator[Scenario]:
         and prod(shape_of(spec.shape, axes)) > _HEAD
     ]
     # There and back: between two changes the plain values are back.
-    choices = [Choice(values=Values.LATE, name=name) for name in names for _ in range(2)]
+    choices = [Succession(values=Values.LATE, name=name) for name in names for _ in range(2)]
     if choices:
         label = f"history of elements beyond the first {_HEAD}"
         yield _Writer(trial=trial, world=world).scenario(choices, label)
@@ -435,10 +437,10 @@ class _Writer:
     _held: list[str] = field(default_factory=list)
     _freed: bool = False
 
-    def scenario(self, choices: Sequence[Choice], label: str) -> Scenario:
+    def scenario(self, choices: Sequence[Succession], label: str) -> Scenario:
         """Return the history in a process of its own."""
         left = list(choices)
-        opening = left.pop(0) if left and left[0].first else Choice(values=Values.NONE)
+        opening = left.pop(0) if left and left[0].first else Succession(values=Values.NONE)
         self._base, self._case = opening.base, self.world.bases[opening.base]
         if any(choice.values is Values.ARGUMENT for choice in choices):
             # A kernel that ignores an argument is then wrong from its first call on, and is
@@ -452,13 +454,13 @@ class _Writer:
         self._end_call(Fate.READ)
         # Once more as at first: what was wrong then and is right now is a matter of state.
         self._case = self._cases[0]
-        self._call(Choice(tensors=Tensors.NEW, values=Values.NONE))
+        self._call(Succession(tensors=Tensors.NEW, values=Values.NONE))
         self._end_call(Fate.READ)
         self._steps += [ReadResult(result=result) for result in self._held]
         cases, steps = tuple(self._cases), tuple(self._steps)
         return Scenario(label=label, cases=cases, steps=steps, fresh=True)
 
-    def _call(self, choice: Choice) -> None:
+    def _call(self, choice: Succession) -> None:
         self._change(choice)
         if self._case not in self._cases:
             self._cases.append(self._case)
@@ -480,8 +482,8 @@ class _Writer:
             Call(
                 slot=self._slot,
                 result=f"r{self._calls}",
-                stream=_STREAM if choice.place is Place.STREAM else "",
-                thread=choice.place is Place.THREAD,
+                stream=_STREAM if choice.place is CalledFrom.STREAM else "",
+                thread=choice.place is CalledFrom.THREAD,
                 gradients=choice.grad,
             )
         )
@@ -501,7 +503,7 @@ class _Writer:
                 self._steps.append(Release(name=result))
                 self._freed = True
 
-    def _change(self, choice: Choice) -> None:
+    def _change(self, choice: Succession) -> None:
         """Make the next call's case from the last one's."""
         match choice.shape:
             case Shape.SAME:

@@ -13,7 +13,7 @@ _TEXT = 120  # characters kept of a name or a value that a worker reports
 _ARROW = " -> "
 
 
-class Kind(enum.Enum):
+class StateKind(enum.Enum):
     """Kinds of changes; each is one finding."""
 
     TAMPERED = "tampered"  # what measures or compares
@@ -40,34 +40,34 @@ class Kind(enum.Enum):
     @property
     def binds(self) -> bool:
         """Whether the finding carries the condition `process-state`."""
-        return self not in (Kind.OTHER_VARIABLES, Kind.TAMPERED)
+        return self not in (StateKind.OTHER_VARIABLES, StateKind.TAMPERED)
 
 
 _VERDICTS = {
-    Kind.TAMPERED: (FindingClass.WRONG, Severity.HIGH),
-    Kind.REPLACED: (FindingClass.UNSAFE, Severity.HIGH),
-    Kind.FLAGS: (FindingClass.UNSAFE, Severity.HIGH),
-    Kind.SEEDED: (FindingClass.UNSAFE, Severity.MEDIUM),
-    Kind.DRAWS: (FindingClass.ADVICE, Severity.LOW),
-    Kind.HANDLERS: (FindingClass.UNSAFE, Severity.MEDIUM),
-    Kind.VARIABLES: (FindingClass.UNSAFE, Severity.MEDIUM),
-    Kind.OTHER_VARIABLES: (FindingClass.ADVICE, Severity.LOW),
-    Kind.HABITS: (FindingClass.ADVICE, Severity.LOW),
-    Kind.NONE: (FindingClass.ADVICE, Severity.LOW),
+    StateKind.TAMPERED: (FindingClass.WRONG, Severity.HIGH),
+    StateKind.REPLACED: (FindingClass.UNSAFE, Severity.HIGH),
+    StateKind.FLAGS: (FindingClass.UNSAFE, Severity.HIGH),
+    StateKind.SEEDED: (FindingClass.UNSAFE, Severity.MEDIUM),
+    StateKind.DRAWS: (FindingClass.ADVICE, Severity.LOW),
+    StateKind.HANDLERS: (FindingClass.UNSAFE, Severity.MEDIUM),
+    StateKind.VARIABLES: (FindingClass.UNSAFE, Severity.MEDIUM),
+    StateKind.OTHER_VARIABLES: (FindingClass.ADVICE, Severity.LOW),
+    StateKind.HABITS: (FindingClass.ADVICE, Severity.LOW),
+    StateKind.NONE: (FindingClass.ADVICE, Severity.LOW),
 }
 _VERBS = {
-    Kind.TAMPERED: "replaces",
-    Kind.REPLACED: "replaces",
-    Kind.SEEDED: "sets",
-    Kind.DRAWS: "draws from",
+    StateKind.TAMPERED: "replaces",
+    StateKind.REPLACED: "replaces",
+    StateKind.SEEDED: "sets",
+    StateKind.DRAWS: "draws from",
 }
 _BY_WORD = {
-    "function": Kind.TAMPERED,
-    "library": Kind.REPLACED,
-    "flag": Kind.FLAGS,
-    "seed": Kind.SEEDED,
-    "generator": Kind.DRAWS,
-    "process": Kind.HANDLERS,
+    "function": StateKind.TAMPERED,
+    "library": StateKind.REPLACED,
+    "flag": StateKind.FLAGS,
+    "seed": StateKind.SEEDED,
+    "generator": StateKind.DRAWS,
+    "process": StateKind.HANDLERS,
 }
 _HABITS = ("process garbage collector", "process every warning ignored")
 # Read by CUDA's libraries, by torch or by the C library at any time: others depend on them.
@@ -84,7 +84,7 @@ _TORCH_OWN = "_TORCH"  # set by torch's compiler for itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class StateChange:
     """One reading that changed; texts are the worker's, shortened and cleaned."""
 
     name: str
@@ -108,22 +108,25 @@ class Change:
     def words(self) -> str:
         """Return the name, with the values where they say something to a reader."""
         places = "/" in self.old + self.new  # folders of ours: the details have them
-        if kind_of(self.name) in (Kind.FLAGS, Kind.HANDLERS, Kind.HABITS) and not places:
+        if (
+            kind_of(self.name) in (StateKind.FLAGS, StateKind.HANDLERS, StateKind.HABITS)
+            and not places
+        ):
             return f"{self.plain} from {self.old} to {self.new}"
         return self.plain
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> StateKind:
     """Return the kind of a reading by its name; NONE for one that means nothing."""
     word, _, rest = name.partition(" ")
     if word == "environment":
         if rest.startswith(_TORCH_OWN):
-            return Kind.NONE
-        return Kind.VARIABLES if rest in _TELLING else Kind.OTHER_VARIABLES
-    return Kind.HABITS if name in _HABITS else _BY_WORD.get(word, Kind.NONE)
+            return StateKind.NONE
+        return StateKind.VARIABLES if rest in _TELLING else StateKind.OTHER_VARIABLES
+    return StateKind.HABITS if name in _HABITS else _BY_WORD.get(word, StateKind.NONE)
 
 
-def changes_of(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
+def changes_of(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[StateChange]:
     """Yield what differs from the baseline now and did not, or otherwise, before.
 
     Facts are names and `old -> new`. What is back as it was is no change.
@@ -134,12 +137,12 @@ def changes_of(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Ch
         old, arrow, new = text.partition(_ARROW)
         if before.get(name) is not None:
             old = before[name].partition(_ARROW)[2]
-        change = Change(name=_clean(name), old=_clean(old), new=_clean(new))
+        change = StateChange(name=_clean(name), old=_clean(old), new=_clean(new))
         if arrow and not _harmless(change):
             yield change
 
 
-def _harmless(change: Change) -> bool:
+def _harmless(change: StateChange) -> bool:
     """Whether nobody suffers: a recursion limit that was raised, as torch's compiler does."""
     if change.name != "process recursion limit":
         return False

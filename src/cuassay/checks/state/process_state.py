@@ -10,7 +10,7 @@ from cuassay.checks.base import Check, Run, Trial
 from cuassay.checks.numeric.listed_sizes import settings
 from cuassay.checks.state.answers import placed
 from cuassay.checks.state.histories import odd_layouts
-from cuassay.checks.state.process_kinds import Change, Kind, changes_of, kind_of
+from cuassay.checks.state.process_kinds import StateChange, StateKind, changes_of, kind_of
 from cuassay.model.diagnosis import Cause
 from cuassay.model.outcome import Finding, FindingClass, Severity
 from cuassay.model.scenario import Allocate, Call, Scenario, Step
@@ -21,7 +21,7 @@ from cuassay.model.verdict import Profile
 _SHOWN = 4
 
 
-class Trying(enum.StrEnum):
+class StateTrying(enum.StrEnum):
     """What a scenario tries."""
 
     STATE = "process: after the import and after calls"
@@ -95,9 +95,9 @@ class Proc001(Check):
                 Call(slot=slot, result=f"r{number}"),
                 ReadState(),
             ]
-        yield Scenario(label=Trying.STATE, cases=cases, steps=tuple(steps), fresh=True)
+        yield Scenario(label=StateTrying.STATE, cases=cases, steps=tuple(steps), fresh=True)
         # In the same process: what is drawn once, at a first call, was drawn before.
-        yield Scenario(label=Trying.GENERATORS, cases=cases, steps=tuple(steps))
+        yield Scenario(label=StateTrying.GENERATORS, cases=cases, steps=tuple(steps))
         layouts = odd_layouts(trial.problem, cases[0])
         if layouts:
             refused = (
@@ -107,12 +107,12 @@ class Proc001(Check):
                 Call(slot="a", result="r"),
                 ReadState(),
             )
-            yield Scenario(label=Trying.REFUSED, cases=cases[:1], steps=refused)
+            yield Scenario(label=StateTrying.REFUSED, cases=cases[:1], steps=refused)
         calls = [step for step in steps if not isinstance(step, ReadState)]
         if trial.device != "cpu" and trial.profile is Profile.QUICK:
             return  # another CUDA context, and all that Triton compiles once more
         yield Scenario(
-            label=Trying.UNWATCHED,
+            label=StateTrying.UNWATCHED,
             cases=cases,
             steps=(*calls, ReadState()),
             mode=Mode.APART,
@@ -121,18 +121,22 @@ class Proc001(Check):
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report each kind of change once, with what brought it about."""
-        seen: dict[Kind, list[_Seen]] = {}
-        wanted = (Kind.DRAWS,) if scenario.label == Trying.GENERATORS else ()
+        seen: dict[StateKind, list[_Seen]] = {}
+        wanted = (StateKind.DRAWS,) if scenario.label == StateTrying.GENERATORS else ()
         for event, change in _changes(scenario, run):
             kind = kind_of(change.name)
-            if kind is Kind.DRAWS and scenario.label != Trying.GENERATORS and event != _IMPORT:
+            if (
+                kind is StateKind.DRAWS
+                and scenario.label != StateTrying.GENERATORS
+                and event != _IMPORT
+            ):
                 continue  # judged where a first call's draws are past
-            if kind is not Kind.NONE and (not wanted or kind in wanted):
+            if kind is not StateKind.NONE and (not wanted or kind in wanted):
                 seen.setdefault(kind, []).append(_Seen(event, change))
         for kind, found in seen.items():
             yield self._report(scenario, kind, found)
 
-    def _report(self, scenario: Scenario, kind: Kind, found: list[_Seen]) -> Finding:
+    def _report(self, scenario: Scenario, kind: StateKind, found: list[_Seen]) -> Finding:
         names = list(dict.fromkeys(seen.change.name for seen in found))
         first = {seen.change.name: seen for seen in reversed(found)}
         shown = ", ".join(first[name].change.words for name in names[:_SHOWN])
@@ -159,13 +163,13 @@ class _Seen:
     """One change and what had happened since the read before."""
 
     event: str
-    change: Change
+    change: StateChange
 
 
 _IMPORT, _BOTH = "importing it", "importing and calling it"
 
 
-def _changes(scenario: Scenario, run: Run) -> Iterator[tuple[str, Change]]:
+def _changes(scenario: Scenario, run: Run) -> Iterator[tuple[str, StateChange]]:
     """Yield what each read shows that the one before did not, with what lies between.
 
     The first read of a process that is not fresh shows what earlier scenarios reported.
@@ -176,7 +180,7 @@ def _changes(scenario: Scenario, run: Run) -> Iterator[tuple[str, Change]]:
     for step, record in zip(scenario.steps, run.result.records, strict=False):
         if isinstance(step, Call):
             calls += 1
-            event = f"call {calls}" if scenario.label != Trying.UNWATCHED else _BOTH
+            event = f"call {calls}" if scenario.label != StateTrying.UNWATCHED else _BOTH
             if isinstance(record, StepRaised):
                 event += f", which raised {record.exception[:60]},"
         if not isinstance(step, ReadState) or isinstance(record, StepRaised):

@@ -185,7 +185,7 @@ def _revocations(given: str | None) -> tuple[Revocation, ...]:
 
     own = keys_dir() / "revoked.jsonl"
     paths = [*([own] if own.is_file() else []), *([Path(given).expanduser()] if given else [])]
-    return tuple(entry for path in paths for entry in revocations.read(path))
+    return tuple(entry for path in paths for entry in revocations.read_revocations(path))
 
 
 def _versions() -> dict[str, str]:

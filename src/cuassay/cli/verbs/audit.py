@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cuassay.cli import options
-from cuassay.cli.audit_show import show, show_plan, show_powers, show_problems, write_traces
+from cuassay.cli.audit_show import show_audit, show_plan, show_powers, show_problems, write_traces
 from cuassay.cli.drive import INTERRUPTED, say
 from cuassay.cli.sinks import writable
 from cuassay.errors import UsageError
@@ -17,7 +17,7 @@ from cuassay.inputs.seeds import new_root
 
 if TYPE_CHECKING:
     from cuassay.audit.found import Tree
-    from cuassay.audit.plan import Choice, Plan
+    from cuassay.audit.plan import Plan, WantedCandidates
     from cuassay.engine.executors import Executor
     from cuassay.model.audit import AuditHeader, AuditResult, ProblemPower
     from cuassay.model.precision import Precision
@@ -32,7 +32,7 @@ class Asked:
 
     tree: str
     run: str | None
-    choice: Choice
+    choice: WantedCandidates
     dry_run: bool
     problems_only: bool
     profile: str
@@ -134,19 +134,19 @@ def audit(
     TREE is a folder in any supported format, or a list (.csv, .jsonl) of problems and
     candidates.
     """
-    from cuassay.audit.plan import Choice
+    from cuassay.audit.plan import WantedCandidates
     from cuassay.model.precision import precision_named
 
     asked = Asked(
         tree=_tree(tree, run_folder),
         run=run_folder,
-        choice=Choice(only=only, families=family, authors=author, limit=limit),
+        choice=WantedCandidates(only=only, families=family, authors=author, limit=limit),
         dry_run=dry_run,
         problems_only=problems_only,
         profile=profile,
         device=options.device(device),
         seed=options.seed(seed),
-        require=options.require(require),
+        require=options.required_conditions(require),
         precision=precision_named(precision),
         strict=strict,
         budget_s=options.duration_s(budget, option="--budget"),
@@ -278,7 +278,7 @@ def _judge(asked: Asked, plan: Plan, header: AuditHeader, folder: AuditFolder) -
         return INTERRUPTED
     if asked.traces is not None:
         write_traces(finished, folder.path, asked.traces)
-    return show(finished, folder.path, asked.output)
+    return show_audit(finished, folder.path, asked.output)
 
 
 def _executor(asked: Asked) -> Executor:

@@ -61,7 +61,7 @@ def changed(
     )
     if any(target.form in ("json", "agent", "html") for target in output.targets):
         raise UsageError("--json, --html and agent hold one trial; use sarif, junit or markdown")
-    found = manifest.load(Path(listed).expanduser() if listed else None, Path.cwd())
+    found = manifest.read_manifest(Path(listed).expanduser() if listed else None, Path.cwd())
     if everything:
         kernels = found.kernels()
     else:
@@ -82,7 +82,7 @@ def changed(
             candidate=str(kernel),
             profile=Profile(profile),
             device=options.device(device),
-            require=options.require(require),
+            require=options.required_conditions(require),
         )
         for kernel in kernels
     ]

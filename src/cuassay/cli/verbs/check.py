@@ -95,7 +95,7 @@ def check(
         formats=formats,
         path=path,
     )
-    candidate = options.candidate(path)
+    candidate = options.candidate_path(path)
     broken = early.syntax_error(path)
     if broken is not None and all(target.form == "terminal" for target in output.targets):
         context.exit(_unparsable(path, broken))
@@ -117,11 +117,11 @@ def check(
         device=options.device(device),
         seed=options.seed(seed),
         strict=strict,
-        require=options.require(require),
+        require=options.required_conditions(require),
         precision=precision_named(precision),
         fail_fast=fail_fast,
         no_sandbox=no_sandbox,
-        recorded=options.folder(recorded, option="--recorded"),
+        recorded=options.absolute_folder(recorded, option="--recorded"),
         gpu_memory_gib=options.memory_gib(gpu_memory, option="--gpu-memory"),
     )
     context.exit(drive(run.check(job), output))

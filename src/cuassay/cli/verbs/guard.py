@@ -32,7 +32,7 @@ guard.add_command(recertify)
 @click.pass_context
 def status(context: click.Context, *, folder: str | None, as_json: bool) -> None:
     """Show every guarded kernel of every process here."""
-    documents = list(read(place(folder)))
+    documents = list(read_statuses(status_folder(folder)))
     if as_json:
         emit_json({"processes": documents})
     else:
@@ -55,7 +55,7 @@ def export(*, folder: str) -> None:
         click.echo(str(target / name))
 
 
-def place(folder: str | None) -> Path:
+def status_folder(folder: str | None) -> Path:
     """Return the folder of status files. Raises UsageError where a given one is none."""
     from cuassay.home import home
 
@@ -69,7 +69,7 @@ def place(folder: str | None) -> Path:
     return home() / "guard" / "status" if off else Path(given)
 
 
-def read(folder: Path) -> Iterator[dict[str, Any]]:
+def read_statuses(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the documents of a folder, sorted by process; unreadable ones are left out."""
     files = sorted(folder.glob("*.json"), key=lambda file: file.name) if folder.is_dir() else []
     for file in files:

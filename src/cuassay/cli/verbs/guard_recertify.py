@@ -27,7 +27,7 @@ seen = problem_of(Path(__file__).with_name("{record}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Recertified:
     """One kernel to judge again; `why` says why it cannot be, if so."""
 
     name: str
@@ -88,17 +88,19 @@ def recertify(
     context.exit(next((code for code in (1, 3) if code in codes), max(codes)))
 
 
-def planned(folder: Path) -> Iterator[Plan]:
+def planned(folder: Path) -> Iterator[Recertified]:
     """Write the stub of every recorded kernel and yield what to judge."""
     for record in sorted(folder.glob("*.json")) if folder.is_dir() else []:
         try:
             document = json.loads(record.read_text(encoding="utf-8"))
             yield _plan(document, record)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            yield Plan(name=record.stem, source="", problem="", why=f"unreadable record: {error}")
+            yield Recertified(
+                name=record.stem, source="", problem="", why=f"unreadable record: {error}"
+            )
 
 
-def _plan(document: dict[str, Any], record: Path) -> Plan:
+def _plan(document: dict[str, Any], record: Path) -> Recertified:
     source, problem = document["source"], document["problem"]
     stub = record.with_name(f"seen_{record.stem.replace('-', '_').replace('.', '_')}.py")
     why = ""
@@ -112,4 +114,4 @@ def _plan(document: dict[str, Any], record: Path) -> Plan:
         why = "no call of it was seen"
     else:
         stub.write_text(_STUB.format(record=record.name), encoding="utf-8")
-    return Plan(name=document["name"], source=source, problem=f"{stub}:seen", why=why)
+    return Recertified(name=document["name"], source=source, problem=f"{stub}:seen", why=why)

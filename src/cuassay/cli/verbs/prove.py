@@ -44,7 +44,7 @@ def prove(
     from cuassay.report.terminal.proofs import lines
 
     job = ProveJob(
-        problem=problem, candidate=options.candidate(path), limit_s=limit_s, strict=strict,
+        problem=problem, candidate=options.candidate_path(path), limit_s=limit_s, strict=strict,
         properties=tuple(one for one in Property if not only or one.value in only),
     )  # fmt: skip
     quiet = as_json or not sys.stderr.isatty()

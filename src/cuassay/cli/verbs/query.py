@@ -81,9 +81,9 @@ def _loaded(where: str) -> Audit:
 
     path = Path(where).expanduser()
     if audits.is_audit(path):
-        return audits.load(path)
+        return audits.read_audit(path)
     try:
-        return audits.load(audits.open_audit(where))
+        return audits.read_audit(audits.open_audit(where))
     except UsageError as error:
         if not isinstance(error, UnknownNameError) and not path.is_dir():
             raise

@@ -56,7 +56,7 @@ def replay(
     if capsule.is_capsule(where):
         formatted = html is not None or bool(formats)
         context.exit(
-            capsule.replay(
+            capsule.replay_capsule(
                 where,
                 kernel=kernel,
                 device=options.device(device),

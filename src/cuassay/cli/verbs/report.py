@@ -59,8 +59,8 @@ def report(
 
 def _report_audit(folder: Path, output: options.Output) -> None:
     """Show an audit: its own tables, page and document, and its trials in the other forms."""
-    from cuassay.cli.audit_show import show
-    from cuassay.store.audits import load
+    from cuassay.cli.audit_show import show_audit
+    from cuassay.store.audits import read_audit
 
     own = tuple(target for target in output.targets if target.form in _AUDIT_FORMS)
     rest = tuple(target for target in output.targets if target.form not in _AUDIT_FORMS)
@@ -69,17 +69,17 @@ def _report_audit(folder: Path, output: options.Output) -> None:
     if rest:
         sinks.emit(audit_trials(folder), rest, quiet=output.quiet)
     if own:
-        show(load(folder), folder, dataclasses.replace(output, targets=own))
+        show_audit(read_audit(folder), folder, dataclasses.replace(output, targets=own))
 
 
 def audit_trials(folder: Path) -> tuple[Judged, ...]:
     """Return every trial of an audit, in the order of its plan."""
     from cuassay.report.judged import Judged
-    from cuassay.store.audits import load
+    from cuassay.store.audits import read_audit
     from cuassay.store.runs import RunFolder
 
     found = []
-    for result in load(folder).results:
+    for result in read_audit(folder).results:
         run = folder / result.run if result.run else None
         verdict = RunFolder(run).verdict() if run is not None else None
         found.append(

@@ -71,13 +71,13 @@ def run(
 
     job = ExecuteJob(
         problem=problem,
-        candidate=options.candidate(path),
+        candidate=options.candidate_path(path),
         seed=options.seed(seed),
         strict=strict,
         axes=_sizes(axes),
         record=record,
         device=options.device(device) or "cpu",
-        against=options.candidate(against) if against else "",
+        against=options.candidate_path(against) if against else "",
     )
     is_file = path.endswith(".safetensors")
     if is_file and (problem or axes or record or device):

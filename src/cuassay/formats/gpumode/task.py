@@ -17,8 +17,8 @@ from typing import Any
 from cuassay.errors import CandidateError, ProblemError
 from cuassay.formats import adapted, shapes
 from cuassay.formats.gpumode import adapter
-from cuassay.formats.gpumode.task_file import Task, read_task, tolerance
-from cuassay.formats.modules import describe, import_file
+from cuassay.formats.gpumode.task_file import TaskFile, read_task, tolerance
+from cuassay.formats.modules import describe_failure, import_file
 from cuassay.formats.sol.reference_file import reference_path
 from cuassay.formats.textfile import read_text
 from cuassay.model.candidate import Candidate, SourceFile
@@ -44,7 +44,7 @@ _REAL_ELEMENTS = 1 << 18  # of inputs of a run that shapes alone cannot replace
 Form = tuple[str, Any]  # how `data` is put together: a literal that the adapter writes
 
 
-def load(folder: Path) -> Problem:
+def load_task(folder: Path) -> Problem:
     """Return the problem of a task's folder; its reference is run on no data.
 
     Raises ProblemError, and ReferenceError_ where its code raises.
@@ -99,7 +99,7 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
         if name != module
     ]
     plain = file.stem == "submission"
-    return adapted.candidate(
+    return adapted.adapted_candidate(
         file,
         text,
         name=f"{file.absolute().parent.name}/submission" if plain else file.stem,
@@ -122,7 +122,7 @@ def _is_size(name: str, value: object) -> bool:
     return name != "seed" and type(value) is int and value > 0 and name.isidentifier()
 
 
-def _usable_tests(task: Task) -> list[Mapping[str, Any]]:
+def _usable_tests(task: TaskFile) -> list[Mapping[str, Any]]:
     given = [*task.tests, *task.benchmarks]
     if not given:
         raise ProblemError(f"{task.folder}: task.yml has neither tests nor benchmarks; add one")
@@ -141,7 +141,7 @@ def _same_but(test: Mapping[str, Any], first: Mapping[str, Any], learnt: shapes.
 class _Probe:
     """Runs the task's functions on tensors without data; a call is a sample of shapes."""
 
-    def __init__(self, task: Task, first: Mapping[str, Any]) -> None:
+    def __init__(self, task: TaskFile, first: Mapping[str, Any]) -> None:
         self._task, self._first = task, first
         text = adapter.library_source(task.files) + task.reference
         self._path = reference_path(text, None)
@@ -158,7 +158,7 @@ class _Probe:
         self.outputs: list[Any] = []
         self._restore()
 
-    def __call__(self, sizes: Mapping[str, int]) -> shapes.Sample:
+    def __call__(self, sizes: Mapping[str, int]) -> shapes.ShapeSample:
         from cuassay.dispatch_modes import without_memory
 
         try:
@@ -171,11 +171,12 @@ class _Probe:
         except Exception as failure:
             raise ProblemError(
                 f"{self._task.folder}: the reference cannot be run on shapes alone: "
-                f"{describe(failure, self._path)}; write the problem natively (@problem) instead"
+                f"{describe_failure(failure, self._path)}; write the problem natively (@problem) "
+                "instead"
             ) from failure
         if self.form is None:
             self.form, self.leaves, self.outputs = form, leaves, outputs
-        return shapes.Sample(
+        return shapes.ShapeSample(
             inputs=tuple(tuple(t.shape) for t in leaves if hasattr(t, "shape")),
             outputs=tuple(tuple(t.shape) for t in outputs if hasattr(t, "shape")),
         )
@@ -266,7 +267,7 @@ def _workloads(
     tests: Sequence[Mapping[str, Any]],
     learnt: shapes.Learnt,
     inputs: Sequence[InputSpec],
-    task: Task,
+    task: TaskFile,
 ) -> tuple[Workload, ...]:
     rule = tolerance(task.reference)
     found: dict[tuple[tuple[str, int], ...], Workload] = {}

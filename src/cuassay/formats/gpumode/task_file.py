@@ -22,7 +22,7 @@ _MATCH = re.compile(r"make_match_reference\(.*?\)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class TaskFile:
     """A task: its reference's text, its other modules by name, and its tests' arguments.
 
     `places` are the files of those modules, which may lie in other tasks' folders.
@@ -38,7 +38,7 @@ class Task:
     description: str
 
 
-def read_task(folder: Path) -> Task:
+def read_task(folder: Path) -> TaskFile:
     """Return the task of a folder. Raises ProblemError, MissingToolError without PyYAML."""
     file = next((folder / n for n in ("task.yml", "task.yaml") if (folder / n).is_file()), None)
     if file is None:
@@ -49,7 +49,7 @@ def read_task(folder: Path) -> Task:
     reference = files.pop("reference.py", None)
     if reference is None:
         raise ProblemError(f"{file}: files: there is no reference.py; add it: it is the operator")
-    return Task(
+    return TaskFile(
         name=folder.name,
         folder=folder,
         reference=on_any_device(reference),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cuassay.formats.structure import PRELUDE, Step, output_text
+from cuassay.formats.structure import PRELUDE, PathStep, output_text
 from cuassay.model.problem import STATE_SAMPLE, STATE_SOURCE, StateSource
 
 BUILT = "built_"  # begins the names of scalars that say what a module is built with
@@ -250,8 +250,8 @@ def _cuassay_outputs(_result):
 
 def call_text(
     arguments: Mapping[str, str],
-    leaves: Mapping[str, Sequence[Step]],
-    outputs: Sequence[Sequence[Step]],
+    leaves: Mapping[str, Sequence[PathStep]],
+    outputs: Sequence[Sequence[PathStep]],
     *,
     by_name: bool,
 ) -> str:

@@ -22,9 +22,9 @@ from typing import Any
 from cuassay.errors import ProblemError
 from cuassay.formats import adapted, shapes, signature
 from cuassay.formats.kernelbench import adapter
-from cuassay.formats.modules import describe, import_file
+from cuassay.formats.modules import describe_failure, import_file
 from cuassay.formats.sol.reference_file import reference_path
-from cuassay.formats.structure import SCALARS, Step, Written, outputs, tensors_in
+from cuassay.formats.structure import SCALARS, PathStep, Written, outputs, tensors_in
 from cuassay.model.candidate import Candidate
 from cuassay.model.digest import problem_digest
 from cuassay.model.domain import Choice, Domain, Opaque, Real, SizeOf
@@ -66,7 +66,7 @@ _MANY_MULTIPLY_ADDS = 1 << 26
 _FEW = 2  # the size that axes have in small cases
 
 
-def load(path: Path, text: str) -> Problem:
+def load_kernelbench_problem(path: Path, text: str) -> Problem:
     """Return the problem of a KernelBench file; its code is run, on no data.
 
     Raises ProblemError where it is not one, and ReferenceError_ where its code raises.
@@ -151,7 +151,7 @@ def load_candidate(file: Path, text: str, problem: Problem) -> Candidate:
         count=facts["_CUASSAY_COUNT"],
         call=facts["_CUASSAY_CALL"],
     )
-    return adapted.candidate(file, text, name=file.stem, module=module, entry=entry)
+    return adapted.adapted_candidate(file, text, name=file.stem, module=module, entry=entry)
 
 
 def _facts(source: str) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _with_named_sizes(text: str, values: dict[str, Any], path: Path) -> str:
 
     `get_inputs` of `values` then reads them too.
     """
-    tree = signature.parse(text, str(path))
+    tree = signature.syntax_tree(text, str(path))
     made = next(
         (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "get_inputs"), None
     )
@@ -312,7 +312,7 @@ def _told(
 
 def _used(text: str, path: Path) -> dict[str, set[str]]:
     """Return the names of the top level that each function and class there uses."""
-    signature.parse(text, str(path))  # says what is wrong with it
+    signature.syntax_tree(text, str(path))  # says what is wrong with it
     top = symtable.symtable(text, str(path), "exec")
     return {table.get_name(): set(_globals(table)) for table in top.get_children()}
 
@@ -361,7 +361,7 @@ class _Probe:
         self.modes = False
         self.call = ""
 
-    def __call__(self, sizes: Mapping[str, int]) -> shapes.Sample:
+    def __call__(self, sizes: Mapping[str, int]) -> shapes.ShapeSample:
         from cuassay.dispatch_modes import MultiplyAdds, without_memory
 
         def forward() -> tuple[dict[str, Any], dict[str, Any], list[Any]]:
@@ -376,7 +376,8 @@ class _Probe:
         except Exception as failure:
             raise ProblemError(
                 f"{self._path}: Model cannot be run on shapes alone: "
-                f"{describe(failure, self._path)}; write the problem natively (@problem) instead"
+                f"{describe_failure(failure, self._path)}; write the problem natively (@problem) "
+                "instead"
             ) from failure
         if not self.state:
             self.state = {name: shapes.dtype_of(value) for name, value in state.items()}
@@ -384,7 +385,7 @@ class _Probe:
             raise ProblemError(f"{self._path}: the model has another state at {dict(sizes)}")
         tensors = [t for t in leaves.values() if hasattr(t, "shape")]
         self.held_bytes = sum(value.nbytes for value in (*tensors, *state.values(), *made))
-        return shapes.Sample(
+        return shapes.ShapeSample(
             inputs=tuple(tuple(t.shape) for t in (*tensors, *state.values())),
             outputs=tuple(tuple(t.shape) for t in made),
         )
@@ -462,14 +463,14 @@ def _written(
     return written, texts
 
 
-def _steps(written: Written, arguments: Mapping[str, Any]) -> dict[str, tuple[Step, ...]]:
+def _steps(written: Written, arguments: Mapping[str, Any]) -> dict[str, tuple[PathStep, ...]]:
     """Return where in the arguments each flat input lies."""
     tensors = list(tensors_in(arguments))
     numbers = [(name, value) for name, value in arguments.items() if type(value) in SCALARS]
-    found: dict[str, tuple[Step, ...]] = {}
+    found: dict[str, tuple[PathStep, ...]] = {}
     for name, value in written.leaves.items():
         if type(value) in SCALARS:
-            found[name] = (Step(kind="[", name=numbers.pop(0)[0]),)
+            found[name] = (PathStep(kind="[", name=numbers.pop(0)[0]),)
         else:
             found[name] = next(steps for steps, one in tensors if one is value)
     return found

@@ -62,11 +62,11 @@ def _check_workloads(problem: Problem, axis: VarAxis, *, where: str) -> None:
         if not axis.minimum <= size <= top or size % axis.multiple_of:
             raise ProblemError(
                 f"{where}: workload '{workload.id}' has {axis.name} = {size}, outside "
-                f"{in_words(axis)}; widen the bounds, or change the workload"
+                f"{axis_words(axis)}; widen the bounds, or change the workload"
             )
 
 
-def in_words(axis: VarAxis) -> str:
+def axis_words(axis: VarAxis) -> str:
     """Return the bounds of an axis as `1 to 64, multiples of 8`."""
     top = "any size" if axis.maximum is None else axis.maximum
     step = f", multiples of {axis.multiple_of}" if axis.multiple_of > 1 else ""

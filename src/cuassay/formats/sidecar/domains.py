@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuassay.errors import ProblemError, UnknownNameError
-from cuassay.formats.domain_rules import check_domain, in_words, within
+from cuassay.formats.domain_rules import check_domain, domain_words, within
 from cuassay.formats.native.axes import check_names, domain_axes
 from cuassay.model.axes import evaluate, resolve, shape_of
 from cuassay.model.domain import Domain, Index, Opaque, SizeOf
@@ -118,5 +118,5 @@ def _check_given(spec: InputSpec, problem: Problem, *, where: str) -> None:
         if not within(value, spec.domain):
             raise ProblemError(
                 f"{where}: {place} has {spec.name} = {value!r}, which is not "
-                f"{in_words(spec.domain)}; widen the domain, or change the value"
+                f"{domain_words(spec.domain)}; widen the domain, or change the value"
             )

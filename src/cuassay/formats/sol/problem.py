@@ -26,7 +26,7 @@ _WORKLOADS = ("workload.jsonl", "workloads.jsonl")
 _COLUMNS = ("axes", "inputs", "outputs", "workloads", "constraints", "tags")
 
 
-def load(
+def load_sol_problem(
     path: Path,
     *,
     strict: bool,

@@ -46,7 +46,7 @@ def check_generator(source: str, name: str, *, where: str) -> None:
 
 def _function(source: str, name: str, *, where: str) -> signature.Signature:
     try:
-        tree = signature.parse(source, "reference")
+        tree = signature.syntax_tree(source, "reference")
     except SyntaxError as failure:
         line = f"line {failure.lineno}: " if failure.lineno else ""
         raise ProblemError(

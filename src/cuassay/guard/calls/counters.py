@@ -14,7 +14,7 @@ from dataclasses import dataclass
 _FOLD_EVERY = 32
 
 
-class Slot:
+class ThreadCounters:
     """One thread's counters of one guard, and its distance to the next sampled call."""
 
     __slots__ = ("calls", "fallbacks", "left", "sampled", "thread")
@@ -34,16 +34,16 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class CallTotals:
     """Sums over all threads."""
 
     calls: int = 0
     sampled: int = 0
     fallbacks: int = 0
 
-    def plus(self, slot: Slot) -> Totals:
+    def plus(self, slot: ThreadCounters) -> CallTotals:
         """Return the totals with a slot added."""
-        return Totals(
+        return CallTotals(
             calls=self.calls + slot.calls,
             sampled=self.sampled + slot.sampled,
             fallbacks=self.fallbacks + slot.fallbacks,
@@ -55,19 +55,19 @@ class Slots:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._slots: list[Slot] = []
-        self._ended = Totals()
+        self._slots: list[ThreadCounters] = []
+        self._ended = CallTotals()
 
-    def add(self, left: int) -> Slot:
+    def add(self, left: int) -> ThreadCounters:
         """Return a new slot for the calling thread."""
-        slot = Slot(left)
+        slot = ThreadCounters(left)
         with self._lock:
             if len(self._slots) % _FOLD_EVERY == _FOLD_EVERY - 1:
                 self._fold()
             self._slots.append(slot)
         return slot
 
-    def totals(self) -> Totals:
+    def totals(self) -> CallTotals:
         """Return the sums as of now."""
         with self._lock:
             self._fold()
@@ -89,7 +89,7 @@ class Slots:
         self._slots = kept
 
 
-class Tally:
+class EventCounts:
     """Named counts that are written seldom, under a lock: by checks, not by calls.
 
     A call on its way through the checks is a ticket. Its end is counted once: counts and open

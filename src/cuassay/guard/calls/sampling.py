@@ -51,7 +51,7 @@ class Sampler:
         return self._random.random() < share
 
 
-class Budget:
+class CheckBudget:
     """A bucket of seconds that fills with wall time and that checks are paid from."""
 
     def __init__(

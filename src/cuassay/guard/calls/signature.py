@@ -156,7 +156,7 @@ def _form(name: str, value: Any) -> Form:
     return Form(name=name, value=plain)
 
 
-def dtype_of(arguments: Sequence[Any]) -> str:
+def first_dtype(arguments: Sequence[Any]) -> str:
     """Return the dtype of the first floating tensor, else of the first tensor, else ''."""
     tensors = [value for value in arguments if isinstance(value, Tensor)]
     floating = [tensor for tensor in tensors if tensor.is_floating_point()]

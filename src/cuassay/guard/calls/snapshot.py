@@ -19,7 +19,7 @@ from cuassay.guard.calls import device
 from cuassay.guard.calls.structure import Template, flatten
 
 
-class Memory:
+class SnapshotBudget:
     """Bytes that snapshots of one guard may hold, by holder.
 
     A thread may be killed anywhere: what a holder has is given back by one operation, as a whole,
@@ -82,7 +82,7 @@ class Snapshot:
     template: Template
     holder: object  # of its bytes in `memory`
     autocast: Autocast
-    memory: Memory
+    memory: SnapshotBudget
     differentiated: tuple[int, ...] = ()
     outputs: list[Tensor] = field(default_factory=list)
     results: Template = field(default_factory=list)
@@ -99,12 +99,14 @@ class Snapshot:
         everything = [*found, *written]
         if not self.memory.reserve(self.holder, sum(map(_nbytes, everything))):
             return False
-        self.outputs = copies(everything)
+        self.outputs = detached_copies(everything)
         self.moment = device.now(device.device_of([*self.tensors, *self.outputs]))
         return True
 
 
-def take(arguments: Sequence[Any], keywords: Mapping[str, Any], memory: Memory) -> Snapshot | None:
+def take(
+    arguments: Sequence[Any], keywords: Mapping[str, Any], memory: SnapshotBudget
+) -> Snapshot | None:
     """Copy the inputs of a call; None where they do not fit into the budget.
 
     Raises torch.OutOfMemoryError where the device has no room for them.
@@ -114,7 +116,7 @@ def take(arguments: Sequence[Any], keywords: Mapping[str, Any], memory: Memory) 
     if not memory.reserve(holder, sum(map(_nbytes, tensors))):
         return None
     try:
-        kept = copies(tensors)
+        kept = detached_copies(tensors)
     except BaseException:
         memory.release(holder)
         raise
@@ -131,7 +133,7 @@ def take(arguments: Sequence[Any], keywords: Mapping[str, Any], memory: Memory) 
     )
 
 
-def copies(tensors: Sequence[Tensor]) -> list[Tensor]:
+def detached_copies(tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return copies that share nothing with autograd, inference mode or the caller's memory."""
     with torch.inference_mode(False), torch.no_grad():
         return [_copy(tensor) for tensor in tensors]

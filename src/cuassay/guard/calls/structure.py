@@ -22,7 +22,7 @@ Template = list[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Opaque:
+class LocalObject:
     """A value that only this process can hold."""
 
     value: Any
@@ -44,7 +44,7 @@ def flatten_call(
     return tensors, ["call", template[1]]
 
 
-def call(fn: Callable[..., Any], template: Template, tensors: Sequence[Tensor]) -> Any:
+def call_with(fn: Callable[..., Any], template: Template, tensors: Sequence[Tensor]) -> Any:
     """Call a function with the arguments of a template of `flatten_call`."""
     if template[0] != "call":
         return fn(*rebuild(template, tensors))
@@ -84,7 +84,7 @@ def _template(value: Any, tensors: list[Tensor]) -> Template:
         held = {each.name: getattr(value, each.name, None) for each in fields(value)}
         body = {name: _template(item, tensors) for name, item in held.items()}
         return _of_class(type(value), "dataclass", ["dict", body])
-    return ["object", Opaque(value)]
+    return ["object", LocalObject(value)]
 
 
 def _of_class(kind: type, form: str, body: Any) -> Template:
@@ -93,13 +93,13 @@ def _of_class(kind: type, form: str, body: Any) -> Template:
     for part in kind.__qualname__.split("."):
         found = getattr(found, part, None)
     importable = found is kind and kind.__module__ != "__main__"
-    place = f"{kind.__module__}:{kind.__qualname__}" if importable else Opaque(kind)
+    place = f"{kind.__module__}:{kind.__qualname__}" if importable else LocalObject(kind)
     return [form, [place, body]]
 
 
-def _class(place: str | Opaque) -> Any:
+def _class(place: str | LocalObject) -> Any:
     """Return the class of a node. Raises what importing its module raises."""
-    if isinstance(place, Opaque):
+    if isinstance(place, LocalObject):
         return place.value
     module, _, qualname = place.partition(":")
     found: Any = importlib.import_module(module)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from cuassay.guard.calls import device
-from cuassay.guard.calls.snapshot import Snapshot, copies
+from cuassay.guard.calls.snapshot import Snapshot, detached_copies
 from cuassay.guard.calls.structure import flatten, rebuild
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ class Tap:
 
     def _above(self, index: int, grad: Tensor) -> None:
         with self._lock:
-            self._upstream[index] = copies([grad])[0]
+            self._upstream[index] = detached_copies([grad])[0]
 
     def _arrived(self, place: int, grad: Tensor) -> None:
         with self._lock:
-            self._found[place] = copies([grad])[0]
+            self._found[place] = detached_copies([grad])[0]
             complete = len(self._found) == len(self._wanted) and not self._done
             self._done = self._done or complete
         if complete:

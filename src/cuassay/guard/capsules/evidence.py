@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cuassay.guard.sampled.jobs import CheckJob
 
 SUFFIX = ".capsule.safetensors"
-KEY = "cuassay"
+_KEY = "cuassay"
 _HOUR_S = 3600.0
 _lock = threading.Lock()
 _written: list[float] = []  # when capsules of this process were written, within the last hour
@@ -87,7 +87,7 @@ class CapsuleHeader:
         return not any(one.why for one in self.tensors)
 
 
-def folder(policy: CapsulePolicy) -> Path:
+def capsule_folder(policy: CapsulePolicy) -> Path:
     """Return where capsules go."""
     return policy.folder or home() / "guard" / "capsules"
 
@@ -123,9 +123,7 @@ def _within(job: CheckJob, policy: CapsulePolicy) -> bool:
 
 
 def _write(job: CheckJob, violation: Violation, policy: CapsulePolicy) -> Path | None:
-    from safetensors.torch import save_file
-
-    place = folder(policy)
+    place = capsule_folder(policy)
     place.mkdir(parents=True, exist_ok=True)
     held = sum(file.stat().st_size for file in place.glob(f"*{SUFFIX}"))
     call = arbiter.template_of(job)
@@ -164,20 +162,28 @@ def _write(job: CheckJob, violation: Violation, policy: CapsulePolicy) -> Path |
         environment=environment(),
         salt=salt,
     )
-    stored = {one.name: named[one.name].cpu().contiguous() for one in notes if not one.why}
+    stored = {one.name: named[one.name] for one in notes if not one.why}
     size = sum(t.numel() * t.element_size() for t in stored.values())
     if held + size > policy.max_folder_bytes:
         job.watch.tally.add("capsules left out")
         return None
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(violation.unix_s))
-    path = place / f"{plain(violation.kernel)}-{stamp}-{secrets.token_hex(4)}{SUFFIX}"
+    path = place / f"{file_part(violation.kernel)}-{stamp}-{secrets.token_hex(4)}{SUFFIX}"
+    save_capsule(path, header, stored)
+    return path
+
+
+def save_capsule(path: Path, header: CapsuleHeader, tensors: Mapping[str, Tensor]) -> None:
+    """Write a capsule in one step, over what is there. Raises OSError."""
+    from safetensors.torch import save_file
+
     temporary = path.with_name(f".{path.name}")
+    stored = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
     try:
-        save_file(stored, str(temporary), metadata={KEY: serial.dumps(header)})
+        save_file(stored, str(temporary), metadata={_KEY: serial.dumps(header)})
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
-    return path
 
 
 def _redacted(job: CheckJob, policy: CapsulePolicy, order: Sequence[int]) -> set[str]:
@@ -234,12 +240,12 @@ def environment() -> dict[str, str]:
     return found
 
 
-def plain(name: str) -> str:
+def file_part(name: str) -> str:
     """Return a kernel's name as part of a file's name."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:60] or "kernel"
 
 
-def read(path: Path) -> tuple[CapsuleHeader, dict[str, Tensor]]:
+def read_capsule(path: Path) -> tuple[CapsuleHeader, dict[str, Tensor]]:
     """Return a capsule. Raises UsageError where the file is none."""
     from safetensors import safe_open
 
@@ -251,6 +257,6 @@ def read(path: Path) -> tuple[CapsuleHeader, dict[str, Tensor]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except Exception as failure:
         raise UsageError(f"{path} is not a readable safetensors file: {failure}") from None
-    if KEY not in metadata:
+    if _KEY not in metadata:
         raise UsageError(f"{path} is a safetensors file, but no capsule of cuassay's guard")
-    return serial.loads(CapsuleHeader, metadata[KEY]), tensors
+    return serial.loads(CapsuleHeader, metadata[_KEY]), tensors

@@ -8,12 +8,11 @@ may crash.
 
 from __future__ import annotations
 
-import importlib
+import dataclasses
 import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,13 @@ import torch
 from torch import Tensor
 
 from cuassay.errors import CannotJudgeError, CuassayError, UsageError
-from cuassay.guard.calls.structure import flatten
-from cuassay.guard.capsules.evidence import CapsuleHeader, read
-from cuassay.guard.capsules.shrink import Shrunk, shrunk
+from cuassay.formats.modules import import_file
+from cuassay.guard.capsules.evidence import CapsuleHeader, read_capsule, save_capsule
+from cuassay.guard.capsules.shrink import ShrunkInputs, shrunk
 from cuassay.guard.sampled.drift import Drift, Drifting
-from cuassay.guard.sampled.judging import Judgement, differentiated, judge
+from cuassay.guard.sampled.judging import Judgement, judge_call, worst_of
 from cuassay.guard.sampled.oracle_process import applied
-from cuassay.guard.trusted import Where, load
+from cuassay.guard.trusted import Where, import_operator
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.truth.make import make_truth
@@ -39,7 +38,7 @@ _SEED = 1
 Call = Callable[..., object]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Capsule:
     """A capsule that can be run: tensors on a device, and the functions."""
 
@@ -50,17 +49,20 @@ class Capsule:
     reference: Call
     kernel: Call | None
 
-    def call(self, fn: Call) -> Call:
+    def call(self, fn: Call) -> Callable[..., Sequence[Tensor]]:
         """Return `fn` as a function of the tensors alone that gives every judged output."""
         header = self.header
-        made = applied(fn, json.loads(header.template), header.mutated)
-        if header.gradient_of:
-            made = differentiated(made, header.gradient_of, header.inputs - header.upstream)
-        return made
+        return applied(
+            fn,
+            json.loads(header.template),
+            header.mutated,
+            gradient_of=header.gradient_of,
+            inputs=header.inputs - header.upstream,
+        )
 
     def outputs(self, fn: Call, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Return what `fn` gives on copies of `inputs`."""
-        return [t.detach() for t in flatten(self.call(fn)(*[t.clone() for t in inputs]))[0]]
+        return [t.detach() for t in self.call(fn)(*[t.clone() for t in inputs])]
 
     def judged(self, got: Sequence[Tensor], inputs: Sequence[Tensor]) -> Judgement:
         """Return the oracle's judgement of outputs on these inputs."""
@@ -74,12 +76,12 @@ class Capsule:
                 self.call(self.reference), inputs, specs, seed=seed, accumulation=accumulation
             )
 
-        return judge(truth, got, want, self.header.names, seed=_SEED, by="oracle")
+        return judge_call(truth, got, want, self.header.names, seed=_SEED, by="oracle")
 
 
 def opened(path: Path, *, kernel: str, device: str) -> Capsule:
     """Return a capsule ready to run. Raises UsageError and CannotJudgeError."""
-    header, tensors = read(path)
+    header, tensors = read_capsule(path)
     missing = [one for one in header.tensors if one.why]
     if missing:
         raise CannotJudgeError(
@@ -98,7 +100,7 @@ def opened(path: Path, *, kernel: str, device: str) -> Capsule:
     for where in (header.reference, header.candidate):
         _refuse_foreign(where)
     try:
-        reference = load(header.reference)
+        reference = import_operator(header.reference)
     except Exception as failure:
         raise CannotJudgeError(
             f"the trusted operator {_name(header.reference)} cannot be loaded here: {failure}; "
@@ -135,7 +137,7 @@ def _kernel(recorded: Where, given: str) -> Call | None:
     if not recorded.module:
         return None
     try:
-        found: Any = load(recorded)
+        found: Any = import_operator(recorded)
     except Exception:
         return None
     call: Call = getattr(found, "kernel", found)  # a decorated kernel: the bare one
@@ -147,8 +149,8 @@ def _from_file(given: str) -> Call:
     path = Path(place)
     if not path.is_file() or path.suffix != ".py":
         raise UsageError(f"--kernel {given}: expected FILE.py:FUNCTION with an existing file")
-    sys.path.insert(0, str(path.absolute().parent))
-    found: Any = getattr(importlib.import_module(path.stem), function, None)
+    sys.path.insert(0, str(path.absolute().parent))  # what stands beside it can be imported
+    found: Any = getattr(import_file(path), function, None)
     if not callable(found):
         raise UsageError(f"--kernel {given}: {path} defines no function '{function}'")
     call: Call = getattr(found, "kernel", found)
@@ -192,16 +194,17 @@ def replayed(path: Path, *, kernel: str, device: str, shrink: bool) -> dict[str,
 
 
 def _words(judgement: Judgement) -> dict[str, Any]:
-    worst = judgement.failed
-    if worst is None:
+    failed = judgement.failed
+    if failed is None:
         share = max((one.share for one in judgement.outputs), default=0.0)
         return {"passes": True, "share": share, "undecided": judgement.undecided}
+    worst = worst_of(failed)
     return {
         "passes": False,
-        "output": worst.output,
-        "statistic": worst.statistic,
-        "measured": worst.measured,
-        "allowed": worst.allowed,
+        "output": failed.output,
+        "statistic": worst.name,
+        "measured": worst.value,
+        "allowed": worst.limit,
         "group": worst.group,
     }
 
@@ -246,28 +249,17 @@ def _smaller(capsule: Capsule, path: Path) -> dict[str, Any]:
         except Exception:  # shapes that the operator does not take
             return False
 
-    found: Shrunk = shrunk(capsule.inputs, fails)
+    found: ShrunkInputs = shrunk(capsule.inputs, fails)
     if not found.changed:
         return {"tries": found.tries}
-    name = path.name.replace(".capsule.", ".shrunk.capsule.")
-    target = path.with_name(name)
-    from dataclasses import replace
-
-    from safetensors.torch import save_file
-
-    from cuassay.guard.capsules.evidence import KEY
-    from cuassay.model import serial
-
-    assert capsule.kernel is not None
+    target = path.with_name(path.name.replace(".capsule.", ".shrunk.capsule."))
     parts = {
         "in": found.inputs,
-        "got": capsule.outputs(capsule.kernel, found.inputs),
+        "got": capsule.outputs(kernel, found.inputs),
         "want": capsule.outputs(capsule.reference, found.inputs),
     }
-    named = {f"{k}{i}": t.cpu().contiguous() for k, part in parts.items()
-             for i, t in enumerate(part)}  # fmt: skip
-    header = replace(capsule.header, tensors=())
-    save_file(named, str(target), metadata={KEY: serial.dumps(header)})
+    named = {f"{kind}{i}": tensor for kind, part in parts.items() for i, tensor in enumerate(part)}
+    save_capsule(target, dataclasses.replace(capsule.header, tensors=()), named)
     return {
         "tries": found.tries,
         "shapes": [list(t.shape) for t in capsule.inputs],

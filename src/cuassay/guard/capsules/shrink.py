@@ -22,7 +22,7 @@ Places = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shrunk:
+class ShrunkInputs:
     """The smallest failing inputs found, whether they differ from the given, and the tries."""
 
     inputs: list[Tensor]
@@ -47,7 +47,7 @@ class _Search:
         return True
 
 
-def shrunk(inputs: Sequence[Tensor], fails: Fails) -> Shrunk:
+def shrunk(inputs: Sequence[Tensor], fails: Fails) -> ShrunkInputs:
     """Return the smallest failing inputs found, greedily and deterministically."""
     search = _Search(fails, [tensor.clone() for tensor in inputs])
     before = -1
@@ -63,7 +63,7 @@ def shrunk(inputs: Sequence[Tensor], fails: Fails) -> Shrunk:
         if tensor.is_floating_point() and not bool((tensor == 1).all()):
             ones = [torch.ones_like(t) if i == index else t for i, t in enumerate(search.best)]
             search.accept(ones)
-    return Shrunk(inputs=search.best, changed=search.changed, tries=search.tries)
+    return ShrunkInputs(inputs=search.best, changed=search.changed, tries=search.tries)
 
 
 def _axes(inputs: Sequence[Tensor]) -> list[Places]:

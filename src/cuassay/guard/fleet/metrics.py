@@ -20,7 +20,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class GuardMetric:
     """One metric: `values` by labels. `name` is without prefix and `_total`."""
 
     name: str
@@ -61,12 +61,14 @@ def labels_of(watch: Watch) -> Labels:
     return ("kernel", watch.name), ("digest", watch.digest)
 
 
-def families() -> list[Family]:
+def families() -> list[GuardMetric]:
     """Return every counter and gauge as of now."""
     watches = registry.watches()
     names = ("kernel", "digest")
     found = [
-        Family(name=name, kind="counter", help=text, labels=names, values=_summed(watches, read))
+        GuardMetric(
+            name=name, kind="counter", help=text, labels=names, values=_summed(watches, read)
+        )
         for name, text, read in _COUNTERS
     ]
     values: dict[Labels, float] = {}
@@ -76,7 +78,7 @@ def families() -> list[Family]:
         for (severity, dtype), count in list(watch.mismatches.items()):
             key = (*labels_of(watch), ("severity", severity), ("dtype", dtype))
             values[key] = values.get(key, 0) + count
-    mismatches = Family(
+    mismatches = GuardMetric(
         name="mismatch",
         kind="counter",
         help="Violations by severity and dtype.",
@@ -94,7 +96,7 @@ def _summed(watches: list[Watch], read: Callable[[Watch], float]) -> dict[Labels
     return values
 
 
-def _gauges(watches: list[Watch], names: tuple[str, ...]) -> list[Family]:
+def _gauges(watches: list[Watch], names: tuple[str, ...]) -> list[GuardMetric]:
     states: dict[Labels, float] = {}
     for watch in watches:
         key = labels_of(watch)
@@ -109,7 +111,7 @@ def _gauges(watches: list[Watch], names: tuple[str, ...]) -> list[Family]:
         ("shadow_bytes", "Memory that snapshots hold, in bytes.", held),
     )
     return [
-        Family(name=name, kind="gauge", help=text, labels=names, values=values)
+        GuardMetric(name=name, kind="gauge", help=text, labels=names, values=values)
         for name, text, values in described
     ]
 

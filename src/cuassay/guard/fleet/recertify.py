@@ -34,7 +34,7 @@ from cuassay.model.problem import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class RecordedArguments:
     """One recorded signature by parameter."""
 
     forms: Mapping[str, Form]
@@ -61,7 +61,7 @@ def problem_of(record: str | Path) -> Callable[..., object]:
     return reference
 
 
-def _call(recorded: Mapping[str, Any], base: Problem) -> Call:
+def _call(recorded: Mapping[str, Any], base: Problem) -> RecordedArguments:
     """Name the arguments as the problem does: by place, or as they were given."""
     names = [spec.name for spec in base.inputs]
     forms: dict[str, Form] = {}
@@ -70,10 +70,10 @@ def _call(recorded: Mapping[str, Any], base: Problem) -> Call:
         forms[name] = Form(**{**form, "shape": tuple(form["shape"])})
     tensors = [name for name, form in forms.items() if form.dtype]
     known = zip(tensors, recorded["absmax"], strict=False)
-    return Call(forms=forms, absmax={name: float(value) for name, value in known})
+    return RecordedArguments(forms=forms, absmax={name: float(value) for name, value in known})
 
 
-def restricted(base: Problem, calls: Sequence[Call], *, where: str) -> Problem:
+def restricted(base: Problem, calls: Sequence[RecordedArguments], *, where: str) -> Problem:
     """Return `base` on the recorded calls alone."""
     fitting = [(call, axes) for call in calls if (axes := _axes(base, call)) is not None]
     dtypes = _dtypes(base, fitting[0][0]) if fitting else {}
@@ -98,7 +98,7 @@ def restricted(base: Problem, calls: Sequence[Call], *, where: str) -> Problem:
     return replace(made, digest=problem_digest(made))
 
 
-def _axes(base: Problem, call: Call) -> dict[str, int] | None:
+def _axes(base: Problem, call: RecordedArguments) -> dict[str, int] | None:
     """Return the sizes of the axes that vary, None where a call does not fit."""
     variable = {axis.name for axis in base.var_axes()}
     found: dict[str, int] = {}
@@ -120,7 +120,7 @@ def _axes(base: Problem, call: Call) -> dict[str, int] | None:
     return found if same else None
 
 
-def _dtypes(base: Problem, call: Call) -> dict[DType, DType]:
+def _dtypes(base: Problem, call: RecordedArguments) -> dict[DType, DType]:
     """Return which dtype of the problem was which in production."""
     found: dict[DType, DType] = {}
     known = {member.value for member in DType}
@@ -130,7 +130,9 @@ def _dtypes(base: Problem, call: Call) -> dict[DType, DType]:
     return found
 
 
-def _workload(base: Problem, call: Call, axes: dict[str, int], number: int) -> Workload:
+def _workload(
+    base: Problem, call: RecordedArguments, axes: dict[str, int], number: int
+) -> Workload:
     sources = {
         spec.name: ScalarSource(value=value)
         if isinstance(spec, ScalarSpec) and (value := _value(call, spec.name)) is not None
@@ -142,7 +144,7 @@ def _workload(base: Problem, call: Call, axes: dict[str, int], number: int) -> W
     return made if tolerance is None else replace(made, tolerance=tolerance)
 
 
-def _value(call: Call, name: str) -> float | int | bool | None:
+def _value(call: RecordedArguments, name: str) -> float | int | bool | None:
     form = call.forms.get(name)
     return None if form is None else form.value
 
@@ -154,7 +156,9 @@ def _bounded(axis: Axis, seen: Sequence[Mapping[str, int]]) -> Axis:
     return replace(axis, minimum=min(sizes), maximum=max(sizes), declared=True)
 
 
-def _input(spec: InputSpec, dtypes: Mapping[DType, DType], calls: Sequence[Call]) -> InputSpec:
+def _input(
+    spec: InputSpec, dtypes: Mapping[DType, DType], calls: Sequence[RecordedArguments]
+) -> InputSpec:
     """Return an input in its recorded dtype, real numbers within their recorded magnitude."""
     if isinstance(spec, ScalarSpec):
         return spec

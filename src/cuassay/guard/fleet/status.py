@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cuassay import settings
-from cuassay.guard.capsules.evidence import plain
+from cuassay.guard.capsules.evidence import file_part
 from cuassay.guard.fleet import registry
 from cuassay.guard.fleet.seen import MOST, seen
 from cuassay.guard.sampled.checker import CHECKER
@@ -74,7 +74,7 @@ class StatusFile:
                 continue
             self._seen[watch.digest] = known
             place.mkdir(parents=True, exist_ok=True)
-            target = place / f"{plain(watch.name)}-{watch.digest}.json"
+            target = place / f"{file_part(watch.name)}-{watch.digest}.json"
             _replace(target, json.dumps(merged(target, found)))
 
     def remove(self) -> None:

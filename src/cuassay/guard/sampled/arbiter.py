@@ -21,9 +21,9 @@ from cuassay.guard.calls.structure import (
 from cuassay.guard.config import OracleChoice
 from cuassay.guard.sampled import local
 from cuassay.guard.sampled.checker import CHECKER
-from cuassay.guard.sampled.judging import Judgement, judge
+from cuassay.guard.sampled.judging import Judgement, judge_call
 from cuassay.guard.sampled.oracle_client import ORACLE, OracleGoneError
-from cuassay.guard.sampled.oracle_process import Request
+from cuassay.guard.sampled.oracle_process import OracleRequest
 from cuassay.guard.trusted import normal_call
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.truth.runs import fingerprint as checksum
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _SEED_BITS = 2**62
 
 
-def judged(job: CheckJob, names: list[str]) -> Judgement | None:
+def judged_call(job: CheckJob, names: list[str]) -> Judgement | None:
     """Return the judgement of a call, None where nobody could judge it."""
     config, trusted = job.watch.config, job.watch.trusted
     if CHECKER.stopping:
@@ -60,11 +60,11 @@ def _here(job: CheckJob, names: list[str]) -> Judgement | None:
         return job.trusted(list(given))
 
     def truth(specs: Sequence[TensorSpec], seed: int) -> Truth:
-        return local.make_truth(run, tensors, specs, seed)
+        return local.local_truth(run, tensors, specs, seed)
 
     try:
         got, want = job.snapshot.outputs, job.wanted
-        return judge(truth, got, want, names, seed=_seed(job), by="local")
+        return judge_call(truth, got, want, names, seed=_seed(job), by="local")
     except torch.OutOfMemoryError:
         raise
     except Exception as failure:
@@ -72,7 +72,7 @@ def _here(job: CheckJob, names: list[str]) -> Judgement | None:
         return None
 
 
-def _request(job: CheckJob, names: list[str]) -> Request | None:
+def _request(job: CheckJob, names: list[str]) -> OracleRequest | None:
     """Return what the oracle's process needs; None where it cannot repeat the call."""
     import sys
 
@@ -83,7 +83,7 @@ def _request(job: CheckJob, names: list[str]) -> Request | None:
     assert trusted.where is not None
     template, order = call
     places = {place: new for new, place in enumerate(order)}
-    return Request(
+    return OracleRequest(
         file="",
         where=trusted.where,
         template=json.dumps(template),
@@ -143,14 +143,14 @@ def _host(job: CheckJob) -> dict[str, Sequence[Tensor]]:
     return {kind: [tensor.cpu() for tensor in part] for kind, part in parts.items()}
 
 
-def fingerprint(job: CheckJob) -> int:
+def call_fingerprint(job: CheckJob) -> int:
     """Return a checksum of some elements of every input (32 bits)."""
     return checksum(job.snapshot.tensors)
 
 
 def _seed(job: CheckJob) -> int:
     """Return the seed of the oracle's noise: of the inputs, so that a call judges the same."""
-    text = f"{fingerprint(job)} {job.entry.text}".encode()
+    text = f"{call_fingerprint(job)} {job.entry.text}".encode()
     return (zlib.crc32(text) << 31 | zlib.crc32(text[::-1])) % _SEED_BITS
 
 

@@ -22,7 +22,7 @@ _TICK_S = 1.0
 _POLL_S = 0.002
 
 
-class Job(Protocol):
+class SampledCheck(Protocol):
     """One sampled call that waits for its check."""
 
     started: bool
@@ -47,9 +47,9 @@ class Checker:
 
     def _reset(self) -> None:
         self._starting = threading.Lock()  # taken by callers alone, and never waited for
-        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[SampledCheck | None] = queue.SimpleQueue()
         self.stopping = False
-        self._open: dict[int, Job] = {}  # submitted and not finished
+        self._open: dict[int, SampledCheck] = {}  # submitted and not finished
         self._thread: threading.Thread | None = None
         self._owner = os.getpid()
         self._pauses: set[object] = set()
@@ -60,7 +60,7 @@ class Checker:
         if do not in self._ticks:
             self._ticks.append(do)
 
-    def submit(self, job: Job) -> bool:
+    def submit(self, job: SampledCheck) -> bool:
         """Queue a job; False where the queue is full. Never waits."""
         if self._owner != os.getpid():  # a forked child: its parent's thread is not there
             self._reset()
@@ -128,7 +128,7 @@ class Checker:
                 self._tick()
                 due = time.monotonic() + self._tick_s
 
-    def _one(self, job: Job) -> None:
+    def _one(self, job: SampledCheck) -> None:
         if job.started or id(job) not in self._open:  # queued twice around a restart
             return
         self._busy = True

@@ -18,8 +18,10 @@ from cuassay.guard.capsules import evidence
 from cuassay.guard.events import Violation
 from cuassay.guard.sampled import arbiter, screen
 from cuassay.guard.sampled.drift import Drifting
-from cuassay.guard.sampled.judging import Judged, Judgement, differentiated
+from cuassay.guard.sampled.judging import Judgement, worst_of
 from cuassay.guard.watch import Entry, Watch, unix_s
+from cuassay.oracle.compare.outputs import Comparison
+from cuassay.oracle.gradients import differentiated
 
 _CALM = 4  # with more jobs waiting, only suspicious calls go to the oracle
 
@@ -117,8 +119,8 @@ class CheckJob:
         with self.snapshot.autocast.again(), torch.inference_mode(False):
             if self.gradient_of:
                 count = len(tensors) - self.upstream
-                run = differentiated(self._forward, self.gradient_of, count)
-                return list(run(*tensors))  # type: ignore[call-overload, no-any-return]
+                run = differentiated(self._forward, self.gradient_of, count=count)
+                return list(run(*tensors))
             with torch.no_grad():
                 return self._forward(*tensors)
 
@@ -140,9 +142,9 @@ class CheckJob:
     def _screened(self) -> tuple[list[float], list[list[float]]]:
         snapshot = self.snapshot
         pairs = zip(snapshot.outputs, self.wanted, strict=True)
-        vectors = [screen.measure(got, want) for got, want in pairs]
+        vectors = [screen.screened(got, want) for got, want in pairs]
         home = device.device_of(snapshot.tensors)
-        found = torch.cat([screen.sketch(snapshot.tensors), *[v.to(home) for v in vectors]])
+        found = torch.cat([screen.input_sketch(snapshot.tensors), *[v.to(home) for v in vectors]])
         numbers: list[float] = found.tolist()  # waits, in this thread, for this stream
         count, first = len(screen.STATISTICS), len(screen.SKETCH) + len(snapshot.tensors)
         rest = numbers[first:]
@@ -166,7 +168,7 @@ class CheckJob:
     def _judge(self, numbers: list[list[float]], names: list[str]) -> None:
         watch, entry = self.watch, self.entry
         started = time.perf_counter()
-        judgement = arbiter.judged(self, names)
+        judgement = arbiter.judged_call(self, names)
         if judgement is not None and judgement.judge == "oracle":  # waiting takes no time away
             watch.budget.spend(started - time.perf_counter())
         if judgement is None:
@@ -194,7 +196,7 @@ class CheckJob:
     def _drift(self, judgement: Judgement) -> None:
         drift = self.entry.drift
         kind = self.kind
-        if judgement.judge != "oracle" or not drift.new(arbiter.fingerprint(self)):
+        if judgement.judge != "oracle" or not drift.new(arbiter.call_fingerprint(self)):
             self.entry.breaker.clean()
             return
         for one in judgement.outputs:
@@ -230,23 +232,24 @@ def _draft(**fields: Any) -> Violation:
     return Violation(**{**blank, **fields})
 
 
-def _numeric(one: Judged, judgement: Judgement) -> Violation:
+def _numeric(one: Comparison, judgement: Judgement) -> Violation:
+    worst = worst_of(one)
     return _draft(
         kind="forward",
         output=one.output,
-        statistic=one.statistic,
-        measured=one.measured,
-        allowed=one.allowed,
-        group=one.group,
+        statistic=worst.name,
+        measured=worst.value,
+        allowed=worst.limit,
+        group=worst.group,
         judge=judgement.judge,
         message=(
-            f"output '{one.output}', {one.group}: {one.statistic} is {one.measured:.3g}, allowed "
-            f"{one.allowed:.3g}; relative error {one.relative_error:.2g}"
+            f"output '{one.output}', {worst.group}: {worst.name} is {worst.value:.3g}, allowed "
+            f"{worst.limit:.3g}; relative error {one.relative_error:.2g}"
         ),
     )
 
 
-def _drifting(found: Drifting, one: Judged) -> Violation:
+def _drifting(found: Drifting, one: Comparison) -> Violation:
     return _draft(
         kind="drift",
         output=one.output,

@@ -26,7 +26,7 @@ _DRAWS = 6
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 
 
-def make_truth(
+def local_truth(
     run: Callable[[Sequence[Tensor]], list[Tensor]],
     tensors: Sequence[Tensor],
     specs: Sequence[TensorSpec],

@@ -20,7 +20,7 @@ from cuassay.errors import CuassayError
 from cuassay.guard.sampled import oracle_process
 from cuassay.guard.sampled.checker import CHECKER
 from cuassay.guard.sampled.judging import Judgement
-from cuassay.guard.sampled.oracle_process import Answer, Request
+from cuassay.guard.sampled.oracle_process import OracleReply, OracleRequest
 from cuassay.model import serial
 
 _SHARED = Path("/dev/shm")
@@ -49,7 +49,7 @@ class OracleProcess:
 
     def ask(
         self,
-        request: Request,
+        request: OracleRequest,
         tensors: dict[str, Sequence[Tensor]],
         *,
         timeout_s: float,
@@ -90,8 +90,8 @@ class OracleProcess:
             self._stop()
 
     def _exchange(
-        self, request: Request, tensors: dict[str, Sequence[Tensor]], timeout_s: float
-    ) -> Answer:
+        self, request: OracleRequest, tensors: dict[str, Sequence[Tensor]], timeout_s: float
+    ) -> OracleReply:
         from dataclasses import replace
 
         from safetensors.torch import save_file
@@ -109,7 +109,7 @@ class OracleProcess:
         line = serial.dumps(replace(request, file=str(file))).replace("\n", " ")
         process.stdin.write(line.encode() + b"\n")
         process.stdin.flush()
-        found: Answer = serial.loads(Answer, self._line(process, timeout_s))
+        found: OracleReply = serial.loads(OracleReply, self._line(process, timeout_s))
         return found
 
     def _line(self, process: subprocess.Popen[bytes], timeout_s: float) -> str:
@@ -140,7 +140,7 @@ class OracleProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=oracle_process.environment(),
+            env=oracle_process.process_environment(),
         )
         return self._process
 

@@ -21,11 +21,12 @@ from torch import Tensor
 
 from cuassay.guard.calls import structure
 from cuassay.guard.calls.structure import Template, flatten
-from cuassay.guard.sampled.judging import Judgement, differentiated, judge
-from cuassay.guard.trusted import Where, import_root, load
+from cuassay.guard.sampled.judging import Judgement, judge_call
+from cuassay.guard.trusted import Where, import_operator, import_root
 from cuassay.model import serial
 from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
+from cuassay.oracle.gradients import differentiated
 from cuassay.oracle.truth.make import hit_counts, make_truth
 from cuassay.oracle.truth.types import Truth
 
@@ -34,7 +35,7 @@ _DRAWS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class OracleRequest:
     """One call to judge. `file` holds tensors in0..., got0... and want0....
 
     `template` puts the positional arguments together from the inputs; `mutated` are places of
@@ -60,7 +61,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class OracleReply:
     """A judgement, or why there is none. `lost` says that the operator cannot be loaded."""
 
     judgement: Judgement | None = None
@@ -72,19 +73,19 @@ class _CannotLoadError(Exception):
     """The trusted operator cannot be imported here."""
 
 
-def answer(request: Request) -> Answer:
+def answer(request: OracleRequest) -> OracleReply:
     """Judge one call."""
     try:
         fn = _function(request)
     except _CannotLoadError as failure:
-        return Answer(error=str(failure), lost=True)
+        return OracleReply(error=str(failure), lost=True)
     try:
-        return Answer(judgement=_judgement(request, fn))
+        return OracleReply(judgement=_judgement(request, fn))
     except Exception as failure:
-        return Answer(error=f"{type(failure).__name__}: {failure}"[:500])
+        return OracleReply(error=f"{type(failure).__name__}: {failure}"[:500])
 
 
-def _function(request: Request) -> Callable[..., object]:
+def _function(request: OracleRequest) -> Callable[..., object]:
     for entry in reversed(request.sys_path):
         if entry not in sys.path:
             sys.path.insert(0, entry)
@@ -98,22 +99,25 @@ def _function(request: Request) -> Callable[..., object]:
 def _loaded(where: Where, module_file: str) -> Callable[..., object]:
     if root := import_root(where.module, module_file):
         sys.path.insert(0, root)  # before what else the guarded process has on its path by now
-    found = load(where)
+    found = import_operator(where)
     here = getattr(sys.modules.get(where.module), "__file__", None) or ""
     if module_file and here != module_file:
         raise ImportError(f"'{where.module}' is {here} here and {module_file} where it is guarded")
     return found
 
 
-def _judgement(request: Request, fn: Callable[..., object]) -> Judgement:
+def _judgement(request: OracleRequest, fn: Callable[..., object]) -> Judgement:
     from safetensors.torch import load_file
 
     tensors = load_file(request.file)
     inputs, got, want = (_numbered(tensors, kind) for kind in ("in", "got", "want"))
-    call = applied(fn, json.loads(request.template), request.mutated)
-    if request.gradient_of:
-        count = request.inputs - request.upstream
-        call = differentiated(call, request.gradient_of, count)
+    call = applied(
+        fn,
+        json.loads(request.template),
+        request.mutated,
+        gradient_of=request.gradient_of,
+        inputs=request.inputs - request.upstream,
+    )
     index_hits = {
         name: hit_counts(inputs[place], want[request.names.index(name)].shape[0])
         for name, place in request.hits.items()
@@ -130,23 +134,32 @@ def _judgement(request: Request, fn: Callable[..., object]) -> Judgement:
             index_hits=index_hits,
         )
 
-    return judge(truth, got, want, request.names, seed=request.seed, by="oracle")
+    return judge_call(truth, got, want, request.names, seed=request.seed, by="oracle")
 
 
 def applied(
-    fn: Callable[..., object], template: Template, mutated: Sequence[int]
-) -> Callable[..., object]:
-    """Return a function of tensors alone that gives every output, written inputs last."""
+    fn: Callable[..., object],
+    template: Template,
+    mutated: Sequence[int],
+    *,
+    gradient_of: Sequence[int],
+    inputs: int,
+) -> Callable[..., Sequence[Tensor]]:
+    """Return a function of tensors alone that gives every output, written inputs last.
+
+    With `gradient_of` it takes upstream gradients behind the `inputs` tensors and gives the
+    gradients of those at these places.
+    """
 
     def call(*tensors: Tensor) -> list[Tensor]:
         given = list(tensors)
         for place in mutated:
             given[place] = given[place].clone()
-        outputs, _ = flatten(structure.call(fn, template, given))
+        outputs, _ = flatten(structure.call_with(fn, template, given))
         return [*outputs, *[given[place] for place in mutated]]
 
     call.__name__ = getattr(fn, "__name__", "trusted")
-    return call
+    return differentiated(call, gradient_of, count=inputs) if gradient_of else call
 
 
 def _numbered(tensors: Mapping[str, Tensor], kind: str) -> list[Tensor]:
@@ -161,14 +174,14 @@ def main() -> None:
     os.nice(_NICE)
     torch.set_num_threads(int(os.environ.get("CUASSAY_GUARD_ORACLE_THREADS", "1")))
     for line in sys.stdin:
-        request: Request = serial.loads(Request, line)
+        request: OracleRequest = serial.loads(OracleRequest, line)
         found = answer(request)
         Path(request.file).unlink(missing_ok=True)
         replies.write(serial.dumps(found).replace("\n", " ") + "\n")
         replies.flush()
 
 
-def environment() -> dict[str, Any]:
+def process_environment() -> dict[str, Any]:
     """Return the environment variables of this process as its parent sets them."""
     root = str(Path(__file__).resolve().parents[3])
     paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

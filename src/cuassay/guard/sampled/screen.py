@@ -35,7 +35,7 @@ def _form(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
 
 
-def measure(got: Tensor, want: Tensor) -> Tensor:
+def screened(got: Tensor, want: Tensor) -> Tensor:
     """Return STATISTICS of one output as a float64 vector on its device; waits for nothing.
 
     class     elements that are NaN or infinite in one and not, or otherwise, in the other
@@ -87,7 +87,7 @@ def _padded(numbers: list[Tensor], device: torch.device) -> Tensor:
     return torch.stack([*numbers, *[zero] * (len(STATISTICS) - len(numbers))])
 
 
-def sketch(tensors: Sequence[Tensor]) -> Tensor:
+def input_sketch(tensors: Sequence[Tensor]) -> Tensor:
     """Return SKETCH of the inputs, then the largest magnitude of each.
 
     SKETCH is the largest magnitude, the number of non-finite elements, and the hottest index's

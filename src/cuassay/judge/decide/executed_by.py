@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuassay.build import INTERPRETER, MACHINE
-from cuassay.checks.kernels.facts import plain
+from cuassay.checks.kernels.facts import cleaned_text
 from cuassay.model.candidate import Candidate, Language
 
 IN_MACHINE = (
@@ -32,5 +32,5 @@ def executed_by(candidate: Candidate, device: str, kind: str, *, because: str = 
         return IN_MACHINE
     if not kind.endswith(INTERPRETER) and not candidate.names_triton:
         return ""
-    reason = plain(because, _REASON)
+    reason = cleaned_text(because, _REASON)
     return INTERPRETED.format(because=f" because {reason}" if reason else "")

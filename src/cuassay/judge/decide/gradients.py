@@ -22,6 +22,7 @@ from cuassay.model.dtype import DType
 from cuassay.model.precision import Precision
 from cuassay.model.problem import Problem, Scalar, TensorSpec
 from cuassay.model.steps import Upstream
+from cuassay.oracle.gradients import differentiated
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.truth.make import make_truth
 from cuassay.oracle.truth.precision import family_of
@@ -144,38 +145,22 @@ def _gradient(
     asked: Sequence[int],
     as_sum: bool = False,
 ) -> Reference:
-    """Return `gradient(*inputs, *upstream)`: zeros for what the outputs do not depend on.
+    """Return the gradients of the outputs asked for, as `oracle.gradients` does.
 
-    With `as_sum` the outputs are weighted and added first. That spares the import of sympy (half
-    a second) that torch makes for upstream gradients, and is not how a kernel's are compared.
+    Called, it raises _ConstantError where no output asked for carries a gradient.
     """
-    places = [names.index(spec.name) for spec in wanted]
     declared = [spec.name for spec in problem.outputs]
 
-    def gradient(*values: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        arguments, given = list(values[: len(names)]), values[len(names) :]
-        with torch.enable_grad():
-            for place in places:
-                arguments[place] = arguments[place].detach().clone().requires_grad_()
-            found = _ordered(reference(*arguments), declared)
-            pairs = [(found[n], u) for n, u in zip(asked, given, strict=True)]
-            pairs = [(y, u) for y, u in pairs if y.requires_grad]
-            if not pairs:
-                raise _ConstantError("no output of it carries a gradient")
-            leaves = [arguments[place] for place in places]
-            if as_sum:
-                total = torch.stack([(y * u).sum() for y, u in pairs]).sum()
-                made = torch.autograd.grad(total, leaves, allow_unused=True)
-            else:
-                ends, upstream = [y for y, _ in pairs], [u for _, u in pairs]
-                made = torch.autograd.grad(ends, leaves, upstream, allow_unused=True)
-        return tuple(
-            torch.zeros_like(leaf) if one is None else one.contiguous()
-            for leaf, one in zip(leaves, made, strict=True)
-        )
+    def the_reference(*arguments: torch.Tensor) -> list[torch.Tensor]:
+        found = _ordered(reference(*arguments), declared)
+        outputs = [found[n] for n in asked]
+        if not any(output.requires_grad for output in outputs):
+            raise _ConstantError("no output of it carries a gradient")
+        return outputs
 
-    gradient.__name__ = "gradient of the reference"
-    return gradient
+    the_reference.__name__ = "the reference"
+    places = [names.index(spec.name) for spec in wanted]
+    return differentiated(the_reference, places, count=len(names), as_sum=as_sum)
 
 
 def _ordered(returned: object, names: Sequence[str]) -> list[torch.Tensor]:

@@ -59,7 +59,7 @@ CAUSES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WrongOutputs:
     """What the candidate gave on a case on which it fails, one tensor an output."""
 
     case: Case
@@ -77,9 +77,9 @@ class Alike:
 
 def same_fault(
     trial: JudgeTrial,
-    answers: Sequence[Answer],
+    answers: Sequence[WrongOutputs],
     *,
-    right: Sequence[Answer] = (),
+    right: Sequence[WrongOutputs] = (),
     accumulates: bool = False,
     limit: int,
     until: float,
@@ -119,7 +119,7 @@ def same_fault(
     return None
 
 
-def systematic(answer: Answer) -> bool:
+def systematic(answer: WrongOutputs) -> bool:
     """Whether the error has mostly one sign beside the truth, as no rounding to nearest has."""
     for got, want in zip(answer.outputs, answer.truth.outputs, strict=True):
         if want.scale is None or want.value.numel() < _FEW:
@@ -133,7 +133,7 @@ def systematic(answer: Answer) -> bool:
     return False
 
 
-def _right_too(trial: JudgeTrial, mutant: Mutant, right: Sequence[Answer]) -> bool:
+def _right_too(trial: JudgeTrial, mutant: Mutant, right: Sequence[WrongOutputs]) -> bool:
     """Whether a mutant is right on the cases on which the candidate is."""
     for answer in right:
         try:
@@ -146,7 +146,7 @@ def _right_too(trial: JudgeTrial, mutant: Mutant, right: Sequence[Answer]) -> bo
     return True
 
 
-def relative_error(answer: Answer) -> float:
+def relative_error(answer: WrongOutputs) -> float:
     """Return norm(error) / norm(truth) of the worst output; infinite where a value is not finite.
 
     Outputs without floating values are left out.
@@ -171,7 +171,7 @@ def _in_turns(mutants: Sequence[Mutant]) -> list[Mutant]:
 
 
 def _compared(
-    trial: JudgeTrial, mutant: Mutant, answers: Sequence[Answer]
+    trial: JudgeTrial, mutant: Mutant, answers: Sequence[WrongOutputs]
 ) -> tuple[float | None, float | None]:
     """Return the unexplained share of the error, and how far apart the error's sizes are.
 
@@ -187,7 +187,7 @@ def _compared(
         if share is None:
             return None, None
         left = max(left, share)
-        theirs = relative_error(Answer(case=answer.case, outputs=outputs, truth=answer.truth))
+        theirs = relative_error(WrongOutputs(case=answer.case, outputs=outputs, truth=answer.truth))
         ours = relative_error(answer)
         both = 0 < theirs < math.inf and 0 < ours < math.inf
         apart = max(apart, abs(math.log(ours / theirs)) if both else math.inf)
@@ -196,7 +196,7 @@ def _compared(
     return left, apart
 
 
-def _unexplained(answer: Answer, outputs: Sequence[torch.Tensor]) -> float | None:
+def _unexplained(answer: WrongOutputs, outputs: Sequence[torch.Tensor]) -> float | None:
     """Return the mutant's squared distance over the truth's, in units of achievable error."""
     to_mutant = to_truth = 0.0
     for got, broken, want in zip(answer.outputs, outputs, answer.truth.outputs, strict=True):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from cuassay.checks.base import done
 from cuassay.errors import CuassayError
-from cuassay.judge.diagnose.alike import Alike, Answer
+from cuassay.judge.diagnose.alike import Alike, WrongOutputs
 from cuassay.model.candidate import Candidate
 from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause, Diagnosis, SourceLine
@@ -25,7 +25,7 @@ from cuassay.model.steps import Mode, TraceCall
 from cuassay.model.trace import StepDone
 from cuassay.oracle.lift.run import lift
 from cuassay.oracle.mutants.detect import CANNOT_RUN
-from cuassay.sandbox.guest.observe.call_trace import Line, OpWatch, Seen, read_facts
+from cuassay.sandbox.guest.observe.call_trace import Line, OpWatch, SeenOperation, read_facts
 
 if TYPE_CHECKING:
     from cuassay.checks.base import Run
@@ -52,7 +52,7 @@ class Traced:
 
     ran: Mapping[Line, int]
     returned: Line
-    seen: Sequence[Seen]
+    seen: Sequence[SeenOperation]
 
 
 def traced(run: Callable[[Scenario], Run], case: Case) -> Traced | None:
@@ -175,7 +175,7 @@ def of_numbers(
     trial: JudgeTrial,
     trace: Traced | None,
     candidate: Candidate,
-    answer: Answer,
+    answer: WrongOutputs,
     found: Alike | None,
     cause: Cause,
 ) -> SourceLine | None:
@@ -239,7 +239,7 @@ def _held(trace: Traced) -> Line | None:
     return next(((s.file, s.line) for s in trace.seen if s.writes == "held" and s.line), None)
 
 
-def _low(seen: Sequence[Seen], *, sums: bool) -> Seen | None:
+def _low(seen: Sequence[SeenOperation], *, sums: bool) -> SeenOperation | None:
     """Return the operation that rounds: a sum in 16 bits, else a cast whose result is used."""
     named = [one for one in seen if one.line]
     counts: dict[Line, int] = {}
@@ -274,7 +274,7 @@ def _values(trial: JudgeTrial, case: Case, found: Alike | None) -> list[tuple[fl
     return list(dict.fromkeys(one.sketch for one in watch.seen if one.sketch))
 
 
-def _among(one: Seen, known: Sequence[tuple[float, ...]], *, low: bool) -> bool:
+def _among(one: SeenOperation, known: Sequence[tuple[float, ...]], *, low: bool) -> bool:
     """Whether a value is one of the known ones; `low` where 16-bit values went into it."""
     dtype = "bfloat16" if low else one.dtype
     return bool(one.sketch) and any(_near(one.sketch, other, dtype) for other in known)

@@ -21,7 +21,7 @@ from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements, legal, with_sizes
 from cuassay.judge.decide.structure import matched
 from cuassay.judge.diagnose import alike, blamed_lines, repairs
-from cuassay.judge.diagnose.alike import Answer
+from cuassay.judge.diagnose.alike import WrongOutputs
 from cuassay.judge.trial import unrecorded
 from cuassay.model.axes import resolve
 from cuassay.model.candidate import Language
@@ -111,7 +111,7 @@ class _Experiments:
     evidence: Sequence[MachineEvidence]
     until: float
     found: dict[str, alike.Alike] = field(default_factory=dict)
-    failing: list[Answer] = field(default_factory=list)
+    failing: list[WrongOutputs] = field(default_factory=list)
     ran: set[tuple[str, int]] = field(default_factory=set)
 
     def clues(self) -> Clues:
@@ -166,7 +166,7 @@ class _Experiments:
                 return self._answer(dataclasses.replace(small, axes=sizes)) is not None
         return False
 
-    def _clue(self, answers: Sequence[Answer]) -> Clue | None:
+    def _clue(self, answers: Sequence[WrongOutputs]) -> Clue | None:
         """Return why the numbers are wrong, by the most certain experiment that says anything."""
         plain = self._plain(answers[0].case)
         right = [plain] if plain is not None and self._right(plain) else []
@@ -218,7 +218,7 @@ class _Experiments:
     def _grows(self) -> bool:
         return any(f.cause is Cause.LOW_ACCUMULATION for f in self.wrong)
 
-    def _failing(self, findings: Sequence[Finding]) -> list[Answer]:
+    def _failing(self, findings: Sequence[Finding]) -> list[WrongOutputs]:
         """Return answers that are wrong as the first call of a new process.
 
         Cases of ordinary size stand before the smallest ones, on which many faults look alike.
@@ -233,7 +233,7 @@ class _Experiments:
             for key, case in sorted(cases.items(), key=lambda pair: _size_rank(sizes[pair[0]]))
             if case.in_domain and case.state is None and sizes[key] <= _ELEMENTS
         ][:_TRIED]
-        found: list[Answer] = []
+        found: list[WrongOutputs] = []
         for case in usable:
             if len(found) >= _CASES or time.monotonic() > self.until:
                 break
@@ -264,7 +264,7 @@ class _Experiments:
         numbers = bool(self.failing) and made.cause not in _STATE
         if not numbers and (leading is None or leading.scenario is None):
             return clues
-        repair = repairs.find(
+        repair = repairs.find_repair(
             self.trial,
             self.candidate,
             None if numbers else leading,
@@ -310,7 +310,9 @@ class _Experiments:
 
         return right
 
-    def _answer(self, case: Case, *, run: Callable[[Scenario], Run] | None = None) -> Answer | None:
+    def _answer(
+        self, case: Case, *, run: Callable[[Scenario], Run] | None = None
+    ) -> WrongOutputs | None:
         """Return what the candidate gives on a case, None where that cannot be compared."""
         try:
             truth = self.trial.truth(case)
@@ -330,7 +332,7 @@ class _Experiments:
         outputs: list[torch.Tensor] = [t for t in tensors if not isinstance(t, str)]
         if len(outputs) != len(truth.outputs):
             return None
-        return Answer(case=case, outputs=tuple(outputs), truth=truth)
+        return WrongOutputs(case=case, outputs=tuple(outputs), truth=truth)
 
     def _is_right(self, case: Case, sizes: Mapping[str, int]) -> bool | None:
         """Return whether the candidate is right at other sizes; None where nothing tells."""
@@ -339,7 +341,7 @@ class _Experiments:
         answer = self._answer(dataclasses.replace(case, axes=dict(sizes)))
         return None if answer is None else self._right(answer)
 
-    def _right(self, answer: Answer) -> bool:
+    def _right(self, answer: WrongOutputs) -> bool:
         from cuassay.oracle.compare.outputs import compare
 
         pairs = zip(answer.outputs, answer.truth.outputs, strict=True)
@@ -393,7 +395,7 @@ class _Experiments:
                 return f"wrong at {wrong} and right at {right}"
         return ""
 
-    def _plain(self, case: Case) -> Answer | None:
+    def _plain(self, case: Case) -> WrongOutputs | None:
         """Return the answer for ordinary values at the sizes of a case."""
         plain = next((c for c in self.trial.cases("small") if c.in_domain), None)
         if plain is None or case.benchmark:

@@ -83,7 +83,7 @@ class Repair:
                 return before
 
 
-def find(
+def find_repair(
     trial: JudgeTrial,
     candidate: Candidate,
     finding: Finding | None,

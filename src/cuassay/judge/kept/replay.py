@@ -43,7 +43,7 @@ def replay(
     place = Path(job.finding)
     folder = place.parent.parent if place.is_file() else place
     findings = recorded(place)
-    problem, candidate = snapshot.load(folder)
+    problem, candidate = snapshot.read_snapshot(folder)
     device = choose_device(job.device)
     toolchain = build.toolchain(device)
     trial = JudgeTrial(

@@ -14,7 +14,7 @@ from cuassay.model.problem import Problem
 _PROBLEM, _CANDIDATE = "problem.json", "candidate.json"
 
 
-def save(folder: Path, problem: Problem, candidate: Candidate) -> None:
+def write_snapshot(folder: Path, problem: Problem, candidate: Candidate) -> None:
     """Write problem and candidate, sources included, into a run folder.
 
     A full disk loses the snapshot, never the verdict.
@@ -29,7 +29,7 @@ def save(folder: Path, problem: Problem, candidate: Candidate) -> None:
         (folder / _CANDIDATE).write_text(serial.dumps(candidate))
 
 
-def load(folder: Path) -> tuple[Problem, Candidate]:
+def read_snapshot(folder: Path) -> tuple[Problem, Candidate]:
     """Return the problem and candidate of a run folder.
 
     The reference's source is written back to a file of its own, so that it can be run.

@@ -25,7 +25,7 @@ MARGIN = 1.25  # a kill below this share of the limit may be luck of the seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class CaseKills:
     """What one case made of some mutants, by their number.
 
     `ran` could run, `differs` gave other bits than the reference in float64, `killed` was told
@@ -68,7 +68,7 @@ def usual_scalars(trial: JudgeTrial) -> dict[str, Scalar]:
     }
 
 
-def try_case(trial: JudgeTrial, case: Case, mutants: Mapping[int, Mutant]) -> Tried:
+def try_case(trial: JudgeTrial, case: Case, mutants: Mapping[int, Mutant]) -> CaseKills:
     """Run some mutants on one case. A case that decides nothing tells no mutant apart.
 
     Truth is made only where some mutant gives other bits than the reference. Raises
@@ -93,8 +93,8 @@ def try_case(trial: JudgeTrial, case: Case, mutants: Mapping[int, Mutant]) -> Tr
     except DeviceLostError:
         raise
     except CuassayError:
-        return Tried(case=case)
-    return Tried(case=case, ran=frozenset(ran), differs=frozenset(differs), killed=killed)
+        return CaseKills(case=case)
+    return CaseKills(case=case, ran=frozenset(ran), differs=frozenset(differs), killed=killed)
 
 
 def _outputs(mutant: Mutant, inputs: Sequence[Value]) -> Outputs | None:
@@ -139,14 +139,14 @@ def try_cases(
     *,
     until_killed: bool = False,
     deadline: float | None = None,
-) -> tuple[list[Tried], bool]:
+) -> tuple[list[CaseKills], bool]:
     """Run mutants on cases; return what each case saw, and whether time ran out before the end.
 
     With `until_killed` a mutant that was told apart is not run again. `deadline` is a time of
     the monotonic clock in seconds.
     """
     left = dict(mutants)
-    found: list[Tried] = []
+    found: list[CaseKills] = []
     for case in cases:
         if not left:
             break

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from cuassay.inputs.budget import budget_for
 from cuassay.inputs.fills import family
-from cuassay.inputs.geometry import elements, fit, legal, tensor_inputs
+from cuassay.inputs.geometry import elements, fitted_sizes, legal, tensor_inputs
 from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.planner import Planner
 from cuassay.inputs.regimes import HOT_INDEX, HOT_SUM, NUMERIC, Regime
@@ -38,7 +38,7 @@ def regime_cases(planner: Planner) -> dict[str, Case]:
 
 def shape_for_regimes(planner: Planner) -> dict[str, int]:
     """Return the smallest workload cut to some thousand elements."""
-    return fit(planner.problem, planner.workloads()[0][1], budget=_SHAPED, floor=16)
+    return fitted_sizes(planner.problem, planner.workloads()[0][1], budget=_SHAPED, floor=16)
 
 
 def search_cases(problem: Problem, *, device: str) -> Iterator[Case]:

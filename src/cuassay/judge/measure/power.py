@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cuassay.errors import CuassayError
 from cuassay.inputs.geometry import elements
 from cuassay.judge.decide.benchmark_rule import affordable, benchmark_case
-from cuassay.judge.measure.kills import MARGIN, Tried, all_mutants, try_case, try_cases
+from cuassay.judge.measure.kills import MARGIN, CaseKills, all_mutants, try_case, try_cases
 from cuassay.judge.measure.legal_search import SEARCH_SEED, search_cases
 from cuassay.judge.trial import JudgeTrial
 from cuassay.model.case import Case
@@ -58,7 +58,7 @@ class Measured:
 
     mutants: dict[int, Mutant]
     cases: tuple[Case, ...]
-    tried: tuple[Tried, ...]
+    tried: tuple[CaseKills, ...]
     survivors: tuple[Survivor, ...]
     equivalent: dict[int, str]
 
@@ -68,7 +68,7 @@ class Measured:
         return frozenset().union(*(tried.killed for tried in self.tried))
 
 
-def measure(trial: JudgeTrial) -> Power | None:
+def power_of_inputs(trial: JudgeTrial) -> Power | None:
     """Return how many mutants of the reference the trial's cheaper inputs can tell apart.
 
     Mutants that no legal input tells apart are left out. None where the reference cannot be

@@ -23,7 +23,7 @@ from cuassay.model.digest import problem_digest
 from cuassay.model.problem import Problem
 
 if TYPE_CHECKING:
-    from cuassay.judge.measure.kills import Tried
+    from cuassay.judge.measure.kills import CaseKills
 
 _FORMAT = 1
 _KEYS = {"format", "regimes", "mutants", "killed"}
@@ -60,7 +60,7 @@ def cover(kills: Sequence[Collection[int]], costs: Sequence[int]) -> tuple[int, 
     return tuple(chosen)
 
 
-def covering(tried: Sequence[Tried], cost: Callable[[int], int]) -> tuple[int, ...]:
+def covering(tried: Sequence[CaseKills], cost: Callable[[int], int]) -> tuple[int, ...]:
     """Return positions of cases that tell apart every mutant that all of `tried` do.
 
     The first case is always among them. A kill that may be luck of the seed counts only for
@@ -75,7 +75,7 @@ def covering(tried: Sequence[Tried], cost: Callable[[int], int]) -> tuple[int, .
     return (0, *(i + 1 for i in chosen))
 
 
-def load(problem: Problem) -> Selection | None:
+def read_selection(problem: Problem) -> Selection | None:
     """Return the kept selection of a problem; None where there is none that can be read."""
     try:
         found = json.loads(_path(problem).read_text(encoding="utf-8"))

@@ -26,7 +26,7 @@ _COPY_BYTES = 1 << 29
 _COPIES = 40
 
 
-def measure(
+def measure_speed(
     trial: JudgeTrial,
     candidate: RunScenario,
     reference: RunScenario,

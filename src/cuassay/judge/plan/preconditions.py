@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cuassay.errors import ProblemError
-from cuassay.inputs.constraints import holds
+from cuassay.inputs.constraints import constraint_holds
 from cuassay.inputs.planner import has_custom_source
 from cuassay.judge.decide.benchmark_rule import affordable
 from cuassay.model.axes import resolve
@@ -28,7 +28,7 @@ def check_constraints(trial: JudgeTrial) -> None:
     broken: list[str] = []
     for workload in problem.workloads:
         sizes = resolve(problem.axes, workload.axes)
-        rules = [rule for rule in problem.constraints if holds(rule, sizes) is False]
+        rules = [rule for rule in problem.constraints if constraint_holds(rule, sizes) is False]
         if not rules:
             return
         bound = ", ".join(f"{axis.name} = {sizes[axis.name]}" for axis in problem.var_axes())

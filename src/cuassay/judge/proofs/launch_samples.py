@@ -36,7 +36,7 @@ _ALONE, _TOGETHER = 14, 24  # sizes of one axis alone, and of all axes together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class LaunchSample:
     """The launches of one call. `axes` are all axes of the problem with their sizes."""
 
     axes: Mapping[str, int]
@@ -47,7 +47,7 @@ class Sample:
 class Samples:
     """What was recorded, and why nothing was at other sizes: (sizes, reason)."""
 
-    found: tuple[Sample, ...]
+    found: tuple[LaunchSample, ...]
     refused: tuple[tuple[Mapping[str, int], str], ...]
 
 
@@ -126,7 +126,7 @@ def record(
     going: Callable[[], bool] = lambda: True,
 ) -> Samples:
     """Return the launches of one call at each of the sizes, as long as `going` says so."""
-    found: list[Sample] = []
+    found: list[LaunchSample] = []
     refused: list[tuple[Mapping[str, int], str]] = []
     for bound in sizes:
         if not going():
@@ -134,7 +134,9 @@ def record(
         axes = resolve(trial.problem.axes, bound)
         try:
             scenario = recorded_call(placed(case, axes), outline=True)
-            found.append(Sample(axes=axes, recording=_recording(trial, scenario, runner(scenario))))
+            found.append(
+                LaunchSample(axes=axes, recording=_recording(trial, scenario, runner(scenario)))
+            )
         except CuassayError as error:
             refused.append((axes, str(error)))
             if len(refused) > 8 and not found:
@@ -153,9 +155,9 @@ def _recording(trial: JudgeTrial, scenario: Scenario, run: Run) -> Recording:
     return decode(bytes(recording.cpu().contiguous().numpy()))
 
 
-def classes(samples: Samples) -> Iterator[tuple[Sample, ...]]:
+def classes(samples: Samples) -> Iterator[tuple[LaunchSample, ...]]:
     """Yield the samples whose launches are of the same kernels of the same PTX, in order."""
-    groups: dict[tuple[tuple[str, str], ...], list[Sample]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[LaunchSample]] = {}
     for one in samples.found:
         texts = one.recording.modules
         key = tuple((texts[each.module], each.kernel) for each in one.recording.launches)

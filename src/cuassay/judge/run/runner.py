@@ -31,7 +31,7 @@ from cuassay.model.trace import Claim, Garbled, ScenarioResult, StepDone, TimedO
 from cuassay.model.verdict import Lane, Profile
 from cuassay.model.walls import WALLS
 from cuassay.sandbox.host import sanitizer
-from cuassay.sandbox.host.apart import Apart, NotLoadedError, clean, covers
+from cuassay.sandbox.host.apart import Apart, NotLoadedError, can_take, ended_cleanly
 from cuassay.sandbox.host.client import DEFAULT_LIMITS, WorkerPool
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.host.parts import Parts
@@ -234,11 +234,11 @@ class Runner:
         What raises or ends there is asked of a worker too, which can say more of it. A candidate
         that fails in the one alone has failed: what counts is what it does unwatched.
         """
-        if self._leaves_traces or not covers(scenario):
+        if self._leaves_traces or not can_take(scenario):
             return self._in_pool(scenario, answers, fresh=fresh, parts=parts)
         if not self._pool.built:
             run = self._in_pool(scenario, answers, fresh=fresh, parts=parts)
-            if not clean(run) or not self._pool.built:
+            if not ended_cleanly(run) or not self._pool.built:
                 return run
         try:
             with self._one_apart:
@@ -246,10 +246,10 @@ class Runner:
         except NotLoadedError:  # APART001 says so, unless the reference cannot be loaded either
             self._leaves_traces = True
             return self._in_pool(scenario, answers, fresh=fresh, parts=parts)
-        if clean(unwatched) or isinstance(unwatched.result.termination, TimedOut):
+        if ended_cleanly(unwatched) or isinstance(unwatched.result.termination, TimedOut):
             return unwatched
         run = self._in_pool(scenario, answers, fresh=True, parts=parts)
-        return unwatched if clean(run) else run
+        return unwatched if ended_cleanly(run) else run
 
     def _not_apart(self) -> str:
         """Return why the candidate cannot do without cuassay in its process, if so."""
@@ -346,7 +346,7 @@ class Runner:
     def _sanitized(self, scenario: Scenario) -> Callable[[], Ran]:
         """Prepare a scenario of one call below a tool of compute-sanitizer."""
         return partial(
-            sanitizer.run,
+            sanitizer.run_below,
             scenario,
             candidate=self._candidate,
             recipe=self._pool.recipe,

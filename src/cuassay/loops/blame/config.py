@@ -11,7 +11,7 @@ from typing import Any
 
 from cuassay.errors import UnknownNameError, UsageError
 from cuassay.formats import load_candidate
-from cuassay.formats.modules import describe, import_file
+from cuassay.formats.modules import describe_failure, import_file
 from cuassay.inputs.seeds import new_root
 from cuassay.loops import presets, sites
 from cuassay.loops.blame.subjects import ModelSubject, Subject, Training, UserSubject
@@ -26,7 +26,7 @@ _STEPS = 60
 _KEYS = ("preset", "data", "optimizer", "precision", "steps", "learning_rate", "vocab", "sites")
 
 
-def load(
+def read_config(
     path: Path, *, device: str, seed: int | None, nursery: Nursery | None, stack: ExitStack
 ) -> tuple[Subject, int]:
     """Return what CONFIG describes, and the steps of a run that it asks for.
@@ -48,7 +48,7 @@ def _python(path: Path, root: int) -> tuple[Subject, int]:
     try:
         module = import_file(path)
     except Exception as error:
-        raise UsageError(f"{path} raised {describe(error, path)}") from error
+        raise UsageError(f"{path} raised {describe_failure(error, path)}") from error
     setup = getattr(module, "setup", None)
     if not callable(setup) or len(inspect.signature(setup).parameters) != 1:
         raise UsageError(
@@ -59,7 +59,9 @@ def _python(path: Path, root: int) -> tuple[Subject, int]:
         try:
             training = setup(seed)
         except Exception as error:
-            raise UsageError(f"setup({seed}) of {path} raised {describe(error, path)}") from error
+            raise UsageError(
+                f"setup({seed}) of {path} raised {describe_failure(error, path)}"
+            ) from error
         if not isinstance(training, Training):
             raise UsageError(
                 f"setup of {path} returned a {type(training).__name__}, expected a "
@@ -86,14 +88,14 @@ def _toml(
     if not isinstance(table, Mapping) or not table:
         raise UsageError(f'{path} has no [sites] table of site = "kernel file"')
     for name in table:
-        phase = sites.find(name).phase
+        phase = sites.find_site(name).phase
         if phase not in (sites.Phase.FORWARD, sites.Phase.BACKWARD):
             verb = "train" if phase is sites.Phase.OPTIMIZER else "infer"
             raise UsageError(
                 f"site '{name}' of {path.name} takes no part in blame, which compares gradients: "
                 f"use `cuassay {verb} --site {name}`"
             )
-    preset = presets.holding(_preset(found, device), map(sites.find, table))
+    preset = presets.holding(_preset(found, device), map(sites.find_site, table))
     precision, optimizer = found.get("precision", "bf16"), found.get("optimizer", "sgd")
     data = found.get("data", "real")
     corpus(data, preset.vocab)
@@ -103,8 +105,8 @@ def _toml(
         raise UsageError(f"{path}: steps and learning_rate are numbers")
     kernels: dict[str, Kernel] = {}
     for name, file in table.items():
-        site = sites.find(name)
-        problem = sites.problem_of(site, precision, vocab=preset.vocab)
+        site = sites.find_site(name)
+        problem = sites.site_problem(site, precision, vocab=preset.vocab)
         candidate = load_candidate(str(path.parent / str(file)), problem)
         kernels[site.name] = stack.enter_context(
             IsolatedKernel(candidate, problem, device=device, nursery=nursery)

@@ -14,11 +14,11 @@ from torch import nn
 from cuassay.inputs.seeds import derive
 from cuassay.loops.blame.switches import Swap, Switch, installed
 from cuassay.loops.kernels import Kernel, Value
-from cuassay.loops.model.operators import Mode
+from cuassay.loops.model.operators import SiteMode
 from cuassay.loops.sequential import LEAN, Group, Pair
 from cuassay.loops.text.corpus import corpus
 from cuassay.loops.train import pairs
-from cuassay.loops.train.lane import Lane
+from cuassay.loops.train.lane import Learner
 from cuassay.loops.train.pairs import Gradients
 from cuassay.model.loop import Cell, Preset
 
@@ -40,7 +40,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenStep:
     """One step: the trusted run's loss and the gradients compared at its state."""
 
     loss: float
@@ -72,7 +72,7 @@ class Experiment(Protocol):
     def groups(self) -> dict[str, Group]:
         """The groups that are watched."""
 
-    def advance(self, step: int, active: Mapping[str, str]) -> Seen:
+    def advance(self, step: int, active: Mapping[str, str]) -> SeenStep:
         """Compare at the present state, sites of `active` in their state; then take the step."""
 
     def planted(self, step: int, site: str, gain: float) -> Mapping[str, Pair]:
@@ -157,19 +157,19 @@ class _UserExperiment:
         }
         return float(loss.detach()), found
 
-    def advance(self, step: int, active: Mapping[str, str]) -> Seen:
+    def advance(self, step: int, active: Mapping[str, str]) -> SeenStep:
         """Compare, then step along the trusted gradients."""
         loss, trusted = self._gradients(step, {})
         _, noise = self._gradients(step, dict.fromkeys(self._switches, "noise"))
         _, kernel = self._gradients(step, active) if active else (loss, trusted)
-        found = pairs.measure(trusted, noise, kernel)
+        found = pairs.measure_pairs(trusted, noise, kernel)
         for parameter, gradient in zip(self._parameters, trusted.values(), strict=True):
             parameter.grad = gradient
         assert self._training.optimizer is not None
         self._training.optimizer.step()
         self._training.optimizer.zero_grad(set_to_none=True)
         torch.rand(1)  # the generator moves on by a step
-        return Seen(loss=loss, pairs=found)
+        return SeenStep(loss=loss, pairs=found)
 
     def planted(self, step: int, site: str, gain: float) -> Mapping[str, Pair]:
         """Compare with a relative error planted in a site's trusted answers."""
@@ -178,7 +178,7 @@ class _UserExperiment:
         self._switches[site].gain = gain
         _, wrong = self._gradients(step, {})
         self._switches[site].gain = 0.0
-        return pairs.measure(trusted, noise, wrong)
+        return pairs.measure_pairs(trusted, noise, wrong)
 
 
 class ModelSubject:
@@ -199,10 +199,10 @@ class ModelSubject:
 
     def parts(self, site: str) -> tuple[str, ...]:
         """Return the outputs of a site where there are several; its pass is in its name."""
-        from cuassay.loops.sites import find, problem_of
+        from cuassay.loops.sites import find_site, site_problem
 
         preset: Preset = self._settings.preset
-        outputs = problem_of(find(site), self._cell.precision, vocab=preset.vocab).outputs
+        outputs = site_problem(find_site(site), self._cell.precision, vocab=preset.vocab).outputs
         return tuple(f"output {i}" for i in range(len(outputs))) if len(outputs) > 1 else ()
 
     @contextlib.contextmanager
@@ -218,7 +218,7 @@ class _ModelExperiment:
         self, kernels: Mapping[str, Kernel], cell: Cell, settings: Any, *, seed: int, rate: float
     ) -> None:
         self._settings = settings
-        self._lane = Lane(cell, settings, mode=Mode.TRUSTED, root=seed, rate=rate)
+        self._lane = Learner(cell, settings, mode=SiteMode.TRUSTED, root=seed, rate=rate)
         self._kernels = kernels
         ops = self._lane.ops
         ops.kernels, ops.noisy = dict(kernels), set(kernels)
@@ -235,20 +235,20 @@ class _ModelExperiment:
         preset, device = self._settings.preset, self._settings.device
         ids, targets = self._corpus.batch(preset.batch, preset.length, seed=self._seed, step=step)
         batch, ops = (ids.to(device), targets.to(device)), self._lane.ops
-        loss, trusted = self._lane.gradients(batch, Mode.TRUSTED)
-        _, noise = self._lane.gradients(batch, Mode.NOISE)
+        loss, trusted = self._lane.gradients(batch, SiteMode.TRUSTED)
+        _, noise = self._lane.gradients(batch, SiteMode.NOISE)
         ops.kernels = {**self._kernels, **replaced}
         ops.active = set(replaced)
-        _, kernel = self._lane.gradients(batch, Mode.CANDIDATE)
+        _, kernel = self._lane.gradients(batch, SiteMode.CANDIDATE)
         ops.kernels = dict(self._kernels)
-        return loss, trusted, pairs.measure(trusted, noise, kernel, rows=self._rows)
+        return loss, trusted, pairs.measure_pairs(trusted, noise, kernel, rows=self._rows)
 
-    def advance(self, step: int, active: Mapping[str, str]) -> Seen:
+    def advance(self, step: int, active: Mapping[str, str]) -> SeenStep:
         """Compare, then step along the trusted gradients."""
         chosen = {site: self._partly(site, state) for site, state in active.items()}
         loss, trusted, found = self._measured(step, chosen)
         self._lane.descend(trusted)
-        return Seen(loss=loss, pairs=found)
+        return SeenStep(loss=loss, pairs=found)
 
     def _partly(self, site: str, state: str) -> Kernel:
         """Return a kernel of which one output alone is the candidate's, if `state` says so."""

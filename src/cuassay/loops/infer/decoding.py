@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from cuassay.loops.infer.paged import PAGE, PagedCache, decode
+from cuassay.loops.infer.paged import PAGE, PagedCache, decode_token
 from cuassay.loops.model.transformer import Transformer
 from cuassay.loops.sequential import Pair
 from cuassay.loops.text.corpus import Corpus
@@ -22,7 +22,7 @@ _STAGGER = 3  # steps between sequences joining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class DecodeStep:
     """One decode step: which sequences at which positions, and each model's logits."""
 
     number: int
@@ -48,7 +48,7 @@ def forced(
     poison: float,
     seed: int,
     stagger: int = _STAGGER,
-) -> Iterator[Step]:
+) -> Iterator[DecodeStep]:
     """Decode all sequences with all models, step by step; they join `stagger` steps apart."""
     pages = -(-max(map(len, sequences)) // PAGE) + 1
     caches = {
@@ -70,11 +70,13 @@ def forced(
         logits = {}
         for name, model in models.items():
             with model.ops.routes.at(rows, positions):
-                logits[name] = decode(model, caches[name], ids, rows, positions)
-        yield Step(number=number, rows=rows, positions=positions, logits=logits)
+                logits[name] = decode_token(model, caches[name], ids, rows, positions)
+        yield DecodeStep(number=number, rows=rows, positions=positions, logits=logits)
 
 
-def pairs(step: Step, exact: Sequence[torch.Tensor], *, noise: Sequence[str]) -> dict[str, Pair]:
+def pairs(
+    step: DecodeStep, exact: Sequence[torch.Tensor], *, noise: Sequence[str]
+) -> dict[str, Pair]:
     """Compare each sequence's logits with float64; the noise is the worse of the trusted runs."""
     found: dict[str, Pair] = {}
     for index, (row, at) in enumerate(zip(step.rows, step.positions, strict=True)):
@@ -119,7 +121,7 @@ def _centred(logits: torch.Tensor) -> torch.Tensor:
     return wide - wide.mean()
 
 
-class Tally:
+class LogitTally:
     """Adds up what logits say, position by position."""
 
     def __init__(self) -> None:

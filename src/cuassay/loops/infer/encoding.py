@@ -18,7 +18,7 @@ from cuassay.loops.infer.decoding import beside
 from cuassay.loops.kernels import Kernel, KernelFault
 from cuassay.loops.model import minilm
 from cuassay.loops.model.encoder import Encoder, EncoderWeights, pooled
-from cuassay.loops.model.operators import Mode, Operators
+from cuassay.loops.model.operators import Operators, SiteMode
 from cuassay.loops.sequential import ALPHA, Group, Left, Monitor, Pair
 from cuassay.loops.sites import Phase, Site
 from cuassay.model.loop import InferReport, LoopSettings, Preset
@@ -29,7 +29,7 @@ _BATCH = 4
 _LEAN = 2.0**-9  # states pass many roundings: what leans by less than one is no kernel's fault
 # A float32 sum of n terms in any order is off by a few units of rounding times sqrt(n).
 _FLOAT32_ORDER = 4.0 * 2.0**-24
-_MODES = {"trusted": Mode.TRUSTED, "twin": Mode.NOISE, "kernel": Mode.CANDIDATE}
+_MODES = {"trusted": SiteMode.TRUSTED, "twin": SiteMode.NOISE, "kernel": SiteMode.CANDIDATE}
 _SENTENCES = 24
 _States = list[torch.Tensor]
 
@@ -47,7 +47,7 @@ def wanted_here(wanted: LoopSettings, site: Site) -> bool:
     return site.phase is Phase.ENCODER or bool(wanted.weights)
 
 
-def encode(
+def encode_sentences(
     wanted: LoopSettings,
     *,
     site: Site,

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import torch
 
-from cuassay.loops.infer.paged import PAGE, PagedCache, decode
+from cuassay.loops.infer.paged import PAGE, PagedCache, decode_token
 from cuassay.loops.model.transformer import Transformer
 from cuassay.model.loop import Generation
 
 
-def compare(
+def compare_generation(
     models: Mapping[str, Transformer], prompt: torch.Tensor, *, tokens: int, seed: int
 ) -> tuple[Generation, ...]:
     """Let trusted and kernel continue a prompt; say how long they agree and why they part.
@@ -50,7 +50,7 @@ def _continued(
     for at in range(len(prompt) + tokens - 1):
         token = ids[at] if at < len(ids) else chosen[at - len(ids)]
         here = torch.tensor([token], device=model.embed.device)
-        logits = decode(model, cache, here, [0], [at])[0].double().cpu().nan_to_num(nan=-1e30)
+        logits = decode_token(model, cache, here, [0], [at])[0].double().cpu().nan_to_num(nan=-1e30)
         if at >= len(ids) - 1:
             number = None if uniforms is None else uniforms[at - len(ids) + 1]
             picked, margin = _picked(logits, number)

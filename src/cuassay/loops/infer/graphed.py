@@ -63,7 +63,9 @@ class Graphed:
     condition: str = ""
 
 
-def decode(kernel: object, site: Site, model: Transformer, text: Corpus, *, seed: int) -> Graphed:
+def decode_graphed(
+    kernel: object, site: Site, model: Transformer, text: Corpus, *, seed: int
+) -> Graphed:
     """Capture and replay the kernel at a site of decoding; say why not where that cannot be.
 
     Raises KernelFault for a plain call that fails.
@@ -72,13 +74,13 @@ def decode(kernel: object, site: Site, model: Transformer, text: Corpus, *, seed
         return Graphed(told=NO_GPU)
     if not hasattr(kernel, "reads"):
         return Graphed(told=IN_PROCESS)
-    calls = record(model, site, text, seed=seed)
+    calls = record_calls(model, site, text, seed=seed)
     if not calls:
         return Graphed(told="Skipped: decoding never calls the site")
-    return compare(kernel, model.ops, site, calls)  # type: ignore[arg-type]
+    return compare_replays(kernel, model.ops, site, calls)  # type: ignore[arg-type]
 
 
-def record(model: Transformer, site: Site, text: Corpus, *, seed: int) -> list[list[Value]]:
+def record_calls(model: Transformer, site: Site, text: Corpus, *, seed: int) -> list[list[Value]]:
     """Return the site's last call at each of some steps of decoding a steady batch."""
     ids, _ = text.batch(_ROWS, _LENGTH, seed=seed, step=0)
     found: dict[int, list[Value]] = {}
@@ -100,7 +102,9 @@ def record(model: Transformer, site: Site, text: Corpus, *, seed: int) -> list[l
     return [found[step] for step in _STEPS if step in found]
 
 
-def compare(kernel: Isolated, ops: Operators, site: Site, calls: Sequence[Values]) -> Graphed:
+def compare_replays(
+    kernel: Isolated, ops: Operators, site: Site, calls: Sequence[Values]
+) -> Graphed:
     """Compare replays with plain calls of the same inputs, bit for bit in rows that are in use."""
     padded = [
         _padded(kernel.problem, site, values, left)

@@ -11,10 +11,10 @@ import torch
 from cuassay.errors import UsageError
 from cuassay.inputs.seeds import derive, new_root
 from cuassay.loops.infer import decoding, generation, graphed, lengthening
-from cuassay.loops.infer.decoding import Tally, forced, pairs, same_bits
+from cuassay.loops.infer.decoding import LogitTally, forced, pairs, same_bits
 from cuassay.loops.infer.paged import exact_logits, prefill
 from cuassay.loops.kernels import Kernel, KernelFault
-from cuassay.loops.model.operators import Mode, Operators
+from cuassay.loops.model.operators import Operators, SiteMode
 from cuassay.loops.model.routing import ForcedRoutes
 from cuassay.loops.model.transformer import POSITIONS, Transformer
 from cuassay.loops.sequential import ALPHA, Group, Left, Monitor
@@ -104,7 +104,7 @@ class _Inference:
             text, wanted.sequences, wanted.tokens, seed=derive(self.seed, "text")
         )
 
-    def model(self, mode: Mode) -> Transformer:
+    def model(self, mode: SiteMode) -> Transformer:
         """Return the trained model with its site in a mode."""
         ops = Operators(
             precision=self._wanted.precisions[0],
@@ -122,14 +122,16 @@ class _Inference:
         """Try everything, and decide. Raises KernelFault."""
         models = {
             name: self.model(mode)
-            for name, mode in zip(_PARTS, (Mode.TRUSTED, Mode.NOISE, Mode.CANDIDATE), strict=True)
+            for name, mode in zip(
+                _PARTS, (SiteMode.TRUSTED, SiteMode.NOISE, SiteMode.CANDIDATE), strict=True
+            )
         }
         report, left, logits = self._decoded(report, models)
         wrong, advice, checks = self._repeated(models, logits)
         if self._site.name == "attention_decode":
             self._say("long contexts")
             dim = self._preset.hidden // self._preset.heads
-            longer = lengthening.measure(
+            longer = lengthening.measure_lengths(
                 self._kernel,
                 models["trusted"].ops,
                 kv_heads=self._preset.kv_heads,
@@ -149,12 +151,12 @@ class _Inference:
         self._say("decoding from a CUDA graph")
         text = corpus((self._wanted.data or ("real",))[0], self._preset.vocab)
         root = derive(self.seed, "graph")
-        graph = graphed.decode(self._kernel, self._site, models["trusted"], text, seed=root)
+        graph = graphed.decode_graphed(self._kernel, self._site, models["trusted"], text, seed=root)
         checks["CUDA graph"] = graph.told
         if graph.condition:
             advice.append(f"condition of use: {graph.condition}")
         self._say("free generation")
-        told = generation.compare(
+        told = generation.compare_generation(
             models, self.sequences[0][:16], tokens=32, seed=derive(self.seed, "uniforms")
         )
         report = replace(report, generations=told, checks=checks, advice=tuple(advice))
@@ -174,7 +176,7 @@ class _Inference:
             model.ops.routes = ForcedRoutes(choices)
         groups = {f"sequence {i}": _group(f"sequence {i}") for i in range(len(self.sequences))}
         monitor = Monitor(groups)
-        tallies = {name: Tally() for name in ("trusted prefill", "kernel prefill", *_PARTS)}
+        tallies = {name: LogitTally() for name in ("trusted prefill", "kernel prefill", *_PARTS)}
         kl: dict[str, list[float]] = {"trusted": [], "kernel": []}
         kept: dict[str, list[torch.Tensor]] = {name: [] for name in _PARTS}
         for step in forced(models, self.sequences, poison=_POISONS[0], seed=self.seed):
@@ -201,7 +203,7 @@ class _Inference:
         self,
         models: Mapping[str, Transformer],
         exact: Sequence[torch.Tensor],
-        tallies: Mapping[str, Tally],
+        tallies: Mapping[str, LogitTally],
     ) -> list[Left]:
         """Compare whole sequences in one pass with float64, position by position."""
         left: list[Left] = []
@@ -213,7 +215,7 @@ class _Inference:
                 with models[part].ops.routes.at([row] * len(ids), range(len(ids))):
                     whole[part] = prefill(models[part], ids.to(self._device))
             for at in range(len(ids)):
-                step = decoding.Step(
+                step = decoding.DecodeStep(
                     number=at,
                     rows=(row,),
                     positions=(at,),

@@ -30,7 +30,7 @@ class Longer:
     told: str
 
 
-def measure(
+def measure_lengths(
     kernel: Kernel,
     ops: Operators,
     *,

@@ -49,7 +49,7 @@ class PagedCache:
 
 
 @torch.no_grad()
-def decode(
+def decode_token(
     model: Transformer, cache: PagedCache, ids: torch.Tensor, rows: Sequence[int], at: Sequence[int]
 ) -> torch.Tensor:
     """Take one token of each sequence `rows` at position `at`; return logits (sequences, vocab).

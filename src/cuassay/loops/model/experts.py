@@ -15,7 +15,7 @@ from torch.autograd import Function
 from cuassay.catalog.gemm import grouped_product
 from cuassay.loops.kernels import KernelFault
 from cuassay.loops.model import layers
-from cuassay.loops.model.operators import Mode, Operators
+from cuassay.loops.model.operators import Operators, SiteMode
 
 if TYPE_CHECKING:
     from cuassay.loops.model.transformer import Block
@@ -28,7 +28,7 @@ class _Route(Function):
             layer,
             logits,
             ops("moe_route", logits),
-            trusted=ops.mode is Mode.TRUSTED,
+            trusted=ops.mode is SiteMode.TRUSTED,
             judged=ops.asks("moe_route"),
         )
         ctx.save_for_backward(logits, chosen)

@@ -27,7 +27,7 @@ INSTALL = (
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
-def load() -> tuple[EncoderWeights, Encode]:
+def load_minilm() -> tuple[EncoderWeights, Encode]:
     """Return the encoder and its tokenizer.
 
     Raises CannotJudgeError with the install line where package or libraries are missing.

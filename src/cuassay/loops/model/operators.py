@@ -23,7 +23,7 @@ from cuassay.errors import CannotJudgeError
 from cuassay.formats.execute import load_reference
 from cuassay.loops.kernels import Kernel, Value
 from cuassay.loops.model.routing import Routes
-from cuassay.loops.sites import PRECISIONS, SITES, Phase, Site, problem_of
+from cuassay.loops.sites import PRECISIONS, SITES, Phase, Site, site_problem
 from cuassay.model.problem import Problem
 
 # Bits of a significand, the leading one included.
@@ -35,7 +35,7 @@ _FLOAT32_NOISE = 2.0**-22  # relative noise of a float32 twin: four units of rou
 Heard = Callable[[str, Sequence[Value], Sequence[torch.Tensor]], None]
 
 
-class Mode(enum.StrEnum):
+class SiteMode(enum.StrEnum):
     """Whose answers the model uses at the candidate's site."""
 
     TRUSTED = "trusted"
@@ -62,7 +62,7 @@ class Operators:
     ) -> None:
         self.precision, self.device = precision, device
         self.low: torch.dtype = getattr(torch, PRECISIONS[precision])
-        self.mode = Mode.TRUSTED
+        self.mode = SiteMode.TRUSTED
         self.kernels = dict(kernels or {})
         self.active = set(self.kernels)
         self.noisy = set(self.kernels)
@@ -79,7 +79,7 @@ class Operators:
             self.watch(site, values)
         if self.asks(site):
             outputs = self.kernels[site](values)
-        elif self.mode is Mode.NOISE and site in self.noisy:
+        elif self.mode is SiteMode.NOISE and site in self.noisy:
             outputs = self._noise(SITES[site], values)
         else:
             outputs = self._trusted(SITES[site], values)
@@ -89,7 +89,7 @@ class Operators:
 
     def asks(self, site: str) -> bool:
         """Whether the candidate answers at a site now."""
-        return self.mode is Mode.CANDIDATE and site in self.active
+        return self.mode is SiteMode.CANDIDATE and site in self.active
 
     def fused(self, *sites: str) -> bool:
         """Whether the model takes the fused path that one of these sites stands for."""
@@ -98,7 +98,7 @@ class Operators:
     def reference(self, site: str) -> Callable[..., object]:
         """Return the trusted implementation of a site as written."""
         if site not in self._references:
-            problem = problem_of(SITES[site], self.precision, vocab=self._vocab)
+            problem = site_problem(SITES[site], self.precision, vocab=self._vocab)
             self._references[site] = (problem, self._resized(site, problem))
         return self._references[site][1]
 

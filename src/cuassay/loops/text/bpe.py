@@ -67,7 +67,7 @@ def pieces(text: bytes) -> list[bytes]:
     return _PIECE.findall(text)
 
 
-def train(text: bytes, vocab: int) -> Tokenizer:
+def learn_merges(text: bytes, vocab: int) -> Tokenizer:
     """Learn the merges of a vocabulary; the most frequent pair first, ties by the pair itself.
 
     Fewer are learned where the text runs out of pairs.

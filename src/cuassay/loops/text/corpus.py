@@ -151,7 +151,7 @@ def _encoded(text: bytes, vocab: int) -> list[int]:
         merges = [(int(a), int(b)) for a, b in json.loads(path.read_text())]
     except (OSError, ValueError, TypeError):
         # The beginning tells the merges; all of it is encoded.
-        learned = bpe.train(text[: min(len(text), 4_000_000)], vocab)
+        learned = bpe.learn_merges(text[: min(len(text), 4_000_000)], vocab)
         _keep(path, json.dumps(learned.merges))
         merges = list(learned.merges)
     return bpe.Tokenizer(merges).encode(text)

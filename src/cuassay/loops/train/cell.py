@@ -16,12 +16,12 @@ import torch
 
 from cuassay.inputs.seeds import derive
 from cuassay.loops.kernels import Kernel, KernelFault, NoVerdict
-from cuassay.loops.model.operators import Mode
+from cuassay.loops.model.operators import SiteMode
 from cuassay.loops.sequential import ALPHA, Left, Monitor, Pair
 from cuassay.loops.text.corpus import Corpus, corpus
 from cuassay.loops.train import confident, optimizers, pairs
 from cuassay.loops.train.confident import SureTokens
-from cuassay.loops.train.lane import Batch, Lane
+from cuassay.loops.train.lane import Batch, Learner
 from cuassay.loops.train.losses import LossBand
 from cuassay.loops.train.pairs import Gradients
 from cuassay.model.loop import Cell, CellResult, Curves, Preset
@@ -102,9 +102,9 @@ class _CellRun:
         self._trace = _Trace()
         self._band = LossBand()
         self._rows = pairs.hot_rows(self._corpus.weights)
-        self._trusted = self._lane(Mode.TRUSTED)
-        self._noise = self._lane(Mode.NOISE)
-        self._candidate = self._lane(Mode.CANDIDATE)
+        self._trusted = self._lane(SiteMode.TRUSTED)
+        self._noise = self._lane(SiteMode.NOISE)
+        self._candidate = self._lane(SiteMode.CANDIDATE)
         groups = self._trusted.groups(self._rows)
         self._sure = SureTokens(settings.site) if settings.site in confident.SITES else None
         if self._sure is not None:
@@ -112,8 +112,8 @@ class _CellRun:
         self._monitor = Monitor(groups, alpha=ALPHA)
         self._alive = True
 
-    def _lane(self, mode: Mode) -> Lane:
-        return Lane(self._cell, self._settings, mode=mode, root=self._root, rate=self._rate)
+    def _lane(self, mode: SiteMode) -> Learner:
+        return Learner(self._cell, self._settings, mode=mode, root=self._root, rate=self._rate)
 
     def run(self, watch: Watch) -> CellResult:
         """Take every step. Raises Unstable."""
@@ -142,7 +142,7 @@ class _CellRun:
         if step % self._settings.pairs_every == 0 and not self._monitor.left:
             gradients = self._paired(step, batch)
         else:
-            loss, gradients = self._trusted.gradients(batch, Mode.TRUSTED)
+            loss, gradients = self._trusted.gradients(batch, SiteMode.TRUSTED)
             self._trace.trusted.append(loss)
         self._trusted.descend(gradients)
         self._check_stable()
@@ -158,12 +158,12 @@ class _CellRun:
 
     def _paired(self, step: int, batch: Batch) -> Gradients:
         """Compare gradients at the trusted run's state; return the trusted ones."""
-        modes = (Mode.TRUSTED, Mode.NOISE, Mode.CANDIDATE)
+        modes = (SiteMode.TRUSTED, SiteMode.NOISE, SiteMode.CANDIDATE)
         self._trusted.ops.heard = self._sure.hear if self._sure else None
         loss, gradients, compared = self._trusted.compared(batch, modes)
         self._trusted.ops.heard = None
         self._trace.trusted.append(loss)
-        found = pairs.measure(*compared, rows=self._rows)
+        found = pairs.measure_pairs(*compared, rows=self._rows)
         if self._sure is not None:
             found |= self._sure.compared()
         self._monitor.update(step, found)

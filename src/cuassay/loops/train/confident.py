@@ -65,7 +65,7 @@ class SureTokens:
             if int(chosen.sum()) >= _ENOUGH:
                 name = _name(low, high)
                 scaled = [{name: rows[chosen] / size[chosen]} for rows in modes]
-                found |= pairs.measure(*scaled)
+                found |= pairs.measure_pairs(*scaled)
         return found
 
 

@@ -15,12 +15,12 @@ import torch
 
 from cuassay.inputs.seeds import derive
 from cuassay.loops.kernels import KernelFault, NoVerdict
-from cuassay.loops.model.operators import Mode
+from cuassay.loops.model.operators import SiteMode
 from cuassay.loops.sequential import BAND
 from cuassay.loops.text.corpus import corpus
 from cuassay.loops.train import pairs
 from cuassay.loops.train.cell import Settings
-from cuassay.loops.train.lane import Lane
+from cuassay.loops.train.lane import Learner
 from cuassay.loops.train.pairs import Gradients
 from cuassay.model.loop import Cell, Duplicates
 
@@ -72,7 +72,7 @@ def probe(cell: Cell, settings: Settings) -> Duplicates:
 def _draws(cell: Cell, settings: Settings, count: int) -> list[_Seen]:
     """Return what was seen, up to the first draw in which nothing was beyond the band."""
     root = derive(settings.seed, "duplicates", cell.precision)
-    lane = Lane(cell, settings, mode=Mode.TRUSTED, root=root, rate=0.0)
+    lane = Learner(cell, settings, mode=SiteMode.TRUSTED, root=root, rate=0.0)
     text = corpus(cell.data, settings.preset.vocab)
     seen: list[_Seen] = []
     for draw in range(_DRAWS):
@@ -85,20 +85,20 @@ def _draws(cell: Cell, settings: Settings, count: int) -> list[_Seen]:
     return seen
 
 
-def _draw(lane: Lane, ids: torch.Tensor, targets: torch.Tensor, order: torch.Tensor) -> _Seen:
+def _draw(lane: Learner, ids: torch.Tensor, targets: torch.Tensor, order: torch.Tensor) -> _Seen:
     """Compare a batch in which row i is sample `order[i]`; each sample comes equally often."""
     lane.ops.routes.part = "duplicates"
-    _, single = _gradients(lane, ids, targets, Mode.TRUSTED)
+    _, single = _gradients(lane, ids, targets, SiteMode.TRUSTED)
     lane.ops.routes.repeat(order, samples=len(ids))
-    noise_states, noise = _gradients(lane, ids[order], targets[order], Mode.NOISE)
+    noise_states, noise = _gradients(lane, ids[order], targets[order], SiteMode.NOISE)
     noise_spread = float(_spread(noise_states, order).max())
     del noise_states
-    states, found = _gradients(lane, ids[order], targets[order], Mode.CANDIDATE)
+    states, found = _gradients(lane, ids[order], targets[order], SiteMode.CANDIDATE)
     spread = _spread(states, order)
     floor = min(group.floor for group in lane.groups(()).values())
     beyond = spread > BAND * max(noise_spread, floor)
     # The parameter farthest beyond its band, its deviation and the noise; or nothing.
-    measured = pairs.measure(single, noise, found)
+    measured = pairs.measure_pairs(single, noise, found)
     shares = {
         name: pair.deviation / (BAND * max(pair.noise_deviation, floor))
         for name, pair in measured.items()
@@ -119,7 +119,7 @@ def _draw(lane: Lane, ids: torch.Tensor, targets: torch.Tensor, order: torch.Ten
 
 
 def _gradients(
-    lane: Lane, ids: torch.Tensor, targets: torch.Tensor, mode: Mode
+    lane: Learner, ids: torch.Tensor, targets: torch.Tensor, mode: SiteMode
 ) -> tuple[torch.Tensor, Gradients]:
     """Return the gradient of each sample's states, (samples, values), and of every parameter.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from cuassay.inputs.seeds import derive
-from cuassay.loops.model.operators import Mode, Operators
+from cuassay.loops.model.operators import Operators, SiteMode
 from cuassay.loops.model.transformer import Transformer
 from cuassay.loops.sequential import Group
 from cuassay.loops.sites import SITES, Phase
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 Batch = tuple[torch.Tensor, torch.Tensor]
 
 
-class Lane:
+class Learner:
     """A model that starts from the cell's weights and learns in one mode."""
 
     def __init__(
-        self, cell: Cell, settings: Settings, *, mode: Mode, root: int, rate: float
+        self, cell: Cell, settings: Settings, *, mode: SiteMode, root: int, rate: float
     ) -> None:
         self._settings, self._mode = settings, mode
         self.ops = Operators(
@@ -77,7 +77,7 @@ class Lane:
         return base if self.stepper is None else self.stepper.groups(base)
 
     def compared(
-        self, batch: Batch, modes: Sequence[Mode]
+        self, batch: Batch, modes: Sequence[SiteMode]
     ) -> tuple[float, Gradients, list[Gradients]]:
         """Return loss, the gradients to go on with, and what is compared in each mode.
 
@@ -86,14 +86,14 @@ class Lane:
         if self.stepper is None:
             loss, every = self.all_gradients(batch, modes)
             return loss, every[0], every
-        loss, gradients = self.gradients(batch, Mode.TRUSTED)
+        loss, gradients = self.gradients(batch, SiteMode.TRUSTED)
         changes = []
         for mode in modes:
             self.ops.mode = mode
             changes.append(self.stepper.changes(gradients))
         return loss, gradients, changes
 
-    def gradients(self, batch: Batch, mode: Mode) -> tuple[float, Gradients]:
+    def gradients(self, batch: Batch, mode: SiteMode) -> tuple[float, Gradients]:
         """Return the mean loss and the gradient of every parameter, operators in `mode`."""
         ids, targets = batch
         total = targets.numel()
@@ -110,7 +110,9 @@ class Lane:
         assert sums is not None
         return loss_sum, dict(zip(self._names, sums, strict=True))
 
-    def all_gradients(self, batch: Batch, modes: Sequence[Mode]) -> tuple[float, list[Gradients]]:
+    def all_gradients(
+        self, batch: Batch, modes: Sequence[SiteMode]
+    ) -> tuple[float, list[Gradients]]:
         """Return the loss and the gradients in several modes at the same weights and batch.
 
         A site of the backward pass leaves the forward pass as it is: one serves all modes.

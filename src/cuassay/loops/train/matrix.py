@@ -21,7 +21,7 @@ from cuassay.loops.sites import Phase, Site
 from cuassay.loops.text.corpus import corpus
 from cuassay.loops.train import duplicates, optimizers, trained
 from cuassay.loops.train.cell import Settings, run_cell
-from cuassay.loops.train.story import decide
+from cuassay.loops.train.story import decide_matrix
 from cuassay.model import serial
 from cuassay.model.loop import (
     Cell,
@@ -72,7 +72,7 @@ def train(
     probed = [] if site.optimizer else cells
     probes = _probed(probed, settings, folder, again=wanted.again, say=say)
     what = "updates" if site.optimizer else "gradients"
-    decision, reason = decide(done, what=what, probes=probes)
+    decision, reason = decide_matrix(done, what=what, probes=probes)
     texts = {cell.data: corpus(cell.data, preset.vocab).about for cell in cells}
     return TrainReport(
         decision=decision,

@@ -43,7 +43,7 @@ def row_of(group: str) -> int | None:
     return int(group[len(TABLE) + 1 : -1]) if group.startswith(f"{TABLE}[") else None
 
 
-def measure(
+def measure_pairs(
     trusted: Mapping[str, torch.Tensor],
     noise: Mapping[str, torch.Tensor],
     candidate: Mapping[str, torch.Tensor],

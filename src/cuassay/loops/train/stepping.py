@@ -33,7 +33,7 @@ _MUON_LEAN = 2.0**-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class OptimizerState:
     """What an optimizer holds of a parameter."""
 
     name: str
@@ -100,7 +100,9 @@ class SiteDescent:
         with torch.no_grad():
             return [self._answer(held, gradients[held.name], rate) for held in self._held]
 
-    def _answer(self, held: Held, grad: torch.Tensor, rate: float) -> tuple[torch.Tensor, ...]:
+    def _answer(
+        self, held: OptimizerState, grad: torch.Tensor, rate: float
+    ) -> tuple[torch.Tensor, ...]:
         shape = held.parameter.shape if held.site == "muon_step" else (-1,)
         weights = held.parameter.detach().reshape(shape).clone()
         low = grad.reshape(shape).to(self._ops.low).contiguous()
@@ -117,10 +119,10 @@ class SiteDescent:
                 return rate, 0.95
 
 
-def _held(site: Site, name: str, parameter: nn.Parameter) -> Held:
+def _held(site: Site, name: str, parameter: nn.Parameter) -> OptimizerState:
     kind = site.name
     if kind == "muon_step" and (parameter.ndim != 2 or name in _TABLES):
         kind = "adamw_step"
     shape = parameter.shape if kind == "muon_step" else (parameter.numel(),)
     states = [torch.zeros(shape, device=parameter.device) for _ in _STATES[kind]]
-    return Held(name=name, parameter=parameter, site=kind, states=states)
+    return OptimizerState(name=name, parameter=parameter, site=kind, states=states)

@@ -8,7 +8,7 @@ from cuassay.model.loop import CellResult, Duplicates
 from cuassay.model.verdict import Decision
 
 
-def decide(
+def decide_matrix(
     cells: Sequence[CellResult], *, what: str = "gradients", probes: Sequence[Duplicates] = ()
 ) -> tuple[Decision, str]:
     """Return the decision and why. One cell whose gradient leaves the band rejects.

@@ -10,10 +10,10 @@ from pathlib import Path
 import torch
 
 from cuassay.home import cache_dir
-from cuassay.loops.model.operators import Mode
+from cuassay.loops.model.operators import SiteMode
 from cuassay.loops.text.corpus import corpus
 from cuassay.loops.train import confident
-from cuassay.loops.train.lane import Lane
+from cuassay.loops.train.lane import Learner
 from cuassay.model import serial
 from cuassay.model.loop import Cell, Preset, Start
 
@@ -52,7 +52,7 @@ def _train(
         site="", kernel=no_kernel, preset=preset, steps=steps, device=device, seed=_SEED
     )
     cell = Cell(data="real", optimizer="adamw", precision="bf16", seed=0)
-    lane = Lane(cell, settings, mode=Mode.TRUSTED, root=_SEED, rate=2e-3)
+    lane = Learner(cell, settings, mode=SiteMode.TRUSTED, root=_SEED, rate=2e-3)
     text = corpus("real", preset.vocab)
     for step in range(steps):
         ids, targets = text.batch(preset.batch, preset.length, seed=_SEED, step=step)
@@ -106,7 +106,7 @@ def _last_states(
         weights=weights,
     )  # fmt: skip
     cell = Cell(data="real", optimizer="sgd", precision="bf16", seed=0, start=Start.TRAINED)
-    model = Lane(cell, settings, mode=Mode.TRUSTED, root=_SEED, rate=0.0).model
+    model = Learner(cell, settings, mode=SiteMode.TRUSTED, root=_SEED, rate=0.0).model
     rows = max(1, min(preset.batch, _TOKENS // preset.length))
     ids, targets = corpus("real", preset.vocab).batch(rows, preset.length, seed=_SEED, step=0)
     with torch.no_grad():

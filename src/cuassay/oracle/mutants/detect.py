@@ -21,7 +21,7 @@ from cuassay.oracle.lift.run import Value, lift, run_as_written
 from cuassay.oracle.mutants.answers import answers
 from cuassay.oracle.mutants.inputs import misread
 from cuassay.oracle.mutants.kinds import Implementation, Mutant, Outputs
-from cuassay.oracle.mutants.sites import Mutation, Poison, Recorder
+from cuassay.oracle.mutants.sites import Mutation, NanProbe, SiteRecorder
 
 __all__ = [
     "CANNOT_RUN",
@@ -48,7 +48,7 @@ def unused(
     if mutant.site is None:
         return False
     for inputs in inputs_list:
-        poison = Poison(mutant.site)
+        poison = NanProbe(mutant.site)
         try:
             outputs = lift(fn, inputs, hook=poison)
         except (CannotJudgeError, RuntimeError):
@@ -111,7 +111,7 @@ def mutants_of(
     The others serve as the calls before, for answers that are left in place.
     """
     order = [spec.name for spec in specs]
-    recorder = Recorder()
+    recorder = SiteRecorder()
     try:
         lift(fn, inputs_list[0], hook=recorder, names=order)
         exact = True
@@ -134,7 +134,7 @@ def _rounded(outputs: Outputs, specs: Sequence[TensorSpec]) -> Outputs:
 
 
 def _at_sites(
-    fn: Callable[..., object], recorder: Recorder, specs: Sequence[TensorSpec]
+    fn: Callable[..., object], recorder: SiteRecorder, specs: Sequence[TensorSpec]
 ) -> Iterator[Mutant]:
     for site, fault in recorder.sites():
         yield Mutant(

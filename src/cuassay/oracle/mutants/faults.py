@@ -56,18 +56,18 @@ def whole_tiles(count: int) -> int:
     return count - count % TILE if count > TILE else count
 
 
-def kept(tensor: torch.Tensor, dim: int, count: int) -> torch.Tensor:
+def first_slices(tensor: torch.Tensor, dim: int, count: int) -> torch.Tensor:
     """Return the first `count` slices of `tensor` along `dim`."""
     return tensor.narrow(dim, 0, count)
 
 
-def shape_of(args: Any) -> torch.Size:
+def broadcast_shape(args: Any) -> torch.Size:
     """Return the shape that the tensors among `args` broadcast to."""
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     return torch.broadcast_tensors(*tensors)[0].shape  # type: ignore[no-untyped-call, no-any-return]
 
 
-def is_number(value: Any, number: int) -> bool:
+def equals_number(value: Any, number: int) -> bool:
     """Whether a literal of the reference equals `number`."""
     return isinstance(value, int | float) and value == number
 

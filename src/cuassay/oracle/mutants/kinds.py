@@ -16,42 +16,44 @@ import torch
 from cuassay.oracle.lift.run import Value
 
 if TYPE_CHECKING:
-    from cuassay.oracle.mutants.sites import Site
+    from cuassay.oracle.mutants.sites import MutantSite
 
 Outputs: TypeAlias = tuple[torch.Tensor, ...]
 Implementation: TypeAlias = Callable[[Sequence[Value]], Outputs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class MutantKind:
     """What mutants of one kind do wrong, and the failure classes that they stand for."""
 
     words: str
     classes: tuple[str, ...]
 
 
-KINDS: Mapping[str, Kind] = MappingProxyType(
+KINDS: Mapping[str, MutantKind] = MappingProxyType(
     {
-        "bypass": Kind(words="an operation left out", classes=("O1",)),
-        "operand": Kind(words="a term or a factor left out", classes=("O1",)),
-        "constant": Kind(words="a constant off or exchanged", classes=("O1", "A6")),
-        "epsilon": Kind(words="an epsilon left out or too large", classes=("O1", "N11")),
-        "mask": Kind(words="a mask ignored", classes=("O1", "N12")),
-        "shift": Kind(words="no maximum subtracted before exp", classes=("N10",)),
-        "low": Kind(words="a sum accumulated in 16 bits", classes=("N1", "N2")),
-        "cast": Kind(words="an operand rounded to a lower precision", classes=("N8",)),
-        "divisor": Kind(words="a reduction with the wrong scale", classes=("N14", "O10")),
-        "dropped": Kind(words="the last term of a reduction dropped", classes=("O10",)),
-        "tile": Kind(words="a tile of a reduction left out", classes=("O8", "O10")),
-        "axis": Kind(words="a reduction along the wrong axis", classes=("O8",)),
-        "neighbour": Kind(words="a neighbouring row read", classes=("O8", "M3")),
-        "input ignored": Kind(words="an input ignored", classes=("A6", "O1")),
-        "input scaled": Kind(words="a scalar or flag misread", classes=("A6", "A7")),
-        "input frozen": Kind(words="a scalar frozen at its usual value", classes=("A6", "S7")),
-        "input rows": Kind(words="rows of an input confused", classes=("A12", "A13")),
-        "inputs exchanged": Kind(words="two inputs exchanged", classes=("A6",)),
-        "trivial answer": Kind(words="an answer that computes nothing", classes=("O2", "T3")),
-        "stale answer": Kind(words="the previous output left in place", classes=("S1", "M6")),
+        "bypass": MutantKind(words="an operation left out", classes=("O1",)),
+        "operand": MutantKind(words="a term or a factor left out", classes=("O1",)),
+        "constant": MutantKind(words="a constant off or exchanged", classes=("O1", "A6")),
+        "epsilon": MutantKind(words="an epsilon left out or too large", classes=("O1", "N11")),
+        "mask": MutantKind(words="a mask ignored", classes=("O1", "N12")),
+        "shift": MutantKind(words="no maximum subtracted before exp", classes=("N10",)),
+        "low": MutantKind(words="a sum accumulated in 16 bits", classes=("N1", "N2")),
+        "cast": MutantKind(words="an operand rounded to a lower precision", classes=("N8",)),
+        "divisor": MutantKind(words="a reduction with the wrong scale", classes=("N14", "O10")),
+        "dropped": MutantKind(words="the last term of a reduction dropped", classes=("O10",)),
+        "tile": MutantKind(words="a tile of a reduction left out", classes=("O8", "O10")),
+        "axis": MutantKind(words="a reduction along the wrong axis", classes=("O8",)),
+        "neighbour": MutantKind(words="a neighbouring row read", classes=("O8", "M3")),
+        "input ignored": MutantKind(words="an input ignored", classes=("A6", "O1")),
+        "input scaled": MutantKind(words="a scalar or flag misread", classes=("A6", "A7")),
+        "input frozen": MutantKind(
+            words="a scalar frozen at its usual value", classes=("A6", "S7")
+        ),
+        "input rows": MutantKind(words="rows of an input confused", classes=("A12", "A13")),
+        "inputs exchanged": MutantKind(words="two inputs exchanged", classes=("A6",)),
+        "trivial answer": MutantKind(words="an answer that computes nothing", classes=("O2", "T3")),
+        "stale answer": MutantKind(words="the previous output left in place", classes=("S1", "M6")),
     }
 )
 
@@ -64,7 +66,7 @@ class Mutant:
     words: str
     shown_by: str
     run: Implementation
-    site: Site | None = None
+    site: MutantSite | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:

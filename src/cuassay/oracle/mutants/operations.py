@@ -18,11 +18,11 @@ from cuassay.oracle.mutants.faults import (
     ROUNDINGS,
     Fault,
     Round,
+    broadcast_shape,
     bypass,
     dropped,
-    is_number,
+    equals_number,
     low,
-    shape_of,
     tiles,
 )
 from cuassay.oracle.mutants.reductions import (
@@ -56,7 +56,7 @@ def faults_of(
         yield from _operands(name, args)
     elif name == "where" and len(args) == 3:
         read = torch.broadcast_to
-        yield Fault("mask", "mask ignored", _MASKS, lambda op, a, k: read(a[1], shape_of(a)))
+        yield Fault("mask", "mask ignored", _MASKS, lambda op, a, k: read(a[1], broadcast_shape(a)))
     elif name == "masked_fill":
         yield Fault("mask", "mask ignored", _MASKS, lambda op, a, k: a[0].clone())
     elif name in _GATHERS:
@@ -81,7 +81,7 @@ def faults_of(
 
 def _operands(name: str, args: Args) -> Iterator[Fault]:
     second, sign = args[1], _SIGNS[name]
-    if is_number(second, 1 if name in ("mul", "div") else 0):
+    if equals_number(second, 1 if name in ("mul", "div") else 0):
         return  # neutral: nobody could tell
     if isinstance(second, float) and name == "add" and 0 < abs(second) <= _EPSILON:
         near = f"inputs whose guarded quantity is near {second:g}"
@@ -92,14 +92,14 @@ def _operands(name: str, args: Args) -> Iterator[Fault]:
     yield Fault(
         "operand", f"right side of '{sign}' ignored",
         "inputs at which the right side is far from neutral",
-        lambda op, a, k: torch.broadcast_to(a[0], shape_of(a)).clone(),
+        lambda op, a, k: torch.broadcast_to(a[0], broadcast_shape(a)).clone(),
     )  # fmt: skip
     if isinstance(second, torch.Tensor):
         neutral = 1.0 if name in ("mul", "div") else 0.0
         yield Fault(
             "operand", f"left side of '{sign}' ignored",
             "inputs at which the left side is far from neutral",
-            lambda op, a, k: op(torch.full(shape_of(a), neutral).to(a[0]), a[1], **k),
+            lambda op, a, k: op(torch.full(broadcast_shape(a), neutral).to(a[0]), a[1], **k),
         )  # fmt: skip
     elif isinstance(second, int | float) and not isinstance(second, bool):
         yield replaced_constant(name, second * 1.01, f"constant {second:g} one percent off")
@@ -114,7 +114,7 @@ def constant_of(op: Any, args: Args) -> float | None:
     name = name_of(op)
     if name not in _SIGNS or not isinstance(args[1], int | float) or isinstance(args[1], bool):
         return None
-    neutral = is_number(args[1], 1 if name in ("mul", "div") else 0)
+    neutral = equals_number(args[1], 1 if name in ("mul", "div") else 0)
     return None if neutral or abs(args[1]) <= _EPSILON else float(args[1])
 
 
@@ -165,7 +165,7 @@ def _is_unary(name: str, args: Args, kwargs: Kwargs, out: Any) -> bool:
         name not in _KEPT
         and not name.startswith("new_")
         and not name.endswith("_like")
-        and not (name == "pow" and is_number(args[1], 1))
+        and not (name == "pow" and equals_number(args[1], 1))
         and len(tensors) == 1
         and isinstance(args[0], torch.Tensor)
         and isinstance(out, torch.Tensor)

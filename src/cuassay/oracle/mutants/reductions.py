@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from cuassay.oracle.mutants.faults import Fault, dropped, kept, low, tiles
+from cuassay.oracle.mutants.faults import Fault, dropped, first_slices, low, tiles
 from cuassay.oracle.mutants.sums import Args, Kwargs, Wrong, low_sum, name_of, without_last
 
 REDUCTIONS = {"sum", "mean", "amax", "amin", "prod", "var", "std", "logsumexp"}
@@ -42,7 +42,7 @@ def reduction_faults(name: str, args: Args, out: Any) -> Iterator[Fault]:
 def _cut(axis: int, count: Callable[[int], int]) -> Wrong:
     def wrong(op: Any, args: Args, kwargs: Kwargs) -> Any:
         x = args[0]
-        return op(kept(x, axis, count(x.shape[axis])), *args[1:], **kwargs)
+        return op(first_slices(x, axis, count(x.shape[axis])), *args[1:], **kwargs)
 
     return wrong
 
@@ -137,7 +137,7 @@ def softmax_faults(args: Args) -> Iterator[Fault]:
     def over(count: Callable[[int], int]) -> Wrong:
         def wrong(op: Any, args: Args, kwargs: Kwargs) -> Any:
             p = op(*args, **kwargs)
-            return p / kept(p, args[1], count(p.shape[args[1]])).sum(args[1], keepdim=True)
+            return p / first_slices(p, args[1], count(p.shape[args[1]])).sum(args[1], keepdim=True)
 
         return wrong
 
@@ -160,7 +160,7 @@ def layer_norm_faults() -> Iterator[Fault]:
     def of(count: Callable[[int], int], less: int) -> Wrong:
         def wrong(op: Any, args: Args, kwargs: Kwargs) -> Any:
             x, weight, bias, eps = args[0], *args[2:5]
-            part = kept(x, -1, count(x.shape[-1]))
+            part = first_slices(x, -1, count(x.shape[-1]))
             mean = part.mean(-1, keepdim=True)
             spread = (part - mean).square().sum(-1, keepdim=True)
             rstd = torch.rsqrt(spread / max(part.shape[-1] - less, 1) + eps)

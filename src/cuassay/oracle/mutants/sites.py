@@ -25,14 +25,14 @@ _MANY = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class MutantSite:
     """One operation of one expression; `turn` -1 stands for every time that it runs."""
 
     position: Position
     op: str
     turn: int
 
-    def is_at(self, met: Site) -> bool:
+    def is_at(self, met: MutantSite) -> bool:
         """Whether an operation that was met is this site's."""
         same = met.position == self.position and met.op == self.op
         return same and self.turn in (-1, met.turn)
@@ -50,24 +50,24 @@ class _Turns:
         self._here: Position | None = None
         self._counts: Counter[str] = Counter()
 
-    def next(self, op: Any) -> Site:
+    def next(self, op: Any) -> MutantSite:
         position = source_position()
         if self._here != position:
             self._counts.clear()
         self._here = position
         self._counts[str(op)] += 1
-        return Site(position=position, op=str(op), turn=self._counts[str(op)] - 1)
+        return MutantSite(position=position, op=str(op), turn=self._counts[str(op)] - 1)
 
 
-class Recorder(PassThrough):
+class SiteRecorder(PassThrough):
     """A lift hook that lists the sites of a reference and the faults each can have."""
 
     def __init__(self) -> None:
         self._turns = _Turns()
-        self._found: dict[Site, list[Fault]] = {}
-        self._maxima: dict[int, tuple[Site, torch.Tensor]] = {}
-        self._shifts: set[Site] = set()
-        self._constants: dict[Site, tuple[str, float]] = {}
+        self._found: dict[MutantSite, list[Fault]] = {}
+        self._maxima: dict[int, tuple[MutantSite, torch.Tensor]] = {}
+        self._shifts: set[MutantSite] = set()
+        self._constants: dict[MutantSite, tuple[str, float]] = {}
         self._precisions = Precisions()
 
     def after(self, operation: Operation, out: Any) -> object:
@@ -94,14 +94,14 @@ class Recorder(PassThrough):
                 self._constants[site] = (name, constant)
         return out
 
-    def _shift(self, args: Sequence[Any]) -> Site | None:
+    def _shift(self, args: Sequence[Any]) -> MutantSite | None:
         """Return the site of the maximum that a subtraction takes off, if it does."""
         if not isinstance(args[1], torch.Tensor):
             return None
         known = self._maxima.get(args[1].untyped_storage().data_ptr())
         return known[0] if known else None
 
-    def sites(self) -> list[tuple[Site, Fault]]:
+    def sites(self) -> list[tuple[MutantSite, Fault]]:
         """Return every pair of site and fault, in the order of the reference."""
         self._exchange_constants()
         most: Counter[tuple[Position, str]] = Counter()
@@ -112,7 +112,7 @@ class Recorder(PassThrough):
             looped = most[site.position, site.op] > _MANY
             if looped and site.turn:
                 continue
-            place = Site(position=site.position, op=site.op, turn=-1) if looped else site
+            place = MutantSite(position=site.position, op=site.op, turn=-1) if looped else site
             pairs += [(place, fault) for fault in faults if self._tells(site, fault)]
         return pairs
 
@@ -126,7 +126,7 @@ class Recorder(PassThrough):
                 words = f"constant {value:g} exchanged for {other:g}"
                 self._found[site].append(replaced_constant(name, other, words))
 
-    def _tells(self, site: Site, fault: Fault) -> bool:
+    def _tells(self, site: MutantSite, fault: Fault) -> bool:
         """A maximum that only shifts an exponent may be any number; others may not be 0."""
         maxima = {known for known, _ in self._maxima.values()}
         if site not in maxima:
@@ -137,7 +137,7 @@ class Recorder(PassThrough):
 class Mutation(PassThrough):
     """A lift hook that computes one site wrongly."""
 
-    def __init__(self, site: Site, fault: Fault) -> None:
+    def __init__(self, site: MutantSite, fault: Fault) -> None:
         self.site, self.fault = site, fault
         self._turns = _Turns()
         self.met = False
@@ -151,7 +151,7 @@ class Mutation(PassThrough):
             return self.fault.wrong(operation.op, operation.args, operation.kwargs)
 
 
-class Poison(PassThrough):
+class NanProbe(PassThrough):
     """A lift hook that makes one site's result NaN, to see whether anything depends on it.
 
     A forward result that only a loss needs, in a reference that returns gradients, reaches no
@@ -159,7 +159,7 @@ class Poison(PassThrough):
     inputs would take it.
     """
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: MutantSite) -> None:
         self.site = site
         self.observed = False
         self._turns = _Turns()

@@ -26,7 +26,7 @@ _MOST_TIES = 1 << 27  # elements; sorting more of them for ties costs more than 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Choice:
+class ChosenPlaces:
     """Places in [0, `bound`). Along `dim` they are all different; None where that is not known.
 
     `values` are what was chosen from, `tied` marks places whose value occurs again in their row
@@ -49,7 +49,7 @@ class Choice:
             found = found | (self.tied & ~self.equal(got, right))
         return found
 
-    def settled(self, right: Tensor, flipped: Tensor | None) -> Choice | None:
+    def settled(self, right: Tensor, flipped: Tensor | None) -> ChosenPlaces | None:
         """Return the choice as truth has it: ties of one draw that others break are no ties.
 
         None where truth itself shows what a choice cannot: it is none, whatever made it.
@@ -97,10 +97,10 @@ class _Made:
 
     places: Tensor
     version: int
-    choice: Callable[[], Choice]
+    choice: Callable[[], ChosenPlaces]
 
 
-class Watch:
+class ChoiceWatch:
     """Passes a run on to another hook and keeps the choices that the run makes."""
 
     def __init__(self, hook: Hook) -> None:
@@ -123,14 +123,14 @@ class Watch:
                 self._keep(found, lambda: choice)
         return found
 
-    def choice_of(self, output: Tensor) -> Choice | None:
+    def choice_of(self, output: Tensor) -> ChosenPlaces | None:
         """Return the choice that an output is; None for others and where it was written to."""
         made = self._made.get(_address(output))
         if made is None or made.places._version != made.version:
             return None
         choice = made.choice()
         if not _is_leading_part(output, made.places):
-            return Choice(bound=choice.bound)
+            return ChosenPlaces(bound=choice.bound)
         if choice.tied is None:
             return choice
         return replace(choice, tied=choice.tied[tuple(slice(size) for size in output.shape)])
@@ -145,12 +145,12 @@ class Watch:
             return
         bound = source.numel() if dim is None else source.shape[dim]
         if name not in _SEVERAL or dim is None:
-            self._keep(places, partial(Choice, bound=bound))
+            self._keep(places, partial(ChosenPlaces, bound=bound))
             return
         free = not named.get("stable") and source.numel() <= _MOST_TIES
         self._keep(places, partial(_several, source, places, dim % source.dim(), ties=free))
 
-    def _keep(self, places: Tensor, choice: Callable[[], Choice]) -> None:
+    def _keep(self, places: Tensor, choice: Callable[[], ChosenPlaces]) -> None:
         self._made[_address(places)] = _Made(places=places, version=places._version, choice=choice)
 
 
@@ -188,9 +188,9 @@ class TieBreak(PassThrough):
         return places if name == "argsort" else (values, places)
 
 
-def _several(source: Tensor, places: Tensor, dim: int, *, ties: bool) -> Choice:
+def _several(source: Tensor, places: Tensor, dim: int, *, ties: bool) -> ChosenPlaces:
     """Return the choice of several places along `dim` of `source`."""
-    choice = Choice(bound=source.shape[dim], dim=dim)
+    choice = ChosenPlaces(bound=source.shape[dim], dim=dim)
     if not ties:
         return choice
     tied = _equal_neighbours(source, dim).gather(dim, places)

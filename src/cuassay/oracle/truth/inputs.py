@@ -38,7 +38,7 @@ class InputTraits:
     subnormal: bool
 
 
-def traits_of(inputs: Sequence[Tensor | Scalar]) -> InputTraits:
+def input_traits(inputs: Sequence[Tensor | Scalar]) -> InputTraits:
     """Look at every floating input once."""
     floats = [
         value

@@ -23,14 +23,14 @@ from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle.lift.run import nominal_of
 from cuassay.oracle.special import form_of
-from cuassay.oracle.truth.index import TieBreak, Watch
-from cuassay.oracle.truth.inputs import InputTraits, flushed, traits_of
+from cuassay.oracle.truth.index import ChoiceWatch, TieBreak
+from cuassay.oracle.truth.inputs import InputTraits, flushed, input_traits
 from cuassay.oracle.truth.noise import Deviations, NoiseHook, StepHook
 from cuassay.oracle.truth.outputs import Collector, collector, finish
 from cuassay.oracle.truth.precision import Family
 from cuassay.oracle.truth.random_errors import Noise
 from cuassay.oracle.truth.reductions import TENSOR_CORE_LEAN
-from cuassay.oracle.truth.runs import Runner, Value, perturbed, upcast
+from cuassay.oracle.truth.runs import ReferenceRunner, Value, perturbed, upcast
 from cuassay.oracle.truth.types import OutputTruth, Truth
 
 __all__ = ["OutputTruth", "Truth", "hit_counts", "make_truth"]
@@ -67,7 +67,7 @@ def make_truth(
     Deterministic in `seed`. Raises ReferenceError_ where the reference itself fails or returns
     the wrong number of outputs.
     """
-    runner = Runner(fn, inputs, [spec.name for spec in specs], seed)
+    runner = ReferenceRunner(fn, inputs, [spec.name for spec in specs], seed)
     written = runner.as_written()
     try:
         plain = runner.plain()
@@ -85,7 +85,7 @@ def make_truth(
     if _in_float64(inputs, specs):
         roundoff = form_of(DType.FLOAT64).unit_roundoff
     count = _draw_count(plain, budget_bytes) if draws is None else draws
-    traits = traits_of(inputs)
+    traits = input_traits(inputs)
     if steps.discontinuous:  # equal numbers must fall to either side, not err alike
         traits = replace(traits, repeats=False)
     if traits.subnormal:  # hardware and fast-math kernels flush what is this small
@@ -113,7 +113,7 @@ def make_truth(
 class _Draws:
     """Makes the hooks of noisy runs."""
 
-    runner: Runner
+    runner: ReferenceRunner
     deviations: Deviations
     traits: InputTraits
     roundoff: float
@@ -141,7 +141,7 @@ def _draw(draws: _Draws, found: Sequence[Collector], count: int) -> tuple[bool, 
     unmodelled: set[str] = set()
     for index in range(count):
         hook = draws.hook(index)
-        watch = Watch(hook) if not index and any(item.exact for item in found) else None
+        watch = ChoiceWatch(hook) if not index and any(item.exact for item in found) else None
         for item, output in zip(found, runner.lifted(torch.float64, watch or hook), strict=True):
             item.draw(output)
             if watch is not None:
@@ -210,7 +210,7 @@ def _mix(seed: int, index: int) -> int:
 
 
 def _float32_truth(
-    runner: Runner,
+    runner: ReferenceRunner,
     written: Sequence[Tensor],
     specs: Sequence[TensorSpec],
     hits: Mapping[str, Tensor],

@@ -13,7 +13,7 @@ from cuassay.model.dtype import DType
 from cuassay.model.problem import TensorSpec
 from cuassay.oracle import special
 from cuassay.oracle.truth import scale as trust_scale
-from cuassay.oracle.truth.index import Choice
+from cuassay.oracle.truth.index import ChosenPlaces
 from cuassay.oracle.truth.noise import LOW
 from cuassay.oracle.truth.types import OutputTruth, joined
 from cuassay.oracle.truth.yardstick import Trusted, yardsticks
@@ -41,7 +41,7 @@ class Collector:
     written: Tensor | None = None
     flipped: Tensor | None = None
     flips: int = 0
-    choice: Choice | None = None
+    choice: ChosenPlaces | None = None
     tied: Tensor | None = None
     rows: Tensor | None = None  # of places: those that another way to break ties fills anew
 
@@ -88,7 +88,7 @@ class Collector:
             moved = moved.amax(-1, keepdim=True).expand(moved.shape)
         self.tied = moved if self.tied is None else torch.maximum(self.tied, moved)
 
-    def _flip_rows(self, choice: Choice, output: Tensor) -> None:
+    def _flip_rows(self, choice: ChosenPlaces, output: Tensor) -> None:
         """Let rows flip whole where another way to break ties leads to other values."""
         if choice.dim is None or choice.values is None:
             return
@@ -107,7 +107,7 @@ class Collector:
         moved = torch.where(rows, size, 0.0).float()
         self.tied = moved if self.tied is None else torch.maximum(self.tied, moved)
 
-    def watched(self, choice: Choice | None) -> None:
+    def watched(self, choice: ChosenPlaces | None) -> None:
         """Take what a draw showed this output to be."""
         self.choice = choice if self.exact else None
 

@@ -44,7 +44,7 @@ def fingerprint(inputs: Sequence[Value]) -> int:
     return found
 
 
-class Runner:
+class ReferenceRunner:
     """Runs one reference on one set of inputs and keeps the time of every run.
 
     The global random state is set to `seed` before each run and restored afterwards, so that

@@ -48,7 +48,7 @@ class Scale:
     room: float = 1.0
 
 
-def pooled(variance: Tensor, draws: int, value: Tensor | None = None) -> Tensor:
+def pooled_variance(variance: Tensor, draws: int, value: Tensor | None = None) -> Tensor:
     """Return a mix of the own variance and of what rows and columns make likely.
 
     Likely is rowmean * colmean / mean, where with up to four draws a row counts for no less than
@@ -232,7 +232,7 @@ def _achievable(runs: Runs, *, share: float = 1.0) -> Scale:
     if ambiguous is not None:
         mean.masked_fill_(ambiguous, 0.0)  # a jump must not raise its neighbours' scale
     third = half.double().square_().mul_(1.0 / 3.0)
-    noise = pooled(mean, len(deviations), None if runs.rounded else value)
+    noise = pooled_variance(mean, len(deviations), None if runs.rounded else value)
     noise = torch.maximum(noise, third, out=noise) if runs.rounded else noise.add_(third)
     noise += floor_square(value, runs.roundoff, share=share)
     if value.dim() >= 2 and 2 <= value.shape[-1] < MIN_TERMS:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cuassay.model.dtype import DType
 from cuassay.oracle.compare.groups import GroupKind
-from cuassay.oracle.truth.index import Choice
+from cuassay.oracle.truth.index import ChosenPlaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -135,7 +135,7 @@ class OutputTruth:
     flips_allowed: int = 0
     quantised: bool = False
     hits: Tensor | None = None
-    choice: Choice | None = None
+    choice: ChosenPlaces | None = None
     ill_conditioned: str = ""
     element_room: float = 1.0
     least: float = 0.0

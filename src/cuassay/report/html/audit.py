@@ -15,7 +15,7 @@ from cuassay.model.failure_classes import class_name
 from cuassay.report import audit_tables as tables
 from cuassay.report import words
 from cuassay.report.clean import html_text, one_line
-from cuassay.report.html.audit_rows import anchor, candidates_section, link, tone, word
+from cuassay.report.html.audit_rows import anchor, candidates_section, filter_link, tone, word
 from cuassay.report.html.audit_style import CSS, HEAD_SCRIPT, SCRIPT
 from cuassay.report.html.page import page
 
@@ -132,7 +132,7 @@ def _spread(totals: tables.Totals) -> str:
             )
             left += width
             key += (
-                f'<a href="#{link("verdict", verdict)}"><svg viewBox="0 0 10 10">'
+                f'<a href="#{filter_link("verdict", verdict)}"><svg viewBox="0 0 10 10">'
                 f'<rect class="{css}" width="10" height="10" rx="2"/></svg>'
                 f"<b>{words.count(number)}</b> {name}</a>"
             )
@@ -146,7 +146,8 @@ def _families_and_causes(audit: Audit) -> str:
     families = _groups(tables.by_family(audit), "Operator family", "family")
     found = tables.causes(audit)[:_LISTED]
     body = "".join(
-        f'<tr><td class="mono"><a href="#{link("check", cause.code)}">{_text(cause.code, limit=20)}'
+        f'<tr><td class="mono"><a href="#{filter_link("check", cause.code)}">'
+        f"{_text(cause.code, limit=20)}"
         f"</a></td><td>{_text(cause.title, limit=120)}</td>"
         f'<td class="num">{cause.candidates}</td><td class="num">{cause.theirs_accepted}</td></tr>'
         for cause in found
@@ -164,9 +165,9 @@ def _families_and_causes(audit: Audit) -> str:
     )
 
 
-def _groups(groups: Sequence[tables.Group], title: str, field: str) -> str:
+def _groups(groups: Sequence[tables.CandidateGroup], title: str, field: str) -> str:
     body = "".join(
-        f'<tr><td><a href="#{link(field, group.name)}">'
+        f'<tr><td><a href="#{filter_link(field, group.name)}">'
         f'{_text(group.name, limit=80)}</a></td><td class="num">{group.candidates}</td>'
         f'<td class="num">{group.rejected}</td>'
         f'<td class="num">{_percent(group.rejected_share)}</td>'
@@ -233,7 +234,7 @@ def _cell(family: str, name: str, number: int, most: int) -> str:
     if not number:
         return "<td></td>"
     level = max(1, min(6, round(6 * number / most)))
-    where = f"#{link('family', family)}&amp;{link('class', name)}"
+    where = f"#{filter_link('family', family)}&amp;{filter_link('class', name)}"
     return f'<td><a class="h{level}" href="{where}">{number}</a></td>'
 
 
@@ -257,7 +258,7 @@ def _leaderboards(audit: Audit) -> str:
     )
 
 
-def _board(name: str, places: Sequence[tables.Place]) -> str:
+def _board(name: str, places: Sequence[tables.Standing]) -> str:
     body = "".join(_place(place) for place in places[:_PLACES])
     more = len(places) - _PLACES
     rest = f'<p class="key">and {more} more</p>' if more > 0 else ""
@@ -269,7 +270,7 @@ def _board(name: str, places: Sequence[tables.Place]) -> str:
     )
 
 
-def _place(place: tables.Place) -> str:
+def _place(place: tables.Standing) -> str:
     result = place.result
     theirs = str(place.their_rank) if place.their_rank is not None else "–"
     moved = ""

@@ -170,7 +170,7 @@ def key(value: str, *, limit: int = 80) -> str:
     return one_line(value, limit=limit).replace(" ", "-")
 
 
-def link(field: str, value: str) -> str:
+def filter_link(field: str, value: str) -> str:
     """Return the address of a filter: `family=norm`."""
     return f"{field}={quote(key(value))}"
 

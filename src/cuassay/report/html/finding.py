@@ -8,7 +8,7 @@ from cuassay.report import words
 from cuassay.report.clean import clean, html_text, one_line
 from cuassay.report.html.drawings import curve_plot, histogram
 from cuassay.report.html.rules import rule_anchor
-from cuassay.report.html.svg import budget_bar, error_map, growth_plot, map_key, tells
+from cuassay.report.html.svg import budget_bar, error_map_drawing, growth_plot, map_key, tells
 
 TONES = {"wrong": "bad", "unsafe": "mid", "advice": "calm"}
 
@@ -133,7 +133,8 @@ def _map_figure(errors: ErrorMap) -> str:
     output = html_text(one_line(errors.output, limit=80))
     tile = " x ".join(words.count(size) for size in errors.tile)
     return (
-        f'<figure class="plot"><h3>Where {output} is off</h3>{error_map(errors)}{map_key(errors)}'
+        f'<figure class="plot"><h3>Where {output} is off</h3>{error_map_drawing(errors)}'
+        f"{map_key(errors)}"
         f"<figcaption>Worst error per tile of {tile} elements, in units of the error that a "
         f"trusted implementation could make there. Ringed: the worst tile.</figcaption></figure>"
     )

@@ -57,7 +57,7 @@ def page(report: TrainReport) -> str:
             f"a run, seed {report.seed}"
         ),
         table=matrix(report),
-        runs="".join(map(run, report.cells)),
+        runs="".join(map(run_drawings, report.cells)),
         island=json_island(loop_words.document(report)),
     )
 
@@ -79,7 +79,7 @@ def _cell(text: str) -> str:
     return f"<td{tone}>{html_text(text)}</td>"
 
 
-def run(result: CellResult) -> str:
+def run_drawings(result: CellResult) -> str:
     """Return the drawings of one run."""
     title = f"{result.cell.data} + {result.cell.optimizer}, {result.cell.precision}, "
     title += f"seed {result.cell.seed}"

@@ -45,7 +45,7 @@ def budget_bar(share: float) -> str:
     )
 
 
-def error_map(errors: ErrorMap) -> str:
+def error_map_drawing(errors: ErrorMap) -> str:
     """Return a heat map of the worst error per tile, the worst tile ringed."""
     shrunk = _shrink(errors)
     rows, columns = shrunk.rows, shrunk.columns

@@ -197,7 +197,7 @@ def _theirs(totals: tables.Totals) -> Iterator[str]:
         )
 
 
-def _groups(title: str, groups: Sequence[tables.Group]) -> Iterator[str]:
+def _groups(title: str, groups: Sequence[tables.CandidateGroup]) -> Iterator[str]:
     if len(groups) < 2 and all(group.name in ("unknown", "other") for group in groups):
         return
     yield title

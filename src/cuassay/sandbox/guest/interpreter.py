@@ -206,7 +206,7 @@ class Interpreter:
         with self._production.around.call():
             returned = self._call(*arguments, *(tensor for _, tensor in outputs))
         if self._convention is Convention.RETURNS:
-            return items.elements(returned, self._names)
+            return items.returned_items(returned, self._names)
         return list(outputs)
 
     def hold(self, result: str, slot: str, held: list[tuple[str, object]]) -> None:
@@ -275,7 +275,7 @@ class Interpreter:
             if item.kind == "tensor" and isinstance(value, torch.Tensor) and size <= room:
                 room -= size
                 item = replace(item, buffer=len(tensors))
-                tensors.append(items.plain(value))
+                tensors.append(items.plain_tensor(value))
             found.append(item)
         return Made(items=tuple(found), tensors=tuple(tensors))
 

@@ -37,7 +37,7 @@ def itemsize(dtype: str) -> int:
     return DTYPES[dtype].itemsize
 
 
-def elements(returned: object, names: Sequence[str]) -> list[tuple[str, object]]:
+def returned_items(returned: object, names: Sequence[str]) -> list[tuple[str, object]]:
     """Return (name, value) of everything that a call returned, in the declared order.
 
     A tensor or scalar is one element, a tuple or list its members; a dict with exactly the
@@ -103,7 +103,7 @@ def _shares(first: torch.Tensor, second: torch.Tensor) -> bool:
         return False
 
 
-def plain(value: torch.Tensor) -> torch.Tensor:
+def plain_tensor(value: torch.Tensor) -> torch.Tensor:
     """Return `value` as a contiguous torch.Tensor on its device, evaluating a lazy subclass."""
     with torch.no_grad():
         if type(value) is torch.Tensor and not value.is_conj() and not value.is_neg():
@@ -120,7 +120,7 @@ def base_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return view.set_(_STORAGE(tensor))
 
 
-def snapshot(tensor: torch.Tensor) -> torch.Tensor:
+def tensor_copy(tensor: torch.Tensor) -> torch.Tensor:
     """Return a copy of a contiguous tensor, also of dtypes that torch itself cannot copy."""
     if tensor.dtype is torch.bool or not tensor.numel():
         return tensor.clone()

@@ -108,7 +108,7 @@ class Production:
             case Inspect():
                 return inspection.inspect(self._host, step, self.around)
             case OpCheck():
-                return custom_ops.check(self._host, step, self.around)
+                return custom_ops.op_check(self._host, step, self.around)
             case CompiledCall():
                 return self._compiler.call(step, self.around)
             case TraceCall():

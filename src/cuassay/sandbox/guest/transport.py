@@ -18,7 +18,7 @@ from cuassay.model import serial
 from cuassay.model.problem import Scalar
 from cuassay.sandbox import device_memory
 from cuassay.sandbox.guest.interface import Given
-from cuassay.sandbox.guest.items import DTYPES, host_memory, plain
+from cuassay.sandbox.guest.items import DTYPES, host_memory, plain_tensor
 from cuassay.sandbox.guest.memory import placement
 from cuassay.sandbox.guest.memory.placement import as_bytes, copy_into
 
@@ -31,7 +31,7 @@ def nbytes(dtype: str, shape: Sequence[int]) -> int:
     return DTYPES[dtype].itemsize * math.prod(shape)
 
 
-def place(sizes: Sequence[int]) -> tuple[list[int], int]:
+def aligned_offsets(sizes: Sequence[int]) -> tuple[list[int], int]:
     """Return aligned offsets for blocks of the given sizes, and the bytes of all."""
     offsets, end = [], 0
     for size in sizes:
@@ -83,11 +83,11 @@ class WorkerTransport:
         """Write contiguous tensors at the offsets that the judge chose."""
         for tensor, offset in zip(tensors, data["offsets"], strict=True):
             if data["kind"] == "ipc":
-                content = as_bytes(plain(tensor))
+                content = as_bytes(plain_tensor(tensor))
                 arena = self._arenas.open(data["arena"])
                 copy_into(arena[offset : offset + content.numel()], content)
             else:
-                _write_host(plain(tensor).cpu(), fds[0], int(offset))
+                _write_host(plain_tensor(tensor).cpu(), fds[0], int(offset))
         if data["kind"] == "ipc":
             torch.cuda.synchronize()
 

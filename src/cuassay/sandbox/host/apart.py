@@ -49,7 +49,7 @@ from cuassay.model.trace import (
 from cuassay.sandbox.guest.items import DTYPES, digest, host_memory
 from cuassay.sandbox.guest.memory.placement import byte_of
 from cuassay.sandbox.guest.observe.state_snapshot import TEXT_MOST, differences
-from cuassay.sandbox.guest.transport import nbytes, place
+from cuassay.sandbox.guest.transport import aligned_offsets, nbytes
 from cuassay.sandbox.host.execution import Execution
 from cuassay.sandbox.host.handle import Gone, GoneError, WorkerHandle
 from cuassay.sandbox.host.nursery import ROOT, STATE, Nursery, confined
@@ -70,7 +70,7 @@ class NotLoadedError(Exception):
     """The candidate cannot be loaded in a process that holds nothing of cuassay."""
 
 
-def covers(scenario: Scenario) -> bool:
+def can_take(scenario: Scenario) -> bool:
     """Whether a process that holds nothing of cuassay can take a scenario of Mode.PLAIN."""
     plain = scenario.mode is Mode.PLAIN and not scenario.busy
     return plain and all(_covered(step) for step in scenario.steps)
@@ -544,7 +544,7 @@ class _Shared:
             for name, value in values.items()
             if isinstance(value, torch.Tensor)
         }
-        offsets, size = place([tensor.nbytes for tensor in tensors.values()])
+        offsets, size = aligned_offsets([tensor.nbytes for tensor in tensors.values()])
         self.outputs, self.size, self.names = outputs, max(size, 1), tuple(tensors)
         self.places: list[int] = []  # addresses of the tensors in the process
         self._order = tuple(values)
@@ -651,7 +651,7 @@ def _all(
         done += moved
 
 
-def clean(run: Ran) -> bool:
+def ended_cleanly(run: Ran) -> bool:
     """Whether a run came to its end without an exception."""
     raised = any(isinstance(record, StepRaised) for record in run.result.records)
     return isinstance(run.result.termination, Finished) and not raised

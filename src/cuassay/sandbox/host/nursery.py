@@ -180,7 +180,11 @@ class Nursery(ForkServer):
         self.plain = Plain(plain, folder, common)
         self._tell(
             common
-            | {"folder": str(self.folder), "machine": self.machine, "told": environment.told()}
+            | {
+                "folder": str(self.folder),
+                "machine": self.machine,
+                "told": environment.worker_settings(),
+            }
         )
         if machine and not self.machine:
             self.host = Nursery("cpu", hide=hide, machine=True)
@@ -232,7 +236,7 @@ class Nursery(ForkServer):
             "limits": dataclasses.asdict(limits),
             "mode": mode.value,
             "confined": confined(),
-            "told": environment.told(cache),
+            "told": environment.worker_settings(cache),
         }
         self._tell(request, (channel, output))
         return self._count, folder

@@ -44,7 +44,7 @@ _REFUSALS = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ToolEnded:
     """How a run below the tool ended, in words; the report may be empty."""
 
     status: str
@@ -52,7 +52,7 @@ class Ended:
     log: str = ""
 
 
-def run(
+def run_below(
     scenario: Scenario,
     *,
     candidate: Candidate,
@@ -70,9 +70,9 @@ def run(
     started = time.perf_counter()
     kernels = kernels_of(candidate)
     if not kernels and candidate.language is Language.PYTHON:
-        ended = Ended(status="no kernels of its own")
+        ended = ToolEnded(status="no kernels of its own")
     elif not binary:
-        ended = Ended(status="compute-sanitizer is not installed")
+        ended = ToolEnded(status="compute-sanitizer is not installed")
     else:
         ended = _in_folder(scenario, recipe, inputs, device=device, binary=binary)
     facts = (
@@ -103,7 +103,7 @@ def _in_folder(
     *,
     device: str,
     binary: str,
-) -> Ended:
+) -> ToolEnded:
     folder = Path(tempfile.mkdtemp(prefix="cuassay-sanitizer-"))
     try:
         for name in ("home", "tmp", "work/tmp"):
@@ -116,12 +116,12 @@ def _in_folder(
             "device": device,
             "axes": axes,
             "readable": [*readable(os.environ, device=device), str(folder)],
-            "told": environment.told(Path(recipe["folder"])),
+            "told": environment.worker_settings(Path(recipe["folder"])),
         }
         (folder / "case.json").write_text(json.dumps(case), encoding="utf-8")
         return _supervised(scenario, folder, Path(recipe["folder"]), device=device, binary=binary)
     except OSError as error:
-        return Ended(status=f"the tool cannot be started: {error.strerror or error}")
+        return ToolEnded(status=f"the tool cannot be started: {error.strerror or error}")
     finally:
         trees.remove(folder)
 
@@ -146,7 +146,7 @@ def _variables(folder: Path, cache: Path, device: str) -> dict[str, str]:
 
 def _supervised(
     scenario: Scenario, folder: Path, cache: Path, *, device: str, binary: str
-) -> Ended:
+) -> ToolEnded:
     """Run the tool within the scenario's time limit and end whatever it leaves behind."""
     with open(folder / "printed", "wb") as printed:
         process = subprocess.Popen(
@@ -166,22 +166,22 @@ def _supervised(
         finally:
             _end(process)
     if late:
-        return Ended(status=f"no end within {scenario.timeout_s:g} s")
+        return ToolEnded(status=f"no end within {scenario.timeout_s:g} s")
     report, log = _text(folder / "report.xml"), _text(folder / "log")
     told = log + _text(folder / "printed")
     refused = _REFUSALS.search(told)
     if (folder / "work" / "called").is_file():
-        return Ended(status=DONE, report=report, log=log)
+        return ToolEnded(status=DONE, report=report, log=log)
     if refused and not report.count("<record>"):
-        return Ended(status=f"the tool was refused: {_line(told, refused.start())}", log=log)
+        return ToolEnded(status=f"the tool was refused: {_line(told, refused.start())}", log=log)
     why = _text(folder / "work" / "failed").strip() or f"exit code {process.returncode}"
     # A fault of the device ends the call, and is what the tool is there to report.
-    return Ended(status=DONE if "<record>" in report else why[:300], report=report, log=log)
+    return ToolEnded(status=DONE if "<record>" in report else why[:300], report=report, log=log)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Kill the tool, the candidate's process and all that they started."""
-    found = processes.descendants([process.pid], processes.snapshot())
+    found = processes.descendants([process.pid], processes.visible_processes())
     processes.kill_group(process.pid)
     for pid in found - {process.pid}:
         processes.kill(pid)

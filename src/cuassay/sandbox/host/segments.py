@@ -23,7 +23,7 @@ from cuassay.model.problem import Scalar
 from cuassay.sandbox import device_memory
 from cuassay.sandbox.guest.items import DTYPES, host_memory
 from cuassay.sandbox.guest.memory.placement import as_bytes, copy_into
-from cuassay.sandbox.guest.transport import nbytes, place
+from cuassay.sandbox.guest.transport import aligned_offsets, nbytes
 
 _SIZE_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 _ALL_SEALS = _SIZE_SEALS | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
@@ -83,7 +83,9 @@ class Segments:
         named = [(k, v.detach()) for k, v in inputs.items() if isinstance(v, torch.Tensor)]
         tensors = [tensor.contiguous() for _, tensor in named]
         tensors += [tensor.detach().contiguous() for tensor in answers]
-        offsets, size = place([tensor.numel() * tensor.element_size() for tensor in tensors])
+        offsets, size = aligned_offsets(
+            [tensor.numel() * tensor.element_size() for tensor in tensors]
+        )
         entries = [_entry(t, offset) for t, offset in zip(tensors, offsets, strict=True)]
         placed = {name: entry for (name, _), entry in zip(named, entries, strict=False)}
         layout = [
@@ -130,7 +132,7 @@ class Segments:
 
     def room(self, layouts: Sequence[tuple[str, tuple[int, ...]]]) -> Package:
         """Make room for results of the given dtypes and shapes."""
-        offsets, size = place([nbytes(dtype, shape) for dtype, shape in layouts])
+        offsets, size = aligned_offsets([nbytes(dtype, shape) for dtype, shape in layouts])
         if self._ipc:
             arena = self._arena("out", size)
             return Package({"kind": "ipc", "offsets": offsets, "arena": arena.describe()})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.checks.interface.own_inputs import Api004
-from cuassay.contract.facts import in_words
+from cuassay.contract.facts import fact_words
 from cuassay.model.outcome import FindingClass
 from cuassay.model.problem import Problem
 from tests.unit.contract.problems import ROTARY, findings_of, foreign, rotary, trial_of
@@ -61,7 +61,7 @@ def test_other_facts_of_a_stated_input_are_broken(tmp_path: Path) -> None:
     old, new = _BUGS["positions counted, not read"]
     found = findings_of(Api004(), trial, ROTARY.replace(old, new))
     assert [finding.finding_class for finding in found] == [FindingClass.WRONG]
-    declared = [in_words(known.fact) for known in trial.facts if known.evidence.text]
+    declared = [fact_words(known.fact) for known in trial.facts if known.evidence.text]
     assert declared == ["all slices of position_ids along batch are equal"]
 
 

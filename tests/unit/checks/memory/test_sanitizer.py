@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.checks.memory.sanitizer import Mem003
-from cuassay.checks.memory.sanitizer_report import Record, find_sanitizer, of_kernels, parse
+from cuassay.checks.memory.sanitizer_report import Record, find_sanitizer, of_kernels, parse_report
 from cuassay.errors import CannotJudgeError
 from cuassay.model.outcome import Finding, FindingClass
 from cuassay.model.scenario import Scenario
@@ -52,7 +52,7 @@ def report(*records: str) -> str:
 
 
 def test_a_record_of_xml_is_read_whole() -> None:
-    (record,) = parse(report(WRITE))
+    (record,) = parse_report(report(WRITE))
     assert record == Record(
         kind="Precise",
         level="error",
@@ -68,7 +68,7 @@ def test_a_record_of_xml_is_read_whole() -> None:
 
 
 def test_text_is_read_where_there_is_no_xml() -> None:
-    read, race = parse("", TEXT)
+    read, race = parse_report("", TEXT)
     assert (read.kernel, read.at, read.thread) == ("scale_rows(float *)", "kernel.cu:6", "3,0,0")
     assert read.address == "0x7f6510c00001"
     assert (race.level, race.kernel, race.at) == ("warning", "add_rows(int*)", "race.cu:12")
@@ -86,18 +86,18 @@ def test_text_is_read_where_there_is_no_xml() -> None:
     ],
 )
 def test_hostile_reports_give_no_records(text: str) -> None:
-    assert parse(text) == []
+    assert parse_report(text) == []
 
 
 def test_fields_and_numbers_of_records_are_capped() -> None:
     long = WRITE.replace("Invalid", "I" * 5000)
-    records = parse(report(*[long] * 500))
+    records = parse_report(report(*[long] * 500))
     assert len(records) == 200
     assert len(records[0].text) == 300
 
 
 def test_only_kernels_of_the_candidate_count() -> None:
-    records = parse(report(WRITE, TORCH))
+    records = parse_report(report(WRITE, TORCH))
     assert of_kernels(records, {"scale_rows"}) == records[:1]
     assert of_kernels(records, {"other"}) == []
 

@@ -13,10 +13,10 @@ import torch
 from cuassay.checks.state.answers import truth_moved
 from cuassay.checks.state.earlier_calls import State001
 from cuassay.checks.state.histories import (
-    Choice,
+    CalledFrom,
     Fate,
-    Place,
     Shape,
+    Succession,
     Tensors,
     Values,
     World,
@@ -520,7 +520,7 @@ def test_every_possible_combination_of_choices_occurs(profile: Profile, strength
     seen = {part for row in rows for part in combinations(enumerate(row), strength)}
     values = [v for v in Values if v is not Values.LATE]
     shapes = [s for s in Shape if s is not Shape.OTHER]  # of one shape, exchanged
-    places = [Place.HERE, Place.THREAD]  # a CPU has no streams
+    places = [CalledFrom.HERE, CalledFrom.THREAD]  # a CPU has no streams
     flags = (False, True)
     for row in product(Fate, Tensors, values, shapes, places, flags, flags):
         same = row[1] is Tensors.SAME and (row[3] is not Shape.SAME or row[6])
@@ -621,5 +621,5 @@ def test_integers_stay_contiguous_lest_wild_indices_write_anywhere() -> None:
 
 
 def test_a_choice_says_by_default_that_the_same_tensors_are_refilled() -> None:
-    assert Choice().tensors is Tensors.SAME
-    assert Choice().values is Values.ALL
+    assert Succession().tensors is Tensors.SAME
+    assert Succession().values is Values.ALL

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 import torch
 
-from cuassay.checks.state.process_kinds import Kind, changes_of, kind_of
-from cuassay.checks.state.process_state import Proc001, Trying
+from cuassay.checks.state.process_kinds import StateKind, changes_of, kind_of
+from cuassay.checks.state.process_state import Proc001, StateTrying
 from cuassay.cli.options import CONDITIONS
 from cuassay.judge.decide.verdict import condition_key
 from cuassay.model.outcome import Finding, FindingClass, Severity
@@ -65,12 +65,12 @@ def judged(label: str, *states: State, raises: Sequence[int] = ()) -> list[Findi
 
 
 def test_a_process_that_stays_as_it_was_is_silent() -> None:
-    for label in (Trying.STATE, Trying.GENERATORS, Trying.REFUSED):
+    for label in (StateTrying.STATE, StateTrying.GENERATORS, StateTrying.REFUSED):
         assert judged(label, {}, {}, {}) == []
 
 
 def test_a_flag_set_at_import_is_a_condition_of_use_that_names_it() -> None:
-    (found,) = judged(Trying.STATE, TF32, TF32, TF32)
+    (found,) = judged(StateTrying.STATE, TF32, TF32, TF32)
     assert found.finding_class is FindingClass.UNSAFE
     assert "importing it sets torch.backends.cuda.matmul.allow_tf32 from False" in found.message
     assert condition_key(found) == "process-state"
@@ -78,20 +78,20 @@ def test_a_flag_set_at_import_is_a_condition_of_use_that_names_it() -> None:
 
 
 def test_a_flag_set_in_a_call_is_blamed_on_that_call() -> None:
-    (found,) = judged(Trying.STATE, {}, {}, TF32)
+    (found,) = judged(StateTrying.STATE, {}, {}, TF32)
     assert found.message.startswith("call 2 sets torch.backends.cuda.matmul.allow_tf32")
 
 
 def test_flags_are_one_finding_and_other_kinds_are_others() -> None:
     state = {**TF32, "flag torch threads": "8 -> 1", "process umask": "0o22 -> 0o0"}
-    found = judged(Trying.STATE, state, state, state)
+    found = judged(StateTrying.STATE, state, state, state)
     assert [f.finding_class for f in found] == [FindingClass.UNSAFE] * 2
     assert "torch threads from 8 to 1" in found[0].message
 
 
 @pytest.mark.parametrize("name", ["function time.perf_counter", "function torch.cuda.synchronize"])
 def test_a_replaced_timer_is_wrong(name: str) -> None:
-    (found,) = judged(Trying.STATE, {name: "as imported -> kernel.fast at 7f00"})
+    (found,) = judged(StateTrying.STATE, {name: "as imported -> kernel.fast at 7f00"})
     assert found.finding_class is FindingClass.WRONG
     assert found.severity is Severity.HIGH
     assert f"replaces {name.partition(' ')[2]}" in found.message
@@ -101,42 +101,42 @@ def test_a_replaced_timer_is_wrong(name: str) -> None:
 def test_a_flag_left_by_a_call_that_raised_is_found() -> None:
     call = next(
         index
-        for index, step in enumerate(scenarios(scaled_add())[Trying.REFUSED].steps)
+        for index, step in enumerate(scenarios(scaled_add())[StateTrying.REFUSED].steps)
         if type(step).__name__ == "Call"
     )
-    (found,) = judged(Trying.REFUSED, {}, TF32, raises=[call])
+    (found,) = judged(StateTrying.REFUSED, {}, TF32, raises=[call])
     assert found.message.startswith("call 1, which raised ValueError, sets")
 
 
 def test_a_refusal_alone_is_nothing() -> None:
-    assert judged(Trying.REFUSED, {}, {}, raises=[3]) == []
+    assert judged(StateTrying.REFUSED, {}, {}, raises=[3]) == []
 
 
 def test_draws_are_advice_and_those_of_a_first_call_are_not_counted() -> None:
     draws = [{"generator torch on cpu": f"aa -> {end}"} for end in ("bb", "cc", "dd")]
-    assert judged(Trying.STATE, {}, *draws[:2]) == []
-    assert judged(Trying.GENERATORS, draws[0], draws[0], draws[0]) == []
-    (found,) = judged(Trying.GENERATORS, *draws)
+    assert judged(StateTrying.STATE, {}, *draws[:2]) == []
+    assert judged(StateTrying.GENERATORS, draws[0], draws[0], draws[0]) == []
+    (found,) = judged(StateTrying.GENERATORS, *draws)
     assert found.finding_class is FindingClass.ADVICE
     assert found.severity is Severity.LOW
     assert condition_key(found) == "process-state"
 
 
 def test_a_seed_set_in_a_call_is_unsafe() -> None:
-    (found,) = judged(Trying.STATE, {}, {"seed of torch on cpu": "aa -> bb"})
+    (found,) = judged(StateTrying.STATE, {}, {"seed of torch on cpu": "aa -> bb"})
     assert found.finding_class is FindingClass.UNSAFE
     assert "the seed of torch on cpu" in found.message
 
 
 def test_what_compiling_with_torch_leaves_behind_is_nobodys_fault() -> None:
     left = {RECURSION: "1000 -> 2000", "environment _TORCHINDUCTOR_PYOBJECT": "absent -> aa"}
-    assert judged(Trying.STATE, {}, left, left) == []
-    assert len(judged(Trying.STATE, {}, {RECURSION: "1000 -> 50"})) == 1
+    assert judged(StateTrying.STATE, {}, left, left) == []
+    assert len(judged(StateTrying.STATE, {}, {RECURSION: "1000 -> 50"})) == 1
 
 
 def test_variables_that_libraries_read_are_unsafe_and_others_advice() -> None:
-    telling = judged(Trying.STATE, {"environment NVIDIA_TF32_OVERRIDE": "absent -> aa"})
-    others = judged(Trying.STATE, {"environment TRITON_DEBUG": "absent -> aa"})
+    telling = judged(StateTrying.STATE, {"environment NVIDIA_TF32_OVERRIDE": "absent -> aa"})
+    others = judged(StateTrying.STATE, {"environment TRITON_DEBUG": "absent -> aa"})
     assert [f.finding_class for f in (*telling, *others)] == [
         FindingClass.UNSAFE,
         FindingClass.ADVICE,
@@ -145,7 +145,7 @@ def test_variables_that_libraries_read_are_unsafe_and_others_advice() -> None:
 
 
 def test_paths_of_this_machine_stay_out_of_the_message() -> None:
-    (found,) = judged(Trying.STATE, {"process working directory": "/tmp/secret/w1 -> /tmp"})
+    (found,) = judged(StateTrying.STATE, {"process working directory": "/tmp/secret/w1 -> /tmp"})
     assert "secret" not in found.message
     assert "secret" not in found.condition
 
@@ -158,7 +158,7 @@ def test_what_a_worker_makes_up_is_cut_and_cleaned() -> None:
         "unheard of": "a -> b",
         "": "a -> b",
     }
-    (found,) = judged(Trying.STATE, wild)
+    (found,) = judged(StateTrying.STATE, wild)
     assert len(found.message) < 1000
     assert found.message.isprintable()
     assert "no arrow" not in found.message
@@ -175,7 +175,7 @@ def test_a_value_that_changes_again_is_told_from_the_last_one() -> None:
 def test_every_reading_of_a_worker_has_a_kind() -> None:
     from cuassay.sandbox.guest.observe.state_snapshot import snapshot
 
-    unknown = [name for name in snapshot() if kind_of(name) is Kind.NONE]
+    unknown = [name for name in snapshot() if kind_of(name) is StateKind.NONE]
     assert all(name.startswith("environment _TORCH") for name in unknown)
 
 
@@ -184,5 +184,10 @@ def test_only_the_reads_around_the_import_take_a_process(profile: Profile) -> No
     trial = scaled_add()
     trial.profile = profile
     made = scenarios(trial)
-    assert list(made) == [Trying.STATE, Trying.GENERATORS, Trying.REFUSED, Trying.UNWATCHED]
+    assert list(made) == [
+        StateTrying.STATE,
+        StateTrying.GENERATORS,
+        StateTrying.REFUSED,
+        StateTrying.UNWATCHED,
+    ]
     assert [scenario.fresh for scenario in made.values()] == [True, False, False, True]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cuassay.cli.main import main
-from cuassay.cli.manifest import load
+from cuassay.cli.manifest import read_manifest
 from cuassay.cli.verbs.changed import worst
 from cuassay.errors import UsageError
 from tests.support import fake_judge
@@ -41,7 +41,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _touched(root: Path, *names: str) -> list[str]:
-    found = load(None, root).touched(tuple(root / name for name in names))
+    found = read_manifest(None, root).touched(tuple(root / name for name in names))
     return [path.relative_to(root).as_posix() for path in found]
 
 
@@ -60,7 +60,7 @@ def test_what_a_change_concerns(repository: Path) -> None:
 
 
 def test_problems_are_names_or_places(repository: Path) -> None:
-    found = load(None, repository)
+    found = read_manifest(None, repository)
     assert found.problem_of(repository / "kernels/good.py") == "rmsnorm"
     assert found.problem_of(repository / "deep/k.py") == str(repository / "problems/scale.py")
     assert found.problem_of(repository / "other.py") is None
@@ -81,17 +81,17 @@ def test_a_list_that_is_none(text: str, part: str, repository: Path) -> None:
     (repository / ".git").mkdir()
     (repository / "pyproject.toml").write_text(text)
     with pytest.raises(UsageError, match=part):
-        load(None, repository)
+        read_manifest(None, repository)
 
 
 def test_a_list_of_its_own_comes_first(repository: Path) -> None:
     own = repository / "cuassay-kernels.toml"
     own.write_text("[kernels]\n'other.py' = 'swiglu'\n")
-    assert load(None, repository / "deep").kernels() == (repository / "other.py",)
+    assert read_manifest(None, repository / "deep").kernels() == (repository / "other.py",)
     empty = repository / "empty.toml"
     empty.write_text("")
     with pytest.raises(UsageError, match="lists no kernels"):
-        load(empty, repository)
+        read_manifest(empty, repository)
 
 
 def test_one_result_for_all(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ def _found(
         tried.append(edited.sources[0].text)
         yield edited.sources[0].text
 
-    repair = repairs.find(
+    repair = repairs.find_repair(
         None,  # type: ignore[arg-type]
         candidate or _candidate(),
         None,

@@ -34,10 +34,10 @@ def test_problem_and_candidate_outlive_their_files(tmp_path: Path) -> None:
     candidate = load_candidate(str(kernel), problem)
     folder = tmp_path / "run"
     folder.mkdir()
-    snapshot.save(folder, problem, candidate)
+    snapshot.write_snapshot(folder, problem, candidate)
     problem_file.unlink()
     kernel.unlink()
-    again, kept = snapshot.load(folder)
+    again, kept = snapshot.read_snapshot(folder)
     assert kept == candidate
     assert again.reference.path.is_relative_to(folder)
     assert torch.equal(load_reference(again).call(torch.ones(2)), torch.full((2,), 2.0))  # type: ignore[arg-type]
@@ -45,7 +45,7 @@ def test_problem_and_candidate_outlive_their_files(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_snapshot_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="run `cuassay check` again"):
-        snapshot.load(tmp_path)
+        snapshot.read_snapshot(tmp_path)
 
 
 def test_a_full_disk_loses_the_snapshot_only(tmp_path: Path) -> None:
@@ -53,4 +53,4 @@ def test_a_full_disk_loses_the_snapshot_only(tmp_path: Path) -> None:
     problem_file.write_text(_PROBLEM)
     kernel.write_text("def run(x):\n    return x + x\n")
     problem = load_problem(str(problem_file))
-    snapshot.save(tmp_path / "absent", problem, load_candidate(str(kernel), problem))
+    snapshot.write_snapshot(tmp_path / "absent", problem, load_candidate(str(kernel), problem))

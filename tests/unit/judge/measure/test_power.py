@@ -58,7 +58,7 @@ def test_a_verdict_counts_no_mutant_that_nothing_can_show(
 ) -> None:
     monkeypatch.setitem(power._SEARCH_S, Profile.QUICK, 120.0)
     monkeypatch.setattr(power, "search_cases", few_cases)
-    found = power.measure(trial())
+    found = power.power_of_inputs(trial())
     assert found is not None
     assert found.killed + len(found.survivors) == found.mutants > 15
     assert not any("unused" in survivor for survivor in found.survivors)
@@ -183,7 +183,7 @@ def test_the_judge_measures_and_keeps_the_regimes(tmp_path: Path) -> None:
     assert isinstance(events[-1], Document)
     from cuassay.formats import load_problem
 
-    assert selection.load(load_problem(str(source))) is not None
+    assert selection.read_selection(load_problem(str(source))) is not None
 
 
 def test_the_benchmarks_rule_is_measured_where_a_run_in_float64_has_room(

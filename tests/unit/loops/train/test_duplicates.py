@@ -10,7 +10,7 @@ import torch
 from cuassay.loops.kernels import KernelFault, NoVerdict, Value, local_kernel
 from cuassay.loops.train import duplicates
 from cuassay.loops.train.cell import run_cell
-from cuassay.loops.train.story import decide, ranges
+from cuassay.loops.train.story import decide_matrix, ranges
 from cuassay.model.loop import Cell, Duplicates, Start
 from cuassay.model.verdict import Decision
 from tests.support import loop_faults as faults
@@ -32,7 +32,7 @@ def test_late_samples_that_go_wrong_are_named(pair: tuple[str, faults.Run, fault
     assert found.draws == 6
     assert set(found.wrong) <= set(range(24, 32))
     assert bool(found.wrong) is (site == "swiglu_backward")
-    decision, reason = decide([], probes=[found])
+    decision, reason = decide_matrix([], probes=[found])
     assert decision is Decision.REJECTED
     assert "a batch of 32 duplicates" in reason
     right = _found(twin, site)
@@ -72,7 +72,7 @@ def test_how_a_kernel_ends_the_probe_is_told() -> None:
     assert (smaller.samples, smaller.undecided) == (16, "")
     never = failing(torch.OutOfMemoryError("out of memory"), 0)
     assert "32 samples: out of memory" in never.undecided
-    assert decide([], probes=[never])[0] is Decision.INCONCLUSIVE
+    assert decide_matrix([], probes=[never])[0] is Decision.INCONCLUSIVE
 
 
 def test_numbers_are_told_as_ranges() -> None:

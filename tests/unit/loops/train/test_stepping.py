@@ -15,11 +15,11 @@ from cuassay.loops import presets, sites, states
 from cuassay.loops.blame import config as blame_config
 from cuassay.loops.infer import inference
 from cuassay.loops.kernels import local_kernel
-from cuassay.loops.model.operators import Mode
+from cuassay.loops.model.operators import SiteMode
 from cuassay.loops.train import matrix
 from cuassay.loops.train.cell import run_cell
-from cuassay.loops.train.lane import Lane
-from cuassay.loops.train.story import decide
+from cuassay.loops.train.lane import Learner
+from cuassay.loops.train.story import decide_matrix
 from cuassay.model.case import DECODING, TRAINING
 from cuassay.model.loop import Cell, LoopSettings, Start
 from cuassay.model.verdict import Decision, Profile
@@ -32,13 +32,13 @@ def _cell(site: str, *, seed: int = 0, precision: str = "bf16") -> Cell:
     return Cell(data="real", optimizer=optimizer, precision=precision, seed=seed)
 
 
-def _lane(site: str, seed: int) -> Lane:
+def _lane(site: str, seed: int) -> Learner:
     made = loops.settings(site, loops.never)
     cell = _cell(site, seed=seed, precision="fp32")
-    return Lane(cell, made, mode=Mode.TRUSTED, root=3, rate=0.02)
+    return Learner(cell, made, mode=SiteMode.TRUSTED, root=3, rate=0.02)
 
 
-def _torch_optimizer(site: str, lane: Lane, *, nesterov: bool) -> torch.optim.Optimizer:
+def _torch_optimizer(site: str, lane: Learner, *, nesterov: bool) -> torch.optim.Optimizer:
     made: Any = list(lane.model.parameters())
     if site == "adamw_step":
         return torch.optim.AdamW(made, lr=0.02, betas=(0.9, 0.95), weight_decay=0.1)
@@ -91,7 +91,9 @@ def test_faults_leave_the_band_and_twins_do_not(
         assert not found.failure
         if left:
             assert not found.rows or found.parameter == "embed"
-            assert decide([found], what="updates")[1].startswith("updates leave the noise band")
+            assert decide_matrix([found], what="updates")[1].startswith(
+                "updates leave the noise band"
+            )
 
 
 def test_states_of_an_optimizer_are_compared_as_well() -> None:
@@ -129,12 +131,12 @@ def test_blame_refuses_an_optimizer_s_step(tmp_path: Path) -> None:
     config = tmp_path / "blame.toml"
     config.write_text('preset = "tiny"\n[sites]\nadamw_step = "k.py"\n')
     with ExitStack() as stack, pytest.raises(UsageError, match="takes no part in blame"):
-        blame_config.load(config, device="cpu", seed=1, nursery=None, stack=stack)
+        blame_config.read_config(config, device="cpu", seed=1, nursery=None, stack=stack)
 
 
 def test_an_update_that_stays_is_told_as_one() -> None:
     kernel = local_kernel(faults.OPTIMIZERS[0][2], loops.problem("adamw_step"))
     found = run_cell(_cell("adamw_step"), loops.settings("adamw_step", kernel, steps=3))
-    decision, reason = decide([found], what="updates")
+    decision, reason = decide_matrix([found], what="updates")
     assert decision is Decision.ACCEPTED
     assert reason.startswith("no update left the noise band")

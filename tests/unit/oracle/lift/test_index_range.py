@@ -14,7 +14,7 @@ from cuassay.errors import ReferenceError_
 from cuassay.oracle.lift import index_range
 from cuassay.oracle.lift.run import lift, run_as_written
 from cuassay.oracle.mutants.operations import Fault
-from cuassay.oracle.mutants.sites import Mutation, Recorder
+from cuassay.oracle.mutants.sites import Mutation, SiteRecorder
 
 _ROWS, _COLUMNS = 4, 3
 Op = Callable[[torch.Tensor, torch.Tensor], object]
@@ -121,7 +121,7 @@ def test_a_mutant_that_leaves_its_index_bare_raises() -> None:
     def bare(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return op(args[0], [torch.tensor([0, 4, 2])])
 
-    recorder = Recorder()
+    recorder = SiteRecorder()
     lift(_wrapped, inputs, hook=recorder)
     site = next(site for site, _ in recorder.sites() if "aten.index" in site.op)
     fault = Fault(kind="operand", words="", shown_by="", wrong=bare)

@@ -14,7 +14,7 @@ from torch import Tensor
 from cuassay.errors import ReferenceError_
 from cuassay.oracle.compare.outputs import compare
 from cuassay.oracle.truth.make import hit_counts, make_truth
-from cuassay.oracle.truth.runs import Runner
+from cuassay.oracle.truth.runs import ReferenceRunner
 from tests.support.oracle_cases import normal, spec, truth_of, whole
 
 _ROOT = Path(__file__).resolve().parents[4]
@@ -256,6 +256,6 @@ def test_truth_of_a_reference_without_tensors_is_where_the_reference_puts_it() -
     def frequencies(theta: float) -> Tensor:
         return theta ** -(torch.arange(0, 64, device="meta") / 64)
 
-    runner = Runner(frequencies, [10000.0], ["y"], seed=1)
+    runner = ReferenceRunner(frequencies, [10000.0], ["y"], seed=1)
     runner.as_written()
     assert runner.device.type == "meta"

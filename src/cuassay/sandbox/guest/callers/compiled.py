@@ -49,7 +49,7 @@ class Compiler:
             self._compiled = _compile(host.candidate, len(outputs), device=host.device)
         returned = self._compiled(*arguments)
         names = [spec.name for spec in host.problem.outputs]
-        held = items.elements(returned, names)
+        held = items.returned_items(returned, names)
         host.hold(step.result, step.slot, held)
         if host.device != "cpu":
             torch.cuda.synchronize()

@@ -31,7 +31,7 @@ extern "C" __global__ void cuassay_hog(long long nanoseconds) {
 """
 
 
-def start(load: Load, milliseconds: float) -> None:
+def start_load(load: Load, milliseconds: float) -> None:
     """Put a load of about `milliseconds` on a stream of its own; returns at once."""
     match load:
         case Load.NONE | Load.DELAYS:

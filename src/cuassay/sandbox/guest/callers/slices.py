@@ -25,7 +25,7 @@ def read(host: Host, step: ReadSlices) -> Made:
         item = items.describe(value, name=name, inputs={})
         if item.kind == "tensor" and isinstance(value, torch.Tensor) and _has(item.shape, step):
             places = torch.tensor(step.places, device=value.device)
-            taken = items.plain(value.index_select(step.axis, places))
+            taken = items.plain_tensor(value.index_select(step.axis, places))
             item = replace(item, shape=tuple(taken.shape), buffer=len(tensors))
             tensors.append(taken)
         found.append(item)

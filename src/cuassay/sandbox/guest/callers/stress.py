@@ -62,7 +62,7 @@ def _bursts(host: Host, step: Repeat) -> tuple[Counter[str], dict[str, _Held]]:
     while seen.total() < step.count and time.perf_counter() - begun < step.budget_s:
         burst = min(longest, step.count - seen.total())
         if step.load is not Load.NONE and host.device != "cpu":
-            hog.start(step.load, min(_MOST_MS, max(_LEAST_MS, _COVER * each_ms * burst)))
+            hog.start_load(step.load, min(_MOST_MS, max(_LEAST_MS, _COVER * each_ms * burst)))
         held = _burst(host, step, burst)
         settle(host)
         _count(_digest(held), seen, kept, step.kept)
@@ -81,7 +81,7 @@ def _burst(host: Host, step: Repeat, count: int) -> list[_Held]:
 def _digest(burst: list[_Held]) -> list[tuple[str, _Held]]:
     found = []
     for held in burst:
-        tensors = [items.plain(v) for _, v in held if isinstance(v, torch.Tensor)]
+        tensors = [items.plain_tensor(v) for _, v in held if isinstance(v, torch.Tensor)]
         found.append((items.digest(tensors), held))
     return found
 
@@ -110,7 +110,7 @@ def _made(
             item = items.describe(value, name=name, inputs={})
             if item.kind == "tensor" and isinstance(value, torch.Tensor):
                 item = replace(item, buffer=len(tensors))
-                tensors.append(items.plain(value))
+                tensors.append(items.plain_tensor(value))
             found.append(item)
     counts = tuple(seen[digest] for digest in order)
     report = Repeats(calls=seen.total(), counts=counts, pauses=pauses, refused=refused)

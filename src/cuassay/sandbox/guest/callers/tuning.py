@@ -61,7 +61,9 @@ def configurations(host: Host, step: Configurations) -> Made:
             elif choice.taken:
                 made = [(items.describe(v, name=n, inputs={}), v) for n, v in held]
                 plain = [
-                    items.plain(v) for i, v in made if i.kind == "tensor" and isinstance(v, Tensor)
+                    items.plain_tensor(v)
+                    for i, v in made
+                    if i.kind == "tensor" and isinstance(v, Tensor)
                 ]
                 digest = items.digest(plain)
                 if digest not in places and len(places) < step.kept:

@@ -22,8 +22,8 @@ import torch
 
 from cuassay.sandbox.guest.memory.guard_zones import (
     MOST_AT_ONCE,
-    Block,
-    Ledger,
+    GuardedBlock,
+    ZoneLedger,
     guard_bytes,
 )
 
@@ -135,7 +135,7 @@ class DeviceAccess:
                 self._call("cuMemcpyHtoDAsync_v2", where, data, count, self._stream)
             self._call("cuStreamSynchronize", self._stream)
 
-    def free(self, block: Block) -> None:
+    def free(self, block: GuardedBlock) -> None:
         """Give a block back to the driver; nothing of the candidate may be running."""
         with contextlib.suppress(_DriverError), self.current():
             self._call("cuMemFree_v2", ctypes.c_uint64(block.address - block.guard))
@@ -148,7 +148,7 @@ class CudaAllocator:
     an allocation failed: torch then hands out a null pointer.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: ZoneLedger) -> None:
         self._ledger = ledger
         self._driver = ctypes.CDLL("libcuda.so.1")
         self._devices: dict[int, DeviceAccess] = {}
@@ -187,7 +187,7 @@ class CudaAllocator:
             access.fill(address, self.byte, size)
         pinned = access.captures(stream)
         self._ledger.add(
-            Block(address=address, size=size, guard=guard, access=access, pinned=pinned)
+            GuardedBlock(address=address, size=size, guard=guard, access=access, pinned=pinned)
         )
         return address
 

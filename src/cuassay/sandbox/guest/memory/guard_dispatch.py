@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from cuassay.dispatch_modes import UntracedMode
-from cuassay.sandbox.guest.memory.guard_zones import Block, Ledger, guard_bytes
+from cuassay.sandbox.guest.memory.guard_zones import GuardedBlock, ZoneLedger, guard_bytes
 
 _ALIGNMENT, _LEAST = 64, 4096
 _LARGEST = 1 << 28  # bytes of a tensor that is still guarded
@@ -62,7 +62,7 @@ class HostAccess:
         for address, data in places:
             ctypes.memmove(address, data, len(data))
 
-    def free(self, block: Block) -> None:
+    def free(self, block: GuardedBlock) -> None:
         """Let the owner of the memory go."""
         block.keep = None
 
@@ -73,7 +73,7 @@ _HOST = HostAccess()
 class HostGuards:
     """Makes guarded tensors; `byte` is what their data holds first, None leaves it alone."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: ZoneLedger) -> None:
         self._ledger = ledger
         self._owners: dict[int, weakref.ref[Any]] = {}
         self.byte: int | None = None
@@ -96,7 +96,9 @@ class HostGuards:
         if self.byte is not None:
             ctypes.memset(address, self.byte, size)
         self._ledger.add(
-            Block(address=address, size=size, guard=guard, access=_HOST, label=label, keep=whole)
+            GuardedBlock(
+                address=address, size=size, guard=guard, access=_HOST, label=label, keep=whole
+            )
         )
         # The storage alone holds this view: it dies with the last tensor on it.
         self._owners[address] = weakref.ref(data, self._end_of(address))

@@ -29,12 +29,12 @@ class Access(Protocol):
     def write(self, places: Iterable[tuple[int, bytes]]) -> None:
         """Write bytes at each address; they are there when it returns."""
 
-    def free(self, block: Block) -> None:
+    def free(self, block: GuardedBlock) -> None:
         """Give the memory of a block back for good."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Block:
+class GuardedBlock:
     """One allocation: `size` bytes at `address` with `guard` bytes before and after them."""
 
     address: int
@@ -71,10 +71,10 @@ def _pattern(high: bytes, low: range) -> bytes:
 
 
 @dataclass(slots=True)
-class Ledger:
+class ZoneLedger:
     """Every guarded block of the process, live or freed and kept, and the damage seen so far."""
 
-    blocks: dict[int, Block] = field(default_factory=dict)
+    blocks: dict[int, GuardedBlock] = field(default_factory=dict)
     damage: list[Damage] = field(default_factory=list)
     _nan: bytes = field(default_factory=lambda: _pattern(b"\x7f\xff", range(0xF1, 0xFF)))
     _finite: bytes = field(default_factory=lambda: _pattern(b"\x3f\x3f", range(0x01, 0xFF)))
@@ -85,7 +85,7 @@ class Ledger:
         """The pattern that zones hold at present."""
         return self._nan if self._holds_nan else self._finite
 
-    def add(self, block: Block) -> None:
+    def add(self, block: GuardedBlock) -> None:
         """Take over a block and fill its zones."""
         block.access.write(self._filled([block]))
         self.blocks[block.address] = block
@@ -121,13 +121,13 @@ class Ledger:
             ]
             access.write(broken)
 
-    def _by_access(self) -> Iterator[tuple[Access, list[Block]]]:
-        found: dict[int, tuple[Access, list[Block]]] = {}
+    def _by_access(self) -> Iterator[tuple[Access, list[GuardedBlock]]]:
+        found: dict[int, tuple[Access, list[GuardedBlock]]] = {}
         for block in self.blocks.values():
             found.setdefault(id(block.access), (block.access, []))[1].append(block)
         yield from found.values()
 
-    def _holds(self, block: Block, zone: str, *, start: int, got: bytes) -> bool:
+    def _holds(self, block: GuardedBlock, zone: str, *, start: int, got: bytes) -> bool:
         """Whether a zone holds its pattern; what does not is noted."""
         size = len(got)
         want = self._expected(zone, size)
@@ -152,7 +152,7 @@ class Ledger:
             return self.pattern[-size:] if zone == "before" else self.pattern[:size]
         return _repeated(self.pattern, size)
 
-    def _filled(self, blocks: Iterable[Block]) -> Iterator[tuple[int, bytes]]:
+    def _filled(self, blocks: Iterable[GuardedBlock]) -> Iterator[tuple[int, bytes]]:
         """Yield what every zone of these blocks is to hold, by address."""
         for block in blocks:
             for zone, start, size in _zones(block):
@@ -170,7 +170,7 @@ class Ledger:
             block.access.free(block)
 
 
-def _zones(block: Block) -> Iterator[tuple[str, int, int]]:
+def _zones(block: GuardedBlock) -> Iterator[tuple[str, int, int]]:
     """Yield (zone, start relative to the block, bytes), in parts of MOST_AT_ONCE at most."""
     yield "before", -block.guard, block.guard
     yield "after", block.size, block.guard

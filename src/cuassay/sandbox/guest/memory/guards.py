@@ -26,7 +26,7 @@ from cuassay.sandbox.guest.interface import Around, Made
 from cuassay.sandbox.guest.memory import placement
 from cuassay.sandbox.guest.memory.guard_allocator import CudaAllocator
 from cuassay.sandbox.guest.memory.guard_dispatch import GuardMode, HostGuards
-from cuassay.sandbox.guest.memory.guard_zones import Ledger
+from cuassay.sandbox.guest.memory.guard_zones import ZoneLedger
 
 # A dispatch mode would keep compiled functions from running, and these from being traced.
 _TRACED = ("torch.compile", "torch._dynamo", "torch.jit", "flex_attention", "torch.cond")
@@ -37,7 +37,7 @@ class Guards:
     """The guarded allocations of this process; `placement` asks it for the worker's own."""
 
     def __init__(self, device: str) -> None:
-        self._ledger = Ledger()
+        self._ledger = ZoneLedger()
         self._host = HostGuards(self._ledger)
         self._below: CudaAllocator | None = None
         self._cpu = device == "cpu"
@@ -129,7 +129,7 @@ def install(device: str) -> object:
     return made
 
 
-def fit(around: Around, candidate: Candidate) -> None:
+def choose_guards(around: Around, candidate: Candidate) -> None:
     """Choose the guards that a candidate bears, before it is built."""
     traced = any(word in source.text for source in candidate.sources for word in _TRACED)
     if isinstance(around.guards, Guards) and not traced:

@@ -43,7 +43,7 @@ Line = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class SeenOperation:
     """One operation: where, which, its result's dtype and sketch, the dtypes of what it read.
 
     `sketch` is (elements, mean, root mean square, largest magnitude), or empty where the result
@@ -70,7 +70,7 @@ class OpWatch(UntracedMode):
         self._where = where
         self._inputs = {_memory(tensor): name for name, tensor in (inputs or {}).items()}
         self._made: set[int] = set()
-        self.seen: list[Seen] = []
+        self.seen: list[SeenOperation] = []
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -83,7 +83,7 @@ class OpWatch(UntracedMode):
             given = [t for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
             file, line = self._where()
             self.seen += [
-                Seen(
+                SeenOperation(
                     file=file,
                     line=line,
                     op=name,
@@ -145,7 +145,9 @@ def trace_call(host: Host, step: TraceCall) -> Made:
     return Made(facts=tuple(_facts(lines, watch.seen)))
 
 
-def read_facts(facts: Iterable[tuple[str, str]]) -> tuple[dict[Line, int], Line, list[Seen]]:
+def read_facts(
+    facts: Iterable[tuple[str, str]],
+) -> tuple[dict[Line, int], Line, list[SeenOperation]]:
     """Return the lines with how often they ran, the line that returned, and the operations.
 
     What does not parse is left out: the candidate's process wrote it.
@@ -162,7 +164,7 @@ def read_facts(facts: Iterable[tuple[str, str]]) -> tuple[dict[Line, int], Line,
             elif name == OP:
                 file, line, op, dtype, values, read, writes = data
                 seen.append(
-                    Seen(
+                    SeenOperation(
                         file=str(file),
                         line=int(line),
                         op=str(op),
@@ -187,7 +189,7 @@ def candidate_frames(error: BaseException) -> tuple[Line, ...]:
     return tuple(found[-_FRAMES:])
 
 
-def _facts(lines: _Lines, seen: list[Seen]) -> Iterable[tuple[str, str]]:
+def _facts(lines: _Lines, seen: list[SeenOperation]) -> Iterable[tuple[str, str]]:
     for (file, line), count in list(lines.ran.items())[:_MOST_LINES]:
         yield LINE, json.dumps([file, line, count])
     yield RETURNED, json.dumps(list(lines.returned))

@@ -50,7 +50,7 @@ class _Recorder(UntracedMode):
         return func(*args, **(kwargs or {}))
 
 
-def check(host: Host, step: OpCheck, around: Around) -> Made:
+def op_check(host: Host, step: OpCheck, around: Around) -> Made:
     """Execute an OpCheck: facts `operator NAME`, `failed NAME TEST`, or `skipped`."""
     if around.untraceable:
         return Made(facts=((SKIPPED, around.untraceable),))

@@ -107,7 +107,7 @@ def _named(kind: str, groups: tuple[tuple[Any, str], ...]) -> Iterator[tuple[str
 _FUNCTIONS = (*_named("function", _MEASURING), *_named("library", _COMPUTING))
 
 
-def digest(data: object) -> str:
+def short_digest(data: object) -> str:
     """Return a short digest of bytes or of what an object shows as text."""
     raw = data if isinstance(data, bytes) else repr(data).encode()
     return hashlib.sha256(raw).hexdigest()[:16]
@@ -161,14 +161,14 @@ def _modes() -> dict[str, Reading]:
 def _generators() -> dict[str, Reading]:
     return {
         "generator torch on cpu": lambda: _tensor_digest(torch.get_rng_state()),
-        "generator random": lambda: digest(random.getstate()),
+        "generator random": lambda: short_digest(random.getstate()),
         "generator numpy.random": _numpy_generator,
-        "seed of torch on cpu": lambda: digest(torch.initial_seed()),
+        "seed of torch on cpu": lambda: short_digest(torch.initial_seed()),
     }
 
 
 def _tensor_digest(state: torch.Tensor) -> str:
-    return digest(state.numpy().tobytes())
+    return short_digest(state.numpy().tobytes())
 
 
 def _numpy_generator() -> str:
@@ -176,14 +176,14 @@ def _numpy_generator() -> str:
     if numpy is None:
         return "not imported"
     state = numpy.random.get_state()
-    return digest(state[1].tobytes() + repr(state[2:]).encode())
+    return short_digest(state[1].tobytes() + repr(state[2:]).encode())
 
 
 def _cuda() -> dict[str, Reading]:
     device = torch.cuda.current_device()
     return {
         "generator torch on cuda": lambda: _tensor_digest(torch.cuda.get_rng_state(device)),
-        "seed of torch on cuda": lambda: digest(torch.cuda.initial_seed()),
+        "seed of torch on cuda": lambda: short_digest(torch.cuda.initial_seed()),
         "process current CUDA device": torch.cuda.current_device,
         "process current CUDA stream": lambda: torch.cuda.current_stream().cuda_stream,
     }
@@ -278,7 +278,7 @@ def _signal_name(number: int) -> str:
 def variables(source: Mapping[str, str]) -> dict[str, str]:
     """Return a digest of each environment variable that is not our own build's, by name."""
     return {
-        f"environment {name}": digest(value)
+        f"environment {name}": short_digest(value)
         for name, value in list(source.items())
         if name not in _OUR_VARIABLES
     }

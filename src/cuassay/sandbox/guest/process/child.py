@@ -241,7 +241,7 @@ class Worker:
         problem = serial.from_json(Problem, request["problem"])
         module, _, function = str(request["builder"]).partition(":")
         self._around.baseline = state_snapshot.snapshot()
-        guards.fit(self._around, candidate)
+        guards.choose_guards(self._around, candidate)
         self._around.untraceable = compiled.untraceable(candidate, self._device)
         self._around.kernels = kernel_names.kernels_of(candidate)
         try:

@@ -84,7 +84,7 @@ class Zygote:
             gc.freeze()
         elif request["do"] == "end":
             for pid in [p for p, worker in self._workers.items() if worker == request["id"]]:
-                table = processes.snapshot()
+                table = processes.visible_processes()
                 processes.kill_group(pid)
                 for other in processes.descendants([pid], table):
                     processes.kill(other)
@@ -143,7 +143,7 @@ class Zygote:
         """Kill every descendant that belongs to no live worker: daemons of ended ones."""
         own = os.getpid()
         for _ in range(_SWEEPS):
-            table = processes.snapshot()
+            table = processes.visible_processes()
             kept = processes.descendants(self._workers, table) | {own}
             strangers = [
                 table[pid]

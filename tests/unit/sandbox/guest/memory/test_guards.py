@@ -21,7 +21,7 @@ from cuassay.model.steps import Mode
 from cuassay.sandbox.guest.interface import Around
 from cuassay.sandbox.guest.memory import guards, placement
 from cuassay.sandbox.guest.memory.guard_allocator import CudaAllocator
-from cuassay.sandbox.guest.memory.guard_zones import Block, Ledger
+from cuassay.sandbox.guest.memory.guard_zones import GuardedBlock, ZoneLedger
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_a_write_past_the_end_and_one_before_the_start_are_measured(around: Arou
 
 
 def test_a_kernel_in_the_ptx_machine_reaches_the_zones_around_its_tensors(around: Around) -> None:
-    arena = machine_memory.Arena()
+    arena = machine_memory.StorageArena()
     y, plain = placement.allocate((3, 3), torch.float32, "cpu", label="y"), torch.zeros(4)
     with arena.watching({"y": y, "plain": plain}, ["y"]):
         seen, other = arena.pointer(y.data_ptr()), arena.pointer(plain.data_ptr())
@@ -175,7 +175,7 @@ def candidate(text: str) -> Candidate:
 @pytest.mark.parametrize(("text", "entered"), [("torch.compile(f)", False), ("x + 1", True)])
 def test_compiled_candidates_are_called_without_a_mode(text: str, entered: bool) -> None:
     made = Around(guards=guards.Guards("cpu"))
-    guards.fit(made, candidate(text))
+    guards.choose_guards(made, candidate(text))
     assert ("guards" in made.entered) is entered
 
 
@@ -197,14 +197,14 @@ class _Memory:
         for address, data in places:
             self.held[address : address + len(data)] = data
 
-    def free(self, block: Block) -> None:
+    def free(self, block: GuardedBlock) -> None:
         raise AssertionError("nothing is beyond the budget")
 
 
 def test_memory_of_a_captured_graph_may_be_written_after_it_was_freed() -> None:
-    memory, ledger = _Memory(), Ledger()
+    memory, ledger = _Memory(), ZoneLedger()
     for address, pinned in ((512, True), (2048, False)):
-        ledger.add(Block(address=address, size=64, guard=128, access=memory, pinned=pinned))
+        ledger.add(GuardedBlock(address=address, size=64, guard=128, access=memory, pinned=pinned))
         ledger.freed(address)
     ledger.turn(nan=False)
     memory.write([(512, b"replay"), (2048, b"stale!")])
@@ -260,7 +260,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> _Driver:
 
 
 def test_the_allocator_guards_what_torch_asks_for(driver: _Driver) -> None:
-    ledger = Ledger()
+    ledger = ZoneLedger()
     allocator = CudaAllocator(ledger)
     allocator.byte = 0xFF
     allocate, release = allocator._functions
@@ -281,7 +281,7 @@ def test_the_device_is_waited_for_a_few_times_however_much_is_watched(driver: _D
 
     driver.room = 1 << 26
     driver.__dict__["cuStreamSynchronize"] = wait
-    ledger = Ledger()
+    ledger = ZoneLedger()
     allocate, release = CudaAllocator(ledger)._functions
     large, *small = [allocate(size, 0, None) for size in (20 << 20, *(100,) * 50)]
     for address in (large, *small):
@@ -299,14 +299,14 @@ def test_the_device_is_waited_for_a_few_times_however_much_is_watched(driver: _D
 
 
 def test_a_full_device_is_remembered(driver: _Driver) -> None:
-    allocator = CudaAllocator(Ledger())
+    allocator = CudaAllocator(ZoneLedger())
     assert not allocator.exhausted
     assert allocator._functions[0](1 << 22, 0, None) is None
     assert allocator.exhausted
 
 
 def test_what_a_capture_allocates_is_pinned(driver: _Driver) -> None:
-    ledger = Ledger()
+    ledger = ZoneLedger()
     driver.capturing = 1
     address = CudaAllocator(ledger)._functions[0](8, 0, None)
     assert ledger.blocks[address].pinned

@@ -32,7 +32,7 @@ from cuassay.model.scenario import (
 from cuassay.model.steps import Mode
 from cuassay.model.trace import Exited, Finished, StepDone, StepRaised
 from cuassay.sandbox.guest.items import DTYPES, digest
-from cuassay.sandbox.host.apart import Apart, NotLoadedError, _described, _Shared, covers
+from cuassay.sandbox.host.apart import Apart, NotLoadedError, _described, _Shared, can_take
 from cuassay.sandbox.host.handle import GoneError
 from cuassay.sandbox.host.nursery import Nursery
 from cuassay.sandbox.ran import Ran
@@ -196,11 +196,11 @@ def test_an_exit_and_an_exception_are_seen(cpu: Nursery) -> None:
 
 
 def test_what_is_covered() -> None:
-    assert covers(scenario())
-    assert not covers(scenario(mode=Mode.GUARDED))
-    assert not covers(scenario(*_CALL, PoisonFreed()))
-    assert not covers(scenario(_CALL[0], Call(slot="a", result="r", poison=Poison.RIGHT)))
-    assert not covers(scenario(_CALL[0], Call(slot="a", result="r", thread=True)))
+    assert can_take(scenario())
+    assert not can_take(scenario(mode=Mode.GUARDED))
+    assert not can_take(scenario(*_CALL, PoisonFreed()))
+    assert not can_take(scenario(_CALL[0], Call(slot="a", result="r", poison=Poison.RIGHT)))
+    assert not can_take(scenario(_CALL[0], Call(slot="a", result="r", thread=True)))
 
 
 _JSON = st.recursive(
