@@ -25,7 +25,7 @@ from cuassay.model.recording import Recording, decode
 from cuassay.model.scenario import Scenario
 
 _ELEMENTS = 1 << 24  # of one call's tensors together
-_FEW, _MOST_ELEMENTS = 12, 1 << 28  # a problem of large tensors is recorded at this many times them
+_FEW, MOST_ELEMENTS = 12, 1 << 28  # a problem of large tensors is recorded at this many times them
 _LADDER = (
     *(1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 100, 127, 128, 129),
     *(160, 200, 255, 256, 257, 384, 500, 511, 512, 513, 640, 777, 1000, 1023, 1024, 1025, 1536),
@@ -107,7 +107,7 @@ def _most_elements(problem: Problem) -> int:
         count = elements_of(problem, resolve(problem.axes, sizes))
     except CuassayError:
         return _ELEMENTS
-    return max(_ELEMENTS, min(_FEW * count, _MOST_ELEMENTS))
+    return max(_ELEMENTS, min(_FEW * count, MOST_ELEMENTS))
 
 
 def _fits(problem: Problem, sizes: Mapping[str, int], most: int) -> bool:
