@@ -63,7 +63,7 @@ Positions = tuple[int, ...]  # positions in nested lists and tuples, outermost f
 # Up to here a module of its own sizes costs a trial next to nothing: truth runs it some ten times.
 _LARGE_BYTES = 1 << 26
 _MANY_MULTIPLY_ADDS = 1 << 26
-_FEW = 2  # the size that axes have in small cases
+_SMALL_SIZES = (2, 4, 8, 16, 32)  # that axes have in small cases
 
 
 def load_kernelbench_problem(path: Path, text: str) -> Problem:
@@ -166,9 +166,17 @@ def _facts(source: str) -> dict[str, Any]:
 
 
 def _is_large(probe: _Probe, learnt: shapes.Learnt) -> bool:
-    """Whether a call is large or takes long however small its axes are."""
-    probe(learnt.sizes(dict.fromkeys(learnt.axes, _FEW)))
-    return probe.held_bytes > _LARGE_BYTES or probe.multiply_adds > _MANY_MULTIPLY_ADDS
+    """Whether a call is large or takes long however small its axes are.
+
+    As small as the model takes them: one that pools twice refuses the smallest.
+    """
+    for size in _SMALL_SIZES:
+        try:
+            probe(learnt.sizes(dict.fromkeys(learnt.axes, size)))
+        except ProblemError:
+            continue
+        return probe.held_bytes > _LARGE_BYTES or probe.multiply_adds > _MANY_MULTIPLY_ADDS
+    return False
 
 
 def _with_named_sizes(text: str, values: dict[str, Any], path: Path) -> str:

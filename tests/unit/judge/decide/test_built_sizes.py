@@ -132,3 +132,31 @@ def test_kernels_are_judged_at_the_sizes_that_they_follow(
     else:
         assert len(tried["features"]) > 2
         assert 32 in tried["features"]
+
+
+_POOLS_TWICE = """import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        x = nn.functional.max_pool1d(x, 2)
+        return nn.functional.max_pool1d(x, 2)
+
+
+def get_inputs():
+    rows = 3
+    return [torch.rand(rows, length)]
+
+
+length = 40
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_model_that_refuses_the_smallest_sizes_is_read(tmp_path: Path) -> None:
+    made = load_problem(str(trees.write(tmp_path / "1_Pool.py", _POOLS_TWICE)))
+    assert "length" in {axis.name for axis in made.axes}
