@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import (
 
 T = TypeVar("T")
 M = TypeVar("M", bound="UntracedMode")
+_SYMBOLS = "torch.fx.experimental.symbolic_shapes"
 _NOT_TRACED = "__dynamo_disable"  # what torch._compile calls in a function's place
 
 
@@ -184,13 +185,25 @@ def untraced_meta_functions() -> Iterator[None]:
 
     Some of them are never to be traced, and load the compiler to say so when they are called the
     first time. What they keep for later is taken away again: a compiler that comes must be told.
+    They ask whether a condition is symbolic, for which torch loads sympy, a second: products ask
+    nothing else of it, soft-max and sums do.
     """
     told = () if "torch._dynamo" in sys.modules else _meta_functions()
     for function in told:
         vars(function).setdefault(_NOT_TRACED, function)
+    module: Any = torch
+    asked = module._check_with
+
+    def check(error_type: Any, condition: Any, message: Any) -> None:
+        if condition is not True:
+            asked(error_type, condition, message)
+
+    if _SYMBOLS not in sys.modules:
+        module._check_with = check
     try:
         yield
     finally:
+        module._check_with = asked
         for function in told:
             vars(function).pop(_NOT_TRACED, None)
 
