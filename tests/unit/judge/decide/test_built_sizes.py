@@ -112,7 +112,7 @@ _KERNELS = {
         False,
         "",
     ),
-    "wrong at every size": (foreign.MODEL_NEW.replace(" + self.bias", ""), False, "built: "),
+    "wrong at every size": (foreign.MODEL_NEW.replace(" + self.bias", ""), False, ""),
 }
 
 
