@@ -24,17 +24,21 @@ _MIRRORS = 4096  # mappings of one array: a process may have 65,530
 _NO_ACCESS, _NORESERVE, _FIXED = 0, 0x4000, 0x10  # mmap(2) on Linux
 
 
-def zeros(shape: int | tuple[int, ...], dtype: DTypeLike = np.uint8) -> NDArray[Any]:
+def zeros(
+    shape: int | tuple[int, ...], dtype: DTypeLike = np.uint8, *, reserved: bool = True
+) -> NDArray[Any]:
     """Return a writable array of zeros of this shape and dtype, alive as long as it is used.
 
-    Raises MemoryError where the system has no room.
+    One that is not `reserved` may be larger than memory: only what is touched takes room. Raises
+    MemoryError where the system has no room.
     """
     count = math.prod(shape) if isinstance(shape, tuple) else shape
     size = count * np.dtype(dtype).itemsize
     if size < _SMALL_BYTES:
         return np.zeros(shape, dtype)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | (0 if reserved else _NORESERVE)
     try:
-        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = mmap.mmap(-1, size, flags=flags)
     except OSError as error:
         raise MemoryError(f"no room for a table of {size} bytes: {error}") from None
     return np.frombuffer(memory, dtype, count).reshape(shape)

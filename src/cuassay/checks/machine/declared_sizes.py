@@ -11,6 +11,7 @@ from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, NothingToCheckError, ProblemError
 from cuassay.model.axes import resolve
+from cuassay.model.case import Case
 from cuassay.model.diagnosis import Cause
 from cuassay.model.machine import MachineFault
 from cuassay.model.outcome import Finding
@@ -79,12 +80,7 @@ class Big002(MachineCheck):
         small = trial.cases("small")[0]
         for _, sizes in zip(range(_SIZES[trial.profile]), _sizes(trial.problem), strict=False):
             declared = placed(small, sizes)
-            yield Scenario(
-                label=f"without memory: {', '.join(f'{k} = {v}' for k, v in sizes.items())}",
-                cases=(small, declared),
-                steps=(Allocate(slot="a", case=0), Outline(slot="a", case=1)),
-                timeout_s=120.0,
-            )
+            yield without_memory(small, declared)
 
     def judge(self, trial: Trial, scenario: Scenario, run: Run) -> Iterable[Finding]:
         """Report the distinct faults of memory."""
@@ -118,6 +114,16 @@ class Big002(MachineCheck):
         judged, made, why = machine.launches(scenarios)
         gap = f" ({why})" if why else ""
         return f"{self.clean_words}; {judged} of {made} launches judged{gap}"
+
+
+def without_memory(small: Case, large: Case) -> Scenario:
+    """Return a call at a large size on tensors that take no memory, after one at a small size."""
+    return Scenario(
+        label=f"without memory: {', '.join(f'{k} = {v}' for k, v in large.axes.items())}",
+        cases=(small, large),
+        steps=(Allocate(slot="a", case=0), Outline(slot="a", case=1)),
+        timeout_s=120.0,
+    )
 
 
 def _sizes(problem: Problem) -> Iterator[dict[str, int]]:

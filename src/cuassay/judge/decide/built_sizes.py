@@ -29,6 +29,8 @@ def follow_built_sizes(trial: JudgeTrial, run: RunScenario) -> None:
 
     Tried are the first and the last sizes of the small cases, then the problem's own.
     """
+    if not trial.deterministic_reference:
+        return  # answers that chance decides tell nothing of sizes
     own = [case for case in trial.cases("small") if not case.benchmark]
     tried = {tuple(case.axes[name] for name in trial.problem.built): case for case in own}
     cases = list(tried.values())

@@ -25,6 +25,7 @@ from cuassay.model.recording import Recording, decode
 from cuassay.model.scenario import Scenario
 
 _ELEMENTS = 1 << 24  # of one call's tensors together
+_FEW, MOST_ELEMENTS = 12, 1 << 28  # a problem of large tensors is recorded at this many times them
 _LADDER = (
     *(1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 100, 127, 128, 129),
     *(160, 200, 255, 256, 257, 384, 500, 511, 512, 513, 640, 777, 1000, 1023, 1024, 1025, 1536),
@@ -68,21 +69,24 @@ def plan(problem: Problem, *, seed: int = 0) -> list[dict[str, int]]:
     """Return sizes of all axes to record launches at, without repeats; the first is small."""
     draw = random.Random(seed)
     axes = problem.var_axes()
+    most = _most_elements(problem)
     ladders = {axis.name: legal_sizes(axis, _ELEMENTS) for axis in axes}
     if any(not ladder for ladder in ladders.values()):
         return []
     wanted: list[dict[str, int]] = []
     middle = {name: min(ladder, key=lambda size: abs(size - 9)) for name, ladder in ladders.items()}
+    if not _fits(problem, middle, most):
+        middle = {name: ladder[0] for name, ladder in ladders.items()}
     wanted.append(middle)
     for name, ladder in ladders.items():
-        fitting = [s for s in ladder if _fits(problem, {**middle, name: s})]
+        fitting = [s for s in ladder if _fits(problem, {**middle, name: s}, most)]
         for size in sorted(draw.sample(fitting, min(_ALONE, len(fitting)))):
             wanted.append({**middle, name: size})
     for _ in range(_TOGETHER * 8):
         if len(wanted) >= 1 + _ALONE * len(axes) + _TOGETHER:
             break
         sizes = {name: draw.choice(ladder) for name, ladder in ladders.items()}
-        if _fits(problem, sizes):
+        if _fits(problem, sizes, most):
             wanted.append(sizes)
     wanted += [
         {axis.name: workload.axes[axis.name] for axis in axes if axis.name in workload.axes}
@@ -90,14 +94,25 @@ def plan(problem: Problem, *, seed: int = 0) -> list[dict[str, int]]:
     ]
     found: list[dict[str, int]] = []
     for sizes in wanted:
-        if len(sizes) == len(axes) and sizes not in found and _fits(problem, sizes):
+        if len(sizes) == len(axes) and sizes not in found and _fits(problem, sizes, most):
             found.append(sizes)
     return found
 
 
-def _fits(problem: Problem, sizes: Mapping[str, int]) -> bool:
+def _most_elements(problem: Problem) -> int:
+    """Return how many elements a recorded call may have: more where the least call has many."""
+    least = {axis.name: legal_sizes(axis, _ELEMENTS)[:1] for axis in problem.var_axes()}
     try:
-        return elements_of(problem, resolve(problem.axes, sizes)) <= _ELEMENTS
+        sizes = {name: ladder[0] for name, ladder in least.items() if ladder}
+        count = elements_of(problem, resolve(problem.axes, sizes))
+    except CuassayError:
+        return _ELEMENTS
+    return max(_ELEMENTS, min(_FEW * count, MOST_ELEMENTS))
+
+
+def _fits(problem: Problem, sizes: Mapping[str, int], most: int) -> bool:
+    try:
+        return elements_of(problem, resolve(problem.axes, sizes)) <= most
     except CuassayError:
         return False
 

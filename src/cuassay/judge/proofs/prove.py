@@ -13,9 +13,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import torch
+
 from cuassay import build
 from cuassay.build.machine.prove import packed
+from cuassay.checks.endings.findings import first_raised
+from cuassay.checks.machine.declared_sizes import without_memory
 from cuassay.checks.machine.faults import recorded_call
+from cuassay.checks.numeric.listed_sizes import elements_of
 from cuassay.checks.state.answers import placed
 from cuassay.errors import CannotJudgeError, CuassayError, UsageError
 from cuassay.formats import load_candidate, load_problem
@@ -23,7 +28,7 @@ from cuassay.formats.execute import load_reference
 from cuassay.judge.environment import choose_device
 from cuassay.judge.execute import recorded
 from cuassay.judge.proofs.equal_reference import equality
-from cuassay.judge.proofs.launch_samples import Samples, plan, record
+from cuassay.judge.proofs.launch_samples import MOST_ELEMENTS, Samples, plan, record
 from cuassay.judge.run.machine import HostNursery, Replayer
 from cuassay.judge.run.machine_worker import asked
 from cuassay.judge.run.runner import Runner
@@ -47,6 +52,9 @@ from cuassay.model.proofs import (
     Property,
     proofs_of,
 )
+from cuassay.model.scenario import Scenario
+from cuassay.model.steps import Outline
+from cuassay.model.trace import done_steps
 from cuassay.model.verdict import Profile
 from cuassay.sandbox.host.call import Caller
 from cuassay.sandbox.host.nursery import Nursery
@@ -239,10 +247,16 @@ def _confirmed(
         if one.answer is not ProofAnswer.REFUTED:
             return one
         again = placed(case, resolve(trial.problem.axes, one.sizes))
+        large = elements_of(trial.problem, again.axes) > MOST_ELEMENTS
         try:
-            recording = recorded(trial, candidate, again, host)
             with Replayer(candidate, digest, profile=trial.profile, host=host) as machine:
-                seen = machine.execute(recording, recorded_call(again))
+                if large:
+                    scenario = without_memory(case, again)
+                    recording = _outlined(trial, candidate, scenario, host)
+                    seen = machine.sampled(recording, scenario)
+                else:
+                    recording = recorded(trial, candidate, again, host)
+                    seen = machine.execute(recording, recorded_call(again))
         except CuassayError as error:
             why = f"the law's launch shows a fault ({one.reason}), but: {error}"
             return dataclasses.replace(one, answer=ProofAnswer.UNKNOWN, reason=why[:600])
@@ -262,6 +276,20 @@ def _confirmed(
         for call in evidence.calls
     )
     return dataclasses.replace(evidence, calls=calls)
+
+
+def _outlined(
+    trial: JudgeTrial, candidate: Candidate, scenario: Scenario, host: HostNursery
+) -> torch.Tensor:
+    """Return the launches of a call on tensors without memory."""
+    with Runner(trial, candidate, device="cpu", nursery=host.get(), host=host) as runner:
+        run = runner(scenario)
+        items = [record.items for _, record in done_steps(scenario, run.result, Outline)]
+        if not items or not items[0]:
+            raised = first_raised(run)
+            why = f": {raised.exception}: {raised.message}" if raised else ""
+            raise CannotJudgeError(f"the call without memory did not end{why}")
+        return run.tensor(items[0][0])
 
 
 def wanted(problem: Problem) -> dict[str, Any]:

@@ -295,6 +295,14 @@ class Thread:
             (*self.axes.symbols.values(), *(atom for poly in shared for atom in poly.atoms))
         )
 
+    def block(self, values: Mapping[Atom, int]) -> tuple[int, int, int]:
+        """Return the block's place where symbols have these values, or their least ones."""
+        x, y, z = (
+            sum(values.get(atom, atom.low or 0) for atom in self.special[f"%ctaid.{letter}"].atoms)
+            for letter in "xyz"
+        )
+        return x, y, z
+
     def region(self, number: int) -> Allocation:
         """Return the memory that pointers among the arguments reach, by number."""
         return self._regions[number]

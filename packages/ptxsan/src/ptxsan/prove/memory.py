@@ -98,6 +98,7 @@ class _Failure:
     reason: str
     line: int = 0
     sizes: Mapping[str, int] | None = None
+    block: tuple[int, int, int] = (0, 0, 0)
 
 
 def prove_launch(
@@ -120,6 +121,7 @@ def prove_launch(
     solver = Solver(until=until)
     why = "not proved, as the launch was not proved to stay within its memory"
     races: Answer = Unknown(line=0, source=None, reason=why)
+    doubts: list[_Failure] = []
     limits = (domain.limit, *(one for one in NARROWER if domain.listed < one < domain.limit))
     for limit in limits:
         solver.until = until if limit == domain.limit else time.perf_counter() + limit_s
@@ -129,9 +131,12 @@ def prove_launch(
             solver.until = time.perf_counter() + limit_s
             races = _in_order(law, found, solver, also)
             break
+        doubts += found
         answer = _judged(law, found, also if limit == limits[-1] else (), MEMORY_FAULTS)
         if isinstance(answer, Refuted):
             break
+    else:
+        answer = _run_alone(law, doubts) or answer
     return LaunchAnswer(
         kernel=law.kernel,
         answer=answer,
@@ -291,13 +296,24 @@ def _checked(
                     reason = (
                         f"a {access.what} of {access.nbytes} bytes {word} {_name(access)}, says z3"
                     )
-                    failures.append(_Failure(access, reason, access.instruction.line, sizes))
+                    line, block = access.instruction.line, execution.thread.block(held)
+                    failures.append(_Failure(access, reason, line, sizes, block))
                     break
                 case Open(reason):
                     text = f"a {access.what} of {access.nbytes} bytes: {reason}"
                     failures.append(_Failure(access, text, access.instruction.line))
                     break
     return failures, discharged
+
+
+def _run_alone(law: L.LaunchLaw, doubts: list[_Failure]) -> Refuted | None:
+    """Run the suspected blocks of launches that are too large to run whole."""
+    for one in [doubt for doubt in doubts if doubt.sizes is not None][:_REPLAYS]:
+        assert one.sizes is not None
+        ran = replay(law, one.sizes, MEMORY_FAULTS, blocks=(one.block,))
+        if ran.faults:
+            return Refuted(sizes=one.sizes, finding=ran.faults[0])
+    return None
 
 
 def _judged(

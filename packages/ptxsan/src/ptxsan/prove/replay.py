@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 1 << 28
 MOST_THREADS = 1 << 22
+_MOST_OF_ONE = 1 << 33  # bytes: half of the addresses that an allocation has in the machine
 MEMORY_FAULTS = frozenset((Kind.OUT_OF_BOUNDS, Kind.MISALIGNED))
 ORDER_FAULTS = frozenset((Kind.RACE, Kind.UNORDERED, Kind.DIVERGENT_BARRIER, Kind.DEADLOCK))
 
@@ -41,16 +42,23 @@ def replay(
     *,
     seed: int | None = None,
     limit_s: float = 20.0,
+    blocks: Sequence[tuple[int, int, int]] = (),
 ) -> Replayed:
     """Return what one launch does at sizes, on memory of the lengths that the law gives.
 
     `kinds` are the faults to look for. Memory holds zeros, or with a seed float32 numbers of
     (0, 1): threads that write the same zero are not told from threads that agree.
 
-    Scalar arguments without a law make it impossible, as do sizes that no machine here can run.
+    Of a launch that is too large to run, `blocks` run alone, on memory that has only the pages
+    that they touch. A GPU may run them first, so what they run into before any other block is a
+    fault of the launch; who races with whom they do not show.
+
+    Scalar arguments without a law make it impossible, or that do not fit their bytes: host code
+    would launch something else.
     """
     import numpy as np
 
+    from ptxsan import pages
     from ptxsan.launch import Buffer, Launch
     from ptxsan.options import Options
     from ptxsan.parser import parse
@@ -62,15 +70,20 @@ def replay(
         return Replayed(sizes=sizes, why="the launch has no complete law")
     numbers = [L.evaluated(one, sizes) for one in known if one is not None]
     grid, block, shared, lengths = numbers[:3], numbers[3:6], numbers[6], numbers[7:]
-    if sum(lengths) > MOST_BYTES or math.prod((*grid, *block)) > MOST_THREADS:
+    large = sum(lengths) > MOST_BYTES or math.prod((*grid, *block)) > MOST_THREADS
+    races = not kinds.isdisjoint(ORDER_FAULTS)
+    some = [one for one in blocks if all(0 <= a < b for a, b in zip(one, grid, strict=True))]
+    if large and (races or not some or max(lengths, default=0) > _MOST_OF_ONE):
         return Replayed(sizes=sizes, why="it is too large to run here")
     if min(lengths, default=0) < 0:
         return Replayed(sizes=sizes, why="the law gives a negative length")
+    if not _fitting(law, sizes):
+        return Replayed(sizes=sizes, why="a scalar argument does not fit its bytes")
     draw = np.random.default_rng(seed)
     buffers = []
     for number, length in enumerate(lengths):
-        data = np.zeros(length, np.uint8)
-        if seed is not None:
+        data = pages.zeros(length, reserved=not large)
+        if seed is not None and not large:
             data[:] = draw.random(-(-length // 4), np.float32).view(np.uint8)[:length]
         buffers.append(Buffer(name=law.name_of(number), data=data))
     arguments, inside = _arguments(law, sizes, buffers)
@@ -79,8 +92,8 @@ def replay(
         arguments=arguments, dynamic_shared_bytes=shared,
         pointers_inside=inside, buffers=tuple(buffers),
     )  # fmt: skip
-    races = not kinds.isdisjoint(ORDER_FAULTS)
-    options = Options(shadow=False, races=races, limit_s=limit_s)
+    alone = sorted({x + grid[0] * (y + grid[1] * z) for x, y, z in some}) if large else []
+    options = Options(shadow=False, races=races, limit_s=limit_s, blocks=tuple(alone))
     module = parse(law.module)
     try:
         report = run(module, launch, options=options)
@@ -98,6 +111,16 @@ def replay(
     )
     return Replayed(
         sizes=sizes, faults=faults, why=report.inconclusive or "", accesses=len(set(touching))
+    )
+
+
+def _fitting(law: L.LaunchLaw, sizes: Mapping[str, int]) -> bool:
+    """Whether every scalar argument's value fits its bytes, signed or not."""
+    return all(
+        -(1 << 8 * width - 1) <= L.evaluated(word.law, sizes) < 1 << 8 * width
+        for (number, offset, width), word in law.words.items()
+        if isinstance(word, L.Scalar)
+        and not isinstance(law.words.get((number, offset // 8 * 8, 8)), L.Place)
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from ptxsan import nvrtc
 from ptxsan.prove.law import Axis, Number
+from ptxsan.prove.machine import AxisDomain
 from ptxsan.prove.memory import Proved, Refuted, Unknown, prove_call, prove_launch
 from ptxsan.prove.replay import replay
 from ptxsan_support.mutants import mutants
@@ -71,6 +72,26 @@ def test_a_changed_kernel_is_not_proved_where_the_machine_finds_a_fault(subject:
             for sizes in subject.small_sizes(4):
                 assert not replay(changed, sizes, limit_s=20).faults, f"{what} at {sizes}"
     assert proved < 6  # or the changes would change nothing
+
+
+def test_a_fault_of_large_sizes_alone_is_refuted_by_a_block_that_runs_by_itself() -> None:
+    source = """extern "C" __global__ void k(const char* x, float* y, int n) {
+      int i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i < n) y[i] = *(const float*)(x + i * 4);  // wraps from 2^29 elements on
+    }"""
+    subject = Subject(
+        name="bytes in 32 bits", source=source, axes={"n": AxisDomain()},
+        grid=(lambda s: -(-s["n"] // 256), lambda s: 1, lambda s: 1), block=(256, 1, 1),
+        arguments=(*(("p", lambda s: 4 * s["n"]),) * 2, ("i", lambda s: s["n"])),
+        elements=(("n",),), listed=1 << 30,
+    )  # fmt: skip
+    (answer,) = prove_call(subject.law(), subject.domain)
+    assert isinstance(answer.answer, Refuted)
+    assert answer.answer.sizes["n"] > 1 << 29
+    assert answer.answer.finding.accesses[0].block[0] >= 1 << 21
+    below = dataclasses.replace(subject, axes={"n": AxisDomain(high=1 << 29)}, listed=0)
+    (answer,) = prove_call(below.law(), below.domain)
+    assert isinstance(answer.answer, Proved)
 
 
 def test_without_a_law_nothing_is_proved() -> None:
