@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from ptxsan.prove.terms import (
@@ -44,6 +46,7 @@ _QUICK, _LINEAR, _PATIENT, _FULL = 200_000, 1_000_000, 2_000_000, 4_000_000
 # The older simplex gives up on what it cannot show in a tenth of the time of the newer one (60
 # recorded questions: 1.7 s, 23 s), and shows as much.
 _SIMPLEX = 2
+_by_number = attrgetter("number")
 
 
 class Discharge(StrEnum):
@@ -236,14 +239,13 @@ def products(known: Sequence[Formula]) -> list[Formula]:
     found: dict[Formula, None] = {}
     used: set[tuple[Poly, Monomial]] = set()
     for _ in range(_ROUNDS):
-        made: list[tuple[Formula, set[Monomial]]] = []
+        made: list[tuple[Formula, frozenset[Monomial]]] = []
         for poly, is_zero in facts:
             for factor in _factors(poly, wanted, signed=is_zero):
                 if (poly, factor) not in used:
                     used.add((poly, factor))
-                    product = poly * Poly({factor: 1})
-                    fresh = {m for m in product.terms if len(m) > 1} - wanted
-                    made.append((Eq(product) if is_zero else Le(-product), fresh))
+                    formula, monomials = _times(poly, factor, is_zero=is_zero)
+                    made.append((formula, monomials - wanted))
         # Those first that speak of what is there already.
         made.sort(key=lambda one: len(one[1]))
         for formula, fresh in made[: _LEMMAS - len(found)]:
@@ -252,6 +254,21 @@ def products(known: Sequence[Formula]) -> list[Formula]:
         if len(found) >= _LEMMAS or not any(fresh for _, fresh in made):
             break
     return list(found)
+
+
+@lru_cache(1 << 15)
+def _times(poly: Poly, factor: Monomial, *, is_zero: bool) -> tuple[Formula, frozenset[Monomial]]:
+    """Return that a product is zero or not negative, and the products that it speaks of."""
+    sign = 1 if is_zero else -1
+    terms = {
+        tuple(sorted(monomial + factor, key=_by_number)): sign * number
+        for monomial, number in poly.terms.items()
+    }
+    product = Poly(terms)
+    return (
+        Eq(product) if is_zero else Le(product),
+        frozenset(monomial for monomial in terms if len(monomial) > 1),
+    )
 
 
 def _signed(known: Sequence[Formula]) -> Iterator[tuple[Poly, bool]]:
@@ -280,7 +297,10 @@ def _factors(poly: Poly, wanted: set[Monomial], *, signed: bool) -> Iterator[Mon
     for inner in poly.terms:
         if not inner:
             continue
+        first = inner[0]
         for monomial in wanted:
+            if first not in monomial:
+                continue
             rest = list(monomial)
             for atom in inner:
                 if atom not in rest:
