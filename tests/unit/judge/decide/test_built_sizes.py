@@ -115,7 +115,7 @@ _KERNELS = {
         False,
         "",
     ),
-    "wrong at every size": (foreign.MODEL_NEW.replace(" + self.bias", ""), False, "built: "),
+    "wrong at every size": (foreign.MODEL_NEW.replace(" + self.bias", ""), False, ""),
 }
 
 
@@ -225,3 +225,19 @@ def get_init_inputs():
 def test_a_model_that_refuses_the_smallest_sizes_is_read(tmp_path: Path) -> None:
     made = load_problem(str(trees.write(tmp_path / "1_Pool.py", _POOLS_TWICE)))
     assert "length" in {axis.name for axis in made.axes}
+
+
+def test_other_initial_values_show_where_the_constructor_is_told_sizes(
+    tmp_path: Path, gate: Gate, problem: Problem
+) -> None:
+    drawn = "self.linear = nn.Linear(features, out)"
+    other = foreign.MODEL_NEW.replace(drawn, f"{drawn}; nn.init.normal_(self.linear.weight)")
+    assert other != foreign.MODEL_NEW
+    judged = gate.judge(
+        problem, trees.write(tmp_path / "other.py", other), seed=11, only=("API005",)
+    )
+    assert judged.codes == ("API005",), str(judged)
+    same = gate.judge(
+        problem, trees.write(tmp_path / "same.py", foreign.MODEL_NEW), seed=11, only=("API005",)
+    )
+    assert same.accepted, str(same)
