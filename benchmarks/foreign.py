@@ -17,7 +17,6 @@ import random
 import resource
 import subprocess
 import sys
-import tempfile
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -180,13 +179,7 @@ class Bench:
         self._journal = Journal(
             journal_path(given, device), Row, lambda row: row.id, resume=given.resume
         )
-        self._trials = SideBySide(
-            jobs=given.jobs,
-            each_s=given.each,
-            limit_s=given.time_limit,
-            gpus=gpus if device == "cuda" else 0,
-            home=Path(tempfile.mkdtemp(prefix="cuassay-foreign-")),
-        )
+        self._trials = SideBySide.asked_for(given, device=device, gpus=gpus)
 
     @property
     def rows(self) -> list[Row]:

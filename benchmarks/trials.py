@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -82,12 +84,26 @@ class SideBySide:
     """Runs commands in process groups of their own until all are done or the time is up.
 
     `each_s` bounds one command, `limit_s` all of them (0: no limit). `home` is cuassay's, one
-    below it for each place. No GPU where `gpus` is 0.
+    below it for each place; None for a new folder. No GPU where `gpus` is 0.
     """
 
-    def __init__(self, *, jobs: int, each_s: float, limit_s: float, gpus: int, home: Path) -> None:
-        self._jobs, self._each_s, self._gpus, self._home = jobs, each_s, gpus, home
+    def __init__(
+        self, *, jobs: int, each_s: float, limit_s: float, gpus: int, home: Path | None
+    ) -> None:
+        self._jobs, self._each_s, self._gpus = jobs, each_s, gpus
+        self._home = home or Path(tempfile.mkdtemp(prefix="cuassay-trials-"))
         self._deadline = time.monotonic() + (limit_s or float("inf"))
+
+    @classmethod
+    def asked_for(cls, given: argparse.Namespace, *, device: str, gpus: int) -> SideBySide:
+        """Return what --jobs, --each, --time-limit and --home, where there is one, ask for."""
+        return cls(
+            jobs=given.jobs,
+            each_s=given.each,
+            limit_s=given.time_limit,
+            gpus=gpus if device == "cuda" else 0,
+            home=getattr(given, "home", None),
+        )
 
     def all(self, items: Sequence[Item], one: Callable[[Item, Place], None]) -> None:
         """Call `one` on every item, `jobs` at a time, each in its place."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -105,13 +104,7 @@ class Bench:
         self._journal = Journal(
             journal_path(given, device), Row, lambda row: row.key, resume=given.resume
         )
-        self._trials = SideBySide(
-            jobs=given.jobs,
-            each_s=given.each,
-            limit_s=given.time_limit,
-            gpus=gpus if device == "cuda" else 0,
-            home=given.home or Path(tempfile.mkdtemp(prefix="cuassay-wild-")),
-        )
+        self._trials = SideBySide.asked_for(given, device=device, gpus=gpus)
 
     @property
     def rows(self) -> list[Row]:

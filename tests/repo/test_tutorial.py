@@ -10,12 +10,20 @@ from pathlib import Path
 import pytest
 from tests.repo.test_readme_sections import _ROOT, _run
 
+from cuassay.cli.main import main
+
 _TEXT = (_ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.slow
-def test_the_tutorial_takes_a_wrong_kernel_to_an_accepted_one(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("judge_here")  # the README's commands have processes of their own
+def test_the_tutorial_takes_a_wrong_kernel_to_an_accepted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NO_COLOR", "1")
     codes: list[int] = []
     said: list[str] = []
     for kind, body in _BLOCK.findall(_TEXT):
@@ -26,10 +34,10 @@ def test_the_tutorial_takes_a_wrong_kernel_to_an_accepted_one(tmp_path: Path) ->
                 program, *words = shlex.split(line)
                 assert program == "cuassay"
                 device = [] if words[0] == "problem" else ["--device", "cpu"]
-                done = _run(tmp_path, sys.executable, "-m", "cuassay", *words, *device)
-                assert "Traceback" not in done.stderr, done.stderr
-                codes.append(done.returncode)
-                said.append(done.stdout)
+                codes.append(main([*words, *device]))
+                out, err = capfd.readouterr()
+                assert "Traceback" not in err, err
+                said.append(out)
             if "--export" in body:
                 failed = _run(tmp_path, sys.executable, "-I", "repro.py")
                 assert failed.returncode == 1

@@ -138,10 +138,12 @@ class Gate:
         only: Collection[str] = (),
         fail_fast: bool = False,
         emit: Callable[[Event], None] = lambda event: None,
+        start: StartRunner | None = None,
     ) -> Judgement:
         """Judge the candidate at `path`; no run folder is left. `seed` None draws a secret one.
 
-        `require` names conditions of use that are binding, `only` the checks to run.
+        `require` names conditions of use that are binding, `only` the checks to run. `start` says
+        where it runs: None for the workers of this gate.
 
         Raises CannotJudgeError and UsageError as `cuassay check` would.
         """
@@ -155,6 +157,7 @@ class Gate:
             only=only,
             emit=emit,
             fail_fast=fail_fast,
+            start=start,
         )
         wrong = (finding.code for report in ended.verdict.checks for finding in report.wrong)
         return Judgement(
@@ -174,10 +177,11 @@ class Gate:
         profile: Profile,
         require: Sequence[str] = (),
         only: Collection[str] = (),
+        start: StartRunner | None = None,
     ) -> Finding | None:
         """Return the first finding under one of `codes` that rejects; the trial ends with it.
 
-        None where the trial ends without one.
+        None where the trial ends without one. `start` as for `judge`.
         """
 
         def listen(event: Event) -> None:
@@ -191,7 +195,14 @@ class Gate:
 
         try:
             self._trial(
-                problem, path, profile=profile, seed=seed, require=require, only=only, emit=listen
+                problem,
+                path,
+                profile=profile,
+                seed=seed,
+                require=require,
+                only=only,
+                emit=listen,
+                start=start,
             )
         except _Enough as enough:
             return enough.finding
@@ -207,6 +218,7 @@ class Gate:
         require: Sequence[str],
         only: Collection[str],
         emit: Callable[[Event], None],
+        start: StartRunner | None,
         fail_fast: bool = False,
     ) -> TrialEnded:
         checks = tuple(
@@ -241,7 +253,7 @@ class Gate:
                     causes=self._causes,
                     extras=False,
                     beside=self._beside,
-                    start=type(self).start,
+                    start=start or type(self).start,
                 ),
             )
 

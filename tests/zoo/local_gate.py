@@ -1,8 +1,8 @@
 """The gate without its processes: trusted zoo kernels through every check, in this process.
 
 The same planner, oracle and checks judge; only isolation is left out, which costs most of a
-small trial. It is for counting false alarms over many seeds, never for planted bugs: those
-belong in a sandbox.
+small trial. It is for counting false alarms over many seeds, and for planted bugs that only return
+wrong numbers: all others belong in a sandbox.
 """
 
 from __future__ import annotations

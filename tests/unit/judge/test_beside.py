@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ import pytest
 from cuassay.model.events import CheckFinished, Event, FindingReported
 from cuassay.model.outcome import Failed
 from cuassay.model.verdict import Lane, Verdict
-from cuassay.sandbox.host.turns import Turns, waiting
+from cuassay.sandbox.host.turns import Turns, await_readable, waiting
 from tests.zoo.judging import Gate
 from tests.zoo.manifest import PAIRS, load
 
@@ -93,3 +94,25 @@ def test_one_thread_at_a_time_has_the_turn_and_gives_it_away_where_it_waits() ->
     assert said == ["first", "other", "again"]
     with waiting():  # of no group: nothing to give away
         said.append("alone")
+
+
+def test_who_waits_for_what_another_has_taken_in_looks_again() -> None:
+    turns, taken, begun = Turns(), list[bytes](), threading.Event()
+    ours, theirs = socket.socketpair()
+
+    def other() -> None:
+        with turns.taken():
+            begun.set()
+            await_readable([ours], 60.0)
+            taken.append(ours.recv(8))
+
+    thread = threading.Thread(target=other)
+    with ours, theirs:
+        thread.start()
+        begun.wait()
+        with turns.taken():
+            theirs.send(b"ended")
+            while not taken:
+                await_readable([theirs], 60.0)  # which nobody wakes
+        thread.join()
+    assert taken == [b"ended"]

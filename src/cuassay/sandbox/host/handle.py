@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import os
-import select
 import socket
 import time
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from typing import Any
 from cuassay.model.steps import Mode
 from cuassay.sandbox import processes, trees, wire
 from cuassay.sandbox.host.nursery import ForkServer, NurseryError
-from cuassay.sandbox.host.turns import waiting
+from cuassay.sandbox.host.turns import await_readable
 from cuassay.sandbox.limits import Limits
 
 _GRACE_S = 15.0  # a CUDA context on a busy device takes seconds to end
@@ -130,8 +129,7 @@ class WorkerHandle:
         sources: list[Any] = [self._channel, self._nursery.control]
         if self._output_open:
             sources.append(self._output)
-        with waiting():
-            ready, _, _ = select.select(sources, [], [], max(0.0, limit_s))
+        ready = await_readable(sources, limit_s)
         if self._output in ready:
             self._read_output()
         if self._nursery.control in ready:

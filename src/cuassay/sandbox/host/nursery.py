@@ -7,7 +7,6 @@ import dataclasses
 import fcntl
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from cuassay.home import private_dirs
 from cuassay.model.steps import Mode
 from cuassay.sandbox import environment, processes, trees
 from cuassay.sandbox.guest.process.zygote import CONTROL_CAP
-from cuassay.sandbox.host.turns import waiting
+from cuassay.sandbox.host.turns import await_readable
 from cuassay.sandbox.limits import Limits
 from cuassay.sandbox.readable import readable
 
@@ -88,9 +87,7 @@ class ForkServer:
             left = end - time.monotonic()
             if left < 0:
                 raise TimeoutError
-            with waiting():
-                ready = select.select([self.control], [], [], left)[0]
-            if ready:
+            if await_readable([self.control], left):
                 self.hear()
         self.pids.pop(worker, None)
         trees.remove(self.folder / f"{self._initial}{worker}")
@@ -218,9 +215,7 @@ class Nursery(ForkServer):
             left = end - time.monotonic()
             if left < 0:
                 raise NurseryError(f"the worker zygote was not ready within {limit_s:.0f} s")
-            with waiting():
-                ready = select.select([self.control], [], [], left)[0]
-            if ready:
+            if await_readable([self.control], left):
                 self.hear()
 
     def spawn(

@@ -8,11 +8,14 @@ waits as if there were no turns.
 
 from __future__ import annotations
 
+import select
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 _MINE = threading.local()
+_AGAIN_S = 0.02
 
 
 class Turns:
@@ -30,6 +33,18 @@ class Turns:
                 yield
             finally:
                 _MINE.turn = None
+
+
+def await_readable(sources: Sequence[Any], limit_s: float) -> list[Any]:
+    """Return which of the sources can be read, after `limit_s` at the latest; others go on.
+
+    Where others have taken in what this thread waits for, nothing wakes it: with turns it returns
+    early, so that it looks again.
+    """
+    if getattr(_MINE, "turn", None) is not None:
+        limit_s = min(limit_s, _AGAIN_S)
+    with waiting():
+        return select.select(sources, [], [], max(0.0, limit_s))[0]
 
 
 @contextmanager

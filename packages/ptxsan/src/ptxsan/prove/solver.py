@@ -31,7 +31,6 @@ from ptxsan.prove.terms import (
     Ne,
     Poly,
     atoms_of,
-    conjunction,
     decided,
     holds,
     negated,
@@ -450,9 +449,3 @@ def conflicts(facts: Iterable[Formula], values: Mapping[Atom, int]) -> bool:
         except KeyError:
             continue
     return False
-
-
-def simplified(facts: Sequence[Formula]) -> tuple[Formula, ...]:
-    """Return facts without what is trivial or doubled."""
-    found = conjunction(facts)
-    return found.items if isinstance(found, All) else (found,)
